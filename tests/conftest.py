@@ -85,8 +85,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         found = chosen(wanted)[0]
         if wanted is None:
             found += getattr(metafunc.module, "INTERPRETED", ())
-        names = [short_name(info) for info in found]
-        metafunc.parametrize("device", found or [None], ids=names or ["none"], scope="session")
+        for mark in metafunc.definition.iter_markers("devices"):
+            found = tuple(info for info in found if mark.kwargs["takes"](info))
+        if not chosen(wanted)[0]:
+            metafunc.parametrize("device", [None], ids=["none"], scope="session")
+        else:
+            names = [short_name(info) for info in found]
+            metafunc.parametrize("device", found, ids=names, scope="session")
 
 
 def short_name(info: DeviceInfo) -> str:

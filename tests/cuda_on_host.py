@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
 from fourfold.kernel.c_style.stage_clock import clock_functions
@@ -25,6 +26,7 @@ from fourfold.plan import BufferUse, Launch, Plan, Program
 from fourfold.plan.host_protocol import DONE
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
 _HERE = Path(__file__).parent
 _HEADER = _HERE / "cuda_on_host.hpp"
 _OPTIONS = ("-std=c++17", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-march=native")

@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fourfold.cpu import litert
+
 MODULES = {
     "ai_edge_litert": "ai_edge_litert.interpreter",
     "tflite_runtime": "tflite_runtime.interpreter",
     "tensorflow": "tensorflow.lite.python.interpreter",
 }
 INSTALLED = [name for name in MODULES if importlib.util.find_spec(name) is not None]
+# A runtime that sessions take for the parts of a TFLite model that stay on the CPU.
+needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 # TensorFlow takes ten seconds to be imported.
 RUNTIMES = [
     pytest.param(name, marks=[pytest.mark.slow] if name == "tensorflow" else [])

@@ -11,10 +11,9 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+from model_collection import MODELS
 from paddle_answers import paddle_answer
 from stored_answers import numbers, write_answers
-
-MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
 
 
 @dataclass(frozen=True)

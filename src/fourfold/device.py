@@ -17,7 +17,7 @@ Fact = bool | int | str
 WAITING = ("resident", "reaches_host")
 # What OpenCL does not promise, and some drivers bear: off until a trial has told that it holds.
 HOST_ACCESS = ("persistent_mapping", "host_pointers")
-LIBERTIES = (*HOST_ACCESS, "forward_progress")
+UNPROMISED = (*HOST_ACCESS, "forward_progress")
 # What a self-test tries: numbers of three sizes in buffers, and copies through pinned host memory.
 SELF_TESTS = ("floats", "halves", "bytes", "branches", "staging")
 LONG_LOOPS = "loops"  # what WebGPU's tries, too: some software stops in the middle of long ones
@@ -30,7 +30,7 @@ PROBED = (
     "subgroups",
     "matrix_units",
     "self_test",
-    *LIBERTIES,
+    *UNPROMISED,
     *WAITING,
     *IMAGES,
 )

@@ -23,6 +23,10 @@ else:
     difflib = lazy_import("difflib")
 
 
+# What reading a record raises that is not as it was written: a JSON object of other keys or types.
+MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
+
+
 class FourfoldError(Exception):
     """The root: `what` happened, `why`, and how to `fix` it."""
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.errors import MALFORMED
+
 AXIS, VALUE, VOCABULARY = "axis", "value", "vocabulary"
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def read_about(content: bytes) -> tuple[ModelMetadata, Signatures]:
         record = json.loads(content)
         ways = {str(name): Signature(**one) for name, one in record["signatures"].items()}
         return _metadata(record["metadata"]), ways
-    except _WRONG as error:
+    except MALFORMED as error:
         return ModelMetadata(problems=(f"the record of it does not fit: {error!r}",)), {}
 
 

@@ -14,6 +14,7 @@ from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
 from fourfold.compile.placement import read_problem
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
+from fourfold.log import Log
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan, Program
 from fourfold.plan.hybrid import HybridPlan
@@ -42,6 +43,7 @@ from fourfold.tune.form import FORMS
 from fourfold.tune.race import Result
 from fourfold.types import blank_array
 
+log = Log("prepare")
 # Devices of which nothing is known but what all of their kind have.
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
@@ -236,7 +238,8 @@ class PreparationProblem:
             return None
         try:
             return compile_model(str(self.model), self.device, self.options, choices, timings)
-        except UnsupportedError:
+        except UnsupportedError as error:
+            log.debug("%s is prepared in parts: %s: %s", self.model.name, error.what, error.why)
             return None
 
     def parts(self, choices: Mapping[str, str]) -> HybridPlan | None:
@@ -359,5 +362,6 @@ def _binary(player: Player) -> bytes | None:
         return player.binary()
     except ConnectionLost:
         raise
-    except FourfoldError:
+    except FourfoldError as error:
+        log.debug("no binary of %s is in the file: %s", player.plan.name, error.why)
         return None

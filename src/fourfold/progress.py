@@ -100,7 +100,7 @@ def _notebook_bar(title: str) -> Iterator[Progress]:
     bar = NotebookBar(title)
     try:
         yield bar.report
-    except BaseException:
+    except BaseException:  # Ctrl-C, too: a bar that is left must not look as if it went on
         bar.end("stopped after")
         raise
     bar.finish()

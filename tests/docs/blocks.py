@@ -32,3 +32,13 @@ def blocks(page: Path) -> list[Block]:
         Block(found[1], found[2].strip(), found[3], text.count("\n", 0, found.start(3)) + 1)
         for found in _BLOCK.finditer(text)
     ]
+
+
+def write_files(page: Path, folder: Path) -> list[Path]:
+    """Write the files that a page shows into a folder; gives their paths inside it."""
+    files = {block.file: block.text for block in blocks(page) if block.file is not None}
+    for path, text in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    return list(files)

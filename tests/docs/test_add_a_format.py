@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from docs.blocks import ROOT, blocks
+from docs.blocks import ROOT, blocks, write_files
 
 import fourfold
 from fourfold import formats
@@ -32,13 +32,7 @@ KINDS = (b"0123456789", b"xyhrwb", b'"[]{},:- ')
 @pytest.fixture
 def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """The page's files, in a folder that the package searches besides its own."""
-    added = []
-    for block in blocks(PAGE):
-        if block.file is not None:
-            place = tmp_path / block.file
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(block.text, encoding="utf-8")
-            added.append(block.file)
+    added = write_files(PAGE, tmp_path)
     folder = str(tmp_path / FOLDER.parent)
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, folder])
     formats.formats.cache_clear()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from docs.blocks import ROOT, blocks
+from docs.blocks import ROOT, write_files
 from op_kernels import WITH_KERNELS, all_kernels, op_graph
-from ops.test_ops import Trial, complaint, trial
+from op_trials import trial
 
 from fourfold import kernel
 from fourfold.kernel.check import unsayable
@@ -45,13 +45,7 @@ TOLERANCE = 2e-5
 @pytest.fixture(autouse=True)
 def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """The page's files, in a folder that is searched besides the package's own."""
-    files = []
-    for block in blocks(PAGE):
-        if block.file is not None:
-            files.append(block.file)
-            place = tmp_path / block.file
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(block.text, encoding="utf-8")
+    files = write_files(PAGE, tmp_path)
     folder = tmp_path / "src" / "fourfold" / "kernel"
     (folder / "plain_c" / "__init__.py").touch()
     monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, str(folder)])
@@ -100,13 +94,10 @@ def played(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarra
 @pytest.mark.skipif(COMPILER is None, reason="this machine has no C compiler called cc")
 @pytest.mark.parametrize("name", OPS)
 def test_ops_agree_with_their_references(name: str, tmp_path: Path) -> None:
-    op = registry()[name]
-    item: Trial = trial(op, op.cases)
+    item = trial(registry()[name])
     plan = make_plan(rewrite(item.graph), PROCESSOR, KernelOptions())
     results = played(plan, item.inputs, tmp_path)
-    tolerance = TOLERANCE * max(case.tolerance for case in op.cases)
-    for result, (output, wanted) in zip(results, item.expected.items(), strict=True):
-        assert complaint(result, wanted, tolerance) is None, output
+    item.check(results, TOLERANCE)
     assert prod(plan.launches[0].local) == 1
 
 

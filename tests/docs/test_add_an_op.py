@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from docs.blocks import ROOT, blocks
+from docs.blocks import ROOT, write_files
 from ops.test_ops import check
 from tflite_writer import Operator, Tensor, write
 
@@ -35,13 +35,8 @@ def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
     """The page's files, in folders that the package searches besides its own."""
     convert.rules()  # a decorator fills this table as the package's own files are imported
     known = dict(RULES)
-    added = []
-    for block in blocks(PAGE):
-        if block.file is not None:
-            place = tmp_path / block.file
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(block.text, encoding="utf-8")
-            added.append(".".join(block.file.with_suffix("").parts[1:]))
+    files = write_files(PAGE, tmp_path)
+    added = [".".join(file.with_suffix("").parts[1:]) for file in files]
     for package in PACKAGES:
         folder = tmp_path / "src" / Path(*package.__name__.split("."))
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from fuzz.attack import damage_found
+from model_collection import ONNX, needs_models
 from onnx_writer import graph, helper, model, node, small_model, value
 
 from fourfold.formats import ReadOptions, read_model
@@ -18,7 +18,6 @@ from fourfold.formats.protobuf_writer import varint
 ROUNDS = 4000  # mutations of each file
 MEMORY = 256 << 20  # bytes that reading one of them may take at any time
 NUMBERS = (0, 1, 2, 3, 7, 16, 127, 128, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, 2**64 - 1)
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "onnx"
 
 
 def _image() -> bytes:
@@ -156,6 +155,6 @@ def test_sizes_that_attributes_ask_for_are_refused_first(data: bytes) -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared models are not here")
+@needs_models
 def test_mutations_of_a_real_model() -> None:
-    attack((SHARED / "super_resolution.onnx").read_bytes(), 0, 60)
+    attack((ONNX / "super_resolution.onnx").read_bytes(), 0, 60)

@@ -93,10 +93,22 @@ def test_a_broad_except_raises_again() -> None:
     for module in modules():
         for node in module.nodes(ast.ExceptHandler):
             assert isinstance(node, ast.ExceptHandler)
-            names = ast.walk(node.type) if node.type else ()
-            broad = node.type is None or any(
-                isinstance(name, ast.Name) and name.id in BROAD for name in names
-            )
+            broad = node.type is None or is_broad(node.type)
             if broad and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node)):
                 wrong.append(module.at(node))
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_broad_error_is_suppressed() -> None:
+    wrong = []
+    for module in modules():
+        for node in module.nodes(ast.Call):
+            assert isinstance(node, ast.Call)
+            named = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if named == "suppress" and any(map(is_broad, node.args)):
+                wrong.append(module.at(node))
+    assert not wrong, "\n".join(wrong)
+
+
+def is_broad(errors: ast.expr) -> bool:
+    return any(isinstance(name, ast.Name) and name.id in BROAD for name in ast.walk(errors))

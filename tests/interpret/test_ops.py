@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pytest
 from fake_devices import target_of
 from interpreted_devices import IMAGES, KHR, NVIDIA, PLAIN, X86
-from ops.test_ops import JUMPING, TOLERANCE, WITH_KERNELS, Trial, complaint, trial
+from op_kernels import WITH_KERNELS
+from op_trials import IN_HALVES, TOLERANCE, Trial, trial
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
@@ -30,14 +32,12 @@ SETTINGS = {
     "images": (IMAGES, KernelOptions("mixed", form="list")),
     "x86": (X86, KernelOptions("fp32", form="list")),
 }
-JUMPS = "what half precision rounds may jump to the next whole number"
 
 
 @lru_cache(maxsize=1)  # the settings of an op come one after the other
 def ready(name: str) -> tuple[Trial, Graph]:
     """The cases of an op, and their graph as it is lowered."""
-    op = registry()[name]
-    item = trial(op, op.cases)
+    item = trial(registry()[name])
     return item, rewrite(item.graph, verify=True)
 
 
@@ -49,21 +49,16 @@ def check(
     player.poison()
     results = player.run([np.ascontiguousarray(array) for array in item.inputs])
     player.close()
-    cases, wrong = registry()[name].cases, []
-    for title, result in zip(graph.outputs, results, strict=True):
-        case = cases[int(title[3:].split("_")[0])]
-        limit = TOLERANCE[options.precision] * case.tolerance
-        found = complaint(result, item.expected[title], limit)
-        if found:
-            wrong.append(f"{case.inputs} {case.attributes}: {found}")
-    assert not wrong, "\n".join(wrong)
+    item.check(results, TOLERANCE[options.precision])
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", WITH_KERNELS)
+def runs(names: list[str]) -> list[tuple[str, str]]:
+    pairs = product(names, SETTINGS)
+    return [(name, one) for name, one in pairs if one != "halves" or name in IN_HALVES]
+
+
+@pytest.mark.parametrize(("name", "setting"), runs(WITH_KERNELS))
 def test_cases(name: str, setting: str) -> None:
-    if setting == "halves" and name in JUMPING:
-        pytest.skip(JUMPS)
     check(name, *SETTINGS[setting], {})
 
 
@@ -88,11 +83,10 @@ def all_choices(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", [name for name in WITH_KERNELS if registry()[name].variants])
+@pytest.mark.parametrize(
+    ("name", "setting"), runs([name for name in WITH_KERNELS if registry()[name].variants])
+)
 def test_cases_by_all_kernels(name: str, setting: str) -> None:
-    if setting == "halves" and name in JUMPING:
-        pytest.skip(JUMPS)
     device, options = SETTINGS[setting]
     ways = all_choices(ready(name)[1], device, options)
     for turn in range(1, max(map(len, ways.values()), default=1)):

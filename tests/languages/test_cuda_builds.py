@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kernel_resources import Resources, fits, read_resources, resources_of
+from model_collection import MODELS
 from op_inputs import case_graph
 from op_kernels import WITH_KERNELS, op_graph
 from ops.test_staged_copies import GRAPHS as STAGED
@@ -31,7 +32,6 @@ from fourfold.players.cuda import nvrtc
 from fourfold.players.cuda.boards import BOARDS, find_board
 from fourfold.rewrite import rewrite
 
-MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in (".tflite", ".onnx"))
 # Each has something that the others lack: exchange within a warp, products of fragments, filters by
 # matrix units, choices by vectors, and conversions.

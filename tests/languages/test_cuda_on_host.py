@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cuda_on_host import COMPILER, play_on_host
+from cuda_on_host import needs_compiler, play_on_host
 from op_kernels import WITH_KERNELS
-from ops.test_ops import JUMPING, TOLERANCE, complaint, trial
+from op_trials import IN_HALVES, TOLERANCE, trial
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import KernelOptions
@@ -35,21 +35,14 @@ def quick(names: tuple[str, ...]) -> list[object]:
 
 
 SHORT, SHORTER = quick(FEW), quick(FEWER)
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+pytestmark = needs_compiler
 
 
 def check(name: str, device: DeviceInfo, options: KernelOptions, folder: Path) -> None:
-    op = registry()[name]
-    item = trial(op, op.cases)
+    item = trial(registry()[name])
     plan = make_plan(rewrite(item.graph), device, options)
     assert plan.requirements.language == "cuda"
-    results = play_on_host(plan, item.inputs, folder)
-    wrong = []
-    for result, (output, wanted) in zip(results, item.expected.items(), strict=True):
-        case = op.cases[int(output[3:].split("_")[0])]
-        found = complaint(result, wanted, TOLERANCE[options.precision] * case.tolerance)
-        wrong += [f"{case.inputs} {case.attributes}: {found}"] if found else []
-    assert not wrong, "\n".join(wrong)
+    item.check(play_on_host(plan, item.inputs, folder), TOLERANCE[options.precision])
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -63,10 +56,8 @@ def test_with_matrix_units_and_warps(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_KERNELS)
+@pytest.mark.parametrize("name", IN_HALVES)
 def test_in_half_precision(name: str, tmp_path: Path) -> None:
-    if name in JUMPING:
-        pytest.skip("what half precision rounds may jump to the next whole number")
     check(name, PLAIN, KernelOptions("fp16"), tmp_path)
 
 

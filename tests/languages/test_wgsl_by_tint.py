@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from model_collection import TFLITE, needs_models
 from op_kernels import WITH_KERNELS, op_graph
 from wgsl_on_wgpu import HALVES, LEAST, modules
 
@@ -25,7 +26,6 @@ from fourfold.rewrite import rewrite
 
 NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("compile_by_tint.mjs")
-MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
 SOFTWARE = replace(LEAST, kind="other", local_memory=0)
 pytestmark = pytest.mark.skipif(
@@ -81,11 +81,11 @@ def test_all_ops(precision: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here")
+@needs_models
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 def test_all_models(precision: str) -> None:
     texts: dict[str, str] = {}
-    for path in sorted(MODELS.glob("*.tflite")):
+    for path in sorted(TFLITE.glob("*.tflite")):
         texts |= texts_of(rewrite(read_model(str(path)).main), HALVES, precision)
     assert texts
     assert not refused(texts)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from model_collection import TFLITE, needs_models
 from wgsl_on_wgpu import LEAST, find_device, modules
 
 from fourfold.formats import read_model
@@ -12,24 +11,23 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.rewrite import rewrite
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 QUICK = ("kws_ref_model", "face_detection_short_range", "torchaudio_conformer")
 pytestmark = [
     pytest.mark.skipif(find_device() is None, reason="no wgpu, or no Vulkan for it"),
-    pytest.mark.skipif(not FOLDER.is_dir(), reason="the shared models are not here"),
+    needs_models,
 ]
 
 
 def names() -> list[object]:
     """All models, of which these are looked at always."""
-    every = sorted(path.stem for path in FOLDER.glob("*.tflite"))
+    every = sorted(path.stem for path in TFLITE.glob("*.tflite"))
     return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in every]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", names())
 def test_modules_are_valid(name: str, precision: str) -> None:
-    graph = rewrite(read_model(str(FOLDER / f"{name}.tflite")).main)
+    graph = rewrite(read_model(str(TFLITE / f"{name}.tflite")).main)
     plan = make_plan(graph, LEAST, KernelOptions(precision))
     assert plan.launches
     for text, marks in modules(plan).values():

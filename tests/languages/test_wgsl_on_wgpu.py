@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from op_kernels import WITH_KERNELS
-from ops.test_ops import JUMPING, TOLERANCE, complaint, trial
+from op_trials import IN_HALVES, TOLERANCE, trial
 from random_graphs import build
 from wgsl_on_wgpu import HALVES, LEAST, computes_halves, find_device, modules, play_on_wgpu
 
@@ -32,31 +33,20 @@ NO_HALVES = ("blend_rows", "box_corners", "decode_boxes", "floor_div", "non_max_
 NO_HALVES += ("spectrum", "suppress_boxes")
 
 
-def quick(names: tuple[str, ...]) -> list[object]:
+def quick(names: tuple[str, ...], every: Sequence[str] = WITH_KERNELS) -> list[object]:
     """All ops, of which these are run always."""
-    return [
-        name if name in names else pytest.param(name, marks=pytest.mark.slow)
-        for name in WITH_KERNELS
-    ]
+    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in every]
 
 
 def check(
     name: str, device: DeviceInfo, options: KernelOptions, cases: tuple[Case, ...] = ()
 ) -> None:
-    op, tolerance = registry()[name], TOLERANCE[options.precision]
-    cases = cases or op.cases
-    if any(map(_has_halves, cases)):
+    item, tolerance = trial(registry()[name], cases), TOLERANCE[options.precision]
+    if any(map(_has_halves, item.cases)):
         tolerance = max(tolerance, TOLERANCE["mixed"])
-    item = trial(op, cases)
     plan = make_plan(rewrite(item.graph), device, options)
     assert plan.requirements.language == "wgsl"
-    results = play_on_wgpu(plan, item.inputs)
-    wrong = []
-    for result, (output, wanted) in zip(results, item.expected.items(), strict=True):
-        case = cases[int(output[3:].split("_")[0])]
-        found = complaint(result, wanted, tolerance * case.tolerance)
-        wrong += [f"{case.inputs} {case.attributes}: {found}"] if found else []
-    assert not wrong, "\n".join(wrong)
+    item.check(play_on_wgpu(plan, item.inputs), tolerance)
 
 
 @pytest.mark.parametrize("name", quick(FEW))
@@ -69,12 +59,10 @@ def test_in_mixed_precision(name: str) -> None:
     check(name, LEAST, KernelOptions("mixed"))
 
 
-@pytest.mark.parametrize("name", quick(FEWER))
+@pytest.mark.parametrize("name", quick(FEWER, IN_HALVES))
 def test_in_half_precision(name: str) -> None:
     if not computes_halves():
         pytest.skip("this device does not compute in half precision")
-    if name in JUMPING:
-        pytest.skip("what half precision rounds may jump to the next whole number")
     check(name, HALVES, KernelOptions("fp16"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,19 +28,6 @@ def open_session(device: object, model: bytes | None = None, **options: Any) -> 
 @pytest.fixture(params=["driver", "interpreted", "cpu"])
 def place(request: pytest.FixtureRequest, device: fourfold.DeviceInfo) -> object:
     return {"driver": device, "interpreted": "interpret", "cpu": "cpu"}[request.param]
-
-
-@pytest.fixture
-def gpu(device: fourfold.DeviceInfo) -> Iterator[fourfold.Session]:
-    with open_session(device) as made:
-        yield made
-
-
-@pytest.fixture
-def queue(gpu: fourfold.Session) -> Any:
-    if gpu.device.api != "opencl":
-        pytest.skip("pyopencl has no memory of this device")
-    return cl.CommandQueue(cl.Context.from_int_ptr(gpu.context_handle))
 
 
 def picture(seed: int) -> np.ndarray:

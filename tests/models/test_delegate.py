@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from model_collection import TFLITE, needs_models
 from runtimes import INSTALLED, RUNTIMES, interpreter, run
 
 from fourfold.litert import GpuDelegate
 from fourfold.runtime.device_memory import fresh_array
 from fourfold.session import Session
 
-MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 TOLERANCE = 1e-4  # of an output's range
 STEPS = 4  # of integers that stand for numbers: the runtimes' own kernels differ by as much
 # Wholly on the GPU, and with what they are: floats, halves that operators unpack, dynamic sizes.
@@ -37,7 +35,7 @@ INTEGERS = ("mobilenet_v1_0.25_128_quant.tflite", "vww_96_int8.tflite", "str_ww_
 
 pytestmark = [
     pytest.mark.needs_device,
-    pytest.mark.skipif(not MODELS.is_dir(), reason="the models are not here"),
+    needs_models,
     pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed"),
 ]
 
@@ -56,7 +54,7 @@ def make_inputs(content: bytes) -> list[np.ndarray]:
 
 
 def compare(name: str, model: str, **options: object) -> GpuDelegate:
-    content = (MODELS / model).read_bytes()
+    content = (TFLITE / model).read_bytes()
     inputs = make_inputs(content)
     expected = run(interpreter(name, content, plain=False), inputs)
     delegate = GpuDelegate(content, **options)
@@ -96,7 +94,7 @@ def test_a_quantised_model(name: str, model: str) -> None:
 @pytest.mark.parametrize("model", WEIGHTS)
 def test_a_model_with_integer_weights(name: str, model: str) -> None:
     """The runtime's own kernels round values, or not; ours may be off by as much as they differ."""
-    content = (MODELS / model).read_bytes()
+    content = (TFLITE / model).read_bytes()
     inputs = make_inputs(content)
     fast, plain = (run(interpreter(name, content, plain=kind), inputs) for kind in (False, True))
     delegate = GpuDelegate(content)
@@ -120,7 +118,7 @@ def test_a_model_in_parts(name: str, model: str) -> None:
 @pytest.mark.parametrize("model", ["face_detection_short_range.tflite", "vww_96_int8.tflite"])
 def test_a_model_in_the_devices_memory(name: str, model: str) -> None:
     """From memory of the device to memory of the device."""
-    content = (MODELS / model).read_bytes()
+    content = (TFLITE / model).read_bytes()
     inputs = make_inputs(content)
     expected = run(interpreter(name, content, GpuDelegate(content)), inputs)
     delegate = GpuDelegate(content, allow_buffer_handle_output=True)

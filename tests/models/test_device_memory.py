@@ -36,19 +36,6 @@ def session(request: pytest.FixtureRequest, device: fourfold.DeviceInfo) -> Iter
         yield made
 
 
-@pytest.fixture
-def gpu(device: fourfold.DeviceInfo) -> Iterator[fourfold.Session]:
-    with open_session(device) as made:
-        yield made
-
-
-@pytest.fixture
-def queue(gpu: fourfold.Session) -> Any:
-    if gpu.device.api != "opencl":
-        pytest.skip("pyopencl has no memory of this device")
-    return cl.CommandQueue(cl.Context.from_int_ptr(gpu.context_handle))
-
-
 def picture(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
 

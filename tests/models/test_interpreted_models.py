@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import runtimes
 from interpreted_devices import NVIDIA, X86
+from model_collection import TFLITE, needs_models
 
 import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.runtime.random_inputs import random_inputs
 
-MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 REAL = ("resnet8_cifar_float", "vww_96_float", "face_detection_short_range", "trained_lstm")
 WHOLE = ("resnet8_cifar_int8", "vww_96_int8", "ds_cnn_quantized")
 LIMITS = {"fp32": 2e-5, "mixed": 5e-3}
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here"),
+    needs_models,
     pytest.mark.skipif(not runtimes.INSTALLED, reason="LiteRT is not installed"),
 ]
 
@@ -28,7 +26,7 @@ pytestmark = [
 @pytest.mark.parametrize("like", [NVIDIA, X86], ids=["nvidia", "x86"])
 @pytest.mark.parametrize("name", [*REAL, *WHOLE])
 def test_one_launch_of_a_model(name: str, like: DeviceInfo, precision: str) -> None:
-    path = MODELS / f"{name}.tflite"
+    path = TFLITE / f"{name}.tflite"
     with fourfold.Session(path, like, precision, placement="gpu", strict=True) as session:
         assert len(session.plan.launches) == 1
         assert session.plan.stages > 1

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import runtimes
+from model_collection import TFLITE, needs_models
 
 import fourfold
 from fourfold import TensorInfo
@@ -23,14 +24,13 @@ from fourfold.lower.half_range import values_beyond_half
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import LARGEST_HALF
 
-MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 QUICK = ("trained_lstm", "kws_ref_model_float32", "rnet")
-ALL = sorted(path.stem for path in MODELS.glob("*.tflite"))
+ALL = sorted(path.stem for path in TFLITE.glob("*.tflite"))
 UNKNOWN = {"selfie_segmentation"}  # has an op that LiteRT alone does not know
 LARGE = 10.0
 LITERT = "ai_edge_litert"
 pytestmark = [
-    pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here"),
+    needs_models,
     pytest.mark.skipif(LITERT not in runtimes.INSTALLED, reason="LiteRT is not installed"),
 ]
 Arrays = dict[str, np.ndarray]
@@ -84,7 +84,7 @@ def leaves_halves(engine: Any, path: Path) -> bool:
 
 
 def check(name: str) -> None:
-    path = MODELS / f"{name}.tflite"
+    path = TFLITE / f"{name}.tflite"
     lost = []
     with fourfold.Session(path, precision="mixed", follow_batch=False) as session:
         for kind, arrays in kinds(session.inputs):

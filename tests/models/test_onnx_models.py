@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model_collection import ONNX, at_hand
 from onnx_models import SHAPES
 
 import fourfold
@@ -18,16 +19,13 @@ from fourfold.types import TensorType
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "onnx"
 TOLERANCES = {"fp32": 1e-4, "mixed": 1e-2}  # of the range of an output
+NO_IMAGES = ("magika_v1", "super_resolution")  # what these transpose is none
 LARGE = ("sig_bak_ovr", "basic_pitch", "super_resolution")  # these are run in one precision
 
 
 def path_of(name: str) -> Path:
-    path = FOLDER / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
-    return path
+    return at_hand(ONNX / f"{name}.onnx")
 
 
 def numbers(name: str, port: str, type: TensorType) -> np.ndarray:
@@ -67,11 +65,9 @@ def test_results_are_those_of_onnx_runtime(device: DeviceInfo, name: str, precis
         assert np.abs(ours - theirs).max() <= TOLERANCES[precision] * reach(theirs)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in NO_IMAGES])
 def test_no_image_is_turned(name: str) -> None:
     """Channels come first in these files; the first and the last kernel take them like that."""
-    if name in ("magika_v1", "super_resolution"):
-        pytest.skip("what it transposes is no image")
     main = read_model(path_of(name), ReadOptions(SHAPES[name])).main
     turned = [str(node) for node in rewrite(main).nodes if isinstance(node.attributes, Transpose)]
     assert not turned

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_devices import H200
+from model_collection import TFLITE, at_hand
 from runtimes import interpreter as open_litert
 from runtimes import run as run_litert
 
@@ -21,7 +22,6 @@ from fourfold.players.null import NULL_GPU
 from fourfold.processing import MediaPipeBoxes
 from fourfold.timings import Timings
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 MODELS = (
     *("mobilenet_v1_025_224_float", "face_detection_short_range", "pnet", "iris_landmark"),
     *("posenet_mobilenet_385_float", "ssd_mobilenet_v2_fp16", "deeplab_v3_257_float"),
@@ -29,10 +29,7 @@ MODELS = (
 
 
 def path_of(name: str) -> Path:
-    path = FOLDER / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
-    return path
+    return at_hand(TFLITE / f"{name}.tflite")
 
 
 @pytest.mark.parametrize("name", MODELS)

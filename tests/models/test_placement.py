@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_collection import TFLITE, needs_models
 
 import fourfold
 from fourfold.runtime.random_inputs import random_inputs
 
-MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
-SPECTRUM = MODELS / "yamnet_audio_classifier_with_metadata.tflite"
-STATES = MODELS / "okay_nabu.tflite"
+SPECTRUM = TFLITE / "yamnet_audio_classifier_with_metadata.tflite"
+STATES = TFLITE / "okay_nabu.tflite"
 pytestmark = [
     pytest.mark.needs_device,
-    pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here"),
+    needs_models,
 ]
 
 

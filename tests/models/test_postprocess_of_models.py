@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import plain_detectors as plain
 import pytest
+from model_collection import MODELS, SHARED, at_hand
 
 import fourfold
 from fourfold import processing
@@ -16,16 +17,12 @@ from fourfold.pictures import read_picture
 from fourfold.processing.anchors import cell_anchors
 from fourfold.processing.boxes import FAMILIES
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 FACES = Path(__file__).resolve().parents[2] / "docs" / "faces.jpg"
 LIMITS = (0.3, 0.4, 20)
 
 
 def path_of(name: str) -> Path:
-    path = SHARED / "models" / name
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
-    return path
+    return at_hand(MODELS / name)
 
 
 def photographs(size: tuple[int, int]) -> list[np.ndarray]:

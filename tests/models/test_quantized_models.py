@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model_collection import TFLITE, at_hand
 
 import fourfold
 from fourfold.device import DeviceInfo
 
-MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 SMALL = ("kws_ref_model", "mobilenet_v1_0.25_128_quant", "ds_cnn_quantized", "resnet8_cifar_int8")
 
 
@@ -26,9 +26,7 @@ def litert(path: Path, array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", SMALL)
 def test_model(name: str, precision: str, device: DeviceInfo) -> None:
-    path = MODELS / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip("the shared models are not here")
+    path = at_hand(TFLITE / f"{name}.tflite")
     with fourfold.Session(path, device, precision, placement="gpu", strict=True) as session:
         info = session.inputs[0]
         limits = np.iinfo(info.dtype)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model_collection import SHARED, TFLITE, needs_models
 
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
@@ -14,9 +15,7 @@ from fourfold.formats.model import Model
 from fourfold.formats.tflite.file import read_file
 from fourfold.types import TensorType
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 CONFORMANCE = SHARED / "conformance" / "tflite"
-MODELS = SHARED / "models" / "tflite"
 TOLERANCE = 1e-4  # of the largest number of an output
 # LiteRT rounds the activations before it multiplies them by 8-bit weights; the references do not.
 ROUNDED_TOLERANCE = 0.1
@@ -134,7 +133,7 @@ def test_conformance_file(path: Path) -> None:
         assert all(refusal.reason for refusal in model.refusals)
 
 
-@pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here")
+@needs_models
 @pytest.mark.parametrize("name", SMALL)
 def test_model(name: str) -> None:
-    compare(MODELS / name, read_model(MODELS / name))
+    compare(TFLITE / name, read_model(TFLITE / name))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_collection import TFLITE, at_hand
 
 import fourfold
 from fourfold.cpu.litert.interpreter import open_file
@@ -15,7 +16,6 @@ from fourfold.errors import InputError
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import Shape
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 TOLERANCE = 1e-4  # of the range of an output: another shape may be computed in another way
 SIZES: dict[str, list[Shape]] = {
     "pnet": [(1, 37, 53, 3), (2, 61, 41, 3), (1, 12, 12, 3)],
@@ -39,10 +39,7 @@ REFUSED = {
 
 
 def path_of(name: str) -> Path:
-    path = FOLDER / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
-    return path
+    return at_hand(TFLITE / f"{name}.tflite")
 
 
 def reach(array: np.ndarray) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import runtimes
 from click.testing import CliRunner
+from model_collection import TFLITE, needs_models
 from webgpu_device import device, needs_webgpu
 
 import fourfold
@@ -23,20 +24,19 @@ from fourfold.cpu.litert.interpreter import open_file
 from fourfold.runtime.random_inputs import random_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = ROOT.parent / "shared" / "models" / "tflite"
 ALLOWED = {"fp32": 1e-4, "mixed": 1e-2}
 QUICK = ("kws_ref_model", "trained_lstm", "movie_review", "okay_nabu")
 INTEGERS = ("q", "w")
 SLACK = 1.2  # to an error in the table, which has two digits
 pytestmark = [
     needs_webgpu,
-    pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here"),
+    needs_models,
     pytest.mark.skipif(not runtimes.INSTALLED, reason="LiteRT is not installed"),
 ]
 
 
 def names() -> list[str]:
-    return sorted(path.stem for path in MODELS.glob("*.tflite"))
+    return sorted(path.stem for path in TFLITE.glob("*.tflite"))
 
 
 @cache
@@ -65,7 +65,7 @@ def relative_error(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def check(name: str, precision: str) -> None:
-    path = MODELS / f"{name}.tflite"
+    path = TFLITE / f"{name}.tflite"
     with fourfold.Session(path, device(), precision, placement="gpu", strict=True) as session:
         inputs = random_inputs(session.inputs, seed=0)
         ours = list(session.run(inputs).values())
@@ -99,7 +99,7 @@ def test_a_kept_plan_is_played_without_what_made_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """From a store, from a file for this device, and from one for any such device."""
-    path, store = MODELS / "kws_ref_model.tflite", tmp_path / "store"
+    path, store = TFLITE / "kws_ref_model.tflite", tmp_path / "store"
     targets = ("webgpu", "webgpu:any", "webgpu:software")
     files = {name: tmp_path / f"{number}.fourfold" for number, name in enumerate(targets)}
     for name, file in files.items():
@@ -122,7 +122,7 @@ def test_a_kept_plan_is_played_without_what_made_it(
 def test_a_start_of_a_kept_plan_imports_little(tmp_path: Path) -> None:
     """Neither what makes plans nor the package whose library is called."""
     file = tmp_path / "kws.fourfold"
-    arguments = ["prepare", str(MODELS / "kws_ref_model.tflite"), "-o", str(file)]
+    arguments = ["prepare", str(TFLITE / "kws_ref_model.tflite"), "-o", str(file)]
     made = CliRunner().invoke(main, [*arguments, "--device", "webgpu", "--only-here"])
     assert made.exit_code == 0, made.output
     text = f"""

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model_collection import MODELS, at_hand
 from onnx_models import SHAPES, WRITABLE_ONNX
 from stored_answers import check_answers, stored
-from whole_models import CAFFE, MODELS, PADDLE, WholeModel
+from whole_models import CAFFE, PADDLE, WholeModel
 
 from fourfold.errors import UnsupportedError
 from fourfold.formats import Model, ReadOptions, formats, read_model
@@ -88,10 +89,7 @@ def ignore(name: str) -> None:
 
 
 def path_of(folder: str, name: str) -> Path:
-    path = MODELS / folder / f"{name}.{folder}"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
-    return path
+    return at_hand(MODELS / folder / f"{name}.{folder}")
 
 
 def read(path: Path, shapes: dict[str, Shape] | None = None) -> Model:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from model_collection import ONNX, TFLITE, at_hand
 from onnx_models import SHAPES, WRITABLE_ONNX
 from runtimes import interpreter
 
@@ -18,7 +18,6 @@ from fourfold.rewrite import WRITABLE
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models"
 TOLERANCE = 1e-5  # of the range of an output
 QUICK = ("ad01_int8", "kws_ref_model", "okay_nabu", "pnet", "resnet8_cifar_float")
 # LiteRT's hybrid LSTM rounds what its gates read as a whole; written as layers, each does.
@@ -33,7 +32,7 @@ def marked(names: list[str], quick: tuple[str, ...]) -> list[Any]:
 
 
 def tflite_models() -> list[str]:
-    return sorted(path.stem for path in (FOLDER / "tflite").glob("*.tflite"))
+    return sorted(path.stem for path in TFLITE.glob("*.tflite"))
 
 
 def simplified(graph: Graph) -> Graph:
@@ -83,7 +82,7 @@ def check(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -
 
 @pytest.mark.parametrize("name", marked(tflite_models(), QUICK))
 def test_as_it_was_read(name: str) -> None:
-    content = (FOLDER / "tflite" / f"{name}.tflite").read_bytes()
+    content = (TFLITE / f"{name}.tflite").read_bytes()
     model = read_model(content)
     ours = all_runs(interpreter("ai_edge_litert", written(model, model.main)))
     if name in UNKNOWN:
@@ -99,7 +98,7 @@ def test_as_it_was_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", marked(tflite_models(), QUICK))
 def test_simplified(name: str) -> None:
-    content = (FOLDER / "tflite" / f"{name}.tflite").read_bytes()
+    content = (TFLITE / f"{name}.tflite").read_bytes()
     model = read_model(content)
     graph = simplified(model.main)
     ours = all_runs(interpreter("ai_edge_litert", written(model, graph)))
@@ -121,9 +120,7 @@ def check_mean(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("name", marked(list(WRITABLE_ONNX), QUICK_ONNX))
 def test_onnx_models(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-    path = FOLDER / "onnx" / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
+    path = at_hand(ONNX / f"{name}.onnx")
     model = read_model(path, ReadOptions(SHAPES[name]))
     generator, main = np.random.default_rng(5), model.main
     details = [

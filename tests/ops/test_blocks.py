@@ -23,13 +23,12 @@ output b
 """
 
 
+@pytest.mark.devices(takes=lambda device: device.is_cpu)
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("near", [700, 5000])
 def test_blocks(
     device: DeviceInfo, precision: str, near: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not device.is_cpu:
-        pytest.skip("only CPUs work in blocks")
     graph = rewrite(build(NETWORK), verify=True)
     x = np.random.default_rng(3).uniform(-1, 1, (3, 17, 13, 11)).astype(np.float32)
     results = []

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from half_precision import skip_without_halves
 from interpreted_devices import RESIDENT
 from random_graphs import build
 
@@ -17,7 +18,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.conv.padded import PaddedInput
 from fourfold.lower import make_plan
-from fourfold.players import ask_facts, make_player
+from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune.search import Known, searches
 
@@ -135,12 +136,6 @@ BEYOND_HALVES = ("swished",)
 NETWORKS |= {name: (text, kernels) for name, (text, kernels, _) in CHAINS.items()}
 
 
-def precision_of(device: DeviceInfo, precision: str) -> str:
-    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
-        pytest.skip(f"{device.name} does not compute in half precision")
-    return precision
-
-
 def play(
     graph: Graph,
     device: DeviceInfo,
@@ -178,13 +173,14 @@ def compare(graph: Graph, results: list[np.ndarray], precision: str, seed: int) 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
     text, kernels = NETWORKS[name]
-    graph, options = build(text), KernelOptions(precision_of(device, precision), form="list")
+    skip_without_halves(device, precision)
+    graph, options = build(text), KernelOptions(precision, form="list")
     launches = make_plan(rewrite(graph), device, options).launches
     # Not counted: on a CPU that computes in halves, a convolution may copy its input beforehand.
     entries = [one.entry for one in launches if not one.entry.startswith(PaddedInput.title)]
     assert len(entries) == kernels
     if precision == "fp16" and name in BEYOND_HALVES:
-        pytest.skip("halves do not hold the results")
+        return  # halves do not hold the results
     results = play(graph, device, options, seed=5)
     compare(graph, results, precision, seed=5)
     if device.is_cpu or device.resident:
@@ -197,7 +193,8 @@ def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_in_all_its_forms(name: str, precision: str, device: DeviceInfo) -> None:
     text, fewest, most = CHAINS[name]
-    graph, options = build(text), KernelOptions(precision_of(device, precision), form="list")
+    skip_without_halves(device, precision)
+    graph, options = build(text), KernelOptions(precision, form="list")
     known = Known({}, {})
     (search,) = (
         search

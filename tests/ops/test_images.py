@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fake_devices import target_of
+from half_precision import skip_without_halves
 from interpreted_devices import IMAGES as WITH_IMAGES
+from op_trials import TOLERANCE
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -22,7 +24,6 @@ from fourfold.plan import BufferUse, Plan
 from fourfold.players import ask_facts, make_player
 
 INTERPRETED = (WITH_IMAGES,)
-TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 NETWORK = """
     input x: f32[1,13,11,5]
     const u: f32[19,3,3,5]
@@ -80,8 +81,7 @@ def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInfo) -> None:
-    if precision == "fp16" and not ask_facts(able, ["half_arithmetic"]).half_arithmetic:
-        pytest.skip(f"{able.name} does not compute in half precision")
+    skip_without_halves(able, precision)
     graph, options = network(), KernelOptions(precision, form="list")
     like = replace(able, **FORMS[form])
     plan = make_plan(graph, replace(like, prefers_images=True), options)
@@ -114,11 +114,11 @@ def test_what_is_too_large_comes_from_the_buffer(able: DeviceInfo) -> None:
     check(plan, few, graph)
 
 
+@pytest.mark.devices(takes=lambda device: device.is_cpu or device.resident)
 def test_one_launch_has_no_images(able: DeviceInfo) -> None:
     graph, facts = network(), replace(able, prefers_images=True)
     plan = make_plan(graph, facts, KernelOptions(form="one"))
-    if len(plan.launches) > 1:
-        pytest.skip(f"{able.name} does not take one launch")
+    assert len(plan.launches) == 1
     assert not images(plan)
     assert not plan.requirements.images
     check(plan, able, graph)

@@ -166,7 +166,9 @@ TILES = (
 )
 SHARED = "1x2 by 1 split 2 ahead 1"  # those who share a reduction meet in local memory
 SHARING = ("whole steps", "one pixel at a time", "a filter on the way", "a filter over even lines")
-EMULATED = ("whole steps", "a filter on the way")
+EMULATED = ("whole steps", "a filter on the way")  # few, since it is slow
+has_units = pytest.mark.devices(takes=lambda device: device.matrix_units)
+lacks_units = pytest.mark.devices(takes=lambda device: not device.matrix_units)
 
 
 def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
@@ -183,22 +185,35 @@ def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
+@has_units
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("title", GRAPHS)
 def test_against_the_reference(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
     check(title, tile, device, kept)
 
 
+@lacks_units
+@pytest.mark.parametrize("tile", [TILES[0], SHARED])
+@pytest.mark.parametrize("title", EMULATED)
+def test_emulated(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
+    if moves_reads(device):
+        pytest.skip("the driver moves reads over barriers, as a small kernel shows")
+    check(title, tile, device, kept)
+
+
+@has_units
 @pytest.mark.parametrize("title", SHARING)
 def test_shared_reductions(title: str, device: DeviceInfo, kept: str) -> None:
     check(title, SHARED, device, kept)
 
 
+@has_units
 def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_tile, "REGISTERS", 104 if kept == "halves" else 164)
     check("a filter in steps of two", "1x1 by 1 split 1 ahead 4", device, kept)
 
 
+@has_units
 def test_more_weights_than_a_cache_keeps(
     device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,12 +228,6 @@ def test_more_weights_than_a_cache_keeps(
 
 
 def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
-    if not device.matrix_units and (title not in EMULATED or tile not in (TILES[0], SHARED)):
-        pytest.skip(
-            "emulated in a few cases only, since that is slow; the interpreter has them all"
-        )
-    if not device.matrix_units and moves_reads(device):
-        pytest.skip("the driver moves reads over barriers, as a small kernel shows")
     graph = build(GRAPHS[title])
     if kept == "halves":  # weights are, too: with such as lose nothing by that
         halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}

@@ -67,9 +67,8 @@ def test_files_hold_such_plans(device: DeviceInfo) -> None:
     np.testing.assert_array_equal(played(device, read), played(device, made.plan))
 
 
+@pytest.mark.devices(takes=lambda device: device.api == "opencl")
 def test_players_share_each_block(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
-    if device.api != "opencl":
-        pytest.skip("the interpreter shares nothing")
     plan = compiled(device).plan
     allocations = Allocations(monkeypatch)
     players = [make_player(device, plan) for _ in range(2)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_on_host import COMPILER, play_on_host
+from cuda_on_host import needs_compiler, play_on_host
 from fake_cuda import FakeCuda
 from fake_devices import target_of
 from imagined_gpu import imagined_gpu
@@ -111,12 +111,15 @@ def compare(result: np.ndarray, graph: Graph, given: dict[str, np.ndarray]) -> N
     np.testing.assert_allclose(result, wanted, atol=4e-3 * np.abs(wanted).max())
 
 
+def copies_by_itself(device: DeviceInfo) -> bool:
+    return device.matrix_units and device.language in ("cuda", "tree")
+
+
+@pytest.mark.devices(takes=copies_by_itself)
 @pytest.mark.parametrize("form", ["list", "one"])
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("title", GRAPHS)
 def test_against_the_reference(title: str, tile: str, form: str, device: DeviceInfo) -> None:
-    if device.language not in ("cuda", "tree") or not device.matrix_units:
-        pytest.skip("the device, or its language, has no copies that run by themselves")
     if form == "one" and not device.resident:
         pytest.skip("its groups cannot wait for each other")
     graph = in_halves(GRAPHS[title])
@@ -128,7 +131,7 @@ def test_against_the_reference(title: str, tile: str, form: str, device: DeviceI
     compare(result, graph, given)
 
 
-@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@needs_compiler
 @pytest.mark.parametrize("form", ["list", "one"])
 @pytest.mark.parametrize("tile", TILES[:2])
 @pytest.mark.parametrize("title", GRAPHS)
@@ -139,7 +142,7 @@ def test_as_cuda_on_the_host(title: str, tile: str, form: str, tmp_path: Path) -
     compare(play_on_host(plan, list(given.values()), tmp_path)[0], graph, given)
 
 
-@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@needs_compiler
 @pytest.mark.parametrize("form", ["list", "one"])
 def test_local_memory_that_launches_ask_for(form: str, tmp_path: Path) -> None:
     """More than a kernel may declare; the plan says how much, also when it is kept. One launch asks
@@ -162,7 +165,7 @@ def test_local_memory_that_launches_ask_for(form: str, tmp_path: Path) -> None:
     assert max(launch.local_bytes for launch in small.launches) < BOARD.local_memory
 
 
-@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@needs_compiler
 def test_a_launch_asks_the_driver() -> None:
     graph = in_halves(GRAPHS["few batches"])
     given = numbers(graph)

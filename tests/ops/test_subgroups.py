@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from emulated_warps import emulated
+from half_precision import skip_without_halves
 from interpreted_devices import KHR
 from random_graphs import build
 from side_by_side import level_by_level, share
@@ -112,8 +113,7 @@ def played(device: DeviceInfo, plan: Plan, arrays: list[np.ndarray]) -> list[np.
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize(("title", "spelling"), [*((title, "khr") for title in GRAPHS), QUICK])
 def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
-        pytest.skip(f"{device.name} does not compute in half precision")
+    skip_without_halves(device, precision)
     graph, facts = build(GRAPHS[title]), like_a_gpu(device, spelling)
     x = np.random.default_rng(5).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
     if precision == "fp16":
@@ -213,12 +213,11 @@ def test_a_warp_alone_needs_no_local_memory() -> None:
     assert "exchange" not in team_plan("", 64, 1, operator.add, "float").program.text
 
 
+@pytest.mark.devices(takes=lambda device: device.api == "opencl")
 @pytest.mark.parametrize("wrong", ["#define exchange(value, apart) (value)\n", "no such language"])
 def test_the_probe_looks_at_the_numbers(
     wrong: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if device.api != "opencl":
-        pytest.skip("there is nothing to probe")
     claim = device.claims["subgroups"] or "khr"
     like_a_gpu(device, claim)
     monkeypatch.setitem(EXCHANGES, claim, wrong)
@@ -231,9 +230,8 @@ def test_a_gpu_that_fails_the_probe_takes_the_plain_way(monkeypatch: pytest.Monk
     assert probe(facts).subgroups == ""
 
 
+@pytest.mark.devices(takes=lambda device: device.is_cpu)
 def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:
-    if not device.is_cpu:
-        pytest.skip("a GPU may")
     graph = build(GRAPHS["walks over channels"])
     plan = make_plan(rewrite(graph), replace(device, subgroups="khr"), KernelOptions(form="list"))
     assert not plan.requirements.subgroups

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ops.test_ops import JUMPING, WITH_KERNELS, check
+from op_kernels import WITH_KERNELS
+from op_trials import IN_HALVES
+from ops.test_ops import check
 from webgpu_device import device, needs_webgpu
 
 from fourfold.device import DeviceInfo
@@ -47,7 +49,7 @@ def test_in_mixed_precision(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in WITH_KERNELS if name not in JUMPING])
+@pytest.mark.parametrize("name", IN_HALVES)
 def test_in_half_precision(name: str) -> None:
     if not device().half_arithmetic:
         pytest.skip("it does not compute in half precision")

@@ -8,6 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fake_devices import target_of
+from half_precision import skip_without_halves
+from interpreted_devices import PLAIN
+from op_trials import TOLERANCE
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -18,10 +21,12 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import specialise_target
-from fourfold.players import ask_facts, make_player
+from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
+INTERPRETED = (PLAIN,)  # for halves, in which not every device computes
+real_device = pytest.mark.devices(takes=lambda device: device.api != "interpret")
 # Prime sizes, odd channels, several images, every kind of padding, tails with a residual.
 NETWORK = """
 input x: f32[1,13,11,5]
@@ -41,7 +46,6 @@ d = conv2d(y, w3; padding=Padding(2,3,2,3)) |> tanh
 e = conv2d(d, w4, b4) |> relu
 output c, e
 """
-TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 FORMS = (
     "F2 apart 6x2x8 split 1 in 1x1",
     "F2 within 3x1x8 split 1 in 1x1",
@@ -72,11 +76,20 @@ def compare(results: Iterable[np.ndarray], wanted: Iterable[np.ndarray], toleran
         np.testing.assert_allclose(result, expected, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+@real_device
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
-        pytest.skip(f"{device.name} does not compute in half precision")
+    check(form, precision, device)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_in_halves(form: str, device: DeviceInfo) -> None:
+    skip_without_halves(device)
+    check(form, "fp16", device)
+
+
+def check(form: str, precision: str, device: DeviceInfo) -> None:
     graph, options = rewrite(build(NETWORK), verify=True), KernelOptions(precision, form="list")
     plan = make_plan(graph, device, options, ways(graph, device, options, form))
     assert sum("winograd" in launch.title for launch in plan.launches) >= 5
@@ -87,6 +100,7 @@ def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
     player.close()
 
 
+@real_device
 @pytest.mark.parametrize("form", FORMS[1:5])
 def test_as_stages_of_one_launch(form: str, device: DeviceInfo) -> None:
     graph = rewrite(build(NETWORK), verify=True)
@@ -106,6 +120,7 @@ def test_as_stages_of_one_launch(form: str, device: DeviceInfo) -> None:
         player.close()
 
 
+@real_device
 @pytest.mark.parametrize("form", FORMS[4:])
 def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
     """By fours, several work-items side by side: written for a GPU, played where we are."""
@@ -119,6 +134,7 @@ def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
     player.close()
 
 
+@real_device
 def test_tuned_or_not_the_results_are_the_same(device: DeviceInfo) -> None:
     graph = build(
         """

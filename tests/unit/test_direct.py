@@ -6,13 +6,13 @@ import threading
 
 import numpy as np
 import pytest
+from runtimes import needs_litert
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
-from fourfold.cpu import litert
 from fourfold.errors import InputError
 
-pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+pytestmark = needs_litert
 
 
 @pytest.fixture

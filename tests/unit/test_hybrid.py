@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import tflite_writer as writer
 from click.testing import CliRunner
+from runtimes import needs_litert
 
 import fourfold
 from fourfold import log
 from fourfold.cli import main
 from fourfold.compile import hybrid
-from fourfold.cpu import litert
 from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
@@ -31,7 +31,7 @@ from fourfold.store.store import Store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.targets import GPU
 
-pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+pytestmark = needs_litert
 X = np.random.default_rng(11).uniform(-2, 2, (3, 7)).astype(np.float32)
 WEIGHTS = np.random.default_rng(12).uniform(-1, 1, (5, 7)).astype(np.float32)
 RIGHT = np.maximum(np.tanh(X @ WEIGHTS.T), 0) * 3

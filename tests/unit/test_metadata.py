@@ -122,16 +122,16 @@ def test_a_start_does_not_read_it(model: Path, device: DeviceInfo, tmp_path: Pat
     draft.write(file)
     with fourfold.Session(model, device, cache=tmp_path / "store"):
         pass
-    code = f"""
+    for source in (file, model):
+        code = f"""
 import sys, numpy, fourfold
-for source in ({str(file)!r}, {str(model)!r}):
-    with fourfold.Session(source, {device.index}, cache={str(tmp_path / "store")!r}) as session:
-        session.run(numpy.zeros({(1, *SIZE, 3)}, numpy.float32))
-        assert session.hit and "fourfold.metadata" not in sys.modules
-        assert session.outputs[0].labels and "fourfold.metadata" in sys.modules
-        del sys.modules["fourfold.metadata"]
+store = {str(tmp_path / "store")!r}
+with fourfold.Session({str(source)!r}, {device.index}, cache=store) as session:
+    session.run(numpy.zeros({(1, *SIZE, 3)}, numpy.float32))
+    assert session.hit and "fourfold.metadata" not in sys.modules
+    assert session.outputs[0].labels and "fourfold.metadata" in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_describes_an_input_does_not_keep_the_session(device: DeviceInfo) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tflite_writer as writer
 from click.testing import CliRunner
+from runtimes import needs_litert
 
 import fourfold
 from fourfold.cli import main
@@ -20,7 +21,6 @@ from fourfold.options import CompileOptions
 from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
 
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 SHAPE = (2, 3)
 X = np.arange(-3, 3, dtype=np.float32).reshape(SHAPE)
 

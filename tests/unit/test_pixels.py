@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tflite_writer as writer
+from runtimes import needs_litert
 
 import fourfold
-from fourfold.cpu import litert
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
@@ -24,7 +24,6 @@ from fourfold.prepare import prepare_model
 from fourfold.session import explain_stage
 from fourfold.store.draft import Draft
 
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 PIXELS = Pixels(MEAN, STD, "bgra")
 OWN = (1, 23, 19, 3)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import tflite_writer as writer
+from runtimes import needs_litert
 
 import fourfold
 from fourfold.cpu import litert
@@ -16,7 +17,6 @@ from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.targets import GPU, NUMPY
 
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 

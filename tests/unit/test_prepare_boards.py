@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from cuda_on_host import COMPILER, HostKernels
+from cuda_on_host import HostKernels, needs_compiler
 from fake_cuda import FakeCuda
 from imagined_gpu import forget_drivers, installed
 from small_networks import small_onnx
@@ -103,7 +103,7 @@ def test_kernels_of_a_board_can_be_shown(model: Path) -> None:
     assert "__global__ void" in done.output
 
 
-@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@needs_compiler
 def test_the_file_is_played_on_such_a_gpu(model: Path, driver: FakeCuda, tmp_path: Path) -> None:
     """Without the model and without the compiler, whatever the board is called."""
     prepare(model, "--device", "cuda:sm_87")

@@ -54,7 +54,8 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> FakeNotebook:
     fake, ipython, shown = FakeNotebook(), ModuleType("IPython"), ModuleType("IPython.display")
     vars(ipython)["get_ipython"] = lambda: SimpleNamespace(kernel=object())
     vars(shown)["display"] = fake.display
-    shown.__spec__ = SimpleNamespace(_initializing=False)  # type: ignore[assignment]
+    # As if it were still being imported: what is whole is kept by who imports it when it is used.
+    shown.__spec__ = SimpleNamespace(_initializing=True)  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", shown)
     monkeypatch.setattr(progress, "PAUSE", 0.0)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runtimes import needs_litert
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
-from fourfold.cpu import litert
 from fourfold.runtime import race
 
 pytestmark = [
     pytest.mark.needs_device,
-    pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed"),
+    needs_litert,
 ]
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import tflite_writer as writer
 from click.testing import CliRunner
+from runtimes import needs_litert
 
 import fourfold
 from fourfold.cli import main
-from fourfold.cpu import litert
 from fourfold.cpu.litert import interpreter
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError, UnsupportedError
@@ -24,7 +24,7 @@ from fourfold.options import CompileOptions
 from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
 
-pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+pytestmark = needs_litert
 STRING, INT64 = 5, 4
 WORDS = ("good", "bad", "fine", "übel")
 ANSWERS = ("negative", "positive")

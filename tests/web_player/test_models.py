@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from model_collection import TFLITE, needs_models
 from web_player.conftest import Stage
 
 from fourfold.cli import main
 
-MODELS = Path(__file__).parents[3] / "shared" / "models" / "tflite"
 FLOATS = (
     "mobilenet_v1_025_224_float",
     "face_detection_short_range",
@@ -42,14 +41,14 @@ return model.outputs.map(({name}) => Array.from(found[name]));
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not MODELS.exists(), reason="the model collection is not here"),
+    needs_models,
 ]
 
 
 def litert(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Random inputs, and what LiteRT makes of them."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is missing")
-    engine = interpreter.Interpreter(str(MODELS / f"{name}.tflite"))
+    engine = interpreter.Interpreter(str(TFLITE / f"{name}.tflite"))
     engine.allocate_tensors()
     random = np.random.default_rng(3)
     inputs = []
@@ -64,7 +63,7 @@ def litert(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 def in_browser(stage: Stage, name: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     output = stage.folder / "model.fourfold"
-    words = ["prepare", str(MODELS / f"{name}.tflite"), "--web", "-o", str(output)]
+    words = ["prepare", str(TFLITE / f"{name}.tflite"), "--web", "-o", str(output)]
     done = CliRunner().invoke(main, words, standalone_mode=False)
     assert done.exception is None, done.output
     texts = [base64.b64encode(one.tobytes()).decode() for one in inputs]

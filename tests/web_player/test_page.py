@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from browser import Browser
 from click.testing import CliRunner, Result
+from model_collection import TFLITE, needs_models
 from onnx_writer import graph, model, node
 
 import fourfold
@@ -20,7 +21,6 @@ from fourfold.web.page import PLAYER, TEMPLATE, asset_folder
 from fourfold.web.server import FolderServer
 
 ROOT = Path(__file__).parents[2]
-MODELS = ROOT.parent / "shared" / "models" / "tflite"
 TASKS = {
     "face_detection_short_range": "boxes",
     "palm_detection_lite": "boxes",
@@ -34,17 +34,16 @@ TASKS = {
     "mobilenet_v1_025_224_float": "classes",
     "kws_ref_model": "numbers",
 }
-has_models = pytest.mark.skipif(not MODELS.exists(), reason="the model collection is not here")
 
 
 def call(*words: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words], standalone_mode=False)
 
 
-@has_models
+@needs_models
 @pytest.mark.parametrize("name", ["face_detection_short_range", "kws_ref_model"])
 def test_the_folder_of_a_page(tmp_path: Path, name: str) -> None:
-    done = call("web", MODELS / f"{name}.tflite", "-o", tmp_path / "page", "--json")
+    done = call("web", TFLITE / f"{name}.tflite", "-o", tmp_path / "page", "--json")
     assert done.exception is None, done.output
     assert json.loads(done.output)["task"] == TASKS[name]
     settings = json.loads((tmp_path / "page" / "page.json").read_text())
@@ -56,11 +55,11 @@ def test_the_folder_of_a_page(tmp_path: Path, name: str) -> None:
         assert (tmp_path / "page" / PLAYER / file.name).read_bytes() == file.read_bytes()
 
 
-@has_models
+@needs_models
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_what_is_drawn_follows_from_the_model(tmp_path: Path, name: str) -> None:
-    done = call("web", MODELS / f"{name}.tflite", "-o", tmp_path / "page", "--json")
+    done = call("web", TFLITE / f"{name}.tflite", "-o", tmp_path / "page", "--json")
     assert done.exception is None, done.output
     assert json.loads(done.output)["task"] == TASKS[name]
 

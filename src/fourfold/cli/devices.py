@@ -17,7 +17,7 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
-from fourfold.device import IMAGES, LIBERTIES, MEASURED, DeviceInfo, facts_for_players
+from fourfold.device import IMAGES, MEASURED, UNPROMISED, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
 from fourfold.players import ask_facts, backends, describe_verdict, devices_of, find_device
 from fourfold.players.connections import MACHINES
@@ -80,8 +80,8 @@ def _shown(device: DeviceInfo) -> tuple[str, ...]:
     """The facts of the table; half arithmetic is tried where the driver offers it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
     units = () if device.compute_units else MEASURED
-    liberties = ("forward_progress",) if device.remote else LIBERTIES
-    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *liberties)
+    unpromised = ("forward_progress",) if device.remote else UNPROMISED
+    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *unpromised)
 
 
 def _record(device: DeviceInfo) -> dict[str, object]:

@@ -13,6 +13,7 @@ from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.formats.inputs import SHAPE_NEEDED
 from fourfold.graph import Graph
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.metadata import write_about
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels, PixelsOption
@@ -26,6 +27,7 @@ else:  # few models are opened with it
     postprocess = lazy_import("fourfold.postprocess")
     processing = lazy_import("fourfold.processing.option")
 
+log = Log("compile")
 ReadShaped = Callable[[Mapping[str, Shape]], Model]
 
 
@@ -125,7 +127,8 @@ def _read_open(
         own = {name: layout(one.channels) for name, one in pixels.items()}
         try:
             found = read(real_shapes(shapes, pixels, own))
-        except FourfoldError:
+        except FourfoldError as refused:
+            log.debug("it is not read as %s: %s: %s", own, refused.what, refused.why)
             continue
         if all(sizes.admitted for sizes in _input_sizes(found)):
             return found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.statement import LocalArray
 from fourfold.plan import Argument, BufferUse
 
 GPU_ITEMS = 256  # work-items of a group that shares stages with others
@@ -42,3 +44,13 @@ def group_memory(device: DeviceInfo, items: int) -> int:
     if not device.resident:
         return device.local_memory
     return (device.local_memory - TABLE_ROWS) // max(1, GPU_ITEMS // items)
+
+
+def refuses_waits(stages: Sequence[Stage], device: DeviceInfo) -> str | None:
+    """Why groups that run these stages cannot wait for each other, or None."""
+    if not (device.forward_progress if device.is_cpu else device.resident):
+        return "groups of this device cannot wait for each other in a known way"
+    statements = (one for stage in stages for one in stage.kernel.body)
+    if device.is_cpu and any(isinstance(one, LocalArray) for one in statements):
+        return "a kernel needs local memory"
+    return None

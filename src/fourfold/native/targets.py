@@ -6,8 +6,6 @@ import platform
 import sys
 from typing import NamedTuple
 
-from fourfold.errors import InputError, nearest
-
 ANDROID_API = 21  # Android 5, the first with 64 bits; what is built for it runs on all newer ones
 
 
@@ -60,14 +58,6 @@ _MACHINES = {
     "riscv64": "riscv64",
 }
 _SYSTEMS = {"linux": "linux-gnu", "android": "linux-android", "windows": "windows"}
-
-
-def target_named(name: str) -> BuildTarget:
-    """One of the targets; an InputError with the nearest names where it is none."""
-    if name not in TARGETS:
-        why = f"known are {', '.join(TARGETS)}"
-        raise InputError(f"there is no target {name!r}", why, nearest(name, TARGETS))
-    return TARGETS[name]
 
 
 def find_target_machine(machine: str, system: str = "linux") -> BuildTarget | None:

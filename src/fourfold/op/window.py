@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.op import Types
 from fourfold.op.rules import Infer, Kinds, require, require_kind, require_rank, takes
-from fourfold.types import TensorType
+from fourfold.types import Shape, TensorType
 
 Pair = tuple[int, int]
 
@@ -48,6 +48,18 @@ class Window:
         """Rows and columns from the first tap to the last, both included."""
         height, width = ((f - 1) * d + 1 for f, d in zip(self.filter, self.dilation, strict=True))
         return height, width
+
+
+@dataclass(frozen=True)
+class Filter2d:
+    """How the filter of a convolution slides; its weights are [.,H,W,.]."""
+
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+
+    def window(self, weights: Shape) -> Window:
+        return Window((weights[1], weights[2]), self.stride, self.padding, self.dilation)
 
 
 @dataclass(frozen=True)

@@ -32,26 +32,25 @@ from fourfold.kernels.winograd.convolution import Winograd
 from fourfold.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
-from fourfold.types import Shape, TensorType
+from fourfold.op.window import (
+    NO_PADDING,
+    Filter2d,
+    Padding,
+    check_bias,
+    output_size,
+    windows,
+)
+from fourfold.types import TensorType
 
 REFERENCE_ELEMENTS = 2**21  # under the windows that are multiplied at once: what caches hold
 WIDEST = 128  # beyond it few pixels of a row are near an edge
 
 
 @dataclass(frozen=True)
-class Conv2d:
+class Conv2d(Filter2d):
     """Weights are [O,H,W,I / groups]; group g reads and writes the g-th part of the channels."""
 
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-    padding: Padding = NO_PADDING
     groups: int = 1
-
-
-def window(attributes: Conv2d, weights: Shape) -> Window:
-    size = (weights[1], weights[2])
-    return Window(size, attributes.stride, attributes.padding, attributes.dilation)
 
 
 @takes("conv2d", 2, 3)
@@ -68,14 +67,14 @@ def infer(
     require(matches, "conv2d", f"{weights} in {groups} groups cannot read {x}")
     check_bias("conv2d", bias, x, out)
     image = (x.shape[1], x.shape[2])
-    size = output_size("conv2d", window(attributes, weights.shape), image)
+    size = output_size("conv2d", attributes.window(weights.shape), image)
     return (x.with_shape(x.shape[0], *size, out),)
 
 
 def reference(
     attributes: Conv2d, x: np.ndarray, weights: np.ndarray, bias: np.ndarray | None = None
 ) -> np.ndarray:
-    patches = windows(x, window(attributes, weights.shape))
+    patches = windows(x, attributes.window(weights.shape))
     groups, (batch, height, width, _, *taps) = attributes.groups, patches.shape
     filters = weights.reshape(groups, len(weights) // groups, -1).transpose(0, 2, 1)
     count = max(1, REFERENCE_ELEMENTS // max(patches[:, :1].size, 1))
@@ -120,7 +119,7 @@ def tiled(context: NodeContext) -> None:
     if _is_plain(context):
         Convolution(context, "conv2d_1x1", flat, plain_taps).write()
     else:
-        taps = window_taps(window(attributes, weights.shape))
+        taps = window_taps(attributes.window(weights.shape))
         Convolution(context, "conv2d_tiled", flat, taps).write()
 
 
@@ -131,7 +130,7 @@ def refuses_matrix(context: NodeContext) -> str | None:
 def _feed(context: NodeContext) -> WindowFeed:
     attributes, shape = context.attributes, context.input_type(1).shape
     assert isinstance(attributes, Conv2d)
-    taps = plain_taps if _is_plain(context) else window_taps(window(attributes, shape))
+    taps = plain_taps if _is_plain(context) else window_taps(attributes.window(shape))
     return WindowFeed(context, taps, shape[1] * shape[2])
 
 
@@ -183,7 +182,7 @@ def padded(context: NodeContext) -> None:
     assert weights is not None
     copy = PaddedInput(context, attributes.padding)
     copy.write()
-    taps = window_taps(window(replace(attributes, padding=NO_PADDING), weights.shape))
+    taps = window_taps(replace(attributes, padding=NO_PADDING).window(weights.shape))
     flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
     Convolution(context, "conv2d_tiled", flat, taps, copy.view).write()
 
@@ -221,7 +220,7 @@ def dots(context: NodeContext) -> None:
         copy.write()
         source = copy.view
     plain = _is_plain(context)
-    whole = window(replace(attributes, padding=NO_PADDING), weights.shape)
+    whole = replace(attributes, padding=NO_PADDING).window(weights.shape)
     taps = plain_taps if plain else window_taps(whole)
     title = "conv2d_1x1_dots" if plain else "conv2d_dots"
     DotConvolution(context, title, flat, taps, source).write()
@@ -246,7 +245,7 @@ def tiled_choices(context: NodeContext) -> list[str]:
 def direct(context: NodeContext) -> None:
     assert isinstance(context.attributes, Conv2d)
     shape = context.input_type(1).shape
-    direct_convolution(context, window(context.attributes, shape), context.attributes.groups)
+    direct_convolution(context, context.attributes.window(shape), context.attributes.groups)
 
 
 def _case(x: str, weights: str, attributes: Conv2d, bias: bool = True) -> Case:

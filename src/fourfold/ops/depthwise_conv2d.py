@@ -17,23 +17,21 @@ from fourfold.kernels.depthwise.walk import DepthwiseWalk, can_walk
 from fourfold.kernels.quantised.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
-from fourfold.types import Shape, TensorType
+from fourfold.op.window import (
+    Filter2d,
+    Padding,
+    check_bias,
+    output_size,
+    windows,
+)
+from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
-class DepthwiseConv2d:
+class DepthwiseConv2d(Filter2d):
     """Weights are [1,H,W,C * multiplier]; each channel of x makes `multiplier` neighbours."""
 
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-    padding: Padding = NO_PADDING
     multiplier: int = 1
-
-
-def window(attributes: DepthwiseConv2d, weights: Shape) -> Window:
-    size = (weights[1], weights[2])
-    return Window(size, attributes.stride, attributes.padding, attributes.dilation)
 
 
 @takes("depthwise_conv2d", 2, 3)
@@ -48,14 +46,14 @@ def infer(
     matches = weights.shape[0] == 1 and out == x.channels * multiplier and out > 0
     require(matches, op, f"{weights} cannot make {multiplier} channels from each of {x}")
     check_bias(op, bias, x, out)
-    size = output_size(op, window(attributes, weights.shape), (x.shape[1], x.shape[2]))
+    size = output_size(op, attributes.window(weights.shape), (x.shape[1], x.shape[2]))
     return (x.with_shape(x.shape[0], *size, out),)
 
 
 def reference(
     attributes: DepthwiseConv2d, x: np.ndarray, weights: np.ndarray, bias: np.ndarray | None = None
 ) -> np.ndarray:
-    patches = windows(x, window(attributes, weights.shape))
+    patches = windows(x, attributes.window(weights.shape))
     filters = weights[0].reshape(*weights.shape[1:3], x.shape[3], attributes.multiplier)
     y: np.ndarray = np.einsum("nyxchw,hwcm->nyxcm", patches, filters, optimize=True)
     y = y.reshape(*y.shape[:3], -1)
@@ -72,19 +70,19 @@ def refuses_rows(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, DepthwiseConv2d)
     if context.attributes.multiplier != 1:
         return "several outputs share one input channel"
-    fits = uses_rows(context, window(context.attributes, context.input_type(1).shape))
+    fits = uses_rows(context, context.attributes.window(context.input_type(1).shape))
     return refuses_any(context) if fits else "the filter is too large to unroll"
 
 
 def rows(context: NodeContext) -> None:
     assert isinstance(context.attributes, DepthwiseConv2d)
     make = DepthwiseWalk if can_walk(context) else DepthwiseRows
-    make(context, window(context.attributes, context.input_type(1).shape)).write()
+    make(context, context.attributes.window(context.input_type(1).shape)).write()
 
 
 def choices(context: NodeContext) -> list[str]:
     assert isinstance(context.attributes, DepthwiseConv2d)
-    return depthwise_row_choices(context, window(context.attributes, context.input_type(1).shape))
+    return depthwise_row_choices(context, context.attributes.window(context.input_type(1).shape))
 
 
 def refuses_dots(context: NodeContext) -> str | None:
@@ -92,23 +90,23 @@ def refuses_dots(context: NodeContext) -> str | None:
     if context.attributes.multiplier != 1:
         return "several outputs share one input channel"
     shape = context.input_type(1).shape
-    return refuses_any(context) or refuses_dot_rows(context, window(context.attributes, shape))
+    return refuses_any(context) or refuses_dot_rows(context, context.attributes.window(shape))
 
 
 def dots(context: NodeContext) -> None:
     assert isinstance(context.attributes, DepthwiseConv2d)
-    DotDepthwise(context, window(context.attributes, context.input_type(1).shape)).write()
+    DotDepthwise(context, context.attributes.window(context.input_type(1).shape)).write()
 
 
 def dot_choices(context: NodeContext) -> list[str]:
     assert isinstance(context.attributes, DepthwiseConv2d)
-    return dot_row_choices(context, window(context.attributes, context.input_type(1).shape))
+    return dot_row_choices(context, context.attributes.window(context.input_type(1).shape))
 
 
 def plain(context: NodeContext) -> None:
     assert isinstance(context.attributes, DepthwiseConv2d)
     shape = context.input_type(1).shape
-    depthwise_plain(context, window(context.attributes, shape), context.attributes.multiplier)
+    depthwise_plain(context, context.attributes.window(shape), context.attributes.multiplier)
 
 
 def _case(x: str, weights: str, attributes: DepthwiseConv2d, bias: bool = True) -> Case:

@@ -26,24 +26,22 @@ from fourfold.kernels.matrix.depthwise_feed import DepthwiseFeed
 from fourfold.kernels.matrix.feed import clamped
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
-from fourfold.types import Shape, TensorType
+from fourfold.op.window import (
+    Filter2d,
+    Padding,
+    check_bias,
+    output_size,
+    windows,
+)
+from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
-class SeparableConv2d:
+class SeparableConv2d(Filter2d):
     """Filters are [1,H,W,I], weights [O,1,1,I]; what is between them is kept in low..high."""
 
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-    padding: Padding = NO_PADDING
     low: float = -inf
     high: float = inf
-
-
-def window(attributes: SeparableConv2d, filters: Shape) -> Window:
-    size = (filters[1], filters[2])
-    return Window(size, attributes.stride, attributes.padding, attributes.dilation)
 
 
 @takes("separable_conv2d", 3, 5)
@@ -65,7 +63,7 @@ def infer(
     require(weights.shape[1:3] == (1, 1), op, f"{weights} look at more than one pixel")
     check_bias(op, offsets, x, x.channels)
     check_bias(op, bias, x, weights.shape[0])
-    size = output_size(op, window(attributes, filters.shape), (x.shape[1], x.shape[2]))
+    size = output_size(op, attributes.window(filters.shape), (x.shape[1], x.shape[2]))
     return (x.with_shape(x.shape[0], *size, weights.shape[0]),)
 
 
@@ -77,7 +75,7 @@ def reference(
     offsets: np.ndarray | None = None,
     bias: np.ndarray | None = None,
 ) -> np.ndarray:
-    patches = windows(x, window(attributes, filters.shape))
+    patches = windows(x, attributes.window(filters.shape))
     middle: np.ndarray = np.einsum("nyxchw,hwc->nyxc", patches, filters[0], optimize=True)
     middle = middle if offsets is None else middle + offsets
     middle = np.clip(middle, attributes.low, attributes.high).astype(x.dtype)
@@ -111,7 +109,7 @@ def _feed(context: NodeContext) -> DepthwiseFeed:
     flat = filters.reshape(-1, filters.shape[-1])
     clamp = clamped(attributes.low, attributes.high)
     return DepthwiseFeed(
-        context, window(attributes, filters.shape), (flat, _offsets(context)), clamp
+        context, attributes.window(filters.shape), (flat, _offsets(context)), clamp
     )
 
 
@@ -134,7 +132,7 @@ def plain(context: NodeContext) -> None:
     assert weights is not None
     kernel, tile = context.kernel("separable_plain"), ConvTile(1, 1, 4)
     source, target = context.read(kernel, 0), context.write(kernel)
-    taps = window_taps(window(attributes, filters.shape))(kernel, source, target)
+    taps = window_taps(attributes.window(filters.shape))(kernel, source, target)
     taken = context.weights(
         kernel, "filters", slice_channels(filters.reshape(-1, source.type.channels))
     )

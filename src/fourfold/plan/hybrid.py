@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fourfold.errors import InputError, ModelError
+from fourfold.errors import MALFORMED, InputError, ModelError
 from fourfold.pixels import Pixels
 from fourfold.plan import Compiled, Container, Plan, Port, Program, Section, read_plan
 from fourfold.plan.record import (
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 Bindings = tuple[TensorBinding, ...]
 Ports = tuple[Port, ...]
-_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 class HybridPart(NamedTuple):
@@ -125,7 +124,7 @@ def read_hybrid(file: Container, numbers: Sequence[int]) -> HybridPlan:
         states = None if states is None else tuple(int(number) for number in states)
         hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]), states)
         _check_order(hybrid)
-    except (*_WRONG, InputError, StopIteration, RuntimeError) as error:
+    except (*MALFORMED, InputError, StopIteration, RuntimeError) as error:
         why = f"its record of parts does not fit: {error!r}"
         fix = "copy it again, or prepare the model again"
         raise ModelError(f"{file.title} is damaged", why, fix) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.errors import ModelError
+from fourfold.errors import MALFORMED, ModelError
 from fourfold.plan.container import Container, Section
 from fourfold.plan.data import (
     HOST_KINDS,
@@ -29,7 +29,6 @@ from fourfold.plan.shared_constants import share_constants
 from fourfold.types import DType, Quantization, TensorType
 
 KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_protocol", "state")
-_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 def plan_record(compiled: Compiled) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def read_plan(
         record = json.loads(bytes(file.section(plan, "plan")))
         own = b"" if about is None else bytes(file.section(about, "about"))
         return replace(_compiled(record, source.decode(), data), about=own)
-    except _WRONG as error:
+    except MALFORMED as error:
         why = f"its record of a plan does not fit: {error!r}"
         fix = "copy it again, or prepare the model again"
         raise ModelError(f"{file.title} is damaged", why, fix) from error

@@ -74,7 +74,8 @@ def leading_devices() -> list[DeviceInfo]:
     for backend in _in_order():
         try:
             found = backend.devices() if backend.listed else ()
-        except DeviceError:
+        except DeviceError as error:
+            log.debug("%s has no device: %s", backend.name, error.what)
             continue
         gpus = [info for info in found if info.kind == "gpu"]
         if gpus:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.device import LIBERTIES, LONG_LOOPS, MOST_ROUNDS, DeviceInfo
+from fourfold.device import LONG_LOOPS, MOST_ROUNDS, UNPROMISED, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.log import Log
 
@@ -10,7 +10,7 @@ log = Log("players")
 
 # What all plans rest on, whatever their precision.
 _ALWAYS = ("floats", "bytes")
-_NAMES = {name: name.replace("_", " ") for name in LIBERTIES}
+_NAMES = {name: name.replace("_", " ") for name in UNPROMISED}
 
 
 def describe_verdict(device: DeviceInfo) -> str:
@@ -19,7 +19,7 @@ def describe_verdict(device: DeviceInfo) -> str:
         return "not known: no self-test came to an end"
     if device.self_test:
         return f"wrong: {device.self_test}"
-    known = [name for name in LIBERTIES if device.is_cpu and device.knows(name)]
+    known = [name for name in UNPROMISED if device.is_cpu and device.knows(name)]
     without = [_NAMES[name] for name in known if not getattr(device, name)]
     return f"right, without {' and '.join(without)}" if without else "right"
 

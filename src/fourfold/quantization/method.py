@@ -26,11 +26,6 @@ class Method:
         """Whether the ranges of values must be known."""
         return self.values is not None
 
-    @property
-    def only_large(self) -> bool:
-        """Whether small weights are left as they are: rounding them would save next to nothing."""
-        return self.values is None and self.weights is not DType.F16
-
 
 METHODS = {
     method.name: method

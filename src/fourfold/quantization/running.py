@@ -14,9 +14,11 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, UnsupportedError
 from fourfold.graph import Graph
+from fourfold.log import Log
 from fourfold.options import CompileOptions
 from fourfold.types import silent_arithmetic
 
+log = Log("quantization")
 Arrays = Mapping[str, np.ndarray]
 NUMPY = "cpu"  # the name by which callers ask for no device
 
@@ -29,7 +31,8 @@ def find_runner(device: str | int | DeviceInfo | None) -> DeviceInfo | None:
         return players.find_device(device)
     try:
         return players.find_device(Config.from_environment().device)
-    except DeviceError:
+    except DeviceError as error:
+        log.info("samples run in NumPy: %s: %s", error.what, error.why)
         return None
 
 
@@ -57,7 +60,8 @@ def _player(graph: Graph, device: DeviceInfo) -> players.Player | None:
     """A player of the graph; None for one that has an op without kernels on this device."""
     try:
         plan = plan_graph(graph, device, CompileOptions())
-    except UnsupportedError:
+    except UnsupportedError as error:
+        log.info("%s runs in NumPy: %s: %s", graph.name, error.what, error.why)
         return None
     program = players.backend_of(device).live_program(device, plan.program)
     return players.make_player(device, plan, program)

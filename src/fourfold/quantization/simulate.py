@@ -47,7 +47,7 @@ class _Work:
         self.taken = set(self.types)
 
     def add(self, node: Node) -> None:
-        inputs = [self._input(node, at) for at in range(max(len(node.inputs), self._places(node)))]
+        inputs = [self._input(node, at) for at in range(self.storage.input_count(node))]
         output = node.outputs[0]
         if not self.storage.on_integers(node) or self._keeps_grid(node):
             self.nodes.append(replace(node, inputs=tuple(inputs)))
@@ -60,10 +60,6 @@ class _Work:
     def _keeps_grid(self, node: Node) -> bool:
         moves = node.op in MOVES and node.op not in AVERAGES
         return moves or (node.op == "relu" and is_fused(self.storage.graph, node))
-
-    def _places(self, node: Node) -> int:
-        places = [at for name, at in self.storage.operands if name == node.outputs[0]]
-        return max(places, default=-1) + 1
 
     def _input(self, node: Node, at: int) -> str | None:
         place, storage = (node.outputs[0], at), self.storage

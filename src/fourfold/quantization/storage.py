@@ -43,6 +43,11 @@ class StorageAssignment:
     def on_integers(self, node: Node) -> bool:
         return node.outputs[0] in self.integer_nodes
 
+    def input_count(self, node: Node) -> int:
+        """Its inputs, and the constants that it gets behind them."""
+        places = [at for name, at in self.operands if name == node.outputs[0]]
+        return max(len(node.inputs), max(places, default=-1) + 1)
+
     def is_made(self, value: str) -> bool:
         """Whether a value comes as integers from the node that makes it."""
         producer = self.graph.producers.get(value)

@@ -59,7 +59,7 @@ class _Work:
             self.stored |= {name: grids[name] for name in graph.arguments if name in grids}
 
     def add(self, node: Node) -> None:
-        count = max(len(node.inputs), self._places(node))
+        count = self.storage.input_count(node)
         inputs = tuple(self._input(node, at) for at in range(count))
         output = node.outputs[0]
         if not self.storage.on_integers(node):
@@ -80,10 +80,6 @@ class _Work:
             return output
         self.inner[output] = self._new_value(f"{output}/quantized", output)
         return self.inner[output]
-
-    def _places(self, node: Node) -> int:
-        places = [at for name, at in self.storage.operands if name == node.outputs[0]]
-        return max(places, default=-1) + 1
 
     def _input(self, node: Node, at: int) -> str | None:
         place, storage = (node.outputs[0], at), self.storage

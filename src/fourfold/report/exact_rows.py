@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from fourfold.graph import Node
 from fourfold.op.registry import registry
-from fourfold.op.window import Padding, Pool2d, Window, pool_window
-from fourfold.ops import conv2d, depthwise_conv2d
+from fourfold.op.window import Filter2d, Padding, Pool2d, Window, pool_window
 from fourfold.ops.concat import Concat
 from fourfold.types import Shape
 
@@ -86,13 +85,9 @@ def _window(node: Node, shapes: Sequence[Shape | None]) -> Window | None:
     if isinstance(attributes, Pool2d) and node.op in POOLS:
         return pool_window(attributes)
     weights = shapes[1] if len(shapes) > 1 else None
-    if weights is None:
+    if weights is None or not isinstance(attributes, Filter2d):
         return None
-    if isinstance(attributes, conv2d.Conv2d):
-        return conv2d.window(attributes, weights)
-    if isinstance(attributes, depthwise_conv2d.DepthwiseConv2d):
-        return depthwise_conv2d.window(attributes, weights)
-    return None
+    return attributes.window(weights)
 
 
 def _under_window(node: Node, window: Window, height: int, rows: RowRange) -> NeededRows | None:

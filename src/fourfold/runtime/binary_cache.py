@@ -90,8 +90,9 @@ class BinaryCache:
                 return
             try:
                 binary = player.binary()
-            except FourfoldError:
-                return  # a driver without binaries costs speed, never a run
+            except FourfoldError as error:  # that costs speed, never a run
+                log.debug("no binary of %s is kept: %s", self._request.title, error.why)
+                return
             parts = program_parts(player.plan.program, self._request.device)
             self._store.put_binary(self._request.title, parts, binary)
             log.debug("a binary of %s is kept, %d bytes", self._request.title, len(binary))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from fourfold.runtime.inputs import LISTS, ON_HOST, Inputs
 from fourfold.runtime.tensor_info import TensorInfo
 
 _JAX = ("jax", "jaxlib")
-TakeMemory = Callable[[TensorInfo, Any], DeviceMemory | None]
 
 
 def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemory | None:
@@ -168,7 +167,7 @@ class OutputMemory:
             fresh = fresh_array(self._device, info)
             self.held[info.name] = fresh
             return fresh.memory
-        if given is None or (type(given) is not DeviceArray and isinstance(given, ON_HOST)):
+        if given is None or isinstance(given, ON_HOST):
             return None
         memory = take_memory(self._device, info, given)
         if memory is None:

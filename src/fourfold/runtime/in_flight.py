@@ -6,16 +6,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from fourfold.errors import FourfoldError
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.players import Slot
 from fourfold.players.chunked_copy import copied
 
+log = Log("runtime")
 asyncio = lazy_import("asyncio")
 Results = dict[str, np.ndarray]
 
@@ -40,8 +42,10 @@ class Flight:
 
     def wait(self) -> None:
         """Wait until it has ended, well or not; its slot is free then. `result` tells how."""
-        with suppress(Exception):
+        try:
             self.result()
+        except (FourfoldError, MemoryError) as error:  # whoever asks for the result gets it, too
+            log.debug("a run in flight failed: %s", error)
 
     def result(self, spin: bool = False) -> Results:
         """Its results, or what went wrong."""
@@ -53,7 +57,7 @@ class Flight:
             try:
                 arrays = [copied(one) for one in self._slot.end(spin)]
                 self._results = dict(zip(self._names, arrays, strict=True))
-            except BaseException as error:
+            except BaseException as error:  # of any kind: whoever else waits gets it, too
                 self._error = error
                 raise
             finally:

@@ -22,7 +22,8 @@ Inputs = object  # arrays of any kind: a mapping by name, a list or tuple in ord
 Shapes = Mapping[str, Shape] | Shape
 LISTS = (list, tuple)
 SCALARS = (int, float, complex, str, bytes, np.generic)
-ON_HOST = (np.ndarray, memoryview, bytearray, *LISTS, *SCALARS)  # never memory of a device
+NUMBERS = (*SCALARS, *LISTS)
+ON_HOST = (np.ndarray, memoryview, bytearray, *NUMBERS)  # never memory of a device
 
 
 def match_inputs(
@@ -80,7 +81,7 @@ def _is_array(info: TensorInfo, given: Sequence[object]) -> bool:
     depth, inner = 0, given
     while isinstance(inner, LISTS) and inner:
         depth, inner = depth + 1, inner[0]
-    if not isinstance(inner, (*SCALARS, *LISTS)) or not given:
+    if not isinstance(inner, NUMBERS) or not given:
         return False
     return len(given) > 1 or depth != len(info.shape) + 1
 

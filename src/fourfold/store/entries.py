@@ -108,6 +108,7 @@ class Entries:
 
     @never_fails(lambda: None)
     def _note_use(self, key: str) -> None:
+        # Where others write just now, one use less is counted.
         with suppress(sqlite3.OperationalError), self.database.writing(False, QUICK_MS) as database:
             database.execute(
                 "UPDATE entries SET hits=hits+1, used=? WHERE key=?", (_now(database), key)
@@ -168,8 +169,10 @@ class Entries:
         found = []
         with self.database.reading() as database:
             for row in database.execute(f"SELECT {COLUMNS} FROM entries ORDER BY used DESC"):
-                with suppress(ValueError, TypeError):
+                try:
                     found.append(Entry.of(row))
+                except (ValueError, TypeError) as error:
+                    log.warn_once(f"an entry of the store in {self.place} is unreadable: {error}")
         return found
 
     @never_fails(lambda: 0)
@@ -212,17 +215,22 @@ class Entries:
         if not self.database.put_aside(damaged):
             return
         log.warn_once(f"the store in {self.place} was damaged ({damaged}); it was made anew")
-        with suppress(OSError, sqlite3.Error, Damaged):
+        try:
             self._adopt()
+        except (OSError, sqlite3.Error, Damaged) as error:
+            log.warn_once(f"nothing of the damaged store in {self.place} is kept: {error}")
 
     def _adopt(self) -> None:
         folder = self.database.folder
         salvaged, known = salvage_choices(folder), salvage_facts(folder)
         with self.database.writing() as database:
             for name in self.contents.names():
-                with suppress(ModelError, OSError):
+                try:
                     file = self.contents.read(name)
                     kind, title, parts = read_head(file)
+                except (ModelError, OSError) as error:
+                    log.debug("%s of the damaged store is not kept: %s", name, error)
+                else:
                     self._insert(database, (key_of(parts), kind, title, parts, name, file.size))
             whole = [one for one, sum_ in salvaged if choices.choice_checksum(one) == sum_]
             choices.write_choices(database, whole, time.time())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold.device import DeviceInfo, Fact, is_fact
-from fourfold.errors import DeviceError, InputError, ModelError, nearest
+from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, nearest
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled, Container, Program, read_plan
 from fourfold.plan.container import MAGIC
@@ -22,7 +22,6 @@ else:
 
 LISTS = ("models", "plans", "hybrid_plans", "binaries", "choices")
 AskFacts = Callable[[DeviceInfo, Collection[str]], DeviceInfo]
-_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 _IDENTITY = ("api", "name", "platform", "driver", "version", "compute_units")
 
 
@@ -72,7 +71,7 @@ class Prepared:
             if any(not isinstance(self.index[name], list) for name in LISTS):
                 raise TypeError("a table is no list")
             self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
-        except _WRONG as error:
+        except MALFORMED as error:
             raise self._damaged(error) from error
 
     def __repr__(self) -> str:
@@ -122,7 +121,7 @@ class Prepared:
             rows.sort(key=lambda one: _distance(one, device, wanted.preferred))
             rows = self._within(rows, wanted.memory_limit)
             return self._first_playable(rows, device, ask)
-        except _WRONG as error:
+        except MALFORMED as error:
             raise self._damaged(error) from error
 
     def _first_playable(
@@ -150,7 +149,7 @@ class Prepared:
         """The plan of a row."""
         try:
             return read_plan(self.file, *row["sections"])
-        except _WRONG as error:
+        except MALFORMED as error:
             raise self._damaged(error) from error
 
     def about(self, row: Mapping[str, Any]) -> bytes:
@@ -231,7 +230,7 @@ class Prepared:
             for one in self.index["binaries"]:
                 if key_of(one["parts"]) == wanted:
                     return bytes(self.file.section(one["section"], "binary"))
-        except _WRONG as error:
+        except MALFORMED as error:
             raise self._damaged(error) from error
         return None
 
@@ -247,7 +246,7 @@ class Prepared:
                 if one["device"] == device:
                     data = json.loads(bytes(self.file.section(one["section"], "choices")))
                     return {str(key): str(value) for key, value in data.items()}
-        except _WRONG as error:
+        except MALFORMED as error:
             raise self._damaged(error) from error
         return {}
 
@@ -288,7 +287,7 @@ def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
             (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
             for one in _rows(prepared)
         ]
-    except _WRONG:
+    except MALFORMED:
         return []
 
 

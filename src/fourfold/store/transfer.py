@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fourfold.errors import InputError, ModelError
+from fourfold.errors import MALFORMED, InputError, ModelError
 from fourfold.log import Log
 from fourfold.plan import Container, Section, write_container
 from fourfold.store.choices import Choice
@@ -17,7 +17,6 @@ from fourfold.store.store import Store
 
 log = Log("store")
 
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 _PLAN = ("plan", "text", "constants")
 CONTENT = {PLAN: (_PLAN, (*_PLAN, "about")), BINARY: (("binary",),)}
 
@@ -49,7 +48,8 @@ def _whole(store: Store) -> Iterator[Container]:
         try:
             file = store.contents.read(entry.file)
             file.verify()
-        except (ModelError, OSError):
+        except (ModelError, OSError) as error:
+            log.warning("a %s of %s is left out: %s", entry.kind, entry.title, error)
             continue
         yield file
 
@@ -65,7 +65,7 @@ def import_store(store: Store, path: Path) -> tuple[int, int]:
         facts = [FactRow(*row) for row in head["facts"]]
     except OSError as error:
         raise InputError(f"cannot read '{path}'", str(error), "check the path") from error
-    except _WRONG as error:
+    except MALFORMED as error:
         why, fix = f"its table does not fit: {error!r}", "export the store again"
         raise ModelError(f"'{path}' is damaged", why, fix) from error
     store.put_choices(rows)

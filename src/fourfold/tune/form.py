@@ -10,11 +10,13 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.log import Log
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import form_key
 from fourfold.players import ConnectionLost, Player, make_player
 from fourfold.tune.race import Result
 
+log = Log("tune")
 WARM_UP = 3
 
 FORMS = ("list", "one")  # of a plan: several launches, or one
@@ -48,8 +50,9 @@ def race_forms(
                 times[name] += seconds if number >= WARM_UP else ()
     except ConnectionLost:
         raise
-    except FourfoldError:
-        return None  # the device does not take both: there is nothing to choose
+    except FourfoldError as error:  # the device does not take both: there is nothing to choose
+        log.debug("one launch and several cannot be compared: %s: %s", error.what, error.why)
+        return None
     finally:
         for player in players.values():
             player.close()

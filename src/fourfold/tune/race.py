@@ -14,6 +14,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower.trials import Extent, Trial, plan_trials
 from fourfold.players import LaunchOutput, OutputDifference, backend_of
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.tune.search import Search
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 2e-2, "fp16": 4e-2}
@@ -66,11 +67,8 @@ class Race:
         self._repeats = made.repeats
         self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
         self._timer = backend_of(device).make_timer(device, made.plan)
-        try:
+        with cleanup_on_error(self._timer.close):
             self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
-        except BaseException:
-            self._timer.close()
-            raise
 
     def run(self, search: Search, runs: int) -> Result | None:
         """The fastest of the candidates that agree with the default; half of them drop out each

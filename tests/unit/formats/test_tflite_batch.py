@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from runtimes import needs_litert
 from stateful_models import InStep
 from tflite_writer import Operator, Tensor, constant, write
 
 import fourfold
-from fourfold.cpu import litert
 from fourfold.cpu.litert.interpreter import runtime
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
@@ -19,7 +19,6 @@ from fourfold.formats import ReadOptions, read_model
 
 IMAGE = (1, 5, 7, 6)
 X, BATCH = Tensor("x", IMAGE), 3
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 
 
 def file(operators: Sequence[Operator], *tensors: Tensor, x: Tensor = X) -> bytes:

@@ -13,6 +13,7 @@ import metadata_writer as about
 import numpy as np
 import pytest
 import tflite_writer as writer
+from model_collection import TFLITE, needs_models
 
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.appended_files import MOST_BYTES
@@ -26,9 +27,7 @@ from fourfold.metadata import (
     write_about,
 )
 
-MODELS = Path(__file__).parents[4] / "shared" / "models" / "tflite"
 LABELS = b"cat\ndog\n\nbird\n"
-needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here")
 
 
 def classifier(metadata: bytes | None, files: bytes = b"", **more: Any) -> bytes:
@@ -354,7 +353,7 @@ KNOWN = {
 @needs_models
 @pytest.mark.parametrize("name", KNOWN)
 def test_models_that_have_metadata(name: str) -> None:
-    path = MODELS / f"{name}.tflite"
+    path = TFLITE / f"{name}.tflite"
     title, mean, expected = KNOWN[name]
     found = read_model(path, ReadOptions(keep_unsupported=True)).metadata
     assert (found.name, found.problems) == (title, ())

@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from runtimes import interpreter, run
+from tflite_checks import check, draw, out, weights
 from tflite_writer import Operator, Tensor, constant, write
 
 from fourfold.cpu.reference import evaluate
 from fourfold.formats import read_model
 
 pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
-RANDOM = np.random.default_rng(7)
 SAME, VALID = 0, 1
-
-
-def weights(name: str, *shape: int) -> Tensor:
-    return constant(name, RANDOM.uniform(-1, 1, shape), "float32")
-
-
-def litert(model: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """LiteRT's own kernels, without the delegate that would replace them."""
-    return run(interpreter("ai_edge_litert", model), inputs)
-
-
-def check(
-    operator: Operator, tensors: Sequence[Tensor], low: float = -2.0, high: float = 2.0
-) -> None:
-    """Tensors without data that the operator reads are the inputs."""
-    data = write(
-        tensors,
-        [operator],
-        [t.name for t in tensors if t.data is None and t.name in operator.inputs],
-        operator.outputs,
-    )
-    graph = read_model(data).main
-    inputs = {name: _random(graph.types[name], low, high) for name in graph.inputs}
-    wanted = litert(data, list(inputs.values()))
-    for array, expected in zip(evaluate(graph, inputs).values(), wanted, strict=True):
-        assert array.shape == expected.shape
-        assert array.dtype == expected.dtype
-        np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-5)
-
-
-def _random(type: Any, low: float, high: float) -> np.ndarray:
-    if type.dtype.value == "bool":
-        return RANDOM.uniform(size=type.shape) < 0.5
-    return RANDOM.uniform(low, high, type.shape).astype(type.dtype.numpy)
-
-
-def out(*shape: int, dtype: str = "float32") -> Tensor:
-    return Tensor("y", shape, dtype)
 
 
 @pytest.mark.parametrize("activation", range(4))  # LiteRT itself ignores tanh here
@@ -62,14 +22,14 @@ def test_fused_activation(op: str, activation: int) -> None:
     tensors = [Tensor("a", (2, 3, 5)), Tensor("b", (2, 3, 5)), out(2, 3, 5)]
     fields = {"FusedActivationFunction": activation}
     name = op.removesuffix("Options").upper()
-    check(Operator(name, ["a", "b"], ["y"], op, fields), tensors, 1, 9)
+    check(Operator(name, ["a", "b"], ["y"], op, fields), *tensors, low=1, high=9)
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 def test_concatenation(axis: int) -> None:
     tensors = [Tensor("a", (2, 3, 5)), weights("b", 2, 3, 5), out(1)]
     fields = {"Axis": axis}
-    check(Operator("CONCATENATION", ["a", "b"], ["y"], "ConcatenationOptions", fields), tensors)
+    check(Operator("CONCATENATION", ["a", "b"], ["y"], "ConcatenationOptions", fields), *tensors)
 
 
 @pytest.mark.parametrize(
@@ -81,31 +41,31 @@ def test_concatenation(axis: int) -> None:
 )
 def test_unary(op: str) -> None:
     low = 0.1 if op in ("LOG", "RSQRT", "SQRT") else -8
-    check(Operator(op, ["x"], ["y"]), [Tensor("x", (2, 3, 7)), out(2, 3, 7)], low, 8)
+    check(Operator(op, ["x"], ["y"]), Tensor("x", (2, 3, 7)), out(2, 3, 7), low=low, high=8)
 
 
 @pytest.mark.parametrize("op", ["MAXIMUM", "MINIMUM", "POW", "SQUARED_DIFFERENCE", "PRELU"])
 def test_binary(op: str) -> None:
     tensors = [Tensor("a", (2, 3, 5, 7)), weights("b", 1, 1, 7), out(2, 3, 5, 7)]
-    check(Operator(op, ["a", "b"], ["y"]), tensors, 0.1, 4)
+    check(Operator(op, ["a", "b"], ["y"]), *tensors, low=0.1, high=4)
 
 
 def test_logical_and() -> None:
     tensors = [Tensor("a", (3, 5), "bool"), Tensor("b", (3, 5), "bool"), out(3, 5, dtype="bool")]
-    check(Operator("LOGICAL_AND", ["a", "b"], ["y"]), tensors)
+    check(Operator("LOGICAL_AND", ["a", "b"], ["y"]), *tensors)
 
 
 @pytest.mark.parametrize("approximate", [False, True])
 def test_gelu(approximate: bool) -> None:
     operator = Operator("GELU", ["x"], ["y"], "GeluOptions", {"Approximate": approximate})
-    check(operator, [Tensor("x", (3, 7)), out(3, 7)])
+    check(operator, Tensor("x", (3, 7)), out(3, 7))
 
 
 def test_leaky_relu_and_cast() -> None:
     operator = Operator("LEAKY_RELU", ["x"], ["y"], "LeakyReluOptions", {"Alpha": 0.3})
-    check(operator, [Tensor("x", (3, 7)), out(3, 7)])
+    check(operator, Tensor("x", (3, 7)), out(3, 7))
     operator = Operator("CAST", ["x"], ["y"], "CastOptions", {"InDataType": 0, "OutDataType": 2})
-    check(operator, [Tensor("x", (3, 7)), out(3, 7, dtype="int32")], -9, 9)
+    check(operator, Tensor("x", (3, 7)), out(3, 7, dtype="int32"), low=-9, high=9)
 
 
 @pytest.mark.parametrize("padding", [SAME, VALID])
@@ -121,13 +81,13 @@ def test_convolutions(padding: int, stride: tuple[int, int], dilation: tuple[int
         "FusedActivationFunction": 3,
     }
     tensors = [Tensor("x", (2, 11, 13, 3)), weights("w", 5, 3, 2, 3), weights("b", 5), out(1)]
-    check(Operator("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", fields), tensors)
+    check(Operator("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", fields), *tensors)
     fields["DepthMultiplier"] = 2
     tensors[1:3] = [weights("w", 1, 3, 2, 6), weights("b", 6)]
     operator = Operator(
         "DEPTHWISE_CONV_2D", ["x", "w", "b"], ["y"], "DepthwiseConv2DOptions", fields
     )
-    check(operator, tensors)
+    check(operator, *tensors)
 
 
 @pytest.mark.parametrize("padding", [SAME, VALID])
@@ -140,7 +100,7 @@ def test_transpose_conv(padding: int, stride: int) -> None:
     operator = Operator(
         "TRANSPOSE_CONV", ["shape", "w", "x", "b"], ["y"], "TransposeConvOptions", fields
     )
-    check(operator, tensors)
+    check(operator, *tensors)
 
 
 @pytest.mark.parametrize("padding", [SAME, VALID])
@@ -155,7 +115,7 @@ def test_pools(op: str, padding: int) -> None:
         "FusedActivationFunction": 1,
     }
     tensors = [Tensor("x", (2, 7, 11, 5)), out(1)]
-    check(Operator(op, ["x"], ["y"], "Pool2DOptions", fields), tensors)
+    check(Operator(op, ["x"], ["y"], "Pool2DOptions", fields), *tensors)
 
 
 @pytest.mark.parametrize("corners", [(False, False), (True, False), (False, True)])
@@ -165,7 +125,7 @@ def test_resize(op: str, corners: tuple[bool, bool], size: tuple[int, int]) -> N
     kind = {"RESIZE_BILINEAR": "ResizeBilinearOptions"}.get(op, "ResizeNearestNeighborOptions")
     fields = {"AlignCorners": corners[0], "HalfPixelCenters": corners[1]}
     tensors = [Tensor("x", (2, 5, 7, 3)), constant("size", size), out(2, *size, 3)]
-    check(Operator(op, ["x", "size"], ["y"], kind, fields), tensors)
+    check(Operator(op, ["x", "size"], ["y"], kind, fields), *tensors)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -173,15 +133,15 @@ def test_resize(op: str, corners: tuple[bool, bool], size: tuple[int, int]) -> N
 @pytest.mark.parametrize("op", ["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"])
 def test_reduce(op: str, axes: list[int], keep: bool) -> None:
     tensors = [Tensor("x", (2, 5, 7, 3)), constant("axes", axes), out(1)]
-    check(Operator(op, ["x", "axes"], ["y"], "ReducerOptions", {"KeepDims": keep}), tensors)
+    check(Operator(op, ["x", "axes"], ["y"], "ReducerOptions", {"KeepDims": keep}), *tensors)
 
 
 def test_softmax_and_arg_max() -> None:
     tensors = [Tensor("x", (3, 11)), out(3, 11)]
-    check(Operator("SOFTMAX", ["x"], ["y"], "SoftmaxOptions", {"Beta": 0.7}), tensors)
+    check(Operator("SOFTMAX", ["x"], ["y"], "SoftmaxOptions", {"Beta": 0.7}), *tensors)
     fields = {"OutputType": 4}
     tensors = [Tensor("x", (3, 11)), constant("axis", -1), out(3, dtype="int64")]
-    check(Operator("ARG_MAX", ["x", "axis"], ["y"], "ArgMaxOptions", fields), tensors)
+    check(Operator("ARG_MAX", ["x", "axis"], ["y"], "ArgMaxOptions", fields), *tensors)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -190,7 +150,7 @@ def test_fully_connected(keep: bool, bias: bool) -> None:
     fields = {"KeepNumDims": keep, "FusedActivationFunction": 1}
     tensors = [Tensor("x", (2, 3, 5)), weights("w", 7, 5), weights("b", 7), out(1)]
     inputs = ["x", "w", "b" if bias else None]
-    check(Operator("FULLY_CONNECTED", inputs, ["y"], "FullyConnectedOptions", fields), tensors)
+    check(Operator("FULLY_CONNECTED", inputs, ["y"], "FullyConnectedOptions", fields), *tensors)
 
 
 def test_lstm() -> None:
@@ -207,7 +167,7 @@ def test_lstm() -> None:
     )
     data = write(tensors, [operator], ["x", "h", "c"], ["h1", "c1"])
     graph = read_model(data).main
-    x, h, c = (_random(graph.types[name], -2, 2) for name in "xhc")
+    x, h, c = (draw(graph.types[name], -2, 2) for name in "xhc")
     new_h, new_c = evaluate(graph, {"x": x, "h": h, "c": c}).values()
     gates = np.concatenate([x, h], 1) @ graph.constants["w"].T + graph.constants["b"]
     i, g, f, o = np.split(gates, 4, 1)
@@ -263,13 +223,13 @@ MOVES = [
 
 @pytest.mark.parametrize(("operator", "constants"), MOVES, ids=lambda item: getattr(item, "op", ""))
 def test_moves(operator: Operator, constants: list[Tensor]) -> None:
-    check(operator, [Tensor("x", (2, 3, 5, 4)), *constants, out(2, 2, 3, 3)])
+    check(operator, Tensor("x", (2, 3, 5, 4)), *constants, out(2, 2, 3, 3))
 
 
 @pytest.mark.parametrize("dims", [(), (1,), (0, -2)])
 def test_squeeze(dims: tuple[int, ...]) -> None:
     operator = Operator("SQUEEZE", ["x"], ["y"], "SqueezeOptions", {"SqueezeDims": dims})
-    check(operator, [Tensor("x", (1, 1, 5, 1, 3)), out(1)])
+    check(operator, Tensor("x", (1, 1, 5, 1, 3)), out(1))
 
 
 def test_splits() -> None:
@@ -277,15 +237,21 @@ def test_splits() -> None:
     outputs = [Tensor(name, (1,)) for name in names]
     check(
         Operator("SPLIT", ["a", "x"], names, "SplitOptions", {"NumSplits": 3}),
-        [constant("a", -1), Tensor("x", (2, 5, 9)), *outputs],
+        constant("a", -1),
+        Tensor("x", (2, 5, 9)),
+        *outputs,
     )
     check(
         Operator("SPLIT_V", ["x", "s", "a"], names, "SplitVOptions", {"NumSplits": 3}),
-        [Tensor("x", (2, 7, 9)), constant("s", [1, -1, 4]), constant("a", 1), *outputs],
+        Tensor("x", (2, 7, 9)),
+        constant("s", [1, -1, 4]),
+        constant("a", 1),
+        *outputs,
     )
     check(
         Operator("UNPACK", ["x"], names, "UnpackOptions", {"Axis": 1, "Num": 3}),
-        [Tensor("x", (2, 3, 9)), *outputs],
+        Tensor("x", (2, 3, 9)),
+        *outputs,
     )
 
 
@@ -314,4 +280,4 @@ def test_strided_slice(
         out(1),
     ]
     inputs = ["x", "b", "e", "s"]
-    check(Operator("STRIDED_SLICE", inputs, ["y"], "StridedSliceOptions", fields), tensors)
+    check(Operator("STRIDED_SLICE", inputs, ["y"], "StridedSliceOptions", fields), *tensors)

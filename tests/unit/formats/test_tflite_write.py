@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tflite_writer as writer
+from model_collection import TFLITE, needs_models
 
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 
-MODELS = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
 
 
@@ -40,8 +40,8 @@ def whole(content: bytes) -> Excerpt:
     return Excerpt(count, graph.inputs, graph.outputs, calls=len(file.subgraphs) > 1)
 
 
-@pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here")
-@pytest.mark.parametrize("path", sorted(MODELS.glob("*.tflite")), ids=lambda path: path.stem)
+@needs_models
+@pytest.mark.parametrize("path", sorted(TFLITE.glob("*.tflite")), ids=lambda path: path.stem)
 def test_a_whole_model_written_again_gives_the_same(path: Path) -> None:
     content = path.read_bytes()
     again = write_excerpt(content, whole(content))

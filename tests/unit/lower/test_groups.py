@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 
 import pytest
 from fake_devices import EXTENDED, IMAGES, LARGE
+from model_collection import TFLITE, at_hand
 from op_inputs import case_graph
 from op_kernels import WITH_KERNELS
 from ops.test_dots import GRIDS, network
@@ -31,7 +31,6 @@ from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
 DEVICES = {"plain": NULL_GPU, "large": LARGE, "extended": EXTENDED, "images": IMAGES}
 MODELS = ("pnet", "basic_pitch", "kws_ref_model", "vww_96_int8", "mobilenet_v1_025_224_float")
 LONGER = 211
@@ -149,7 +148,5 @@ def test_layers_of_bytes(grid: object, channels: int) -> None:
 @pytest.mark.parametrize("like", DEVICES.values(), ids=DEVICES)
 @pytest.mark.parametrize("name", MODELS)
 def test_small_models(name: str, like: DeviceInfo) -> None:
-    path = FOLDER / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip("the shared models are not here")
+    path = at_hand(TFLITE / f"{name}.tflite")
     assert not tiny(launches_of(read_model(str(path)).main, like))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_devices import IMAGES, NVIDIA, X86
+from model_collection import TFLITE, at_hand
 from op_kernels import WITH_KERNELS, all_kernels, op_graph
 from ops.test_dots import GRIDS, network
 
@@ -23,7 +24,6 @@ from fourfold.lower import make_plan
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
 DEVICES = {"plain": NULL_GPU, "processor": X86, "tensor cores": NVIDIA, "images": IMAGES}
 MODELS = ("mobilenet_v1_025_224_float", "face_detection_short_range", "kws_ref_model", "pnet")
 
@@ -110,9 +110,7 @@ def test_a_language_without_a_persistent_kernel_has_a_list_of_launches() -> None
 @pytest.mark.parametrize("like", ["plain", "processor"])
 @pytest.mark.parametrize("language", ["narrow", "least"])
 def test_models_are_lowered_or_refused(language: str, like: str, name: str) -> None:
-    path = FOLDER / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
+    path = at_hand(TFLITE / f"{name}.tflite")
     graph, writer = rewrite(read_model(str(path)).main), find_language(language)
     device, reasons = speaking(DEVICES[like], language), list[str]()
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_devices import H200
+from model_collection import TFLITE, at_hand
 from random_graphs import Random, build
 from side_by_side import Shared, conflicts, share, table_stride
 
@@ -22,7 +22,6 @@ from fourfold.lower.memory import Span
 from fourfold.lower.one_launch import in_level_order
 from fourfold.rewrite import rewrite
 
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
 MODELS = (
     *("dtln_1_float", "okay_nabu", "lyragan", "emotion_model_quantized", "iris_landmark"),
     *("face_landmark_fp16", "ssd_mobilenet_v2_fp16", "ultraface_rfb_320", "knift_float"),
@@ -149,9 +148,7 @@ def test_random_graphs(seed: int, precision: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str) -> None:
-    path = FOLDER / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
+    path = at_hand(TFLITE / f"{name}.tflite")
     shared = share(rewrite(read_model(str(path)).main), H200, KernelOptions("mixed"))
     assert conflicts(shared) == []
     assert len(shared.barriers) + 1 < len(shared.stages)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from model_collection import TFLITE, at_hand
 from op_kernels import WITH_KERNELS, op_graph
 from random_graphs import build
 from wgsl_on_wgpu import LEAST, modules
@@ -20,7 +19,6 @@ from fourfold.players import find_target
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
 MODELS = ("face_detection_short_range", "kws_ref_model", "pnet", "movenet_lightning_int8")
 
 
@@ -52,9 +50,7 @@ def broken_rules(plan: Plan) -> list[str]:
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", MODELS)
 def test_models_keep_the_rules(name: str, precision: str) -> None:
-    path = FOLDER / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
+    path = at_hand(TFLITE / f"{name}.tflite")
     graph = rewrite(read_model(str(path)).main)
     assert not broken_rules(make_plan(graph, LEAST, KernelOptions(precision)))
 
@@ -105,9 +101,7 @@ def test_a_value_goes_where_least_is_added() -> None:
     ("name", "most"), [("face_detection_short_range", 18), ("mobilenet_v1_025_224_float", 11)]
 )
 def test_layers_of_a_kind_share_a_pipeline(name: str, most: int) -> None:
-    path = FOLDER / f"{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
+    path = at_hand(TFLITE / f"{name}.tflite")
     graph = rewrite(read_model(str(path)).main)
     few, many = (make_plan(graph, one, KernelOptions()) for one in (LEAST, NULL_GPU))
     assert len(modules(few)) <= most < len({launch.entry for launch in many.launches})

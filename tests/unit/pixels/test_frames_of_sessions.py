@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tflite_writer as writer
+from runtimes import needs_litert
 
 import fourfold
 from fourfold.cpu import litert
@@ -24,7 +25,6 @@ from fourfold.session import explain_stage
 from fourfold.store.draft import Draft
 from fourfold.types import Shape
 
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 OWN = (1, 23, 19, 3)
 WAYS = {

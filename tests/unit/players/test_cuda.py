@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_on_host import COMPILER, HostKernels
+from cuda_on_host import HostKernels, needs_compiler
 from fake_cuda import FakeCuda
 from imagined_gpu import forget_drivers, installed
-from ops.test_ops import complaint, trial
+from op_trials import TOLERANCE, trial
 from random_graphs import build
 
 from fourfold.device import PROBED, DeviceInfo
@@ -37,7 +37,6 @@ from fourfold.store.keys import loadable_parts, program_parts
 
 IMAGE = Image("sm_90", "NVRTC 13.0", b"code", b"ptx")
 Install = Callable[[FakeCuda], FakeCuda]
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
 
 
 @pytest.fixture
@@ -119,9 +118,8 @@ class Played:
         clocked: bool = False,
     ) -> None:
         """`limit` is how much the GPU allocates at once, if less than it says."""
-        self.op = registry()[op]
         self.device = ask_facts(find_device("cuda:0"), PROBED)
-        self.item = trial(self.op, self.op.cases)
+        self.item = trial(registry()[op])
         small = replace(self.device, max_allocation=limit or self.device.max_allocation)
         options = KernelOptions(form=form, clocked=clocked)
         self.plan: Plan = make_plan(rewrite(self.item.graph), small, options)
@@ -143,8 +141,7 @@ def test_a_plan_is_played_by_one_graph(install: Install, tmp_path: Path) -> None
         driver.launched.clear()
         results = player.run(case.item.inputs)
         assert driver.launched == [launch.entry for launch in case.plan.launches]
-        for result, wanted in zip(results, case.item.expected.values(), strict=True):
-            assert complaint(result, wanted, 2e-5) is None
+        case.item.check(results, TOLERANCE["fp32"])
     given = [np.empty_like(results[0]), *[None] * (len(results) - 1)]
     again = player.run(case.item.inputs, given)
     assert again[0] is given[0]
@@ -168,8 +165,7 @@ def test_kernels_that_ask_the_host(install: Install, tmp_path: Path) -> None:
     player.run(case.item.inputs)
     results = player.run(case.item.inputs)
     assert driver.launched == [case.plan.launches[0].entry] * 2
-    for result, wanted in zip(results, case.item.expected.values(), strict=True):
-        assert complaint(result, wanted, 2e-5) is None
+    case.item.check(results, TOLERANCE["fp32"])
     assert player.profile(case.item.inputs, 1) == pytest.approx([2e-3])
     player.close()
     assert driver.held == {}
@@ -195,8 +191,7 @@ def test_stages_note_when_they_are_done(install: Install, tmp_path: Path) -> Non
     assert {"fetch", "softmax"} <= {title.kernel for title in times.stages}
     assert 0 < times.total <= (row[2] - row[0]) * 1e-9
     results = player.run(case.item.inputs)
-    for result, wanted in zip(results, case.item.expected.values(), strict=True):
-        assert complaint(result, wanted, 2e-5) is None
+    case.item.check(results, TOLERANCE["fp32"])
     assert player.read_clocks()[0, 0] > row[0]
     player.close()
 
@@ -208,8 +203,7 @@ def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) 
     assert sum(buffer.kind == "constants" for buffer in case.plan.buffers) > 1
     player = case.open()
     results = player.run(case.item.inputs)
-    for result, wanted in zip(results, case.item.expected.values(), strict=True):
-        assert complaint(result, wanted, 2e-5) is None
+    case.item.check(results, TOLERANCE["fp32"])
     player.close()
     assert driver.held == {}
 
@@ -244,7 +238,6 @@ def test_inputs_on_the_device_are_not_fetched(install: Install, tmp_path: Path) 
     case, backend = Played(driver, tmp_path, form="one"), backends()["cuda"]
     assert case.plan.on_device is not None
     player, inputs = case.open(), case.item.inputs
-    expected = case.item.expected.values()
     given = [backend.make_memory(case.device, one.nbytes) for one in inputs]
     for memory, array in zip(given, inputs, strict=True):
         memory.write(array)
@@ -252,15 +245,12 @@ def test_inputs_on_the_device_are_not_fetched(install: Install, tmp_path: Path) 
     player.run(others)
     player.run(others)  # the imagined GPU is done with what lay there before
     for _ in range(3):  # put in by itself, captured, and by the graph
-        for result, wanted in zip(player.run_bound(given), expected, strict=True):
-            assert complaint(result, wanted, 2e-5) is None
+        case.item.check(player.run_bound(given), TOLERANCE["fp32"])
     mixed = player.run_bound([given[0], *inputs[1:]])  # of which some are fetched
     mixed = player.run_bound([given[0], *inputs[1:]])
-    for result, wanted in zip(mixed, expected, strict=True):
-        assert complaint(result, wanted, 2e-5) is None
+    case.item.check(mixed, TOLERANCE["fp32"])
     player.run(inputs)
-    for result, wanted in zip(player.run(inputs), expected, strict=True):
-        assert complaint(result, wanted, 2e-5) is None
+    case.item.check(player.run(inputs), TOLERANCE["fp32"])
     player.close()
     del given, memory
     gc.collect()
@@ -346,10 +336,7 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
     player.close()
     assert driver.held.keys() == before.keys(), "what has that address now may be another's"
     again = case.open()
-    for result, wanted in zip(
-        again.run(case.item.inputs), case.item.expected.values(), strict=True
-    ):
-        assert complaint(result, wanted, 2e-5) is None
+    case.item.check(again.run(case.item.inputs), TOLERANCE["fp32"])
     again.close()
     assert driver.contexts == 0
 
@@ -416,14 +403,8 @@ def board(name: str, units: int | None = None) -> DeviceInfo:
 def test_binaries_are_found_by_architecture(install: Install) -> None:
     """Whatever board and driver they were made for; those of older ones come after."""
     install(FakeCuda(capability=(8, 9)))
-    device, plan = (
-        find_device("cuda:0"),
-        make_plan(
-            rewrite(trial(registry()["relu"], registry()["relu"].cases).graph),
-            board("sm_86"),
-            KernelOptions(),
-        ),
-    )
+    device, graph = find_device("cuda:0"), rewrite(trial(registry()["relu"]).graph)
+    plan = make_plan(graph, board("sm_86"), KernelOptions())
     keys = loadable_parts(plan.program, device)
     assert keys[0] == program_parts(plan.program, board("sm_89"))
     assert program_parts(plan.program, board("sm_86")) in keys

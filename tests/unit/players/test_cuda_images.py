@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from cuda_on_host import COMPILER, HostKernels
+from cuda_on_host import COMPILER, HostKernels, needs_compiler
 from fake_cuda import FakeCuda
 from imagined_gpu import installed
 from small_networks import small_onnx
@@ -32,7 +32,6 @@ from fourfold.store.prepared import Prepared
 
 Install = Callable[[FakeCuda], FakeCuda]
 IMAGE = Image("sm_90", "NVRTC 13.4", b"code", b"ptx")
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
 EMPTY = Program("", "")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from cuda_on_host import COMPILER, HostKernels
+from cuda_on_host import HostKernels, needs_compiler
 from fake_cuda import FakeCuda
 from imagined_gpu import forget_drivers
 from small_networks import small_onnx
@@ -139,7 +139,7 @@ def test_a_session_by_name_says_how_to_get_a_compiler(model: str) -> None:
     assert "pip install fourfold[cuda]" in caught.value.fix
 
 
-@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@needs_compiler
 def test_what_is_prepared_needs_no_compiler(
     model: str, driver: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ def test_a_trial_that_says_no_has_answered(
 def test_the_process_may_see_other_devices_beside(device: DeviceInfo) -> None:
     """Then its numbers are others, and a fact lost for it would cost the fastest kernels."""
     elsewhere = replace(device, ordinal=device.ordinal + 5)
-    found = trial_process.TrialProcess(elsewhere, probe.__name__, "liberties").answers()
+    found = trial_process.TrialProcess(elsewhere, probe.__name__, "unpromised").answers()
     assert found["self_test"] == ""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fourfold import log
-from fourfold.device import HOST_ACCESS, IMAGES, LIBERTIES, DeviceInfo, Fact
+from fourfold.device import HOST_ACCESS, IMAGES, UNPROMISED, DeviceInfo, Fact
 from fourfold.players import (
     ask_facts,
     begin_trials,
@@ -30,11 +30,11 @@ GPU = replace(NULL_GPU, name="a GPU of the tests", api="fake", claims={"dot_prod
 CPU = replace(GPU, kind="cpu")
 ABSENT: dict[str, Fact] = {"image_texels": 0, "image_windows": False, "prefers_images": False}
 MATRIX: dict[str, Fact] = {"matrix_units": True, "resident": True, "reaches_host": False}
-LIBERAL: dict[str, Fact] = dict.fromkeys(LIBERTIES, True)
+WILLING: dict[str, Fact] = dict.fromkeys(UNPROMISED, True)
 ALL: dict[str, Fact] = {
     **ABSENT,
     **MATRIX,
-    **LIBERAL,
+    **WILLING,
     "self_test": "",
     "subgroups": "ptx",
     "dot_products": "ptx",
@@ -101,7 +101,7 @@ def test_only_what_is_not_known_begins(backend: FakeBackend) -> None:
     begin_trials(CPU)
     begin_trials(GPU)
     assert backend.begun == [
-        {"self_test", *LIBERTIES},
+        {"self_test", *UNPROMISED},
         {"self_test", "matrix_units", *IMAGES, "subgroups"},
     ]
     ready_to_play(CPU)

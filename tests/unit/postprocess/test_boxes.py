@@ -6,15 +6,14 @@ import detector_networks as networks
 import numpy as np
 import plain_detectors as plain
 import pytest
+from runtimes import needs_litert
 
 import fourfold
 from fourfold import processing
-from fourfold.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 
 SIZE = np.array((networks.HEIGHT, networks.WIDTH), np.float32)
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 
 
 def image(batch: int = 1) -> np.ndarray:

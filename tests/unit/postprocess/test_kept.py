@@ -13,18 +13,17 @@ import detector_networks as networks
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from runtimes import needs_litert
 
 import fourfold
 from fourfold import processing
 from fourfold.cli import main
-from fourfold.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.targets import GPU
 
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 OPTION = processing.YoloBoxes(0.3, 0.4, 7, normalized=True)
 TEXT = "yolo:score=0.3,overlap=0.4,most=7,normalized=true"
 X = np.random.default_rng(7).uniform(-1, 1, (1, 32, 48, 3)).astype(np.float32)

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from convolution_network import network
+from runtimes import needs_litert
 from stateful_models import stream
 
 from fourfold.cli import main
-from fourfold.cpu import litert
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import check_model
-
-needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 
 
 @pytest.fixture

@@ -49,6 +49,14 @@ def test_the_data_are_in_the_page() -> None:
     assert found == json.loads(json.dumps({"run": record_as_data(record), "before": None}))
 
 
+def test_a_run_beside_an_earlier_one() -> None:
+    now, before = make_record(), make_record(scale=2.0)
+    packed = Tags(RunReport(now).compared_with(RunReport(before)).html()).data
+    found = json.loads(zlib.decompress(base64.b64decode(packed)))
+    both = {"run": record_as_data(now), "before": record_as_data(before)}
+    assert found == json.loads(json.dumps(both))
+
+
 def test_names_of_a_model_make_no_tags() -> None:
     page = make_report_page(make_record(), make_record())
     assert HOSTILE not in page

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from runtimes import needs_litert
 from small_networks import small_onnx
 from split_models import split_model
 
 from fourfold import Session
 from fourfold.cli import main
-from fourfold.cpu import litert
 from fourfold.report.run_report.record import RunRecord
 from fourfold.report.run_report.record_file import read_record
 from fourfold.targets import GPU
@@ -89,7 +89,7 @@ def test_a_report_is_saved_as_a_page_or_as_data(record: RunRecord, tmp_path: Pat
     assert report.json()["version"] == record.version
 
 
-@pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+@needs_litert
 def test_what_stays_on_the_cpu_says_why_and_joins_both_parts() -> None:
     with Session(split_model(), cache=None, placement="gpu") as session:
         record = session.report(**SHORT).record
@@ -102,7 +102,7 @@ def test_what_stays_on_the_cpu_says_why_and_joins_both_parts() -> None:
     assert [(edge.source, edge.target) for edge in record.edges] == [(0, 1), (1, 2), (2, 3), (3, 4)]
 
 
-@pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+@needs_litert
 def test_a_model_on_the_cpu_has_no_kernels_and_no_ceilings() -> None:
     with Session(split_model(), cache=None, device="cpu") as session:
         record = session.report(**SHORT).record

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from fourfold.cpu.protocol import RunModel
+from fourfold.cpu.runtime_module import import_runtime
 from fourfold.errors import DeviceError, InputError
 from fourfold.log import Log
 from fourfold.log.native_output import native_output_logged
@@ -20,14 +20,9 @@ PACKAGES = ("ai_edge_litert", "tflite_runtime")
 
 @cache
 def runtime() -> Any | None:
-    """The module that has LiteRT's interpreter; None where none is installed."""
-    for name in PACKAGES:
-        try:
-            with native_output_logged(log):
-                return import_module(f"{name}.interpreter")
-        except ImportError:
-            continue
-    return None
+    """The module that has LiteRT's interpreter; None where none is installed and works."""
+    found = (import_runtime(f"{package}.interpreter", log) for package in PACKAGES)
+    return next((module for module in found if module is not None), None)
 
 
 def make_interpreter(content: bytes, threads: int | None, plain: bool = False) -> Any:

@@ -15,12 +15,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from fourfold.errors import ModelError
+from fourfold.errors import MALFORMED, ModelError
 from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 from fourfold.types import Quantization, TensorType
 
-_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, NameError, RecursionError)
 _HEADER = 8  # bytes of the record's length
 _PLAIN = (bool, int, float, str, NoneType)
 
@@ -33,7 +32,7 @@ def write_graph(graph: Graph) -> bytes | None:
         data = [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
         content = b"".join([len(text).to_bytes(_HEADER, "little"), text, *data])
         same = read_graph(content).nodes == graph.nodes
-    except (*_WRONG, ModelError):
+    except (*MALFORMED, NameError, ModelError):
         return None
     return content if same else None
 
@@ -58,7 +57,7 @@ def read_graph(content: bytes) -> Graph:
             states={str(name): str(after) for name, after in record["states"].items()},
             starts=starts,
         )
-    except _WRONG as error:
+    except (*MALFORMED, NameError) as error:
         why, fix = f"its record of a graph does not fit: {error!r}", "prepare the model again"
         raise ModelError("a part of the model is damaged", why, fix) from error
 

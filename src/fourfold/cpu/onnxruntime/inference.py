@@ -11,6 +11,7 @@ import numpy as np
 
 from fourfold.cpu.protocol import RunModel
 from fourfold.cpu.refusal import first_line
+from fourfold.cpu.runtime_module import import_runtime
 from fourfold.errors import DeviceError, InputError
 from fourfold.log import Log
 from fourfold.log.native_output import native_output_logged
@@ -26,11 +27,8 @@ _DTYPES = {
 
 @cache
 def runtime() -> Any | None:
-    """The module of ONNX Runtime; None where it is not installed."""
-    try:
-        return import_module("onnxruntime")
-    except ImportError:
-        return None
+    """The module of ONNX Runtime; None where it is not installed, or does not work."""
+    return import_runtime("onnxruntime", log)
 
 
 def failures() -> tuple[type[Exception], ...]:

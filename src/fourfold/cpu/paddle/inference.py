@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -103,8 +102,10 @@ def open_file(
     if len(files) != 2:
         why = "its parameters have a file each, which Paddle Inference no longer reads"
         raise InputError(f"'{model}' cannot run there", why, "save it again with one file for all")
-    with suppress(*FAILURES):
+    try:
         return _open_tried(files, list(inputs.values()), threads, fastest=True)
+    except FAILURES as error:
+        log.debug("Paddle runs %s without its optimiser: %s", model, last_words(error))
     try:
         return _open_tried(files, list(inputs.values()), threads, fastest=False)
     except FAILURES as error:

@@ -17,9 +17,8 @@ from fourfold.kernel.opencl.claiming import GROUPS_EACH, STATE_STRIDE, claiming_
 from fourfold.kernel.opencl.claiming_clock import KERNEL_CLOCK, PROCESSOR_TICKS
 from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.opencl.written_stages import WrittenStages
-from fourfold.kernel.stage import GPU_ITEMS, Stage
+from fourfold.kernel.stage import GPU_ITEMS, Stage, refuses_waits
 from fourfold.kernel.stage_table import claimed, fill_table, row_stride
-from fourfold.kernel.statement import LocalArray
 from fourfold.plan.stage_clocks import StageClock
 
 
@@ -28,12 +27,8 @@ class PersistentKernel:
 
     def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
         """Why these stages cannot be one launch, or None."""
-        if not (device.forward_progress if device.is_cpu else device.resident):
-            return "groups of this device cannot wait for each other in a known way"
-        kernels = [stage.kernel for stage in stages]
-        if device.is_cpu and any(isinstance(one, LocalArray) for k in kernels for one in k.body):
-            return "a kernel needs local memory"
-        return refuses_sizes(stages, 1 if device.is_cpu else GPU_ITEMS, device)
+        items = 1 if device.is_cpu else GPU_ITEMS
+        return refuses_waits(stages, device) or refuses_sizes(stages, items, device)
 
     def shares(self, device: DeviceInfo) -> bool:
         return not device.is_cpu

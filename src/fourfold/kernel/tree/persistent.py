@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import JoinedRun, JoinedStages
-from fourfold.kernel.stage import Stage
+from fourfold.kernel.stage import Stage, refuses_waits
 from fourfold.kernel.stage_table import (
     count_barriers,
     fill_table,
@@ -15,7 +15,6 @@ from fourfold.kernel.stage_table import (
     row_stride,
     shared,
 )
-from fourfold.kernel.statement import LocalArray
 from fourfold.kernel.tree.render import render
 from fourfold.plan.stage_clocks import StageClock
 
@@ -28,13 +27,8 @@ class StageList:
 
     def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
         """Why these stages cannot be one launch, or None: as on the device that is played."""
-        if not (device.forward_progress if device.is_cpu else device.resident):
-            return "groups of this device cannot wait for each other in a known way"
-        kernels = [stage.kernel for stage in stages]
-        if device.is_cpu and any(isinstance(one, LocalArray) for k in kernels for one in k.body):
-            return "a kernel needs local memory"
-        large = any(map(is_too_large, stages))
-        return "memory is too large for the table" if large else None
+        large = "memory is too large for the table" if any(map(is_too_large, stages)) else None
+        return refuses_waits(stages, device) or large
 
     def shares(self, device: DeviceInfo) -> bool:
         return not device.is_cpu
@@ -65,9 +59,9 @@ class StageList:
         every = tuple(kernel for _, kernel in kernels.values())
         stride, joined = row_stride(every), []
         for run in runs:
-            dealings = [*shared(run, 1)]
-            waits, crossed = count_barriers(dealings)
-            table = fill_table(run, [numbers[id(stage)] for stage in run], dealings, stride)
+            distributions = [*shared(run, 1)]
+            waits, crossed = count_barriers(distributions)
+            table = fill_table(run, [numbers[id(stage)] for stage in run], distributions, stride)
             title = f"{len(run)} stages, {waits} grid barriers, {crossed} of them crossed"
             joined.append(JoinedRun(table, title))
         names = [f"{kernel.title}_{number}" for number, kernel in kernels.values()]

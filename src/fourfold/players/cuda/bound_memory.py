@@ -108,9 +108,9 @@ class BoundMemory:
         self._kept, self._between = {}, {}
 
 
-def is_foreign(given: Sequence[Any]) -> bool:
-    """Whether others may have put work on some of this into the default stream."""
-    return any(isinstance(one, CudaMemory) and one.is_foreign for one in given)
+def is_foreign(given: Any) -> bool:
+    """Whether others may have put work on this into the default stream."""
+    return isinstance(given, CudaMemory) and given.is_foreign
 
 
 def _trait(given: Any) -> object:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,8 +133,7 @@ class Player(TimedPlayer):
         """As `run`, with memory of the device among the inputs, or among those to write into."""
         with self._working("running the model"):
             replay = self._bound.find(arrays, into, self._stream)
-            self._follow_callers(arrays)
-            self._follow_callers(into or ())
+            self._follow_callers(arrays, into or ())
             try:
                 self._play(arrays, replay)
             except BaseException:
@@ -142,11 +142,11 @@ class Player(TimedPlayer):
                 raise
             return self._ports.take(into)
 
-    def _follow_callers(self, given: Sequence[Any]) -> None:
+    def _follow_callers(self, *given: Sequence[Any]) -> None:
         """Begin after what other libraries have put into the default stream; where they share the
         stream that is so anyway.
         """
-        if not self.info.shared_queue and bound_memory.is_foreign(given):
+        if not self.info.shared_queue and any(map(bound_memory.is_foreign, chain(*given))):
             self._stream.follow_default()
 
     def open_slot(self, staged: bool = True) -> slots.Slot:

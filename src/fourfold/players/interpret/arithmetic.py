@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-Unary = Callable[[np.ndarray], np.ndarray]
 Binary = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 KINDS: dict[str, np.dtype] = {

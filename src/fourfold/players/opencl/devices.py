@@ -11,9 +11,11 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.forks import check_not_lost
+from fourfold.log import Log
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.facts import facts_of
 
+log = Log("players.opencl")
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
@@ -34,8 +36,8 @@ def found_devices() -> tuple[tuple[DeviceInfo, cl.Device], ...]:
     for platform in platforms:
         try:
             found += [(facts_of(device), device) for device in platform.devices()]
-        except cl.Error:
-            continue  # a platform without devices answers with an error
+        except cl.Error as error:  # so answers a platform that has no devices
+            log.debug("%s has no device: %s", platform.name, error)
     return tuple(
         (replace(info, ordinal=number), device) for number, (info, device) in enumerate(found)
     )

@@ -154,9 +154,9 @@ class Ports:
                 if array is not None and not self._zero_copy.read_in_place(port.buffer, array):
                     self._copy(port.buffer, array)
             launch()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: the driver may still read arrays that are gone soon
             with suppress(cl.Error):
-                self._queue.finish()  # the driver may still read arrays that are gone soon
+                self._queue.finish()
             raise
 
     def _copy(self, number: int, array: np.ndarray) -> None:

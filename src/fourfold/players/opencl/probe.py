@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from fourfold.device import IMAGES, LIBERTIES, WAITING, DeviceInfo, Fact
+from fourfold.device import IMAGES, UNPROMISED, WAITING, DeviceInfo, Fact
 from fourfold.kernel.opencl import probes
 from fourfold.log import Log
-from fourfold.players.opencl.liberty_trials import try_liberties
 from fourfold.players.opencl.self_test import open_kernels, try_self_test
 from fourfold.players.opencl.trial_process import TrialProcess, tell_facts
 from fourfold.players.opencl.trials import (
@@ -20,6 +19,7 @@ from fourfold.players.opencl.trials import (
     try_matrix_units,
     try_subgroups,
 )
+from fourfold.players.opencl.unpromised_trials import try_unpromised
 from fourfold.players.opencl.waiting_trials import try_waiting
 
 log = Log("players.opencl")
@@ -27,7 +27,7 @@ log = Log("players.opencl")
 _IN_A_PROCESS = {
     "images": lambda info: (try_images(info),),
     "waiting": lambda info: (try_waiting(info),),
-    "liberties": try_liberties,
+    "unpromised": try_unpromised,
 }
 _begun: dict[tuple[DeviceInfo, str], TrialProcess] = {}
 
@@ -52,16 +52,16 @@ def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
 
 def begin_probe(info: DeviceInfo, names: Collection[str]) -> None:
     """Begin with the trials of a CPU that have a process of their own, to be asked for soon."""
-    if info.is_cpu and not set(_CONDUCT).isdisjoint(names):
-        with suppress(Unanswered):
-            _begin(info, "liberties")
+    if info.is_cpu and not set(_BEHAVIOUR).isdisjoint(names):
+        with suppress(Unanswered):  # who asks for the answer tells of it
+            _begin(info, "unpromised")
 
 
-def _conduct(info: DeviceInfo) -> Facts:
+def _behaviour(info: DeviceInfo) -> Facts:
     """Only on a CPU has anybody use for what OpenCL does not promise."""
     if info.is_cpu:
-        return _ask_process(info, "liberties")
-    return {**dict.fromkeys(LIBERTIES, False), **_self_test(info)}
+        return _ask_process(info, "unpromised")
+    return {**dict.fromkeys(UNPROMISED, False), **_self_test(info)}
 
 
 def _self_test(info: DeviceInfo) -> Facts:
@@ -82,13 +82,13 @@ def _waiting(info: DeviceInfo) -> Facts:
     return _ask_process(info, "waiting")
 
 
-_CONDUCT = ("self_test", *LIBERTIES)
+_BEHAVIOUR = ("self_test", *UNPROMISED)
 TRIALS: dict[tuple[str, ...], Callable[[DeviceInfo], Facts]] = {
     ("half_arithmetic",): try_half,
     ("dot_products",): try_dot_products,
     ("subgroups",): try_subgroups,
     ("matrix_units",): try_matrix_units,
-    _CONDUCT: _conduct,
+    _BEHAVIOUR: _behaviour,
     WAITING: _waiting,
     IMAGES: _images,
 }

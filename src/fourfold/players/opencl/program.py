@@ -44,7 +44,8 @@ def load_binary(context: cl.Context, binary: bytes, options: str) -> cl.Program 
     try:
         made = cl.Program.of_binary(context, binary)
         made.build(options)
-    except cl.Error:
+    except cl.Error as error:
+        log.debug("%s does not take a binary: %s", context.device.name, error)
         return None
     return made
 

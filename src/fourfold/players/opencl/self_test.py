@@ -11,6 +11,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
 from fourfold.kernel.opencl import probes
+from fourfold.log import Log
 from fourfold.plan import Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
@@ -18,6 +19,7 @@ from fourfold.players.opencl.program import build_text
 from fourfold.players.opencl.trials import Facts, Unanswered, succeeds
 from fourfold.players.trial_answers import SELF_TEST_SIZES, changed, numbers
 
+log = Log("players.opencl")
 _RUNS = 3
 
 
@@ -34,7 +36,8 @@ class TrialKernels:
         """All in one program; None where that does not build."""
         try:
             return build_text(self.context, probes.joined(self._programs.values()))
-        except BuildError:
+        except BuildError as error:  # then each by itself
+            log.debug("trials are built one by one: %s: %s", error.what, error.why)
             return None
 
     def kernel(self, name: str) -> cl.Kernel:

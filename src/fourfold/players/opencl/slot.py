@@ -152,8 +152,8 @@ class Slot:
         self._running = True
         try:
             self._guard(DOING, partial(self._put_in, spin))
-        except BaseException:
-            with suppress(cl.Error):  # the driver may still use memory of this slot
+        except BaseException:  # Ctrl-C, too: the driver may still use memory of this slot
+            with suppress(cl.Error):
                 self._queues.uploads.finish()
                 self._queues.launches.queue.finish()
             self._running = False
@@ -212,6 +212,6 @@ class Slot:
         return False
 
     def close(self) -> None:
-        with suppress(FourfoldError):
+        with suppress(FourfoldError):  # whoever waits for the run gets it
             self.end()
         self._calls = []

@@ -15,6 +15,7 @@ import numpy as np
 from fourfold.device import DeviceInfo, Fact
 from fourfold.errors import BuildError, DeviceError
 from fourfold.kernel.opencl import probes
+from fourfold.log import Log
 from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
@@ -30,6 +31,7 @@ from fourfold.players.trial_answers import (
 )
 from fourfold.types import TensorType
 
+log = Log("players.opencl")
 Facts = Mapping[str, Fact]
 
 
@@ -41,11 +43,13 @@ def succeeds(trial: Callable[[], bool]) -> bool:
     """Whether a trial goes well."""
     try:
         return trial()
-    except BuildError:
+    except BuildError as error:
+        log.debug("a trial fails: %s: %s", error.what, error.why)
         return False
     except cl.Error as error:
         if error.out_of_memory:
             raise Unanswered(str(error)) from error
+        log.debug("a trial fails: %s", error)
         return False
     except DeviceError as error:
         raise Unanswered(str(error)) from error

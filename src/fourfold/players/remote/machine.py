@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from fourfold.config import Config
 from fourfold.errors import DeviceError, FourfoldError
 from fourfold.native import BuildTarget, build_player, find_target_machine, host_target
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.remote.link import Answer, Link
 
 PLAYER = "fourfold-run"
@@ -42,13 +43,10 @@ class Machine:
         self.link = link
         self.folder = ""
         self._files = count()
-        try:
+        with cleanup_on_error(self.close):
             facts = self._open_folder()
             self.target = self._find_target(facts)
             self._send_player()
-        except BaseException:
-            self.close()
-            raise
 
     def _open_folder(self) -> dict[str, str]:
         name = f"{_family()}-{os.getpid()}-{next(_numbers)}"

@@ -12,6 +12,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, FourfoldError
 from fourfold.plan import Container, Plan, Port, Program
 from fourfold.plan.data import Buffer
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.probing import with_known_facts
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.remote.devices import acquire_machine, machine_of, release_machine
@@ -27,15 +28,12 @@ class Player:
         self._machine, self._open = acquire_machine(info), True
         self._process: PlanProcess | None = None
         self._file = self._machine.new_name(".fourfold")
-        try:
+        with cleanup_on_error(self.close):
             # The player there takes a plan only where the file tells that the device can play it.
             send_plan(self._machine, self._file, with_known_facts(info), plan, binary)
             arguments = (self._file, "--device", str(info.ordinal))
             text = plan.program.text
             self._process = PlanProcess(self._machine, plan.name, text, *arguments)
-        except BaseException:
-            self.close()
-            raise
         opened = self._process.opened
         self.timings = {name: float(opened.get(name, 0.0)) for name in ("build", "open")}
         self.timings["upload"] = max(self.timings.pop("open") - self.timings["build"], 0.0)
@@ -134,7 +132,7 @@ class Player:
         if not self._open:
             return
         self._open = False
-        with suppress(FourfoldError, OSError):
+        with suppress(FourfoldError, OSError):  # the machine may be gone, with all that was there
             if self._process is not None:
                 self._process.close()
             self._machine.remove(self._file)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fourfold.errors import BuildError, DeviceError
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.remote.machine import Machine
 
 PATIENCE = 600.0  # seconds for an answer: old phones build kernels for minutes
@@ -30,11 +31,8 @@ class PlanProcess:
     def __init__(self, machine: Machine, title: str, text: str, *arguments: str) -> None:
         self._machine, self._title, self._text = machine, title, text
         self._process = machine.link.open(machine.command(*arguments, "--json", "--steps", "-"))
-        try:
+        with cleanup_on_error(self.close):
             self.opened: dict[str, Any] = self._answer()["opened"]
-        except BaseException:
-            self.close()
-            raise
 
     def ask(self, step: str) -> dict[str, Any]:
         """The answer to a step; a StepFailed where the driver refuses it."""

@@ -10,6 +10,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import ARENA, Plan
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.protocol import LaunchOutput, OutputDifference
 from fourfold.players.remote.heat import HeatWatch
 from fourfold.players.remote.player import Player
@@ -20,11 +21,8 @@ class LaunchTimer(Player):
 
     def __init__(self, info: DeviceInfo, plan: Plan) -> None:
         super().__init__(info, plan)
-        try:
+        with cleanup_on_error(self.close):
             self._heat = HeatWatch(self._machine.link)
-        except BaseException:
-            self.close()
-            raise
 
     def fill(self, values: np.ndarray) -> None:
         """Put these bytes into the arena."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.program import BuiltModule
 
@@ -64,11 +65,8 @@ class Launches:
         self._plan, self._modules, self._words, self._buffers = plan, modules, words, buffers
         self._own: list[wg.BindGroup] = []
         self._whole: wg.Recording | None = None  # as soon as all pipelines are there
-        try:
+        with cleanup_on_error(self.release):
             self.groups = [self._group(number, first) for number in range(len(plan.launches))]
-        except BaseException:
-            self.release()
-            raise
 
     def _group(self, number: int, first: Launches | None) -> wg.BindGroup:
         launch = self._plan.launches[number]

@@ -12,6 +12,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Buffer, Plan, padded
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
 from fourfold.players.webgpu import binding as wg
@@ -46,12 +47,8 @@ class Player(TimedPlayer):
             self._modules = build_modules(self._device, plan.program, entries)
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        with self._working("making the plan ready"):
-            try:
-                self._make_ready()
-            except BaseException:
-                self._held.close()
-                raise
+        with self._working("making the plan ready"), cleanup_on_error(self._held.close):
+            self._make_ready()
         self.timings["upload"] = time.perf_counter() - started
 
     def _make_ready(self) -> None:
@@ -77,11 +74,8 @@ class Player(TimedPlayer):
     def _make_flight(self, first: Launches | None) -> Flight:
         """Memory and launches of one run in flight."""
         ports = Ports(self._device, self.plan, self._shared)
-        try:
+        with cleanup_on_error(ports.release):
             bound = Launches(self.plan, self._modules, self._words, ports.buffers, first)
-        except BaseException:
-            ports.release()
-            raise
         return Flight(self._device, ports, bound)
 
     def _reset_variables(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fourfold.plan import Plan, Port, padded
 from fourfold.players.chunked_copy import copied
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.protocol import Outputs
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.memory import USAGE, WebGpuMemory, whole_words
@@ -49,15 +50,12 @@ class Ports:
         """`shared` are the buffers of the plan that all runs have; None for those of each run."""
         self._device, self._plan = device, plan
         self._own: list[wg.Buffer] = []
-        try:
+        with cleanup_on_error(self.release):
             self.buffers = [one or self._make(n) for n, one in enumerate(shared)]
             self._in = _Staged(device, plan.inputs, upload=True)
             self._own.append(self._in)
             self._out = _Staged(device, plan.outputs, upload=False)
             self._own.append(self._out)
-        except BaseException:
-            self.release()
-            raise
 
     def _make(self, number: int) -> wg.Buffer:
         made = wg.Buffer(self._device, padded(self._plan.buffers[number].bytes), USAGE)

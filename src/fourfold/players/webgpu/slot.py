@@ -82,9 +82,9 @@ class Slot:
         return self.outputs
 
     def close(self) -> None:
-        with suppress(FourfoldError):
+        with suppress(FourfoldError):  # whoever waits for the run gets it
             self.end()
-        with suppress(wg.Error):
+        with suppress(wg.Error):  # a lost device has nothing to give
             self._flight.release()
 
 

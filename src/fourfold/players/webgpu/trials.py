@@ -11,11 +11,13 @@ import numpy as np
 from fourfold.device import LONG_LOOPS, MEASURED, PROBED, DeviceInfo, Fact
 from fourfold.errors import BuildError
 from fourfold.kernel.wgsl import probes
+from fourfold.log import Log
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.players.webgpu.player import Player
 from fourfold.players.webgpu.units import measure_units
 from fourfold.types import DType, TensorType
 
+log = Log("players.webgpu")
 _COUNTS = (1, 7, 4096)  # work-items
 _MOST = 80  # three times it and one more fit into a byte, and are exact as a half
 _TYPES = {
@@ -55,7 +57,8 @@ def _right(info: DeviceInfo, name: str, program: Program) -> bool:
     dtype, each = _TYPES[name]
     try:
         return all(_changes(info, program, dtype, count, each) for count in _COUNTS)
-    except BuildError:
+    except BuildError as error:
+        log.debug("a trial fails: %s: %s", error.what, error.why)
         return False
 
 

@@ -16,6 +16,7 @@ from fourfold.kernel.expression import load
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import make_target
 from fourfold.kernel.registry import find_language
+from fourfold.log import Log
 from fourfold.lower.bind import Bound, bound_to
 from fourfold.lower.program import write_list
 from fourfold.options import CompileOptions
@@ -24,6 +25,7 @@ from fourfold.players import backend_of
 from fourfold.report.run_report.record import DeviceCeilings
 from fourfold.types import DType
 
+log = Log("report")
 RUNS = (12, 80, 80)  # of each kernel; the shortest counts, so that a busy moment does not
 MOST_BYTES = {True: 128 << 20, False: 256 << 20}  # of a CPU, of a GPU: more than caches hold
 FEW_BYTES = {True: 256 << 10, False: 4 << 20}  # the same, for caches near the units
@@ -43,7 +45,8 @@ def measure_ceilings(device: DeviceInfo) -> DeviceCeilings | None:
         with closing(backend_of(device).make_timer(device, plan)) as timer:
             timer.fill(np.zeros(size, np.uint8))
             seconds = [timer.seconds(range(at, at + 1), runs) for at, runs in enumerate(RUNS)]
-    except FourfoldError:
+    except FourfoldError as error:
+        log.debug("the ceilings of %s are unknown: %s: %s", device.name, error.what, error.why)
         return None
     if min(seconds) <= 0:
         return None

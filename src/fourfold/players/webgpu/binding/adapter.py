@@ -41,8 +41,6 @@ class Adapter(NamedTuple):
     platform: str
     kind: int
     vendor_id: int
-    device_id: int
-    subgroup_sizes: tuple[int, int]
     features: frozenset[str]
     limits: Limits
 
@@ -88,8 +86,6 @@ def _told(pointer: int) -> Adapter:
         platform=PLATFORMS.get(info.backendType, ""),
         kind=info.adapterType,
         vendor_id=info.vendorID,
-        device_id=info.deviceID,
-        subgroup_sizes=(info.subgroupMinSize, info.subgroupMaxSize),
         features=features,
         limits=limits,
     )

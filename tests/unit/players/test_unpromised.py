@@ -14,14 +14,14 @@ from random_graphs import build
 
 from fourfold.compile import plan_graph
 from fourfold.cpu.reference import evaluate
-from fourfold.device import HOST_ACCESS, LIBERTIES, DeviceInfo
+from fourfold.device import HOST_ACCESS, UNPROMISED, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.kernel.opencl import probes
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import liberty_trials as trials
 from fourfold.players.opencl import probe, trial_process
+from fourfold.players.opencl import unpromised_trials as trials
 from fourfold.players.opencl.player import Player
 from fourfold.players.opencl.self_test import TrialKernels, open_kernels
 
@@ -92,7 +92,7 @@ def test_buffers_that_stay_mapped_are_wrong_there(device: DeviceInfo, copying_ma
 
 
 def allowed(device: DeviceInfo) -> Iterator[DeviceInfo]:
-    """The device with all of its liberties, with some, and with none."""
+    """The device with all that it bears, with some of it, and with nothing."""
     for values in product((True, False), repeat=2):
         facts = dict(zip(HOST_ACCESS, values, strict=True))
         if all(getattr(device, name) or not value for name, value in facts.items()):
@@ -113,9 +113,9 @@ def test_every_way_in_and_out_gives_the_same(device: DeviceInfo, launches: str) 
         player.close()
 
 
-def test_arrays_are_read_in_place_by_both_liberties_alone(device: DeviceInfo) -> None:
+def test_arrays_are_read_in_place_by_both_alone(device: DeviceInfo) -> None:
     plan = plan_graph(GRAPH, device, CompileOptions(launches="one"))
-    if not device.is_cpu or not all(getattr(device, name) for name in LIBERTIES):
+    if not device.is_cpu or not all(getattr(device, name) for name in UNPROMISED):
         pytest.skip(f"{device.name} does without")
     for info in allowed(device):
         player = Player(info, plan)
@@ -160,7 +160,7 @@ def test_an_address_that_does_not_fit_is_not_tried(
     told: dict[str, object] = {}
     narrow = replace(device, address_bits=32)
     monkeypatch.setattr(trials, "open_kernels", lambda _, programs: open_kernels(device, programs))
-    for facts in trials.try_liberties(narrow):
+    for facts in trials.try_unpromised(narrow):
         told |= facts
     assert told["host_pointers"] is False
 
@@ -172,7 +172,7 @@ def test_what_was_told_before_a_crash_counts(
     answer = 'print(\'{"self_test": ""}\'); print(\'{"persistent_mapping": true}\', flush=True)'
     monkeypatch.setattr(trial_process, "CHILD", f"import os, time; {answer}; {end}")
     monkeypatch.setattr(trial_process, "PATIENCE", 5.0)
-    found = probe.probe(replace(device, kind="cpu"), LIBERTIES)
+    found = probe.probe(replace(device, kind="cpu"), UNPROMISED)
     assert found == {"self_test": "", "persistent_mapping": True}
 
 
@@ -186,21 +186,23 @@ def test_what_has_begun_is_not_begun_again(
             begun.append(self)
 
         def answers(self) -> dict[str, bool]:
-            return dict.fromkeys(LIBERTIES, len(begun) == 1)
+            return dict.fromkeys(UNPROMISED, len(begun) == 1)
 
     monkeypatch.setattr(probe, "TrialProcess", Process)
     cpu = replace(device, kind="cpu")
-    probe.begin_probe(replace(device, kind="gpu"), LIBERTIES)
+    probe.begin_probe(replace(device, kind="gpu"), UNPROMISED)
     assert not begun
     probe.begin_probe(cpu, ["forward_progress"])
     probe.begin_probe(cpu, ["self_test"])
     assert len(begun) == 1
-    assert probe.probe(cpu, ["forward_progress"]) == dict.fromkeys(LIBERTIES, True)
-    assert probe.probe(cpu, ["forward_progress"]) == dict.fromkeys(LIBERTIES, False)
+    assert probe.probe(cpu, ["forward_progress"]) == dict.fromkeys(UNPROMISED, True)
+    assert probe.probe(cpu, ["forward_progress"]) == dict.fromkeys(UNPROMISED, False)
 
 
-def test_a_gpu_takes_no_liberties(monkeypatch: pytest.MonkeyPatch, device: DeviceInfo) -> None:
+def test_nothing_unpromised_is_asked_of_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, device: DeviceInfo
+) -> None:
     monkeypatch.setattr(probe, "_ask_process", None)
     monkeypatch.setattr(probe, "_self_test", lambda info: {"self_test": "bytes"})
     found = probe.probe(replace(device, kind="gpu"), ["self_test"])
-    assert found == {"self_test": "bytes", **dict.fromkeys(LIBERTIES, False)}
+    assert found == {"self_test": "bytes", **dict.fromkeys(UNPROMISED, False)}

@@ -24,7 +24,7 @@ SIZES = (1, 5, 1 << 16)  # work-items of four numbers each
 RUNS = 4  # with other numbers each time
 
 
-def try_liberties(info: DeviceInfo) -> Iterator[Facts]:
+def try_unpromised(info: DeviceInfo) -> Iterator[Facts]:
     """One after the other, since a driver may die of any of them; the most dangerous is last."""
     kernels = open_kernels(info, {**probes.SELF_TEST, **probes.CLAIMS})
     yield try_self_test(info, kernels)

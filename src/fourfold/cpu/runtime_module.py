@@ -1,0 +1,24 @@
+"""Imports the module of a runtime that may not be installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from fourfold.log import Log
+from fourfold.log.native_output import native_output_logged
+from fourfold.packages import installed_version
+
+
+def import_runtime(name: str, log: Log) -> Any | None:
+    """The module of this name; None where its package is not installed, or is and does not work,
+    of which the log tells.
+    """
+    package = name.partition(".")[0]
+    try:
+        with native_output_logged(log):
+            return import_module(name)
+    except ImportError as error:
+        if installed_version(package) is not None:
+            log.warn_once(f"{package} is installed and cannot be imported: {error}")
+        return None

@@ -1,0 +1,21 @@
+"""The collection of real models, for machines that have it beside the checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+MODELS = SHARED / "models"
+TFLITE, ONNX = MODELS / "tflite", MODELS / "onnx"
+needs_models = pytest.mark.skipif(
+    not MODELS.is_dir(), reason="the collection of models is not here"
+)
+
+
+def at_hand(path: Path) -> Path:
+    """This file of the collection; a test that asks for one that is not here is skipped."""
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not at hand")
+    return path
