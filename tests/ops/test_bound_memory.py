@@ -21,6 +21,7 @@ from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.import_memory import import_memory
 from fourfold.rewrite import rewrite
 
+pytestmark = pytest.mark.devices(takes=lambda device: device.api == "opencl")
 cl = pytest.importorskip("pyopencl")
 cl_array = pytest.importorskip("pyopencl.array")
 

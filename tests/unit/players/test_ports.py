@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fourfold.players.host_handshake import CHUNK
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.ports import Ports
+from fourfold.players.opencl.slot import SlotMemory
 from fourfold.types import DType, TensorType
 
 SIZES = (
@@ -69,8 +71,8 @@ class Kernel:
             thread.join()
 
 
-@pytest.fixture
-def ports(device: DeviceInfo) -> Iterator[Ports]:
+def asking_plan() -> Plan:
+    """A plan whose kernels fetch their inputs from the host, and tell it that they are done."""
     buffers = [Buffer("arena", "arena", 64), Buffer("constants", "constants", 64)]
     buffers += [Buffer(f"x{number}", "host", size * 4) for number, size in enumerate(SIZES)]
     buffers += [Buffer("y", "host", 4), Buffer("host_protocol", "host_protocol", BYTES)]
@@ -81,10 +83,17 @@ def ports(device: DeviceInfo) -> Iterator[Ports]:
     output = Port("y", TensorType(DType.F32, (1,)), 5)
     constants = np.zeros(64, np.uint8)
     program = Program("", "")
-    plan = Plan("p", program, tuple(buffers), (), tuple(inputs), (output,), constants, "fp32")
-    context = context_of(device)
-    made = [cl.Buffer(context, -(-buffer.bytes // 64) * 64, host=True) for buffer in buffers]
-    ports = Ports(context, cl.Queue(context), device, plan, made)
+    return Plan("p", program, tuple(buffers), (), tuple(inputs), (output,), constants, "fp32")
+
+
+def buffers_of(context: cl.Context, plan: Plan) -> list[cl.Buffer]:
+    return [cl.Buffer(context, -(-one.bytes // 64) * 64, host=True) for one in plan.buffers]
+
+
+@pytest.fixture
+def ports(device: DeviceInfo) -> Iterator[Ports]:
+    plan, context = asking_plan(), context_of(device)
+    ports = Ports(context, cl.Queue(context), device, plan, buffers_of(context, plan))
     for number in range(2, 6):
         ports._host[number][...] = 0
     yield ports
@@ -194,3 +203,20 @@ def test_threads_that_take_no_more_work_are_done_without(monkeypatch: pytest.Mon
     pool.shutdown()
     assert [stop for _, stop in made.copy(source)][-1] == source.size
     np.testing.assert_array_equal(made.target, source)
+
+
+@pytest.mark.parametrize(
+    ("unified", "staged", "fetched"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+)
+def test_memory_that_was_handed_to_the_device_is_handed_back(
+    device: DeviceInfo, unified: bool, staged: bool, fetched: bool
+) -> None:
+    """A kernel may tell that it is done, and inputs be mapped to nobody: then its word is not
+    enough. Where inputs are copied, or kernels fetch them by themselves, it is.
+    """
+    plan, context = asking_plan(), context_of(device)
+    info = replace(device, kind="gpu", unified_memory=unified)
+    buffers = buffers_of(context, plan)
+    memory = SlotMemory(context, cl.Queue(context), info, plan, buffers, staged)
+    assert memory.is_fetched == fetched

@@ -101,10 +101,14 @@ class SlotMemory:
         return CopiedMemory(cl.Buffer(self._context, size), memory, port, ways)
 
     @property
-    def is_downloaded(self) -> bool:
-        """Whether outputs are not yet where the host finds them when the last kernel is done."""
-        found = [self.ports[port.buffer] for port in self._plan.outputs]
-        return not all(isinstance(one, SharedMemory) for one in found)
+    def is_fetched(self) -> bool:
+        """Whether, when the last kernel is done, outputs are not yet where the host finds them, or
+        memory that was handed to the device has to be handed back.
+        """
+        outputs = [self.ports[port.buffer] for port in self._plan.outputs]
+        if any(isinstance(one, MappedMemory) for one in self.ports.values()):
+            return True
+        return not all(isinstance(one, SharedMemory) for one in outputs)
 
     def _make_flags(self, number: int) -> None:
         """Flags that tell a kernel that all of its inputs are there."""
@@ -138,7 +142,7 @@ class Slot:
     ) -> None:
         self._memory, self._queues, self._bound, self._calls = memory, queues, bound, calls
         self._guard = guard
-        self._flags = None if memory.is_downloaded else memory.flags  # by which the kernel tells
+        self._flags = None if memory.is_fetched else memory.flags  # by which the kernel tells
         self.inputs = tuple(memory.ports[port.buffer].host for port in plan.inputs)
         self.outputs = tuple(memory.ports[port.buffer].host for port in plan.outputs)
         self._running = False
