@@ -74,6 +74,11 @@ def calls_of(player: Player, replay: Replay) -> dict[str, Call]:
     return {"flag": flag, "driver": driver, "each": lambda: driver(MANY)}
 
 
+def seconds_of(calls: dict[str, Call], runs: int) -> dict[str, float]:
+    each = timed(calls["each"], max(runs // MANY, 1)) / MANY
+    return {**{name: timed(calls[name], runs) for name in ("flag", "driver")}, "each": each}
+
+
 def timed(call: Call, runs: int) -> float:
     for _ in range(max(runs // 10, 1)):
         call()
@@ -94,9 +99,7 @@ def measure(session: fourfold.Session, runs: int) -> Iterator[dict[str, Any]]:
                     replay = Replay(route, player._binder)
                     replay._captures = form == "graph"
                     replay.capture()
-                    calls = calls_of(player, replay)
-                    seconds = {name: timed(call, runs) for name, call in calls.items()}
-                    seconds["each"] /= MANY
+                    seconds = seconds_of(calls_of(player, replay), runs)
                     player._stream.finish()
                     replay.release()
                     yield {"built": built, "inputs": inputs, "put in": form, "seconds": seconds}
