@@ -41,7 +41,10 @@ class Contestant:
 
     def open(self, patience: float) -> None:
         script = self.scripts / "contestant.py"
-        words = json.dumps({**asdict(self.task), "model": str(self.task.model)})
+        given = {**asdict(self.task), "model": str(self.task.model)}
+        if not self.task.prepared:
+            del given["prepared"]  # checkouts from before it would not know it
+        words = json.dumps(given)
         with (self.folder / f"{self.name}.log").open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(script), self.name, words, str(self.results)],
