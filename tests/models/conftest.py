@@ -17,6 +17,20 @@ def gpu(device: fourfold.DeviceInfo) -> Iterator[fourfold.Session]:
         yield made
 
 
+@pytest.fixture(params=["list", "one"])
+def cuda_session(
+    request: pytest.FixtureRequest,
+    device: fourfold.DeviceInfo,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[fourfold.Session]:
+    """For what libraries on a real GPU pass, in both forms of a plan."""
+    if device.api != "cuda":
+        pytest.skip("--device cuda:0 runs these")
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
+    with fourfold.Session(small_onnx(), device, cache="memory") as made:
+        yield made
+
+
 @pytest.fixture
 def queue(gpu: fourfold.Session) -> Any:
     """A queue of pyopencl in the session's own context."""

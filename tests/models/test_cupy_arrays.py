@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,6 @@ from onnx_writer import small_model
 from small_networks import small_onnx
 
 import fourfold
-from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 
 cupy = pytest.importorskip("cupy", reason="the package cupy is not installed")
@@ -79,15 +78,9 @@ def way(request: pytest.FixtureRequest) -> Way:
     return WAYS[request.param]
 
 
-@pytest.fixture(params=["list", "one"])
-def session(
-    request: pytest.FixtureRequest, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[fourfold.Session]:
-    if device.api != "cuda":
-        pytest.skip("--device cuda:0 runs these")
-    monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
-    with open_session(device) as made:
-        yield made
+@pytest.fixture
+def session(cuda_session: fourfold.Session) -> fourfold.Session:
+    return cuda_session
 
 
 def test_in_and_out(session: fourfold.Session, way: Way) -> None:

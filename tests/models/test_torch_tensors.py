@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from onnx_writer import small_model
 from small_networks import small_onnx
 
 import fourfold
-from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 
 torch = pytest.importorskip("torch", reason="the package torch is not installed")
@@ -30,15 +28,9 @@ def tensor(seed: int) -> Any:
     return torch.from_numpy(picture(seed)).to("cuda:0")
 
 
-@pytest.fixture(params=["list", "one"])
-def session(
-    request: pytest.FixtureRequest, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[fourfold.Session]:
-    if device.api != "cuda":
-        pytest.skip("--device cuda:0 runs these")
-    monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
-    with open_session(device) as made:
-        yield made
+@pytest.fixture
+def session(cuda_session: fourfold.Session) -> fourfold.Session:
+    return cuda_session
 
 
 def test_in_and_out(session: fourfold.Session) -> None:

@@ -30,3 +30,8 @@ def device_kind(given: Any) -> int | None:
         return int(given.__dlpack_device__()[0])
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
         return None
+
+
+def is_of_jax(given: Any) -> bool:
+    """Whether it is an array of JAX, which never changes; older ones do not say so by DLPack."""
+    return type(given).__module__.partition(".")[0] in ("jax", "jaxlib")

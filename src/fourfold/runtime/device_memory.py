@@ -12,13 +12,12 @@ from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.players import DeviceMemory, backend_of, with_known_facts
+from fourfold.players.dlpack_devices import is_of_jax
 from fourfold.players.host_memory import HostMemory
 from fourfold.players.protocol import overlap
 from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.inputs import LISTS, ON_HOST, Inputs
 from fourfold.runtime.tensor_info import TensorInfo
-
-_JAX = ("jax", "jaxlib")
 
 
 def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemory | None:
@@ -65,13 +64,14 @@ def _check_type(info: TensorInfo, shape: tuple[int, ...], dtype: Any) -> None:
 
 
 def _check_writable(info: TensorInfo, memory: DeviceMemory, given: Any) -> None:
+    if not memory.read_only:
+        return
     what = f"the memory for {info.name!r} cannot be written to"
-    if type(given).__module__.partition(".")[0] in _JAX:  # older ones do not say that it is so
+    if is_of_jax(given):
         fix = "run with keep_on_device=True, and take jax.dlpack.from_dlpack(results[name])"
         raise InputError(what, "arrays of JAX never change", fix)
-    if memory.read_only:
-        fix = "pass memory of your own, or keep_on_device=True"
-        raise InputError(what, "its owner says so", fix)
+    fix = "pass memory of your own, or keep_on_device=True"
+    raise InputError(what, "its owner says so", fix)
 
 
 class MemoryBinding(NamedTuple):

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from fourfold.plan import Plan, padded
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.cuda import binding as cu
 from fourfold.players.port_buffers import port_buffers
 from fourfold.players.shared_uploads import SharedUploads, Upload
@@ -43,11 +44,8 @@ class Buffers:
         self._own: dict[int, cu.DeviceBuffer] = {}
         self._constants: list[Upload[Constants]] = []
         self.addresses: dict[int, int] = {}
-        try:
+        with cleanup_on_error(self.release):
             self._allocate(context)
-        except BaseException:
-            self.release()
-            raise
 
     def _allocate(self, context: cu.Context) -> None:
         ports, upload = port_buffers(self.plan), partial(Constants, context, self._stream)

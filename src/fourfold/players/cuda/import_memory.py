@@ -15,7 +15,7 @@ from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.torch_tensors import TorchTensor, torch_tensor
 from fourfold.players.dlpack import device_tensor
-from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind
+from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind, is_of_jax
 
 
 def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
@@ -47,7 +47,10 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
         tensor = device_tensor(given, None if kind == PINNED else _order(info))
     found = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
     found.shape, found.dtype = tensor.shape, tensor.dtype
-    found.size, found.read_only = max(found.size, tensor.nbytes), tensor.read_only
+    found.size, found.read_only = (
+        max(found.size, tensor.nbytes),
+        tensor.read_only or is_of_jax(given),
+    )
     return found
 
 

@@ -16,6 +16,7 @@ from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan
 from fourfold.players.chunked_copy import copied
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
@@ -55,15 +56,14 @@ class Player(TimedPlayer):
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._held, self._is_ready = ExitStack(), False  # what is given back, the last first
-        with self._working("making the plan ready"):
-            try:
-                self._make_ready(program)
-            except BaseException:
-                self._handshake = None  # it holds pinned memory
-                self._held.close()
-                raise
+        with self._working("making the plan ready"), cleanup_on_error(self._give_back):
+            self._make_ready(program)
         self._is_ready = True
         self.timings["upload"] = time.perf_counter() - started
+
+    def _give_back(self) -> None:
+        self._handshake = None  # it holds pinned memory
+        self._held.close()
 
     def _make_ready(self, program: BuiltModule) -> None:
         shared = self.info.shared_queue
@@ -153,11 +153,8 @@ class Player(TimedPlayer):
         """Memory and launches for one more run in flight; see Slot."""
         with self._working("setting memory aside"):
             ports = PortMemory(self._context, self.plan, self._buffers.addresses, staged)
-            try:
+            with cleanup_on_error(ports.release):
                 return slots.Slot(ports, self._binder, self._slot_streams, self._working)
-            except BaseException:
-                ports.release()
-                raise
 
     @cached_property
     def _slot_streams(self) -> slots.SlotStreams:
@@ -223,11 +220,11 @@ class Player(TimedPlayer):
 
     def close(self) -> None:
         """Give the device's memory back."""
-        self._program = self._handshake = None
+        self._program = None
         with suppress(cu.Error), self._context.current():  # a lost device has nothing to give
             if self._is_ready:
                 self._stream.finish()  # a kernel that said that it is done may not have ended
-            self._held.close()
+            self._give_back()
 
     def __del__(self) -> None:
         if hasattr(self, "_held"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from fourfold.plan import HOST_KINDS, Plan, Port, padded
 from fourfold.players.chunked_copy import copied
+from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.pinned_memory import PinnedMemory
 from fourfold.players.cuda.replay import Copy, Route
@@ -34,11 +35,8 @@ class PortMemory:
         self._device: list[cu.DeviceBuffer] = []
         self.places: dict[int, int] = {}  # where kernels find the buffers that runs have
         self._copied: dict[int, int] = {}  # the device's memory beside pinned memory
-        try:
+        with cleanup_on_error(self.release):
             self._allocate(context, shared)
-        except BaseException:
-            self.release()
-            raise
         # What the host has of them.
         self.inputs = tuple(self._pinned[port.buffer].view(port) for port in plan.inputs)
         self.outputs = tuple(self._pinned[port.buffer].view(port) for port in plan.outputs)
