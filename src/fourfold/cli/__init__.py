@@ -8,14 +8,20 @@ import sys
 import textwrap
 from importlib import import_module
 from pkgutil import get_data, iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from fourfold.errors import FourfoldError, InputError
+from fourfold.lazy import lazy_import
 from fourfold.log import follow_settings
 from fourfold.log.show import show_log, shown_log
+
+if TYPE_CHECKING:
+    from click import shell_completion as completions
+    from click.shell_completion import CompletionItem
+else:
+    completions = lazy_import("click.shell_completion")  # for shells that ask what may follow
 
 VERBOSE, LEVELS = "--verbose", ("info", "debug")
 CONVERSIONS = "convert"  # a model that is converted first lets people wait, and so they are told
@@ -129,7 +135,7 @@ class Commands(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands without an import of any, and options."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        found = [CompletionItem(name, help=_summary(name)) for name in names]
+        found = [completions.CompletionItem(name, help=_summary(name)) for name in names]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def _prints_json(self, ctx: click.Context) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -33,8 +32,7 @@ _SCORE_HELP = "The least that counts.  [default: as is usual for the model]"
 Row = tuple[object, ...]
 
 
-@dataclass(frozen=True)
-class AnswerOptions:
+class AnswerOptions(NamedTuple):
     """What a caller wants to be told, and where it is to be drawn."""
 
     labels: tuple[str, ...] = ()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete
 
 from fourfold.errors import FourfoldError
 from fourfold.lazy import lazy_import
 
 if TYPE_CHECKING:
+    import shlex
+
+    from click import shell_completion as completions
+    from click.shell_completion import CompletionItem
+
     from fourfold import players
     from fourfold.store import prepared
 else:
+    shlex, completions = lazy_import("shlex"), lazy_import("click.shell_completion")
     players, prepared = lazy_import("fourfold.players"), lazy_import("fourfold.store.prepared")
 
 OTHERS = {
@@ -36,7 +40,7 @@ def complete_line(command: click.Command, line: str) -> str:
     if last.startswith("--") and "=" in last:
         name, _, part = last.partition("=")
         kept, before = f"{name}=", [*before, name]
-    shell = ShellComplete(command, {}, "fourfold", "")
+    shell = completions.ShellComplete(command, {}, "fourfold", "")
     found = shell.get_completions(before[1:], part)
     if len(found) == 1 and found[0].type != "plain":  # the file alone of NAME=FILE
         kept += part.removesuffix(found[0].value)
@@ -64,7 +68,7 @@ def complete_device(
         here = {}
     known = {**here, **OTHERS}
     return [
-        CompletionItem(name, help=about)
+        completions.CompletionItem(name, help=about)
         for name, about in known.items()
         if name.startswith(incomplete)
     ]
@@ -82,7 +86,7 @@ def complete_model_name(
         found = [name for path in paths for name in prepared.Prepared.open(path).models]
     except FourfoldError:
         return []
-    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+    return [completions.CompletionItem(name) for name in found if name.startswith(incomplete)]
 
 
 def complete_input_file(
@@ -90,4 +94,4 @@ def complete_input_file(
 ) -> list[CompletionItem]:
     """The file of 'NAME=FILE', or of 'FILE' alone."""
     name, equals, file = incomplete.partition("=")
-    return [CompletionItem(file if equals else name, type="file")]
+    return [completions.CompletionItem(file if equals else name, type="file")]

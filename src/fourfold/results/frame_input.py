@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ _STRETCHED = PictureScaling(0.0, 1.0)
 _OPAQUE = 255
 
 
-@dataclass(frozen=True)
-class FrameInput:
+class FrameInput(NamedTuple):
     """The input of a session that takes frames. `size` is that of the model's picture. Where the
     session takes pictures of this size only, `scaling` says how photographs are fitted into them.
     """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from fourfold.metadata import ModelMetadata
@@ -16,8 +15,7 @@ CLASSIFY, SEMANTIC, ORIENTED = "classify", "semantic", "obb"
 MOST_TEXT = 2**20  # characters of a dictionary that is read
 
 
-@dataclass(frozen=True)
-class ExportNotes:
+class ExportNotes(NamedTuple):
     """Names of the classes; what the model is for: 'detect', 'segment', 'pose', 'obb', 'classify',
     'semantic' or '', where that is not said; how many key points a thing has, with how many numbers
     each, and their names.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
 from fourfold.results.families.body import POINTS, ROW
 from fourfold.results.ultralytics import ORIENTED, ExportNotes
@@ -13,8 +13,7 @@ COEFFICIENTS = 32  # columns of what makes its mask
 PICKED = 6  # columns of a box that is picked: where it is, score, class
 
 
-@dataclass(frozen=True)
-class Extras:
+class Extras(NamedTuple):
     """What a box has besides place and class: key points of so many numbers each, coefficients of
     its mask, or the angle by which it is turned.
     """
@@ -26,15 +25,14 @@ class Extras:
     angle: bool = False
 
 
-@dataclass(frozen=True)
-class YoloColumns:
+class YoloColumns(NamedTuple):
     """What the columns behind those of the box hold, in their order. `objectness` is whether the
     first says that there is anything.
     """
 
     objectness: bool
     classes: int
-    extras: Extras = field(default_factory=Extras)
+    extras: Extras = Extras()
 
 
 def cell_columns(
