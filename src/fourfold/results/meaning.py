@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from fourfold.errors import InputError
-from fourfold.processing.option import Processing
 from fourfold.results.found import Found, Size
 
 if TYPE_CHECKING:
     from fourfold.metadata import ModelMetadata
+    from fourfold.processing.option import Processing
     from fourfold.runtime.tensor_info import TensorInfo
 
 METADATA, SHAPES, NAMES = "the model's metadata", "the shapes of its outputs", "names and shapes"

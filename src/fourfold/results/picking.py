@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from fourfold.cpu.reference import evaluate
 from fourfold.formats import Model
 from fourfold.graph import Graph
 from fourfold.postprocess import attach_postprocess
-from fourfold.processing.option import Processing
 from fourfold.types import TensorType
+
+if TYPE_CHECKING:
+    from fourfold.processing.option import Processing
 
 Types = tuple[tuple[str, TensorType], ...]
 Arrays = Mapping[str, np.ndarray]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.processing import DecodedBoxes
 from fourfold.results.boxes import boxes_of
 from fourfold.results.found import Found
 from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
@@ -16,9 +15,11 @@ from fourfold.results.scores import logistic
 from fourfold.results.shapes import model_size
 
 if TYPE_CHECKING:
+    from fourfold import processing
     from fourfold.results import picking
 else:
     picking = lazy_import("fourfold.results.picking")
+    processing = lazy_import("fourfold.processing")
 
 STRIDE = 16
 FIRST_CLASS = 5  # behind the one for anything, and four of the box
@@ -54,6 +55,6 @@ def _decode(name: str, reading: Reading) -> Found:
         "scores": scores.reshape(columns - FIRST_CLASS, -1).T[None],
     }
     least = LEAST_SCORE if reading.score is None else reading.score
-    option = DecodedBoxes(least, order="yxhw", boxes="boxes", scores="scores")
+    option = processing.DecodedBoxes(least, order="yxhw", boxes="boxes", scores="scores")
     labels = reading.class_labels(columns - FIRST_CLASS)
     return Found(boxes=boxes_of(picking.pick_boxes(option, found), labels))

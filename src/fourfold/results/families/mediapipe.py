@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.processing import MediaPipeBoxes
-from fourfold.processing.anchors import cell_anchors
-from fourfold.processing.boxes import FAMILIES
 from fourfold.results.boxes import boxes_of
 from fourfold.results.found import Found, KeyPoint, KeyPoints, Mask, Size
 from fourfold.results.meaning import (
@@ -40,9 +37,15 @@ from fourfold.results.skeletons import (
 )
 
 if TYPE_CHECKING:
+    from fourfold import processing
+    from fourfold.processing import MediaPipeBoxes, anchors
+    from fourfold.processing import boxes as decoders
     from fourfold.results import picking
 else:
     picking = lazy_import("fourfold.results.picking")
+    processing = lazy_import("fourfold.processing")
+    anchors = lazy_import("fourfold.processing.anchors")
+    decoders = lazy_import("fourfold.processing.boxes")
 
 Names = tuple[str, ...]
 # By the columns of their boxes, four of the box and two of each key point: what they look for, how
@@ -65,8 +68,8 @@ def mediapipe_detector(model: Described) -> Meaning | None:
         return None
     thing, points, low, families = DETECTORS[boxes.shape[2]]
     for family in families:
-        if len(cell_anchors(size, *FAMILIES[family])) == boxes.shape[1]:
-            option = MediaPipeBoxes(family=family, size=size)
+        if len(anchors.cell_anchors(size, *decoders.FAMILIES[family])) == boxes.shape[1]:
+            option = processing.MediaPipeBoxes(family=family, size=size)
             decode = partial(_decode_boxes, option, thing, points)
             scaling = PictureScaling(low, 1.0, "letterbox")
             names = (boxes.name, scores.name)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.processing import SsdAnchors, SsdBoxes
 from fourfold.results.boxes import box_at, boxes_of
 from fourfold.results.found import Found
 from fourfold.results.meaning import (
@@ -27,10 +26,13 @@ from fourfold.results.shapes import model_size
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold import processing
+    from fourfold.processing import SsdBoxes
     from fourfold.results import picking
     from fourfold.runtime.tensor_info import TensorInfo
 else:
     picking = lazy_import("fourfold.results.picking")
+    processing = lazy_import("fourfold.processing")
 
 LEAST_SCORE = 0.4
 DETECTIONS = 4  # outputs of a detector that picks its boxes itself
@@ -124,9 +126,9 @@ def raw_ssd(model: Described) -> Meaning | None:
     if found is None or size is None:
         return None
     boxes, scores = found
-    if len(SsdAnchors().rows(size)) != boxes.shape[1] or scores.shape[2] < 2:
+    if len(processing.SsdAnchors().rows(size)) != boxes.shape[1] or scores.shape[2] < 2:
         return None
-    option = SsdBoxes(boxes=boxes.name, scores=scores.name, logistic=True, size=size)
+    option = processing.SsdBoxes(boxes=boxes.name, scores=scores.name, logistic=True, size=size)
     names = (boxes.name, scores.name)
     decode = partial(_decode_raw, option, scores)
     family = "SSD MobileNet with raw boxes"

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.processing import DecodedBoxes, SsdBoxes
-from fourfold.processing.anchors import grid_anchors
 from fourfold.results.boxes import boxes_of
 from fourfold.results.families.ssd import boxes_and_scores
 from fourfold.results.found import Found, Size
@@ -19,9 +17,14 @@ from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureS
 from fourfold.results.shapes import model_size
 
 if TYPE_CHECKING:
+    from fourfold import processing
+    from fourfold.processing import DecodedBoxes, SsdBoxes
+    from fourfold.processing import anchors as priors
     from fourfold.results import picking
 else:
     picking = lazy_import("fourfold.results.picking")
+    processing = lazy_import("fourfold.processing")
+    priors = lazy_import("fourfold.processing.anchors")
 
 # Sides of anchors in pixels, by how many pixels their cells are apart.
 SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
@@ -45,7 +48,7 @@ def ultraface(model: Described) -> Meaning | None:
 def ultraface_anchors(size: Size) -> np.ndarray:
     """Rows of y, x, height and width, as fractions of the picture."""
     cells = [
-        grid_anchors(
+        priors.grid_anchors(
             (ceil(size[0] / stride), ceil(size[1] / stride)),
             [(side / size[0], side / size[1]) for side in sides],
         )
@@ -62,10 +65,10 @@ def _decode(size: Size, boxes: str, scores: str, reading: Reading) -> Found:
     names = {"boxes": boxes, "scores": scores, "score": LEAST_SCORE, "overlap": OVERLAP}
     option: DecodedBoxes | SsdBoxes
     if decoded:
-        option = DecodedBoxes(background=True, **names)  # type: ignore[arg-type]
+        option = processing.DecodedBoxes(background=True, **names)  # type: ignore[arg-type]
     else:
         anchors = ultraface_anchors(size)
-        option = SsdBoxes(anchors=anchors, **names)  # type: ignore[arg-type]
+        option = processing.SsdBoxes(anchors=anchors, **names)  # type: ignore[arg-type]
         numbers[boxes] = where.reshape(*where.shape[:2], 4)[..., _YXHW]
     if reading.score is not None:
         option = replace(option, score=reading.score)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.processing import YoloBoxes
 from fourfold.results.boxes import box_at, boxes_of
 from fourfold.results.families.body import PERSON, POINTS
 from fourfold.results.families.oriented import oriented_box, pick_oriented
@@ -39,10 +38,13 @@ from fourfold.results.shapes import model_size
 from fourfold.results.ultralytics import read_export_notes
 
 if TYPE_CHECKING:
+    from fourfold import processing
+    from fourfold.processing import YoloBoxes
     from fourfold.results import picking
     from fourfold.runtime.tensor_info import TensorInfo
 else:
     picking = lazy_import("fourfold.results.picking")
+    processing = lazy_import("fourfold.processing")
 
 STRIDES = ((8, 16, 32), (16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 IN_CELL = 3  # anchors of a cell, from v3 to v7
@@ -97,7 +99,7 @@ def yolo_boxes_of_cells(model: Described) -> Meaning | None:
     known = cell_columns(notes, columns, masks, several)
     if known is None:
         return None
-    option = YoloBoxes(
+    option = processing.YoloBoxes(
         classes=known.classes, objectness=known.objectness, size=size, most=MOST_BOXES
     )
     option = option if known.objectness else replace(option, overlap=OVERLAP)

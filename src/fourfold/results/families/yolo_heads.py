@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fourfold.lazy import lazy_import
-from fourfold.processing import YoloHeads
 from fourfold.results.boxes import boxes_of
 from fourfold.results.families.yolo import IN_CELL, YOLO_SCALING
 from fourfold.results.families.yolo_columns import BOX
@@ -17,9 +16,12 @@ from fourfold.results.shapes import model_size
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold import processing
+    from fourfold.processing import YoloHeads
     from fourfold.results import picking
 else:
     picking = lazy_import("fourfold.results.picking")
+    processing = lazy_import("fourfold.processing")
 
 STRIDES = {2: (16, 32), 3: (8, 16, 32)}  # by the number of heads
 # Of heads that are not decoded, the finest grid first, in pixels.
@@ -47,7 +49,7 @@ def yolo_raw_heads(model: Described) -> Meaning | None:
     if count <= BOX + 1:
         return None
     form = "square" if len(shapes[0]) == 5 else "exponential"
-    option = YoloHeads(anchors=anchors, form=form, size=size)
+    option = processing.YoloHeads(anchors=anchors, form=form, size=size)
     names = tuple(info.name for info in model.outputs)
     decode = partial(_decode_heads, option, names, count - BOX - 1)
     version = "v5" if form == "square" else "v3-tiny" if len(shapes) == 2 else "v3"
