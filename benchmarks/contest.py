@@ -19,8 +19,9 @@ from setting import relative_error
 
 from fourfold.cli._timing import Times
 
-TURN, MOST = 0.2, 100  # the seconds and runs of a turn
-SETTLING = 2  # runs at the start of a turn that do not count, unless they fill it
+TURN, MOST = 0.2, 2000  # the seconds and runs of a turn
+SETTLING = 0.05  # of a turn's runs, at its start: caches and clocks are still another engine's
+LEAST_SETTLING = 2
 PATIENCE = 60.0  # seconds that a turn may take before an engine counts as stuck
 JUDGES = ("litert", "onnx_runtime", OURS)  # whose outputs the others are compared with
 
@@ -92,8 +93,8 @@ class Contestant:
         """As many runs as fit into a turn, by each way of running."""
         for way, noted in self.seconds.items():
             typical = max(min(noted, default=TURN / 2), 1e-6)
-            settling = SETTLING if typical < TURN else 0
             count = max(1, min(MOST, int(TURN / typical)))
+            settling = max(LEAST_SETTLING, int(SETTLING * count)) if typical < TURN else 0
             noted += self._ask(f"{way} {settling + count}")[settling:]
 
     def times(self, way: str = "run") -> Times | None:
