@@ -48,16 +48,15 @@ def _on_cuda(torch: Any, task: Task) -> Opened:
     engine = Engine(torch, "cuda", dtype, exact=False)
     hosts = [torch.from_numpy(planes(one)).pin_memory() for one in task.arrays()]
     inputs = [engine.array(host) for host in hosts]
-    graph, outputs = _captured(torch, lambda: translate(task.graph, engine, inputs))
+    captured = Captured(torch, engine, lambda: translate(task.graph, engine, inputs))
 
     def run() -> list[np.ndarray]:
         for value, host in zip(inputs, hosts, strict=True):
             value.copy_(host, non_blocking=True)
-        graph.replay()
-        return [one.float().cpu().numpy() for one in outputs]
+        return captured.results()
 
     def device() -> None:
-        graph.replay()
+        captured.graph.replay()
         torch.cuda.synchronize()
 
     def check() -> list[np.ndarray]:
@@ -82,28 +81,35 @@ def _from_bytes(torch: Any, task: Task) -> Callable[[], object]:
         scaled = (given.to(engine.dtype) - MEAN) / STD
         return translate(task.graph, engine, [scaled.permute(0, 3, 1, 2)])
 
-    graph, outputs = _captured(torch, forward)
+    captured = Captured(torch, engine, forward)
 
     def run() -> list[np.ndarray]:
         given.copy_(host, non_blocking=True)
-        graph.replay()
-        return [one.float().cpu().numpy() for one in outputs]
+        return captured.results()
 
     return run
 
 
-def _captured(torch: Any, forward: Callable[[], list[Any]]) -> tuple[Any, list[Any]]:
-    """A CUDA graph of the network, and the tensors that a replay fills."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream), torch.inference_mode():
-        for _ in range(WARM_UP):
-            forward()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.inference_mode(), torch.cuda.graph(graph):
-        outputs = forward()
-    return graph, outputs
+class Captured:
+    """A CUDA graph of the network, the tensors that a replay fills, and the engine: its constants
+    are read by every replay, and nobody else holds them.
+    """
+
+    def __init__(self, torch: Any, engine: Engine, forward: Callable[[], list[Any]]) -> None:
+        self._engine = engine
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream), torch.inference_mode():
+            for _ in range(WARM_UP):
+                forward()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.inference_mode(), torch.cuda.graph(self.graph):
+            self.outputs = forward()
+
+    def results(self) -> list[np.ndarray]:
+        self.graph.replay()
+        return [one.float().cpu().numpy() for one in self.outputs]
 
 
 class Engine:
