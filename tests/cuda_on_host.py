@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
+from fourfold.kernel.c_style.sharing import line_fetching
 from fourfold.kernel.c_style.stage_clock import clock_functions
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.cuda.prelude import FUNCTIONS
@@ -43,6 +44,7 @@ _ASSEMBLY = {
     "clocked_grid_barrier": grid_barrier(CUDA, clocked=True),
     "clock_functions": clock_functions(CUDA),
     "host_handshake": host_handshake(CUDA),
+    "line_fetching": line_fetching(CUDA),
 }
 
 

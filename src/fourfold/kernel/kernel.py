@@ -86,6 +86,7 @@ class Kernel:
         self.local: tuple[int, ...] = (1,)
         self.run: Run | None = None
         self.packs = False  # whether bytes are read and written several at once
+        self.streamed: set[str] = set()  # pointers to constants that are read once a run
         self.short = False  # whether a loop is better than the same code many times
         # Neighbours that exchange values: 1 where they cannot, None where only the device knows.
         self.subgroup_size: int | None = 1

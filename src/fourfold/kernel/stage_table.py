@@ -1,9 +1,10 @@
 """The table that a persistent kernel walks: a row of numbers for each stage.
 
 A row begins with HEAD numbers: the function that the stage calls, its virtual groups, how they are
-given out, groups along x and y, and how they are given out once more. Then come the buffer and the
-offset of each pointer, then sizes. Groups share a stage, or claim chunks of it; that decides what
-stands in the two places for how.
+given out, groups along x and y, how they are given out once more, and which bytes of the constants
+a later stage streams: the first, and how many. Then come the buffer and the offset of each pointer,
+then sizes. Groups share a stage, or claim chunks of it; that decides what stands in the two places
+for how.
 """
 
 from __future__ import annotations
@@ -15,17 +16,25 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fourfold.kernel.context import Packed
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.statement import LocalArray
-from fourfold.plan import BufferUse
+from fourfold.plan import CONSTANTS, BufferUse
 
-HEAD = 6
+HEAD = 8
 ARRIVES, AWAITS = 1, 2  # bits of a row: a group says that it has come so far; it waits for all
 CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
 LARGEST = 2**31 - 1  # that a row holds
 _BYTES = {"float": 4, "int": 4, "uint": 4, "bool": 4, "half": 2}
 _VECTOR = 16  # bytes: local memory is given out in such
+
+
+class ConstantSpan(NamedTuple):
+    """Some bytes of the constants."""
+
+    start: int = 0
+    bytes: int = 0
 
 
 class Distribution(NamedTuple):
@@ -55,12 +64,17 @@ def fill_table(
     functions: Sequence[int],
     distributions: Sequence[Distribution],
     stride: int,
+    ahead: Sequence[ConstantSpan] = (),
 ) -> np.ndarray:
-    """The rows of some stages; `functions` are the numbers of what they call."""
+    """The rows of some stages; `functions` are the numbers of what they call, and `ahead` is what
+    each has fetched for later ones.
+    """
     table = np.zeros((len(stages), stride), np.int32)
-    for row, stage, number, how in zip(table, stages, functions, distributions, strict=True):
+    spans = ahead or [ConstantSpan()] * len(stages)
+    every = zip(table, stages, functions, distributions, spans, strict=True)
+    for row, stage, number, how, span in every:
         counts = stage.counts
-        numbers = [number, prod(counts), how.first, counts[0], counts[1], how.second]
+        numbers = [number, prod(counts), how.first, counts[0], counts[1], how.second, *span]
         for argument in stage.arguments:
             if isinstance(argument, BufferUse):
                 numbers += [argument.buffer, argument.offset]
@@ -68,6 +82,23 @@ def fill_table(
                 numbers.append(argument)
         row[: len(numbers)] = numbers
     return table
+
+
+def streamed_ahead(stages: Sequence[Stage], distance: int) -> list[ConstantSpan]:
+    """What each stage has fetched: the constants that the one so many behind it streams."""
+    later = [_streamed(stage) for stage in stages[distance:]]
+    return [*later, *[ConstantSpan()] * (len(stages) - len(later))]
+
+
+def _streamed(stage: Stage) -> ConstantSpan:
+    """The longest constant that a stage reads once a run, whole."""
+    found = [ConstantSpan()]
+    for argument, use in zip(stage.kernel.buffers, stage.buffers, strict=True):
+        memory, pointer = argument.memory, argument.pointer
+        if pointer.name in stage.kernel.streamed and isinstance(memory, Packed):
+            assert use.buffer == CONSTANTS, "a persistent kernel finds all constants in one buffer"
+            found.append(ConstantSpan(use.offset * pointer.dtype.size, memory.array.nbytes))
+    return max(found, key=lambda span: span.bytes)
 
 
 def claimed(stage: Stage, parts: int) -> Distribution:

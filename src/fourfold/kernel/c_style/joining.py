@@ -18,10 +18,12 @@ from fourfold.kernel.stage_table import (
     local_memory,
     row_stride,
     shared,
+    streamed_ahead,
 )
 from fourfold.plan import CONSTANTS
 
 MOST_BUFFERS = 128  # one is chosen among all, and compilers take no expressions of any depth
+AHEAD = 2  # stages: so much earlier a stage's weights are fetched, where they are streamed
 _OWN_BUFFERS = 2  # that no stage sees: the host's flags, and how far groups are
 
 
@@ -50,7 +52,8 @@ def join_shared(runs: Sequence[Sequence[Stage]], groups: int, form: SharedForm) 
         barriers, crossed = count_barriers(distributions)
         title = f"{len(run)} stages, {barriers} grid barriers, {crossed} of them crossed"
         called = [number_of[id(stage)] for stage in run]
-        joined.append(JoinedRun(fill_table(run, called, distributions, stride), title))
+        ahead = streamed_ahead(run, AHEAD)
+        joined.append(JoinedRun(fill_table(run, called, distributions, stride, ahead), title))
     asked = form.calls.asked(group_memory(functions, form))
     sizes = (groups * form.items,), (form.items,)
     return JoinedStages(sharing_text(functions, form), ENTRY, *sizes, tuple(joined), kernels, asked)

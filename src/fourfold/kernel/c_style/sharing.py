@@ -33,7 +33,7 @@ $memory
     for (int stage = 0; stage < stages; stage++) {
         ${local}int *row = rows + stage % 2 * $stride;
         const int start = group + row[2] < groups ? group + row[2] : group + row[2] - groups;
-        others.due = row[5] & $awaits;
+        others.due = row[5] & $awaits;$ahead
         switch (row[0]) {
 $cases
         }
@@ -47,6 +47,20 @@ $cases
     }$notes_end
     $told
 """
+
+# Weights that are streamed come from the device's memory, which takes a microsecond: one warp asks
+# for its group's part of what a later stage streams.
+_FETCH_AHEAD = """
+        const int line = (item - $last_warp) * groups + group;
+        fetch_lines(constants + row[6], row[7], line, 32 * groups);"""
+_FETCHING = """
+$function void fetch_lines(${global}const uchar *from, int bytes, int line, int step)
+{
+    for (int at = line * $line; at >= 0 && at < bytes; at += step * $line)
+        asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at) : "memory");
+}
+"""
+_LINE = 128  # bytes that come at once
 
 
 class GroupMemory(NamedTuple):
@@ -111,7 +125,7 @@ def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
         f"    {space}const uchar *{restrict} constants = b1;",
         f"    {space}const int *table = ({space}const int *)(b1 + table_at);",
         f"    {space}int *state = ({space}int *)b{form.buffers - 1};",
-        _body(rounds, memory, form),
+        _body(stages, rounds, memory, form),
         "}",
         *calls.end(),
         "",
@@ -119,8 +133,18 @@ def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
     before = [clock_functions(dialect)] if form.clocked else []
     before.append(grid_barrier(dialect, form.clocked))
     before += [note_functions(dialect)] if form.clocked else []
+    before += [line_fetching(dialect)] if _streams(stages) else []
     before += [] if form.host_protocol is None else [host_handshake(dialect)]
     return dialect.unit("\n".join([*before, *calls.texts(stages, rounds, memory), *lines]))
+
+
+def line_fetching(dialect: Dialect) -> str:
+    """How work-items bring constants nearer that are needed later: each every so many lines."""
+    return dialect.fill(_FETCHING, line=_LINE)
+
+
+def _streams(stages: Sequence[StageFunction]) -> bool:
+    return any(stage.kernel.streamed for stage in stages)
 
 
 def group_memory(stages: Sequence[StageFunction], form: SharedForm) -> GroupMemory:
@@ -142,8 +166,11 @@ def buffer_bases(buffers: int, dialect: Dialect) -> list[str]:
     return [f"    {space}uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
 
 
-def _body(rounds: Sequence[str], memory: GroupMemory, form: SharedForm) -> str:
+def _body(
+    stages: Sequence[StageFunction], rounds: Sequence[str], memory: GroupMemory, form: SharedForm
+) -> str:
     dialect, items, host = form.dialect, form.items, form.host_protocol
+    ahead = dialect.fill(_FETCH_AHEAD, last_warp=items - 32) if _streams(stages) else ""
     bases = "\n        ".join(f"bases[{number}] = b{number};" for number in range(form.buffers))
     return dialect.fill(
         _SHARE,
@@ -152,6 +179,7 @@ def _body(rounds: Sequence[str], memory: GroupMemory, form: SharedForm) -> str:
         bases=bases,
         items=items,
         last_warp=items - 32,
+        ahead=ahead,
         arrives=ARRIVES,
         awaits=AWAITS,
         cases="\n".join(form.calls.case(number, text) for number, text in enumerate(rounds)),

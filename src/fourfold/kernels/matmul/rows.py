@@ -58,6 +58,8 @@ class RowProduct:
             context.device.prefers_images if context.choice is None else context.choice == BY_IMAGE
         )
         self.weights = context.weights(self.kernel, "weights", packed, image)
+        if context.options.streams:
+            self.kernel.streamed.add(self.weights.name)
         added = np.zeros(outputs, np.float32)
         added[: weights.shape[0]] = 0 if bias is None else bias
         self.bias = context.packed(self.kernel, "bias", added)

@@ -51,6 +51,8 @@ class Products:
 
     def add_to(self, sums: Sums) -> None:
         kernel, tile, feed = self.kernel, self.tile, self.feed
+        if self.streams:
+            kernel.streamed.update(pointer.name for pointer in self.weights)
         blocks = [self.warp.first + row for row in range(tile.rows)]
         known = [pixel for at in blocks for pixel in feed.rows.readable(kernel, at, self.warp.line)]
         steps = kernel.size("steps", feed.work.steps)
