@@ -190,17 +190,21 @@ def _find_binaries(
     """Code of all programs of a model: kept from a preparation that was interrupted, or made now,
     by the device's driver, or for a board that is not there by the compiler alone.
     """
-    device = problem.device
+    device, backend = problem.device, backend_of(problem.device)
     plans = [compiled.plan] if hybrid is None else [part.plan for part in hybrid.parts]
     programs = [plan.program for plan in plans if plan is not None]
     if not device.present:
-        built = {one: backend_of(device).build_binary(device, one) for one in programs}
+        built = {one: backend.build_binary(device, one) for one in programs}
         return {program: binary for program, binary in built.items() if binary}
     if store is not None and programs:
         kept = {one: store.find_binary(program_parts(one, device)) for one in programs}
-        whole = {program: binary for program, binary in kept.items() if binary is not None}
-        if len(whole) == len(kept):
-            return whole
+        good = {
+            program: binary
+            for program, binary in kept.items()
+            if binary is not None and not backend.is_quick_build(binary)
+        }
+        if len(good) == len(kept):
+            return good
     made = _fetch_binaries(problem, compiled, hybrid)
     if store is not None:
         for program, binary in made.items():
@@ -279,11 +283,20 @@ def _make_players(
     """Those who play the device's parts, and who plays all."""
     device = problem.device
     if hybrid is None:
-        player = make_player(device, compiled.plan)
+        player = _make_player(device, compiled.plan)
         return [player], player
     threads = problem.placement.thread_count
-    parts = make_hybrid_player(hybrid, lambda plan: make_player(device, plan), threads)
+    parts = make_hybrid_player(hybrid, lambda plan: _make_player(device, plan), threads)
     return parts.players, parts
+
+
+def _make_player(device: DeviceInfo, plan: Plan) -> Player:
+    """A player of the best code that there is, whatever time that takes to build."""
+    backend = backend_of(device)
+    if not backend.quick_builds:
+        return make_player(device, plan)
+    binary = backend.build_binary(device, plan.program)
+    return make_player(device, plan, backend.load_program(device, plan.program, binary))
 
 
 def _not_data(model: Path) -> InputError:

@@ -201,6 +201,9 @@ class Backend(Protocol):
     # Whether its devices are offered where no back end that is listed has any.
     last_resort: bool = False
     has_binaries: bool = True  # whether programs have any: else a kept plan is played by its text
+    # Whether players build programs for a quick first run; `build_binary` takes longer, and what it
+    # gives runs faster.
+    quick_builds: bool = False
     platforms: tuple[str, ...] = ()  # by which its devices can be asked for, too: 'vulkan:0'
 
     @property
@@ -265,6 +268,10 @@ class Backend(Protocol):
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         """Whether the driver has a program's binary at hand once it is built."""
+        return False
+
+    def is_quick_build(self, binary: bytes) -> bool:
+        """Whether a player built this, for a quick first run."""
         return False
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from cuda_on_host import COMPILER, HostKernels, needs_compiler
 from fake_cuda import FakeCuda
-from imagined_gpu import installed
+from imagined_gpu import imagined_gpu, installed
 from small_networks import small_onnx
 
 import fourfold
@@ -27,6 +27,7 @@ from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.architectures import runs
 from fourfold.players.cuda.binding import linker
 from fourfold.players.cuda.image import Image, unpack
+from fourfold.players.cuda.player import Player
 from fourfold.store.keys import loadable_parts, program_parts
 from fourfold.store.prepared import Prepared
 
@@ -205,6 +206,46 @@ def test_a_program_of_parts_is_linked(install: Install, monkeypatch: pytest.Monk
     image = program.build_text(device, PARTS).image
     assert image == Image("sm_90", "NVRTC 13.0", b"a+b", b"")
     assert program.load_binary(device, image.pack()) is not None
+
+
+@needs_compiler
+@pytest.mark.parametrize("ran_before", [True, False])
+def test_what_is_prepared_is_built_as_a_whole(
+    ran_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a first run has kept what it built in parts; later starts have it, too."""
+    model, file = tmp_path / "small.onnx", str(tmp_path / "small.fourfold")
+    model.write_bytes(small_onnx())
+    monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path / "cache"))
+
+    def has_ptx(source: object) -> bool:
+        with fourfold.Session(source, "cuda:0") as session:
+            picture = np.random.default_rng(3).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
+            found = session.run(picture)["scores"]
+            np.testing.assert_allclose(found, expected(picture), rtol=1e-5, atol=1e-5)
+            player = session._instance.player
+            assert isinstance(player, Player)
+            image = unpack(player.binary())
+            assert image is not None
+            return bool(image.ptx)
+
+    def expected(picture: np.ndarray) -> np.ndarray:
+        with fourfold.Session(model, device="interpret", cache=None) as session:
+            return np.asarray(session.run(picture)["scores"])
+
+    # What is patched within the imagined GPU has to be undone within it.
+    with imagined_gpu(FakeCuda(capability=(9, 0))), pytest.MonkeyPatch.context() as patch:
+        build = nvrtc.build
+        imagine_compilers(patch, (), (90,))
+        patch.setattr(nvrtc, "build_parts", lambda *given: [build(*given).cubin])
+        patch.setattr(linker, "linked", b"".join)
+        if ran_before:
+            assert not has_ptx(model)
+        words = ["prepare", str(model), "-o", file, "--only-here", "--device", "cuda:0"]
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+        assert has_ptx(file)
+        assert has_ptx(model)
 
 
 @pytest.mark.parametrize("fault", ["compiler", "linker", "driver"])

@@ -13,6 +13,7 @@ from fourfold.players.protocol import Backend, BuiltProgram
 if TYPE_CHECKING:
     from fourfold.players.cuda import boards, clocked, driver, failures, nvrtc, traced
     from fourfold.players.cuda import devices as found
+    from fourfold.players.cuda import image as images
     from fourfold.players.cuda import import_memory as imports
     from fourfold.players.cuda import memory as memories
     from fourfold.players.cuda import player as players
@@ -27,6 +28,7 @@ else:
     driver = lazy_import("fourfold.players.cuda.driver")
     failures = lazy_import("fourfold.players.cuda.failures")
     found = lazy_import("fourfold.players.cuda.devices")
+    images = lazy_import("fourfold.players.cuda.image")
     imports = lazy_import("fourfold.players.cuda.import_memory")
     memories = lazy_import("fourfold.players.cuda.memory")
     nvrtc = lazy_import("fourfold.players.cuda.nvrtc")
@@ -41,6 +43,7 @@ class CudaBackend(Backend):
     """GPUs from compute capability 7.5 on."""
 
     name = "cuda"
+    quick_builds = True
 
     @property
     def listed(self) -> bool:
@@ -80,8 +83,16 @@ class CudaBackend(Backend):
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return True
 
+    def is_quick_build(self, binary: bytes) -> bool:
+        """What was linked of parts has no PTX."""
+        image = images.unpack(binary)
+        return image is not None and not image.ptx
+
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
-        return nvrtc.build(program, device.architectures[0]).pack()
+        """Of a GPU that is there for itself, or an older one if no compiler knows it."""
+        able = device.architectures
+        architecture = nvrtc.known_architecture(able) if device.present else able[0]
+        return nvrtc.build(program, architecture).pack()
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
