@@ -37,19 +37,13 @@ def match_inputs(
     `told` has the names of inputs of which the log knows that they are converted in each run. What
     `take_memory` knows as memory of the device stays such.
     """
-    given = (inputs,) if type(inputs) is np.ndarray else _in_order(infos, inputs)
+    given = (inputs,) if type(inputs) is np.ndarray else in_order(infos, inputs)
     if len(given) != len(infos):
         raise _count_error(infos, len(given))
     arrays: list[Any] = []
     changed: dict[str, Shape] = {}
     for info, one in zip(infos, given, strict=True):
-        if (
-            type(one) is np.ndarray  # and as it has to be: what most pass, by the shortest way
-            and one.dtype == info.dtype
-            and one.shape == info.shape
-            and one.flags.c_contiguous
-            and one.dtype.kind != "O"
-        ):
+        if info.is_taken(one):
             arrays.append(one)
             continue
         memory = None if isinstance(one, ON_HOST) else take_memory(info, one)
@@ -63,7 +57,17 @@ def match_inputs(
     return arrays, changed
 
 
-def _in_order(infos: Sequence[TensorInfo], inputs: Inputs) -> Sequence[object]:
+def listed(names: Sequence[str], given: object) -> Sequence[object]:
+    """What was passed by name, in order, or alone, by the shortest way: of what does not fit
+    nothing is said.
+    """
+    if type(given) is dict:
+        found = [given.get(name) for name in names]
+        return found if len(given) == len(found) else ()
+    return given if isinstance(given, LISTS) else (given,)
+
+
+def in_order(infos: Sequence[TensorInfo], inputs: Inputs) -> Sequence[object]:
     """What was passed for each input. An array of whatever kind is never looked into."""
     if isinstance(inputs, LISTS):
         return (inputs,) if len(infos) == 1 and _is_array(infos[0], inputs) else inputs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,8 +17,9 @@ from fourfold.log import Log
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
-from fourfold.runtime.device_share import DeviceShare
+from fourfold.runtime.direct_run import DirectRun
 from fourfold.runtime.inputs import Inputs
+from fourfold.runtime.instance_slots import InstanceSlots
 from fourfold.runtime.loading import (
     LoadedPlan,
     PlanLoader,
@@ -30,11 +30,8 @@ from fourfold.runtime.tensor_info import TensorInfo, describe_ports
 from fourfold.store.prepared import is_prepared
 
 if TYPE_CHECKING:
-    from concurrent import futures
-
     from fourfold.placement import Placement
-    from fourfold.players import thread_slot
-    from fourfold.runtime import cutting, hybrid_loading, in_flight, race, views
+    from fourfold.runtime import cutting, hybrid_loading, race
     from fourfold.runtime import other_plans as variants
     from fourfold.runtime import profile as profiles
     from fourfold.runtime.hybrid_player import HybridPlayer
@@ -44,11 +41,6 @@ else:
     variants = lazy_import("fourfold.runtime.other_plans")
     profiles = lazy_import("fourfold.runtime.profile")
     race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
-    in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
-    thread_slot, futures = (
-        lazy_import("fourfold.players.thread_slot"),
-        lazy_import("concurrent.futures"),
-    )
 
 log = Log("runtime")
 
@@ -56,7 +48,7 @@ log = Log("runtime")
 Direct = Callable[[Inputs], Results | None]
 
 
-class ModelInstance:
+class ModelInstance(InstanceSlots):
     """A model made ready: who plays it, and what goes in and out. Not for two threads at once."""
 
     def __init__(
@@ -68,7 +60,6 @@ class ModelInstance:
         """`make_room` is told how many bytes are about to be set aside on the device."""
         self.request, self._store = request, store
         self._playing = threading.Lock()  # who uses the player holds it, by whichever way
-        self._thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
         self._hybrid: hybrid_loading.LoadedHybrid | None = None
         self._explained: Placement | None = None
         self.player: players.Player | HybridPlayer
@@ -86,6 +77,7 @@ class ModelInstance:
             self.player = start_player(request, loaded.compiled.plan, loaded.binary, store)
             built = loaded.binary is None
         self._binaries = BinaryCache(request, store, built)
+        self._find_direct()
         options, elsewhere = request.placement_options, request.device.remote
         if options.measured and not options.strict and not elsewhere:
             self._race()
@@ -106,11 +98,14 @@ class ModelInstance:
             replace(info, shape=shapes.get(name, info.shape))
             for info, name in zip(self.outputs, names, strict=True)
         )
-        self._find_direct()
 
     def _find_direct(self) -> None:
         if self._hybrid is not None:
             self.direct = self._hybrid.player.direct(self._playing) or not_direct
+        else:
+            player = cast(players.Player, self.player)
+            how = (self.inputs, self.outputs, self._playing, self._binaries.after_run)
+            self.direct = DirectRun(player, *how)
 
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
@@ -173,45 +168,6 @@ class ModelInstance:
     def _after_run(self) -> None:
         self._binaries.after_run(self.player)
 
-    @cached_property
-    def device_share(self) -> DeviceShare:
-        """What it has of the device's memory."""
-        return DeviceShare(self.plan, self.request.compile_options.memory_limit)
-
-    @cached_property
-    def flights(self) -> in_flight.RunsInFlight:
-        """The runs that have begun and are not waited for."""
-        names = [info.name for info in self.outputs]
-        full = partial(getattr, self.device_share, "is_full")
-        return in_flight.RunsInFlight(self._open_slot, names, self._after_run, full)
-
-    @cached_property
-    def views(self) -> views.Views:
-        """Arrays that the caller fills and reads."""
-        names = [info.name for info in self.inputs], [info.name for info in self.outputs]
-        return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
-
-    def _open_slot(self, staged: bool = True) -> players.Slot:
-        if self._hybrid is None:
-            self.device_share.take_slot()
-            slot = cast(players.Player, self.player).open_slot(staged)
-            if slot is not None:
-                return slot
-        if self._thread is None:
-            self._thread = futures.ThreadPoolExecutor(1, "fourfold-run")
-        ports = (self.plan.inputs, self.plan.outputs)
-        return thread_slot.ThreadSlot(self._play, self._thread, *ports)
-
-    def _play(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with self._playing:
-            return self.player.run(arrays)
-
-    def drain(self) -> None:
-        """Wait for all that has begun."""
-        for name in ("flights", "views"):
-            if name in vars(self):
-                getattr(self, name).drain()
-
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> profiles.Profile:
         """The times of all kernels, launched or within one launch."""
         with self._playing:
@@ -233,27 +189,23 @@ class ModelInstance:
         with self._playing:
             self.player, self.direct = player, direct
 
-    def _close_slots(self) -> None:
-        """After what has begun has ended."""
-        for name in ("flights", "views"):
-            if name in vars(self):
-                vars(self).pop(name).close()
-
     def reset(self) -> None:
         """Forget what was kept from run to run."""
         self.drain()
         with self._playing:
             self.player.reset()
-        self._find_direct()
+        if self.in_parts:
+            self._find_direct()
 
     def close(self) -> None:
         """Free the device's memory, after what has begun has ended, and what is kept is kept."""
         self._close_slots()
-        if self._thread is not None:
-            self._thread.shutdown()
+        self._close_thread()
         self._binaries.close()
-        self.direct = not_direct
+        direct, self.direct = self.direct, not_direct
         with self._playing:
+            if isinstance(direct, DirectRun):
+                direct.close()
             self.player.close()
             del self.player  # it is described for as long as somebody asks, and holds nothing
 

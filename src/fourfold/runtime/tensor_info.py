@@ -60,6 +60,16 @@ class TensorInfo:
         found = self.metadata
         return () if found is None else found.label_texts() or found.label_texts(kind="value")
 
+    def is_taken(self, given: object) -> bool:
+        """Whether players take this for it as it is: what most callers pass. Text is never."""
+        return (
+            type(given) is np.ndarray
+            and given.dtype == self.dtype
+            and given.shape == self.shape
+            and given.flags.c_contiguous
+            and given.dtype.kind != "O"
+        )
+
     def admits(self, shape: Shape) -> bool:
         """Whether the model itself says that the input may have this shape."""
         if not self.signature or len(shape) != len(self.signature):

@@ -1,0 +1,96 @@
+"""InstanceSlots: what a model made ready has for runs in flight, and for arrays of the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from fourfold import players
+from fourfold.lazy import lazy_import
+from fourfold.plan import Plan
+from fourfold.runtime.device_share import DeviceShare
+from fourfold.runtime.request import Request
+from fourfold.runtime.tensor_info import TensorInfo
+
+if TYPE_CHECKING:
+    from concurrent import futures
+
+    from fourfold.players import thread_slot
+    from fourfold.runtime import in_flight, views
+    from fourfold.runtime.hybrid_player import HybridPlayer
+else:
+    in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
+    thread_slot = lazy_import("fourfold.players.thread_slot")
+    futures = lazy_import("concurrent.futures")
+
+
+class InstanceSlots:
+    """Runs that have memory of their own beside the player's, made when it is first asked for."""
+
+    request: Request
+    plan: Plan
+    player: players.Player | HybridPlayer
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    _playing: Lock
+    _thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
+
+    @property
+    def in_parts(self) -> bool:
+        raise NotImplementedError
+
+    def _after_run(self) -> None:
+        raise NotImplementedError
+
+    @cached_property
+    def device_share(self) -> DeviceShare:
+        """What it has of the device's memory."""
+        return DeviceShare(self.plan, self.request.compile_options.memory_limit)
+
+    @cached_property
+    def flights(self) -> in_flight.RunsInFlight:
+        """The runs that have begun and are not waited for."""
+        names = [info.name for info in self.outputs]
+        full = partial(getattr, self.device_share, "is_full")
+        return in_flight.RunsInFlight(self._open_slot, names, self._after_run, full)
+
+    @cached_property
+    def views(self) -> views.Views:
+        """Arrays that the caller fills and reads."""
+        names = [info.name for info in self.inputs], [info.name for info in self.outputs]
+        return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
+
+    def _open_slot(self, staged: bool = True) -> players.Slot:
+        if not self.in_parts:
+            self.device_share.take_slot()
+            slot = cast(players.Player, self.player).open_slot(staged)
+            if slot is not None:
+                return slot
+        if self._thread is None:
+            self._thread = futures.ThreadPoolExecutor(1, "fourfold-run")
+        ports = (self.plan.inputs, self.plan.outputs)
+        return thread_slot.ThreadSlot(self._play, self._thread, *ports)
+
+    def _play(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._playing:
+            return self.player.run(arrays)
+
+    def drain(self) -> None:
+        """Wait for all that has begun."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                getattr(self, name).drain()
+
+    def _close_slots(self) -> None:
+        """After what has begun has ended."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                vars(self).pop(name).close()
+
+    def _close_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
