@@ -135,7 +135,7 @@ def test_a_run_begins_behind_the_stream_that_is_named(
     before the run.
     """
     context = context_of(session.device)
-    with context.current():
+    with context:
         own = cu.Stream()
         stream = own if handle is None else cu.Stream.of(handle)
     assert stream.pointer is not None
@@ -143,16 +143,16 @@ def test_a_run_begins_behind_the_stream_that_is_named(
     later.write(X)
     given = told(session, stream=stream.pointer.value)
     given.memory.write(np.full_like(X, np.nan))
-    with context.current():
+    with context:
         stream.copy(given.address, later.address, X.nbytes)
     if as_output:
         session.run(X, out={"y": given})
-        with context.current():
+        with context:
             stream.finish()
         np.testing.assert_array_equal(given.numpy(), -X)
     else:
         np.testing.assert_array_equal(session.run(given)["y"], -X)
-    with context.current():
+    with context:
         own.release()
 
 

@@ -147,18 +147,18 @@ def test_states_beside_bound_results(cuda: DeviceInfo) -> None:
 def test_pinned_memory(session: fourfold.Session) -> None:
     """The host's memory that the GPU reaches by itself is no detour."""
     context = context_of(session.device)
-    with context.current():
+    with context:
         pinned = cu.HostBuffer(360)
     given = Tensor(session.device, picture(5))
     given.address = pinned.address
     given.__class__ = type("Pinned", (Tensor,), {"__dlpack_device__": lambda self: (PINNED, 0)})
     stream = stream_of(session.device)
-    with context.current():
+    with context:
         stream.copy(pinned.address, given.memory.address, 360)
         stream.finish()
     found = session.run(given)["scores"]
     np.testing.assert_array_equal(found, session.run(picture(5))["scores"])
-    with context.current():
+    with context:
         pinned.release()
 
 

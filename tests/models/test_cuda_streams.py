@@ -55,7 +55,7 @@ class Later:
 
     def put(self, array: np.ndarray) -> None:
         self._first.write(array)
-        with context_of(self._device).current():
+        with context_of(self._device):
             self._stream.copy(self._last.address, self._first.address, array.nbytes)
 
     @property
@@ -66,10 +66,10 @@ class Later:
 
 @contextmanager
 def stream_on(device: DeviceInfo) -> Iterator[cu.Stream]:
-    with context_of(device).current():
+    with context_of(device):
         made = cu.Stream()
     yield made
-    with context_of(device).current():
+    with context_of(device):
         made.release()
 
 
@@ -102,7 +102,7 @@ def test_on_the_callers_stream(cuda: DeviceInfo) -> None:
 @pytest.mark.usefixtures("form")
 def test_behind_the_default_stream(cuda: DeviceInfo) -> None:
     """Libraries that know of no other stream put all of their work there."""
-    with context_of(cuda).current():
+    with context_of(cuda):
         default = cu.Stream.of(cu.DEFAULT_STREAM)
     given = Later(cuda, default, (1, 5, 6, 3))
     with open_session(cuda) as session:

@@ -66,7 +66,7 @@ def test_owners_of_all_times_are_understood(session: fourfold.Session, form: typ
 
 
 def test_an_owner_is_told_the_callers_stream(session: fourfold.Session) -> None:
-    with context_of(session.device).current():
+    with context_of(session.device):
         stream = cu.Stream()
     made: Any = type("Stream", (), {"__cuda_stream__": lambda self: (0, stream.pointer.value)})  # type: ignore[union-attr]
     given = VersionedTensor(session.device, X)
@@ -74,7 +74,7 @@ def test_an_owner_is_told_the_callers_stream(session: fourfold.Session) -> None:
         np.testing.assert_array_equal(own.run(given)["y"], -X)
     assert stream.pointer is not None
     assert given.streams == [stream.pointer.value]
-    with context_of(session.device).current():
+    with context_of(session.device):
         stream.release()
 
 

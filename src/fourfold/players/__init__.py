@@ -29,6 +29,7 @@ from fourfold.players.probing import (
 )
 from fourfold.players.protocol import (
     Backend,
+    BoundRun,
     BuiltProgram,
     DeviceMemory,
     Into,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backend",
+    "BoundRun",
     "BuiltProgram",
     "ConnectionLost",
     "DeviceMemory",

@@ -37,10 +37,8 @@ class HostHandshake:
         self._flags[READY] = self._pieces  # a launch that nothing is given to does not wait
         self._running = False  # whether a kernel may still read the flags
 
-    def launch_and_copy(
-        self, arrays: Sequence[np.ndarray | None], launch: Callable[[], None]
-    ) -> None:
-        """Launch, and copy arrays meanwhile; None stands for one that is there. The driver begins
+    def launch_and_copy(self, arrays: Sequence[object], launch: Callable[[], None]) -> None:
+        """Launch, and copy arrays meanwhile; what is no array is there already. The driver begins
         with a launch by itself, and at the latest when it is asked to wait.
         """
         if self._running:
@@ -51,12 +49,20 @@ class HostHandshake:
         try:
             launch()
             for (chunks, size, count), array in zip(self._inputs, arrays, strict=True):
-                if array is not None:
+                if isinstance(array, np.ndarray):
                     for _, stop in chunks.copy(array):
                         flags[READY] = ready + pieces(stop * size)
                 ready += count
         finally:  # whatever went wrong, kernels must not wait for ever
             flags[READY] = self._pieces
+
+    def launch(self, launch: Callable[[], None]) -> None:
+        """Launch a run that reads nothing of the host's."""
+        if self._running:
+            self._queue.finish()
+        self._flags[DONE] = 0
+        self._running = True
+        launch()
 
     def wait(self) -> bool:
         """Wait for the kernel; says whether it had all of its inputs in time."""

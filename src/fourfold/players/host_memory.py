@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.plan import Port
 from fourfold.players.dlpack_devices import CPU
-from fourfold.players.protocol import Outputs
+from fourfold.players.protocol import Outputs, SameMemory
 
 Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None] | None], Outputs]
 
@@ -21,6 +21,7 @@ class HostMemory:
     dtype: np.dtype | None = None
     dlpack_device = (CPU, 0)
     read_only = False
+    is_same: SameMemory | None = None
 
     def __init__(self, size: int) -> None:
         self._bytes = np.zeros(size, np.uint8)

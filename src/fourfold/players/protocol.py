@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +20,11 @@ Into = Sequence[np.ndarray | None]  # for each output where it goes; None: nobod
 Outputs = list[Any]  # arrays, with None where nobody wants one
 
 
+# Says of what memory was imported from whether it is still that memory, in less time than importing
+# it takes; None where nothing does.
+SameMemory = Callable[[Any], bool]
+
+
 class DeviceMemory(Protocol):
     """Some memory of a device. `shape` and `dtype` are known where its owner told them."""
 
@@ -30,6 +35,7 @@ class DeviceMemory(Protocol):
     host: np.ndarray | None  # its bytes, where the host sees them at all times
     read_only: bool  # whether its owner lets nobody write there
     dlpack_device: tuple[int, int]  # what DLPack calls the device, and its number
+    is_same: SameMemory | None
 
     @property
     def handle(self) -> int:
@@ -86,6 +92,15 @@ class Slot(Protocol):
         """Let go of it, after the run has ended."""
 
 
+class BoundRun(Protocol):
+    """A run from memory of the device to memory of the device, none of which it holds: who plays it
+    knows that it is still there.
+    """
+
+    def play(self) -> bool:
+        """Play it and wait for it; False where the player has to be asked for it anew."""
+
+
 class Player(Protocol):
     """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
@@ -103,6 +118,11 @@ class Player(Protocol):
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
         """As `run`, with `DeviceMemory` among the inputs, or among what is written into."""
+
+    def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> BoundRun | None:
+        """What `run_bound` would play with `DeviceMemory` alone, to be played again; None where
+        that is no shorter.
+        """
 
     def open_slot(self, staged: bool = True) -> Slot | None:
         """Memory for one more run in flight; None where a player has one run at a time.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from fourfold.errors import DeviceError
-from fourfold.players.protocol import Into, LaunchOutput, OutputDifference, Outputs
+from fourfold.players.protocol import BoundRun, Into, LaunchOutput, OutputDifference, Outputs
 
 
 class TimedRuns:
@@ -26,6 +27,10 @@ class TimedPlayer(TimedRuns):
 
     def replay(self) -> None:
         raise NotImplementedError
+
+    def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> BoundRun | None:
+        """Most have none that would take less time than `run_bound`."""
+        return None
 
     def replay_seconds(self, runs: int) -> list[float]:
         return [_timed(self.replay) for _ in range(runs)]

@@ -176,6 +176,11 @@ class OutputMemory:
         self.held[info.name] = given
         return self._apart(info, memory)
 
+    def taken(self, names: Sequence[str]) -> list[DeviceMemory] | None:
+        """The caller's memory for all of these outputs; None where some have none."""
+        found = [memory for _, memory in self._taken]
+        return found if [info.name for info, _ in self._taken] == [*names] else None
+
     def _apart(self, info: TensorInfo, memory: DeviceMemory) -> DeviceMemory:
         """A caller's memory for an output; an InputError where another output is to be there."""
         for other, taken in self._taken:

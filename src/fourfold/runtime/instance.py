@@ -119,6 +119,7 @@ class ModelInstance(InstanceSlots):
         self.outputs = describe_ports(
             self.plan.outputs, compiled.output_names, read=self.about.output
         )
+        self.input_names = tuple(info.name for info in self.inputs)
         self.output_names = tuple(info.name for info in self.outputs)
 
     @property
@@ -157,6 +158,17 @@ class ModelInstance(InstanceSlots):
         self._after_run()
         pairs = zip(self.outputs, results, strict=True)
         return {info.name: result for info, result in pairs if result is not None}
+
+    def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> players.BoundRun | None:
+        """A run with memory of the device alone, for `play_bound`; None where none is shorter."""
+        with self._playing:
+            player = None if self.in_parts else cast(players.Player, self.player)
+            return None if player is None else player.bound_run(arrays, into)
+
+    def play_bound(self, run: players.BoundRun) -> bool:
+        """Says whether it could be played."""
+        with self._playing:
+            return run.play()
 
     def cut_request(self, outputs: Sequence[str]) -> Request | None:
         """What to make ready for these outputs alone; None where it cannot be, or does not pay."""

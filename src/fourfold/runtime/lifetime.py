@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fourfold.runtime import other_api
     from fourfold.runtime.device_memory import MemoryBinding
     from fourfold.runtime.in_flight import Waiter
+    from fourfold.runtime.repeated_runs import RepeatedRuns
     from fourfold.store.store import Store
 else:
     pickle, other_api = lazy_import("pickle"), lazy_import("fourfold.runtime.other_api")
@@ -50,6 +51,7 @@ class Lifetime:
         ] = {}  # memory of the device for inputs and outputs by name
         self._instances = self._make_instances()
         self._direct = self._instance.direct
+        self._repeated: RepeatedRuns | None = None  # few callers have memory of the device
         forks.follow(self, Lifetime._begin_anew)
 
     def _open_by_any_api(
@@ -81,7 +83,7 @@ class Lifetime:
         Closing once more does nothing.
         """
         with self._lock:
-            self._closed, self._direct = True, not_direct
+            self._closed, self._direct, self._repeated = True, not_direct, None
             waiter, self._waiter = self._waiter, None
             if not self._forked:
                 self._instances.close()
@@ -110,7 +112,7 @@ class Lifetime:
         forks.leave_behind((self._instances, self._waiter))
         forks.end_without_destructors()
         self._lock, self._direct, self._waiter = threading.Lock(), not_direct, None
-        self._bound, self._forked = {}, True
+        self._bound, self._repeated, self._forked = {}, None, True
 
     def _open_in_child(self) -> None:
         """Open what the parent had opened, in its last shapes; a DeviceError where that cannot

@@ -29,7 +29,7 @@ class Constants:
 
     def __del__(self) -> None:
         if hasattr(self, "_buffer"):
-            with suppress(cu.Error), self._context.current():  # the process may be at its end
+            with suppress(cu.Error), self._context:  # the process may be at its end
                 self._buffer.release()
 
 

@@ -104,7 +104,7 @@ def stream_of(info: DeviceInfo) -> cu.Stream:
     context = context_of(info)
     with _lock:
         if context not in _streams:
-            with context.current():
+            with context:
                 _streams[context] = cu.Stream()
         return _streams[context]
 

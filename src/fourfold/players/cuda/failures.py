@@ -9,9 +9,9 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import drop_context
 
 
-class Working:
-    """Makes a context current while something is done there, and turns what the driver answers into
-    a DeviceError. A generator would take longer, and every run comes by here.
+class Explaining:
+    """Turns what the driver answers while something is done into a DeviceError. A generator would
+    take longer, and every run comes by here.
     """
 
     def __init__(self, doing: str, info: DeviceInfo, context: cu.Context, needed: int = 0) -> None:
@@ -19,16 +19,9 @@ class Working:
         self._doing, self._info, self._context, self._needed = doing, info, context, needed
 
     def __enter__(self) -> None:
-        try:
-            self._context.push()
-        except cu.Error as error:
-            raise self._explained(error) from error
+        """Nothing is to be done before."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        try:
-            self._context.pop()
-        except cu.Error as failure:
-            error = error or failure
         if isinstance(error, cu.Error | MemoryError):
             raise self._explained(error) from error
 
@@ -45,6 +38,23 @@ class Working:
             return _lost(doing, info, self._context, error)
         fix = "try again; if it stays, try another device or driver"
         return DeviceError(f"the device failed while {doing}", str(error), fix)
+
+
+class Working(Explaining):
+    """The same with a context that is current meanwhile."""
+
+    def __enter__(self) -> None:
+        try:
+            self._context.push()
+        except cu.Error as error:
+            raise self._explained(error) from error
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._context.pop()
+        except cu.Error as failure:
+            error = error or failure
+        super().__exit__(kind, error, trace)
 
 
 def _lost(doing: str, info: DeviceInfo, context: cu.Context, error: cu.Error) -> DeviceError:

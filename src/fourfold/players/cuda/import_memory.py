@@ -64,7 +64,9 @@ def _of_torch(info: DeviceInfo, given: Any, tensor: TorchTensor) -> CudaMemory:
     else:
         found = _at(info, tensor.address, given, empty=not tensor.nbytes)
     found.shape, found.dtype = tensor.shape, tensor.dtype
-    _follow(info, tensor.stream or cu.DEFAULT_STREAM)
+    producer = tensor.stream or cu.DEFAULT_STREAM
+    _follow(info, producer)
+    found.is_same = tensor.is_same if producer == _order(info) else None
     return found
 
 

@@ -14,6 +14,7 @@ from fourfold.players.cuda.devices import context_of, stream_of
 from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.dlpack_devices import CUDA
+from fourfold.players.protocol import SameMemory
 
 
 class CudaMemory:
@@ -22,6 +23,7 @@ class CudaMemory:
     """
 
     host: np.ndarray | None = None
+    is_same: SameMemory | None = None
 
     def __init__(self, device: DeviceInfo, address: int, size: int, owner: object) -> None:
         """`owner` is whose memory it is; held for as long as this is."""
@@ -80,7 +82,7 @@ class OwnMemory(CudaMemory):
 
     def __del__(self) -> None:
         if hasattr(self, "is_foreign"):
-            with suppress(cu.Error), self._context.current():  # the process may be at its end
+            with suppress(cu.Error), self._context:  # the process may be at its end
                 if self.is_foreign:
                     self._buffer.release()
                 else:

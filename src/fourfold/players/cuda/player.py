@@ -20,21 +20,23 @@ from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import Working
+from fourfold.players.cuda.failures import Explaining, Working
 from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
-from fourfold.players.cuda.replay import LaunchBinder, Replay
+from fourfold.players.cuda.replay import LastRun, LaunchBinder, Replay, launch_seconds
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
 
 if TYPE_CHECKING:
     from fourfold.players.cuda import bound_memory
+    from fourfold.players.cuda import bound_run as bound_runs
     from fourfold.players.cuda import slot as slots
 else:
     # Few sessions have memory of a caller's, or runs in flight.
     bound_memory = lazy_import("fourfold.players.cuda.bound_memory")
+    bound_runs = lazy_import("fourfold.players.cuda.bound_run")
     slots = lazy_import("fourfold.players.cuda.slot")
 
 
@@ -47,6 +49,7 @@ class Player(TimedPlayer):
         self._context = context_of(info)
         self._handshake: HostHandshake | None = None
         self._needed = sum(buffer.bytes for buffer in plan.buffers)
+        self._explaining = Explaining("running the model", info, self._context, self._needed)
         started = time.perf_counter()
         with self._working("loading the kernels"):
             program = live_program(info, plan.program) if program is None else program
@@ -69,6 +72,7 @@ class Player(TimedPlayer):
         shared = self.info.shared_queue
         self._stream = cu.Stream.of(shared) if shared else cu.Stream()
         self._held.callback(self._stream.release)
+        self._last = LastRun(self._context, self._stream)
         pool = pool_of(self._context)
         pool.open()
         self._held.callback(pool.close)
@@ -90,37 +94,47 @@ class Player(TimedPlayer):
 
     def _make_handshake(self) -> HostHandshake | None:
         """How the host and a kernel that waits for it speak, where the plan has such a kernel."""
-        flags, self._host_inputs = self._ports.flags(), list[int]()
-        if flags is None:
-            return None
-        ports = enumerate(self.plan.inputs)
-        self._host_inputs = [number for number, port in ports if self._ports.is_host(port)]
+        flags, self._host_inputs = self._ports.flags(), self._ports.waited_for()
         inputs = [self._ports.inputs[number] for number in self._host_inputs]
-        return HostHandshake(self._stream, flags, inputs)
+        return None if flags is None else HostHandshake(self._last, flags, inputs)
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
-        with self._working("running the model"):
-            self._play(arrays, self._own)
+        with self._explaining:
+            with self._context:
+                self._put(arrays, self._own)
+            self._wait(self._own)
             return self._ports.take(into)
 
-    def _play(self, arrays: Sequence[Any], replay: Replay) -> None:
-        """Play a run, whose inputs are arrays or in place already, and wait for it."""
+    def _put(self, arrays: Sequence[Any], replay: Replay) -> None:
+        """Put in a run, whose inputs are arrays or in place already."""
+        self._upload(arrays, replay)
+        if self._handshake is None:
+            self._launch(replay)
+
+    def _upload(self, arrays: Sequence[Any], replay: Replay) -> None:
+        """Copy what are arrays; a kernel that waits for some of them is launched before."""
         for number in self._copied_inputs:
             if isinstance(arrays[number], np.ndarray):
                 copied(arrays[number], self._ports.inputs[number])
+        if self._handshake is not None:
+            some = self._copied_inputs
+            given = [arrays[number] for number in self._host_inputs] if some else arrays
+            self._handshake.launch_and_copy(given, lambda: self._launch(replay))
+
+    def _launch(self, replay: Replay) -> None:
+        self._last.put(replay, self._stream)
+
+    def _wait(self, replay: Replay) -> None:
+        """Wait for a run, whatever context is current: most of the time a flag tells of its end."""
         if self._handshake is None:
-            replay.put(self._stream)
-            self._stream.finish()
+            self._last.finish()
             return
-        asked = [arrays[number] for number in self._host_inputs]
-        given = [one if isinstance(one, np.ndarray) else None for one in asked]
-        # Inputs are copied while the kernel already waits for them.
-        self._handshake.launch_and_copy(given, lambda: replay.put(self._stream))
         while not self._handshake.wait():
-            replay.put(self._stream)
+            with self._context:
+                self._launch(replay)
         if replay.route.after:
-            self._stream.finish()  # the kernel is done before what is copied behind it
+            self._last.finish()  # the kernel is done before what is copied behind it
 
     @cached_property
     def _bound(self) -> bound_memory.BoundMemory:
@@ -131,21 +145,30 @@ class Player(TimedPlayer):
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
         """As `run`, with memory of the device among the inputs, or among those to write into."""
-        with self._working("running the model"):
-            replay = self._bound.find(arrays, into, self._stream)
-            self._follow_callers(arrays, into or ())
+        with self._explaining:
             try:
-                self._play(arrays, replay)
+                with self._context:
+                    replay = self._bound.find(arrays, into, self._stream)
+                    self._follow_callers(arrays, into or ())
+                    self._put(arrays, replay)
+                self._wait(replay)
             except BaseException:
                 with suppress(cu.Error):  # kernels may still use memory that is gone soon
-                    self._stream.finish()
+                    self._last.finish()
                 raise
             return self._ports.take(into)
 
+    def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> bound_runs.BoundRun | None:
+        """The same run, found once, to be played again; None where that takes as long."""
+        with self._explaining, self._context:
+            replay = self._bound.find(arrays, into, self._stream)
+        if self._handshake is None or not replay.stays_on_device:
+            return None
+        order = bound_runs.Order(self._last, self.info, [*arrays, *into])
+        return bound_runs.BoundRun(replay, order, self._last, self._handshake, self._explaining)
+
     def _follow_callers(self, *given: Sequence[Any]) -> None:
-        """Begin after what other libraries have put into the default stream; where they share the
-        stream that is so anyway.
-        """
+        """Begin after what others have put into the default stream; on theirs that is so anyway."""
         if not self.info.shared_queue and any(map(bound_memory.is_foreign, chain(*given))):
             self._stream.follow_default()
 
@@ -158,7 +181,7 @@ class Player(TimedPlayer):
 
     @cached_property
     def _slot_streams(self) -> slots.SlotStreams:
-        made = slots.SlotStreams.of(self._stream, self.info)
+        made = slots.SlotStreams.of(self._last.share(), self.info)
         self._held.callback(made.release)
         return made
 
@@ -186,24 +209,9 @@ class Player(TimedPlayer):
             for one in replay.route.before:
                 self._stream.copy(*one)
             for _ in range(runs):
-                times = self._timed(replay.launches)
+                times = launch_seconds(replay.launches, self._stream)
                 best = [min(pair) for pair in zip(best, times, strict=True)]
         return best
-
-    def _timed(self, launches: Sequence[cu.Launch]) -> list[float]:
-        """What each of these launches takes, one after the other."""
-        events = [cu.Event(timed=True) for _ in range(len(launches) + 1)]
-        try:
-            events[0].record(self._stream)
-            for event, launch in zip(events[1:], launches, strict=True):
-                launch.put(self._stream)
-                event.record(self._stream)
-            self._stream.finish()
-            pairs = zip(events[1:], events[:-1], strict=True)
-            return [event.seconds_from(first) for event, first in pairs]
-        finally:
-            for event in events:
-                event.release()
 
     def binary(self) -> bytes:
         """The program's image, as `load_program` takes it."""
@@ -221,9 +229,9 @@ class Player(TimedPlayer):
     def close(self) -> None:
         """Give the device's memory back."""
         self._program = None
-        with suppress(cu.Error), self._context.current():  # a lost device has nothing to give
+        with suppress(cu.Error), self._context:  # a lost device has nothing to give
             if self._is_ready:
-                self._stream.finish()  # a kernel that said that it is done may not have ended
+                self._last.finish()  # a kernel that said that it is done may not have ended
             self._give_back()
 
     def __del__(self) -> None:

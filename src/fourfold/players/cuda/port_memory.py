@@ -65,6 +65,11 @@ class PortMemory:
         """Whether kernels could reach a port in the host's memory."""
         return self.plan.buffers[port.buffer].kind in HOST_KINDS
 
+    def waited_for(self) -> list[int]:
+        """The numbers of inputs that kernels wait for, where they speak with the host."""
+        numbers = range(len(self.plan.inputs)) if self.flags() is not None else ()
+        return [number for number in numbers if self.is_host(self.plan.inputs[number])]
+
     def flags(self) -> np.ndarray | None:
         """The bytes by which kernels and the host speak, where the plan has such kernels."""
         kinds = [buffer.kind for buffer in self.plan.buffers]

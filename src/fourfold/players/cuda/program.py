@@ -37,12 +37,12 @@ class BuiltModule:
 
     def __init__(self, device: DeviceInfo, image: Image) -> None:
         self.image, self._context = image, context_of(device)
-        with self._context.current():
+        with self._context:
             self.module = _loaded(image.codes_for(device.architectures[0]))
 
     def __del__(self) -> None:
         if getattr(self, "module", None) is not None:
-            with suppress(cu.Error), self._context.current():  # the process may be at its end
+            with suppress(cu.Error), self._context:  # the process may be at its end
                 self.module.release()
 
 
@@ -99,7 +99,7 @@ def _built_in_parts(device: DeviceInfo, program: Program, architecture: str) -> 
         parts = nvrtc.build_parts(program, architecture)
         if not parts:
             return None
-        with context_of(device).current():
+        with context_of(device):
             code = linker.linked(parts)
         compiler = nvrtc.compiler_for(architecture).name
         return BuiltModule(device, Image(architecture, compiler, code, b""))

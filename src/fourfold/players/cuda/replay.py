@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -105,6 +105,12 @@ class Replay:
         self._captures = binder.captures
         self._graph: cu.Graph | None = None
         self._was_put = self._was_captured = False
+        self.is_released = False
+
+    @property
+    def stays_on_device(self) -> bool:
+        """Whether it reads nothing of the host's, and nothing is copied behind it."""
+        return self.route.arguments is not None and not self.route.after
 
     def put(self, stream: cu.Stream) -> None:
         """Put it into a stream."""
@@ -138,6 +144,47 @@ class Replay:
             stream.copy(*one)
 
     def release(self) -> None:
+        self.is_released = True
         graph, self._graph = self._graph, None
         if graph is not None:
             graph.release()
+
+
+class LastRun:
+    """Knows into which stream the last run was put, for those who wait for it from wherever they
+    are: into its `own`, or into another as long as it `is_alone`, without runs in flight.
+    """
+
+    def __init__(self, context: cu.Context, own: cu.Stream) -> None:
+        self.context, self.own, self._stream = context, own, own
+        self.is_alone = True
+
+    def share(self) -> cu.Stream:
+        """Its own stream, for runs in flight."""
+        self.is_alone = False
+        return self.own
+
+    def put(self, replay: Replay, stream: cu.Stream) -> None:
+        self._stream = stream
+        replay.put(stream)
+
+    def finish(self) -> None:
+        """Wait for it, and for all before it."""
+        with self.context:
+            self._stream.finish()
+
+
+def launch_seconds(launches: Sequence[cu.Launch], stream: cu.Stream) -> list[float]:
+    """What each of these launches takes, one after the other."""
+    events = [cu.Event(timed=True) for _ in range(len(launches) + 1)]
+    try:
+        events[0].record(stream)
+        for event, launch in zip(events[1:], launches, strict=True):
+            launch.put(stream)
+            event.record(stream)
+        stream.finish()
+        pairs = zip(events[1:], events[:-1], strict=True)
+        return [event.seconds_from(first) for event, first in pairs]
+    finally:
+        for event in events:
+            event.release()

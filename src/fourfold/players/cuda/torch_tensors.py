@@ -19,6 +19,18 @@ class TorchTensor(NamedTuple):
     nbytes: int
     stream: int
 
+    def is_same(self, given: Any) -> bool:
+        """Whether a tensor that told all this still would, and so would the stream."""
+        return (
+            given.data_ptr() == self.address
+            and given.shape == self.shape
+            and _dtype(given.dtype) == self.dtype
+            and given.is_contiguous()
+            and not given.requires_grad
+            and not given.is_neg()
+            and _current_stream(sys.modules["torch"], self.ordinal) == self.stream
+        )
+
 
 def torch_tensor(given: Any) -> TorchTensor | None:
     """A plain tensor on a GPU whose numbers lie one after the other; None for all others, of which

@@ -10,7 +10,6 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
-from fourfold.players.chunked_copy import copied
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.clocked import ClockedPlayer
 from fourfold.players.cuda.player import Player
@@ -120,35 +119,28 @@ class TracedPlayer(ClockedPlayer):
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
-        with self._working("running the model"):
-            self._play(arrays, self._own)
+        with self._explaining:
+            with self._context:
+                self._put(arrays, self._own)
+            self._wait(self._own)
             with self._trace.span("download"):
                 results = self._ports.take(into)
         if self.plan.clocks is not None:
             self._log.put_in[-1].notes = self.read_clocks()
         return results
 
-    def _play(self, arrays: Sequence[Any], replay: Replay) -> None:
+    def _upload(self, arrays: Sequence[Any], replay: Replay) -> None:
         with self._trace.span("upload"):
-            for number, (view, array) in enumerate(zip(self._ports.inputs, arrays, strict=True)):
-                if isinstance(array, np.ndarray) and number not in self._host_inputs:
-                    copied(array, view)
-            if self._handshake is not None:
-                asked = [arrays[number] for number in self._host_inputs]
-                given = [one if isinstance(one, np.ndarray) else None for one in asked]
-                self._handshake.launch_and_copy(given, lambda: self._put(replay))
-        if self._handshake is None:
-            self._put(replay)
-        with self._trace.span("wait"):
-            while self._handshake is not None and not self._handshake.wait():
-                self._put(replay)
-            if self._handshake is None or replay.route.after:
-                self._stream.finish()
-        self._log.put_in[-1].waited = time.perf_counter()
+            super()._upload(arrays, replay)
 
-    def _put(self, replay: Replay) -> None:
+    def _launch(self, replay: Replay) -> None:
         with self._trace.span("enqueue"):
-            replay.put(self._stream)
+            super()._launch(replay)
+
+    def _wait(self, replay: Replay) -> None:
+        with self._trace.span("wait"):
+            super()._wait(replay)
+        self._log.put_in[-1].waited = time.perf_counter()
 
     def traced_runs(self) -> list[TracedRun]:
         """All launches so far, after waiting for them."""

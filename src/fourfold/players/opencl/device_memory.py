@@ -12,6 +12,7 @@ from fourfold.players.dlpack_devices import CPU, OPENCL
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of, queue_of
 from fourfold.players.opencl.port_memory import PinnedMemory
+from fourfold.players.protocol import SameMemory
 
 _ASSOCIATED, _OFFSET = 0x1107, 0x1108  # of CL_MEM: what it is a part of, and where
 
@@ -20,6 +21,8 @@ class OpenCLMemory:
     """Some bytes of a buffer from `start` on, or an image of so many `texels` in width and height.
     `shape` and `dtype` are known where its owner told them.
     """
+
+    is_same: SameMemory | None = None
 
     def __init__(
         self,

@@ -97,6 +97,9 @@ class Player:
         """No memory of that machine is held here."""
         return self.run(arrays, into)
 
+    def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> None:
+        """Nor is any played."""
+
     def open_slot(self, staged: bool = True) -> None:
         """There is one run at a time."""
 

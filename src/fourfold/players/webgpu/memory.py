@@ -7,6 +7,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.plan import padded
 from fourfold.players.dlpack_devices import WEBGPU
+from fourfold.players.protocol import SameMemory
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.failures import explained
@@ -21,6 +22,7 @@ class WebGpuMemory:
     dtype: np.dtype | None = None
     host: np.ndarray | None = None
     read_only = False
+    is_same: SameMemory | None = None
 
     def __init__(self, info: DeviceInfo, size: int) -> None:
         self.size, self.device = size, info

@@ -104,7 +104,19 @@ def call(name: str, *arguments: Any) -> None:
 
 def quick_call(name: str, *arguments: Any) -> None:
     """The same for a function of a microsecond, for which no other thread is let in."""
-    status = _NOT_STARTED if API in lost else getattr(loader.quick_library(), name)(*arguments)
+    status = _NOT_STARTED if API in lost else quick_function(name)(*arguments)
+    if status:
+        raise Error(name, status)
+
+
+def quick_function(name: str) -> Any:
+    """Such a function, for those who call it often."""
+    return getattr(loader.quick_library(), name)
+
+
+def call_found(name: str, function: Any, argument: Any) -> None:
+    """A function that was looked for before."""
+    status = _NOT_STARTED if API in lost else function(argument)
     if status:
         raise Error(name, status)
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 
 from fourfold.forks import used
-from fourfold.players.cuda.binding.calls import API, Error, call, give_back, quick_call
+from fourfold.players.cuda.binding.calls import (
+    API,
+    Error,
+    call,
+    call_found,
+    give_back,
+    quick_function,
+)
 
 UNITS, INTEGRATED, MAPS_HOST = 16, 18, 19
 MAJOR, MINOR, COOPERATES = 75, 76, 95
 LOCAL_MEMORY, WORK_GROUP = 8, 1
-_PUSH, _DESTROYED = "cuCtxPushCurrent_v2", 709
+_PUSH, _POP, _DESTROYED = "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", 709
 
 
 class Device:
@@ -56,25 +61,25 @@ class Context:
         call("cuDevicePrimaryCtxRetain", byref(pointer), device.handle)
         self.device, self.pointer = device, pointer
         self._dropped = False
+        self._push, self._pop = quick_function(_PUSH), quick_function(_POP)  # for every run
+        self._popped = byref(c_void_p())
 
     def push(self) -> None:
         """Make it that of this thread, until it is popped again."""
         if self._dropped:
             raise Error(_PUSH, _DESTROYED)
-        quick_call(_PUSH, self.pointer)
+        call_found(_PUSH, self._push, self.pointer)
 
     def pop(self) -> None:
         """Let the one that was there before be that of this thread again."""
-        quick_call("cuCtxPopCurrent_v2", byref(c_void_p()))
+        call_found(_POP, self._pop, self._popped)
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Makes it that of this thread, and leaves the caller's own as it was."""
+    def __enter__(self) -> None:
+        """Makes it that of this thread; what was its own before is so again afterwards."""
         self.push()
-        try:
-            yield
-        finally:
-            self.pop()
+
+    def __exit__(self, *_error: object) -> None:
+        self.pop()
 
     def drop(self) -> bool:
         """Let go of it after it was lost; says whether that ended it. If not, other libraries of

@@ -8,7 +8,7 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.binding.calls import Error, call, give_back
+from fourfold.players.cuda.binding.calls import Error, call, give_back, quick_function
 from fourfold.players.cuda.binding.stream import Stream
 
 _PORTABLE, _MAPPED = 1, 2
@@ -102,7 +102,7 @@ class Launch:
         self._name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
         self._before = (function.pointer, *sizes)
         self._after: tuple[Any, ...] = (given,) if cooperative else (given, None)
-        self._call = getattr(loader.quick_library(), self._name)
+        self._call = quick_function(self._name)
 
     def put(self, stream: Stream) -> None:
         status = self._call(*self._before, stream.pointer, *self._after)
@@ -121,7 +121,7 @@ class Graph:
         finally:
             give_back("cuGraphDestroy", captured)
         self._pointer: c_void_p | None = pointer
-        self._call: Any = loader.quick_library().cuGraphLaunch
+        self._call: Any = quick_function("cuGraphLaunch")
 
     def launch(self, stream: Stream) -> None:
         status = self._call(self._pointer, stream.pointer)
