@@ -19,6 +19,7 @@ from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.players import devices, find_device, probe, ready_to_play
+from fourfold.players.cuda import nvrtc
 
 NO_DRIVERS = Path(__file__).parent  # a folder that has none
 SOURCES = NO_DRIVERS.parent / "src"
@@ -122,6 +123,16 @@ def own_custom_ops() -> Iterator[None]:
     yield
     CUSTOM_OPS.clear()
     CUSTOM_OPS.update(before)
+
+
+@pytest.fixture(autouse=True)
+def compilers_as_before() -> Iterator[None]:
+    """A test that imagines a GPU and changes more within has to undo that within: undone later, it
+    would bring the imagined compiler back, for whichever test comes next.
+    """
+    before = dict(vars(nvrtc))
+    yield
+    assert vars(nvrtc) == before
 
 
 def needs_device(item: pytest.Item) -> bool:
