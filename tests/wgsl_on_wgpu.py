@@ -28,16 +28,15 @@ LEAST = replace(
 )
 HALVES = replace(LEAST, half_arithmetic=True)
 _FEATURE = "shader-f16"
+_NOT_PLAYED = "OpenGL"  # where remainders of negative numbers are undefined; our player has none
 
 
 @cache
 def find_device() -> Any:
     """A device with default limits, and halves if it has them; None where there is none."""
-    if wgpu is None:
-        return None
-    try:
-        adapter = wgpu.gpu.request_adapter_sync()
-    except RuntimeError:
+    every = [] if wgpu is None else wgpu.gpu.enumerate_adapters_sync()
+    adapter = next((one for one in every if one.info["backend_type"] != _NOT_PLAYED), None)
+    if adapter is None:
         return None
     features = [_FEATURE] if _FEATURE in adapter.features else []
     return adapter.request_device_sync(required_features=features)
