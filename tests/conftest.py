@@ -24,6 +24,9 @@ from fourfold.players.cuda import nvrtc
 NO_DRIVERS = Path(__file__).parent  # a folder that has none
 SOURCES = NO_DRIVERS.parent / "src"
 BUILD_FLAGS = "POCL_EXTRA_BUILD_FLAGS"  # what PoCL adds to the options of every build
+# PoCL's limits come from how much memory a virtual machine has just now; processes of one test are
+# to be told the same. In GiB.
+POCL_MEMORY = ("POCL_MEMORY_LIMIT", "3")
 # Tests that --quick-builds leaves alone: each op's cases as this device has them, and whole models
 # beside their own runtimes.
 OPTIMISED = (
@@ -49,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["FOURFOLD_CACHE"] = "none"  # tests keep nothing unless they say where
+    os.environ.setdefault(*POCL_MEMORY)
     before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     places = [str(SOURCES), *filter(None, before)]  # processes that tests start import the same
     os.environ["PYTHONPATH"] = os.pathsep.join(places)
