@@ -44,17 +44,20 @@ def specialise_target(graph: Graph, target: Target) -> Target:
     """The target with options as the graph and the device need them.
 
     Halves hold the steps of quantised numbers, but not their sums, nor the numbers of masks: those
-    are made in floats. What is small stays in full precision; where matrix units want halves, only
-    if all of it is small.
+    are made in floats, as is what waits for memory and not for products. What is small stays in
+    full precision; where matrix units want halves, only if all of it is small.
     """
     device, able = target.device, target.capabilities
     options = _as_exact_as_needed(target.options, able)
     counts = has_quantised_steps(graph)
-    if options.real == "half" and (counts or values_beyond_half(graph)):
+    beyond = options.real == "half" and (counts or values_beyond_half(graph))
+    waits = options.real == "half" and options.waits_for_memory and not beyond
+    if beyond or waits:
         options = replace(options, precision="mixed")
     if options.precision == "mixed":
         peak = peak_bytes(graph)
-        small = peak <= SMALL_ARENA
+        # What waits for memory keeps its large values short, where that is a matter of each one.
+        small = peak <= SMALL_ARENA and (device.matrix_units or not waits)
         spares = small or not device.matrix_units
         # Weights that are read once a run drive out values, which would be kept otherwise.
         once = device.matrix_units and weight_bytes(graph, options) > MUCH_CACHE >= peak
