@@ -50,14 +50,12 @@ def specialise_target(graph: Graph, target: Target) -> Target:
     device, able = target.device, target.capabilities
     options = _as_exact_as_needed(target.options, able)
     counts = has_quantised_steps(graph)
-    beyond = options.real == "half" and (counts or values_beyond_half(graph))
-    waits = options.real == "half" and options.waits_for_memory and not beyond
-    if beyond or waits:
+    floats = counts or options.waits_for_memory
+    if options.real == "half" and (floats or values_beyond_half(graph)):
         options = replace(options, precision="mixed")
     if options.precision == "mixed":
         peak = peak_bytes(graph)
-        # What waits for memory keeps its large values short, where that is a matter of each one.
-        small = peak <= SMALL_ARENA and (device.matrix_units or not waits)
+        small = peak <= SMALL_ARENA
         spares = small or not device.matrix_units
         # Weights that are read once a run drive out values, which would be kept otherwise.
         once = device.matrix_units and weight_bytes(graph, options) > MUCH_CACHE >= peak
