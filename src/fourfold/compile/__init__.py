@@ -18,7 +18,6 @@ from fourfold.compile.memory_limit import within_limit
 from fourfold.compile.outputs import share_left_out
 from fourfold.compile.pipeline import (
     LoweringInput,
-    kernel_options,
     plan_graph,
     prepare_lowering,
 )
@@ -77,7 +76,7 @@ def compile_model(
 
     def make(smaller: CompileOptions) -> tuple[Plan, RecordedChoices]:
         recorded = RecordedChoices(choices)
-        return lowering._replace(options=kernel_options(smaller)).plan(recorded), recorded
+        return lowering.asked_for(smaller).plan(recorded), recorded
 
     title = "the model" if isinstance(model, bytes) else os.path.basename(model)
     with timings.stage("lower"):

@@ -13,6 +13,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.log import Log
 from fourfold.lower import make_plan
 from fourfold.lower.details import LoweringDetails, lowering_details
+from fourfold.lower.products import multiplies_little
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
@@ -30,6 +31,13 @@ class LoweringInput(NamedTuple):
     graph: Graph
     device: DeviceInfo
     options: KernelOptions
+
+    def asked_for(self, options: CompileOptions) -> LoweringInput:
+        """The same by other options, with what the whole graph makes of them: verify and tuning
+        lower parts of it, which are to be as they are in the whole.
+        """
+        waits = options.precision == "fp16" and multiplies_little(self.graph)
+        return self._replace(options=replace(kernel_options(options), waits_for_memory=waits))
 
     def plan(self, choices: Mapping[str, str] | None = None) -> Plan:
         """The plan, with what was found best by tuning; UnsupportedError for what has no kernel."""
@@ -71,7 +79,7 @@ def prepare_lowering(
     graph = rewritten
     with timings.stage("probe"):
         device = players.probe(device, has_quantised_steps(graph))
-    return LoweringInput(graph, device, kernel_options(options))
+    return LoweringInput(graph, device, KernelOptions()).asked_for(options)
 
 
 def plan_graph(

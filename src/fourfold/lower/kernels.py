@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from fourfold.kernel.location import (
 )
 from fourfold.kernels.joined import tail_step
 from fourfold.kernels.pointwise import byte_kernel, pointwise_kernel, refuses_bytes
+from fourfold.lower.ratios import nodes_for_logarithms
 from fourfold.op import Op, Variant
 from fourfold.op.registry import registry
 from fourfold.types import DType
@@ -50,13 +51,19 @@ def constant_storage(array: np.ndarray) -> np.ndarray:
 def node_contexts(
     graph: Graph, locations: dict[str, Location], target: Target
 ) -> Iterator[NodeContext]:
-    """One context for each node but those whose results have no elements: nothing makes these."""
+    """One context for each node but those whose results have no elements: nothing makes these.
+
+    What leads to a logarithm is computed in full precision, whatever was asked for.
+    """
     known = {**constant_locations(graph), **locations}
+    exact = replace(target, options=replace(target.options, precision="fp32"))
+    in_full = nodes_for_logarithms(graph) if target != exact else frozenset()
     for node in graph.nodes:
         if not any(graph.types[name].elements for name in node.outputs):
             continue
         tail = tuple(tail_step(step) for step in node.tail)
-        yield NodeContext(node, graph.types, graph.constants, known, tail, target)
+        its = exact if node.outputs[0] in in_full else target
+        yield NodeContext(node, graph.types, graph.constants, known, tail, its)
 
 
 def variants_of(op: Op) -> tuple[Variant, ...]:

@@ -44,11 +44,15 @@ def specialise_target(graph: Graph, target: Target) -> Target:
     """The target with options as the graph and the device need them.
 
     Halves hold the steps of quantised numbers, but not their sums, nor the numbers of masks: those
-    are made in floats. What is small stays in full precision; where matrix units want halves, only
-    if all of it is small.
+    are made in floats, as is what waits for memory and not for products. What is small stays in
+    full precision; where matrix units want halves, only if all of it is small.
     """
     device, able = target.device, target.capabilities
     options = _as_exact_as_needed(target.options, able)
+    counts = has_quantised_steps(graph)
+    floats = counts or options.waits_for_memory
+    if options.real == "half" and (floats or values_beyond_half(graph)):
+        options = replace(options, precision="mixed")
     if options.precision == "mixed":
         peak = peak_bytes(graph)
         small = peak <= SMALL_ARENA
@@ -56,14 +60,10 @@ def specialise_target(graph: Graph, target: Target) -> Target:
         # Weights that are read once a run drive out values, which would be kept otherwise.
         once = device.matrix_units and weight_bytes(graph, options) > MUCH_CACHE >= peak
         options = replace(options, keeps_small=spares, keeps_values=small, streams=once)
-    counts = has_quantised_steps(graph)
     # Matrix units want halves, and are faster than dot products.
     dots = bool(device.dot_products) and not device.matrix_units
     bytes_ = counts and dots and DType.U8 in able.storages
-    options = replace(options, counts_bytes=bytes_)
-    if options.real == "half" and (counts or values_beyond_half(graph)):
-        options = replace(options, precision="mixed")
-    return replace(target, options=options)
+    return replace(target, options=replace(options, counts_bytes=bytes_))
 
 
 def _as_exact_as_needed(options: KernelOptions, able: Capabilities) -> KernelOptions:

@@ -6,6 +6,7 @@ from fourfold.graph import Graph, Node
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.location import Stored
 from fourfold.lower.half_range import values_beyond_half
+from fourfold.lower.ratios import values_for_logarithms
 from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.formula import all_terms
@@ -27,7 +28,8 @@ class Storage:
         self._graph, self._options = graph, options
         self._exact = _has_fine_grids(graph)
         halves = options.storage is DType.F16
-        self._beyond_half = values_beyond_half(graph) if halves else frozenset()
+        whole = values_beyond_half(graph) | values_for_logarithms(graph) if halves else ()
+        self._in_full = frozenset(whole)
         self._ports = {*graph.inputs, *graph.outputs}
         self._makers = {node.outputs[0]: node for node in graph.nodes if len(node.outputs) == 1}
 
@@ -40,7 +42,7 @@ class Storage:
             return Stored(type_.dtype)
         if options.counts_bytes and (whole := self._bytes(name)) is not None:
             return whole
-        if options.keeps_values or name in self._beyond_half:
+        if options.keeps_values or name in self._in_full:
             return Stored(DType.F32)
         storage = options.storage_of(type_.elements, SMALL_VALUES)
         counts = options.counts_steps and options.spares and storage is DType.F16

@@ -15,7 +15,7 @@ from itertools import chain
 import numpy as np
 
 from fourfold.compile.load import load_model
-from fourfold.compile.pipeline import LoweringInput, kernel_options, prepare_lowering
+from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.placement import decide, read_problem
 from fourfold.cpu.registry import usable_engine
 from fourfold.device import DeviceInfo
@@ -118,8 +118,8 @@ class LayerComparison:
     @cached_property
     def full(self) -> KernelTensors:
         """The same as `kernels` in full precision."""
-        options = kernel_options(replace(self._options, precision="fp32"))
-        return self._play([one._replace(options=options) for one in self._lowerings])
+        options = replace(self._options, precision="fp32")
+        return self._play([one.asked_for(options) for one in self._lowerings])
 
     def _play(self, lowerings: Sequence[LoweringInput]) -> KernelTensors:
         """Each part gets the engine's values, so that none answers for those before it."""

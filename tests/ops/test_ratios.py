@@ -1,0 +1,90 @@
+"""What a logarithm is taken of counts by its ratios: it is as exact in halves as in floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from half_precision import skip_without_halves
+from interpreted_devices import NVIDIA, PLAIN
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel import context
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan, specialise, storage
+from fourfold.lower.ratios import nodes_for_logarithms, values_for_logarithms
+from fourfold.players import make_player
+from fourfold.rewrite import rewrite
+
+INTERPRETED = (PLAIN, NVIDIA)
+SPECTRUM = """
+    input x: f32[1,1,151,1]
+    const low: f32[1,1,13,1]
+    const waves: f32[7,1,31,1]
+    const small: f32[] = 1e-9
+    a = conv2d(x, low)
+    b = conv2d(a, waves)
+    c = square(b)
+    d = sum(c; axes=(1,), keep_dims=True)
+    e = add(d, small)
+    f = log(e)
+    output f
+"""
+
+
+@pytest.fixture
+def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is so small that it stays in floats."""
+    monkeypatch.setattr(storage, "SMALL_VALUES", 0)
+    monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
+    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+
+
+@pytest.mark.usefixtures("no_limits")
+@pytest.mark.parametrize("precision", ["mixed", "fp16"])
+def test_the_logarithm_of_a_spectrum_is_as_in_floats(precision: str, device: DeviceInfo) -> None:
+    """Some of its numbers are small beside what they are sums of."""
+    skip_without_halves(device, precision)
+    graph = build(SPECTRUM)
+    x = np.random.default_rng(5).uniform(-1, 1, (1, 1, 151, 1)).astype(np.float32)
+    player = make_player(
+        device, make_plan(rewrite(graph, verify=True), device, KernelOptions(precision))
+    )
+    (found,) = player.run([x])
+    player.close()
+    np.testing.assert_allclose(found, evaluate(graph, {"x": x})["f"], atol=2e-3)
+
+
+def made_of(text: str) -> Graph:
+    return build(f"input x: f32[1,5,7,11]\nconst w: f32[11,1,1,11]\n{text}\noutput y")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a = conv2d(x, w)\nb = sqrt(a)\ny = log(b)", "x a b"),
+        ("a = conv2d(x, w)\nb = relu(a)\nc = conv2d(b, w)\ny = log(c)", "b c"),
+        ("a = conv2d(x, w)\nb = softmax(a)\ny = log(b)", "b"),
+        ("a = log(x)\nb = conv2d(a, w)\ny = tanh(b)", "x"),
+        ("a = conv2d(x, w)\ny = sqrt(a)", ""),
+    ],
+)
+def test_an_activation_ends_the_way_to_a_logarithm(text: str, values: str) -> None:
+    assert values_for_logarithms(made_of(text)) == {*values.split()}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        # One node with a tail: relu before the logarithm, and relu behind it.
+        ("a = conv2d(x, w)\nb = conv2d(a, w)\nc = relu(b)\ny = log(c)", ""),
+        ("a = conv2d(x, w)\nb = conv2d(a, w)\nc = log(b)\ny = relu(c)", "x a"),
+    ],
+)
+def test_tails_are_looked_at(text: str, values: str) -> None:
+    graph = rewrite(made_of(text))
+    assert values_for_logarithms(graph) == {*values.split()}
+    assert "y" in nodes_for_logarithms(graph)
+    assert ("a" in nodes_for_logarithms(graph)) == bool(values)

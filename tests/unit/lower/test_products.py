@@ -1,0 +1,69 @@
+"""Which models wait for memory, and what that makes of half precision."""
+
+from __future__ import annotations
+
+import pytest
+from random_graphs import build
+
+from fourfold.compile.pipeline import prepare_lowering
+from fourfold.graph import Graph
+from fourfold.lower.products import multiplies_little
+from fourfold.options import CompileOptions
+from fourfold.players.null import NULL_GPU
+
+OPS = {
+    # Each has 1 / (1 / inputs + 1 / outputs) products or so for a number, beside many pixels.
+    "conv2d(x, w)": ("f32[1,61,59,{0}]", "f32[{0},1,1,{0}]"),
+    "fully_connected(x, w)": ("f32[6007,{0}]", "f32[{0},{0}]"),
+    "batch_matmul(x, w)": ("f32[1,6007,{0}]", "f32[1,{0},{0}]"),
+    "transpose_conv2d(x, w; stride=(1,1), size=(61,59), padding=Padding(0,0,0,0))": (
+        "f32[1,61,59,{0}]",
+        "f32[{0},1,1,{0}]",
+    ),
+}
+
+
+def products(op: str, channels: int) -> Graph:
+    x, w = (text.format(channels) for text in OPS[op])
+    return build(f"input x: {x}\nconst w: {w}\ny = {op}\noutput y")
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_few_channels_are_few_products(op: str) -> None:
+    assert multiplies_little(products(op, 7))
+    assert not multiplies_little(products(op, 11))
+
+
+def test_one_row_waits_for_memory() -> None:
+    rows = "input x: f32[1,997]\nconst w: f32[991,997]\ny = fully_connected(x, w)\noutput y"
+    assert multiplies_little(build(rows))
+
+
+@pytest.mark.parametrize(("size", "little"), [(2, True), (3, False)])
+def test_a_filter_for_each_channel(size: int, little: bool) -> None:
+    text = f"""
+        input x: f32[1,61,59,991]
+        const w: f32[1,{size},{size},991]
+        y = depthwise_conv2d(x, w)
+        output y
+    """
+    assert multiplies_little(build(text)) == little
+
+
+def test_views_move_nothing() -> None:
+    graph = products("conv2d(x, w)", 11)
+    views = "\n".join(f"v{n} = reshape(y; shape=(1,{61 * 59},11))" for n in range(9))
+    text = f"""
+        input x: f32[1,61,59,11]
+        const w: f32[11,1,1,11]
+        y = conv2d(x, w)
+        {views}
+        output y
+    """
+    assert multiplies_little(build(text)) == multiplies_little(graph)
+
+
+@pytest.mark.parametrize(("channels", "precision"), [(7, "mixed"), (11, "fp16")])
+def test_what_waits_for_memory_computes_in_floats(channels: int, precision: str) -> None:
+    graph, asked = products("conv2d(x, w)", channels), CompileOptions(precision="fp16")
+    assert prepare_lowering(graph, NULL_GPU, asked).plan().precision == precision
