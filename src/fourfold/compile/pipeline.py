@@ -36,7 +36,8 @@ class LoweringInput(NamedTuple):
         """The same by other options, with what the whole graph makes of them: verify and tuning
         lower parts of it, which are to be as they are in the whole.
         """
-        waits = options.precision == "fp16" and multiplies_little(self.graph)
+        units = self.device.matrix_units
+        waits = options.precision == "fp16" and multiplies_little(self.graph, units)
         return self._replace(options=replace(kernel_options(options), waits_for_memory=waits))
 
     def plan(self, choices: Mapping[str, str] | None = None) -> Plan:

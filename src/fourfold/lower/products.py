@@ -2,7 +2,8 @@
 
 Networks of one row times a matrix, as recurrent ones are, read a weight for each product. GPUs,
 those of phones included, multiply ten times and more while their memory brings one half: such a
-network waits for memory, in any arithmetic.
+network waits for memory, in any arithmetic. Where there are matrix units, which multiply a hundred
+times and sum up in floats, narrow networks do, too.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from math import prod
 from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 
-FEW_PRODUCTS = 4  # for each number that is read or written
+# For each number that is read or written, without and with matrix units.
+FEW_PRODUCTS = {False: 4, True: 16}
 
 
-def multiplies_little(graph: Graph) -> bool:
+def multiplies_little(graph: Graph, matrix_units: bool = False) -> bool:
     """Whether a model waits for memory rather than for products."""
     moved = sum(_moved(graph, node) for node in graph.nodes)
-    return sum(_products(graph, node) for node in graph.nodes) < FEW_PRODUCTS * moved
+    products = sum(_products(graph, node) for node in graph.nodes)
+    return products < FEW_PRODUCTS[matrix_units] * moved
 
 
 def _moved(graph: Graph, node: Node) -> int:

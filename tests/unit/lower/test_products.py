@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from random_graphs import build
 
-from fourfold.compile.pipeline import prepare_lowering
+from fourfold.compile.pipeline import LoweringInput
 from fourfold.graph import Graph
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.products import multiplies_little
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
@@ -32,6 +35,8 @@ def products(op: str, channels: int) -> Graph:
 def test_few_channels_are_few_products(op: str) -> None:
     assert multiplies_little(products(op, 7))
     assert not multiplies_little(products(op, 11))
+    assert multiplies_little(products(op, 29), matrix_units=True)
+    assert not multiplies_little(products(op, 37), matrix_units=True)
 
 
 def test_one_row_waits_for_memory() -> None:
@@ -63,7 +68,14 @@ def test_views_move_nothing() -> None:
     assert multiplies_little(build(text)) == multiplies_little(graph)
 
 
-@pytest.mark.parametrize(("channels", "precision"), [(7, "mixed"), (11, "fp16")])
-def test_what_waits_for_memory_computes_in_floats(channels: int, precision: str) -> None:
+@pytest.mark.parametrize(
+    ("channels", "matrix_units", "precision"),
+    [(7, False, "mixed"), (11, False, "fp16"), (11, True, "mixed"), (37, True, "fp16")],
+)
+def test_what_waits_for_memory_computes_in_floats(
+    channels: int, matrix_units: bool, precision: str
+) -> None:
     graph, asked = products("conv2d(x, w)", channels), CompileOptions(precision="fp16")
-    assert prepare_lowering(graph, NULL_GPU, asked).plan().precision == precision
+    device = replace(NULL_GPU, matrix_units=matrix_units)
+    lowering = LoweringInput(graph, device, KernelOptions()).asked_for(asked)
+    assert lowering.plan().precision == precision
