@@ -28,6 +28,7 @@ from fourfold.ops import tanh
 from fourfold.options import CompileOptions
 from fourfold.players import find_device
 from fourfold.report.compare import deviation
+from fourfold.report.layer_comparison import LayerComparison
 from fourfold.report.layers import AGREES, CARRIED, HALF, KERNEL, MEANING, OVERFLOW, ROUNDED
 from fourfold.report.verification import DIFFERS, FLAT, GROWN, PLAN, compare_outputs
 from fourfold.report.verify import Sample, compare_layers, verify_sample
@@ -174,6 +175,25 @@ def test_a_session_that_is_not_its_layers_is_found() -> None:
     found = verify_sample(sample_of(network(), theirs * 1.01, inputs()[0]), [theirs], "LiteRT")
     assert not found.agrees
     assert found.outputs[0].verdict == PLAN
+
+
+@pytest.mark.needs_device
+@needs_litert
+@pytest.mark.parametrize(("looked_at", "verdict"), [(1.001, PLAN), (1.2, HALF)])
+def test_halves_may_take_layers_as_far_as_the_session(
+    looked_at: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is looked at is stored, so rounded, where the session's kernels go on with floats."""
+    (theirs,) = litert.ENGINE.open_model(network(), {"x": inputs()[0]}, 1)()
+
+    def outputs(self: LayerComparison, full: bool = False) -> list[np.ndarray]:
+        return [theirs if full else theirs * looked_at]
+
+    monkeypatch.setattr(LayerComparison, "outputs", outputs)
+    sample = replace(
+        sample_of(network(), theirs * 1.07, inputs()[0]), options=CompileOptions(precision="mixed")
+    )
+    assert verify_sample(sample, [theirs], "LiteRT").outputs[0].verdict == verdict
 
 
 @pytest.mark.needs_device
