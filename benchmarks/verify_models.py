@@ -25,11 +25,12 @@ from rich.table import Table
 from setting import SHARED, describe_setting, write_json
 
 from fourfold.players import find_device
+from fourfold.report.layers import ROUNDED
+from fourfold.report.verification import FINE
 
 FOLDER = SHARED / "models" / "tflite"
 KINDS = (".tflite", ".onnx")
 PRECISIONS = ("fp32", "mixed", "fp16")
-RIGHT = ("agrees", "agrees, but hardly varies", "rounding grows")  # or rounded by the runtime
 COMMAND = "from fourfold.cli import main; main()"
 
 
@@ -79,7 +80,7 @@ def worst_output(report: Mapping[str, Any]) -> tuple[str, float | None]:
     wrong = [
         (output["verdict"], output["difference"]["largest"])
         for output in outputs
-        if output["verdict"] not in RIGHT and not output["verdict"].startswith("rounded by")
+        if output["verdict"] not in FINE and not output["verdict"].startswith(ROUNDED)
     ]
     return max(wrong, key=lambda one: one[1], default=("a layer is wrong", None))
 
