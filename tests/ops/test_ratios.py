@@ -14,7 +14,8 @@ from fourfold.graph import Graph
 from fourfold.kernel import context
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan, specialise, storage
-from fourfold.lower.ratios import nodes_for_logarithms, values_for_logarithms
+from fourfold.lower.ratios import ON_THE_WAY, nodes_for_logarithms, values_for_logarithms
+from fourfold.op.registry import registry
 from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 
@@ -55,6 +56,10 @@ def test_the_logarithm_of_a_spectrum_is_as_in_floats(precision: str, device: Dev
     (found,) = player.run([x])
     player.close()
     np.testing.assert_allclose(found, evaluate(graph, {"x": x})["f"], atol=2e-3)
+
+
+def test_the_ways_to_a_logarithm_are_ops() -> None:
+    assert registry().keys() >= ON_THE_WAY
 
 
 def made_of(text: str) -> Graph:

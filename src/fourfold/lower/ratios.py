@@ -20,7 +20,7 @@ _PRODUCTS = ("batch_matmul", "conv2d", "depthwise_conv2d", "div", "fully_connect
 _SUMS = ("add", "mean", "negate", "sub", "sum")
 _MAGNITUDES = ("absolute", "complex_abs", "maximum", "power", "sqrt", "square")
 _SPECTRA = ("rfft2d", "spectrum")
-_ON_THE_WAY = frozenset((*_MOVES, *_PRODUCTS, *_SUMS, *_MAGNITUDES, *_SPECTRA))
+ON_THE_WAY = frozenset((*_MOVES, *_PRODUCTS, *_SUMS, *_MAGNITUDES, *_SPECTRA))
 
 
 def values_for_logarithms(graph: Graph) -> frozenset[str]:
@@ -49,7 +49,7 @@ def _is_on_the_way(node: Node, found: set[str]) -> bool:
         ops = ops[: ops.index("log")]
     elif not found.intersection(node.outputs):
         return False
-    return _ON_THE_WAY.issuperset(ops)
+    return ON_THE_WAY.issuperset(ops)
 
 
 def _ops(node: Node) -> Iterator[str]:
