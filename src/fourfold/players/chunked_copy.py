@@ -27,28 +27,29 @@ class ChunkedCopy:
         self._pool = _pool() if target.nbytes >= LARGE else None
         step = max(chunk, THREAD_CHUNK if self._pool else 0) // target.itemsize
         starts = range(0, flat.size, step)
-        self._chunks = [(flat[at : at + step], at, min(at + step, flat.size)) for at in starts]
+        self.spans = [(at, min(at + step, flat.size)) for at in starts]  # in elements
+        self._chunks = [(flat[slice(*span)], slice(*span), span) for span in self.spans]
 
     def copy(self, source: np.ndarray) -> Iterator[tuple[int, int]]:
         """Yields from where to where, in elements and in order, as soon as a chunk is there."""
         if not source.flags.c_contiguous or source.shape != self.target.shape:
             np.copyto(self.target, source)
-            yield 0, self.target.size
+            yield from self.spans
             return
         flat = source.reshape(-1)
         copies = None if self._pool is None else self._begin_copies(self._pool, flat)
         if copies is None:
-            for chunk, start, stop in self._chunks:
-                chunk[:] = flat[start:stop]
-                yield start, stop
+            for chunk, where, span in self._chunks:
+                chunk[:] = flat[where]
+                yield span
             return
-        for copy, (_, start, stop) in zip(copies, self._chunks, strict=True):
+        for copy, span in zip(copies, self.spans, strict=True):
             copy.result()
-            yield start, stop
+            yield span
 
     def _begin_copies(self, pool: Any, flat: np.ndarray) -> list[Any] | None:
         """Let threads copy; None where they take no more work, because the interpreter ends."""
-        pairs = [(chunk, flat[start:stop]) for chunk, start, stop in self._chunks]
+        pairs = [(chunk, flat[where]) for chunk, where, _ in self._chunks]
         try:
             return [pool.submit(np.copyto, *pair) for pair in pairs]
         except RuntimeError:

@@ -28,12 +28,16 @@ class HostHandshake:
 
     def __init__(self, queue: Queue, memory: np.ndarray, inputs: Sequence[np.ndarray]) -> None:
         self._queue = queue
-        self._inputs = [
-            (ChunkedCopy(host, CHUNK), host.itemsize, pieces(host.nbytes)) for host in inputs
-        ]
+        # Each with how many pieces are there when it is copied up to an element.
+        self._inputs: list[tuple[ChunkedCopy, dict[int, int]]] = []
+        self._pieces = 0
+        for host in inputs:
+            chunks, before = ChunkedCopy(host, CHUNK), self._pieces
+            there = {stop: before + pieces(stop * host.itemsize) for _, stop in chunks.spans}
+            self._inputs.append((chunks, there))
+            self._pieces += pieces(host.nbytes)
         memory[:] = 0
         self._flags = memory.data.cast("I")
-        self._pieces = sum(count for *_, count in self._inputs)
         self._flags[READY] = self._pieces  # a launch that nothing is given to does not wait
         self._running = False  # whether a kernel may still read the flags
 
@@ -43,16 +47,15 @@ class HostHandshake:
         """
         if self._running:
             self._queue.finish()
-        flags, ready = self._flags, 0
+        flags = self._flags
         flags[READY] = flags[DONE] = flags[LATE] = 0
         self._running = True
         try:
             launch()
-            for (chunks, size, count), array in zip(self._inputs, arrays, strict=True):
+            for (chunks, there), array in zip(self._inputs, arrays, strict=True):
                 if isinstance(array, np.ndarray):
                     for _, stop in chunks.copy(array):
-                        flags[READY] = ready + pieces(stop * size)
-                ready += count
+                        flags[READY] = there[stop]
         finally:  # whatever went wrong, kernels must not wait for ever
             flags[READY] = self._pieces
 
