@@ -37,7 +37,7 @@ class KernelOptions:
     keeps_values: bool = False  # in mixed precision, all values do: together they are small
     counts_bytes: bool = False  # whole numbers of at most 256 kinds are kept as bytes
     streams: bool = False  # weights are more than a cache keeps from run to run
-    waits_for_memory: bool = False  # rather than for products: halves make these no faster
+    floats_as_fast: bool = False  # as arithmetic in halves would be
     counts_steps: bool = True  # numbers between two bounds may be kept as 16-bit steps
     saves_memory: bool = False  # kernels that buy speed with memory are left out
     clocked: bool = False  # stages of one launch note their times

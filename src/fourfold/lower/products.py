@@ -2,8 +2,7 @@
 
 Networks of one row times a matrix, as recurrent ones are, read a weight for each product. GPUs,
 those of phones included, multiply ten times and more while their memory brings one half: such a
-network waits for memory, in any arithmetic. Where there are matrix units, which multiply a hundred
-times and sum up in floats, narrow networks do, too.
+network waits for memory, in any arithmetic.
 """
 
 from __future__ import annotations
@@ -12,15 +11,14 @@ from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 from fourfold.split.cost import flops
 
-# For each number that is read or written, without and with matrix units.
-FEW_PRODUCTS = {False: 4, True: 16}
+FEW_PRODUCTS = 4  # for each number that is read or written
 
 
-def multiplies_little(graph: Graph, matrix_units: bool = False) -> bool:
+def multiplies_little(graph: Graph) -> bool:
     """Whether a model waits for memory rather than for products, each of which is added, too."""
     moved = sum(_moved(graph, node) for node in graph.nodes)
     work = sum(flops(graph, node) for node in graph.nodes)
-    return work < 2 * FEW_PRODUCTS[matrix_units] * moved
+    return work < 2 * FEW_PRODUCTS * moved
 
 
 def _moved(graph: Graph, node: Node) -> int:

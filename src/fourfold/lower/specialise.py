@@ -44,13 +44,13 @@ def specialise_target(graph: Graph, target: Target) -> Target:
     """The target with options as the graph and the device need them.
 
     Halves hold the steps of quantised numbers, but not their sums, nor the numbers of masks: those
-    are made in floats, as is what waits for memory and not for products. What is small stays in
+    are made in floats, as is what halves would make no faster. What is small stays in
     full precision; where matrix units want halves, only if all of it is small.
     """
     device, able = target.device, target.capabilities
     options = _as_exact_as_needed(target.options, able)
     counts = has_quantised_steps(graph)
-    floats = counts or options.waits_for_memory
+    floats = counts or options.floats_as_fast
     if options.real == "half" and (floats or values_beyond_half(graph)):
         options = replace(options, precision="mixed")
     if options.precision == "mixed":

@@ -1,4 +1,4 @@
-"""Which models wait for memory, and what that makes of half precision."""
+"""Which models wait for memory, and where half precision is computed in floats."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ def products(op: str, channels: int) -> Graph:
 def test_few_channels_are_few_products(op: str) -> None:
     assert multiplies_little(products(op, 7))
     assert not multiplies_little(products(op, 11))
-    assert multiplies_little(products(op, 29), matrix_units=True)
-    assert not multiplies_little(products(op, 37), matrix_units=True)
 
 
 def test_one_row_waits_for_memory() -> None:
@@ -70,11 +68,9 @@ def test_views_move_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("channels", "matrix_units", "precision"),
-    [(7, False, "mixed"), (11, False, "fp16"), (11, True, "mixed"), (37, True, "fp16")],
+    [(7, False, "mixed"), (11, False, "fp16"), (7, True, "mixed"), (211, True, "mixed")],
 )
-def test_what_waits_for_memory_computes_in_floats(
-    channels: int, matrix_units: bool, precision: str
-) -> None:
+def test_where_floats_are_as_fast(channels: int, matrix_units: bool, precision: str) -> None:
     graph, asked = products("conv2d(x, w)", channels), CompileOptions(precision="fp16")
     device = replace(NULL_GPU, matrix_units=matrix_units)
     lowering = LoweringInput(graph, device, KernelOptions()).asked_for(asked)
