@@ -38,7 +38,7 @@ _WAITING = re.compile(
 _ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
 # What is in the text by assembly, by the name of what takes its place.
 _ASSEMBLY = {
-    **{name: text for name, text in FUNCTIONS.items() if "asm" in text},
+    **{name: text for name, text in FUNCTIONS.items() if "asm" in text or "__cvta" in text},
     "half_instructions": HALF_INSTRUCTIONS,
     "grid_barrier": grid_barrier(CUDA),
     "clocked_grid_barrier": grid_barrier(CUDA, clocked=True),

@@ -70,12 +70,76 @@ static inline void copy_ahead(uint2 *to, const uint2 *from, int inside)
 {
     *to = inside ? *from : uint2(0u);
 }
+static inline void copy_ahead(uint4 *to, const uint4 *from, int inside)
+{
+    *to = inside ? *from : uint4(0u);
+}
 
 //: end_copies
 #define end_copies()
 
 //: await_copies
 #define await_copies(newest)
+
+//: show_copies
+#define show_copies()
+
+//: begin_products
+#define begin_products()
+
+//: end_products
+#define end_products()
+
+//: await_products
+#define await_products(newest)
+
+//: matrix_at
+static inline float piece_product(uint4 a, uint4 b)
+{
+    const uint left[4] = {a.x, a.y, a.z, a.w}, right[4] = {b.x, b.y, b.z, b.w};
+    float sum = 0.0f;
+    for (int n = 0; n < 4; n++) {
+        sum += half_to_float(ushort(left[n])) * half_to_float(ushort(right[n]))
+            + half_to_float(ushort(left[n] >> 16)) * half_to_float(ushort(right[n] >> 16));
+    }
+    return sum;
+}
+static inline void multiply_in_memory(float4 *const *sums, int blocks,
+    const uint4 *rows, int row_pitch, const uint4 *columns, int column_pitch)
+{
+    const int item = host::item(), lane = item % host::WARP;
+    const uint4 *upper = rows + item / host::WARP % 4 * 16 + lane / 4, *lower = upper + 8;
+    for (int block = 0; block < blocks; block++) {
+        const uint4 *even = columns + block * 8 + lane % 4 * 2, *odd = even + 1;
+        for (int half = 0; half < 2; half++) {
+            const uint4 a = upper[half * row_pitch], b = lower[half * row_pitch];
+            const uint4 c = even[half * column_pitch], d = odd[half * column_pitch];
+            sums[block]->x += piece_product(a, c);
+            sums[block]->y += piece_product(a, d);
+            sums[block]->z += piece_product(b, c);
+            sums[block]->w += piece_product(b, d);
+        }
+    }
+}
+
+//: warpgroup_multiply_64
+static inline void warpgroup_multiply_64(float4 *s0, float4 *s1, float4 *s2, float4 *s3, float4 *s4, float4 *s5, float4 *s6, float4
+    *s7,
+    const uint4 *rows, int row_pitch, const uint4 *columns, int column_pitch)
+{
+    float4 *const sums[] = {s0, s1, s2, s3, s4, s5, s6, s7};
+    multiply_in_memory(sums, 8, rows, row_pitch, columns, column_pitch);
+}
+
+//: warpgroup_multiply_128
+static inline void warpgroup_multiply_128(float4 *s0, float4 *s1, float4 *s2, float4 *s3, float4 *s4, float4 *s5, float4 *s6, float4
+    *s7, float4 *s8, float4 *s9, float4 *s10, float4 *s11, float4 *s12, float4 *s13, float4
+    *s14, float4 *s15,
+    const uint4 *rows, int row_pitch, const uint4 *columns, int column_pitch)
+{
+    float4 *const sums[] = {s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15};
+    multiply_in_memory(sums, 16, rows, row_pitch, columns, column_pitch);
+}
 
 //: load_streamed
 static inline uint2 load_streamed(const half *from) { return *(const uint2 *)from; }

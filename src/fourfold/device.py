@@ -36,6 +36,7 @@ PROBED = (
 )
 # Facts that are measured where a driver does not tell them.
 MEASURED = ("measured_units",)
+WARPGROUPS = "sm_90"  # whose instructions they are, and of no other, older or newer
 PLAIN_UNITS = 16  # what a device is taken to have of which nobody knows
 
 
@@ -119,6 +120,14 @@ class DeviceInfo:
     def is_discrete(self) -> bool:
         """Whether it is a GPU with memory of its own."""
         return self.kind == "gpu" and not self.unified_memory
+
+    @property
+    def warpgroups(self) -> str:
+        """The architecture by whose instructions four warps multiply what lies in local memory; ''
+        where it has none.
+        """
+        own = self.architectures[:1]
+        return own[0] if self.matrix_units and own == (WARPGROUPS,) else ""
 
     @property
     def packs_bytes(self) -> bool:

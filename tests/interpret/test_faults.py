@@ -21,7 +21,7 @@ from fourfold.kernel.intrinsics import (
     subgroup_shift,
 )
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.statement import MatrixMultiply
+from fourfold.kernel.statement import MatrixMultiply, WarpgroupMultiply
 from fourfold.kernel.tree.parse import parse
 from fourfold.plan import BufferUse, Plan
 from fourfold.players.interpret.player import Player
@@ -285,6 +285,28 @@ def a_matrix_without_a_warp(faulty: bool) -> Made:
     return alone(kernel, {"dst": f"f32[{size * 4}]"}, {})
 
 
+def a_matrix_without_four_warps(faulty: bool) -> Made:
+    return in_local_memory(64 if faulty else 128, written=128)
+
+
+def a_matrix_that_is_not_there(faulty: bool) -> Made:
+    return in_local_memory(128, written=127 if faulty else 128)
+
+
+def in_local_memory(items: int, written: int) -> Made:
+    """A product of 64 rows and 64 columns, of whose 128 pieces some were written."""
+    kernel, (x,) = kernel_of("matrix", (items,), (items,))
+    local = kernel.local_array("pieces", "uint", 4, 128)
+    with kernel.loop(const(written), x, items, title="piece") as piece:
+        kernel.store(local, piece, const(0, "uint", 4))
+    kernel.barrier()
+    sums = tuple(kernel.variable(const(0.0, "float", 4), "sum") for _ in range(8))
+    places = (const(0), const(0), const(64), const(64))
+    kernel.emit(WarpgroupMultiply(local, local, *places, sums))
+    kernel.store(floats(kernel, "dst", True), x, sums[0])
+    return alone(kernel, {"dst": f"f32[{items * 4}]"}, {})
+
+
 def asks_one_who_does_not_take_part(faulty: bool) -> Made:
     kernel, (x,) = kernel_of("exchange", (32,), (32,))
     value = kernel.variable(convert(x, "float"), "value")
@@ -420,6 +442,8 @@ FAULTS = {
     "division by zero": Fault(divides_by_zero, ("divides by zero", "of group (3, 0, 0)")),
     "part of a warp": Fault(a_matrix_by_a_part_of_a_warp, ("with a part of a warp", "(32, 0, 0)")),
     "no warp": Fault(a_matrix_without_a_warp, ("has no whole warps", "group of 16")),
+    "no four warps": Fault(a_matrix_without_four_warps, ("has no whole warps", "group of 64")),
+    "no matrix": Fault(a_matrix_that_is_not_there, ("pieces", "nobody has written")),
     "absent neighbour": Fault(
         asks_one_who_does_not_take_part, ("exchanges with nobody", "(14, 0, 0)"), KHR
     ),

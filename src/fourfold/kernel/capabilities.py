@@ -34,6 +34,7 @@ class Capabilities:
     host_addresses: bool = False  # buffers that are known by an address of the host alone
     matrix_fragments: bool = False  # raw words, and halves in them, included
     async_copies: bool = False  # to local memory, while the kernel goes on
+    warpgroups: bool = False  # products of what is there by four warps at once, meanwhile
     separate_writes: bool = False  # a launch had better read no buffer that it writes
     most_groups: int | None = None  # along an axis of a grid: what is more goes along the next
     # Whether compiling is dear, as where every start does it: kernels had better share a text.

@@ -22,25 +22,31 @@ from fourfold.kernel.signatures import (
     stores,
 )
 from fourfold.kernel.statement import (
+    WARPGROUP_COLUMNS,
     Assign,
     AwaitCopies,
     AwaitHost,
+    AwaitProducts,
     Barrier,
+    BeginProducts,
     Branch,
     CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
     EndCopies,
+    EndProducts,
     LocalArray,
     Loop,
     MatrixMultiply,
     Prefetch,
     Shift,
+    ShowCopies,
     Statement,
     Store,
     StoreRounded,
     StoreRoundedBlock,
+    WarpgroupMultiply,
 )
 from fourfold.kernel.walk import expressions, operands, statements
 from fourfold.types import DType
@@ -88,6 +94,8 @@ def _statement_beyond(statement: Statement, able: Capabilities) -> Iterator[str]
     lacking += [] if able.shifted_pointers else [Shift]
     lacking += [] if able.matrix_fragments else [MatrixMultiply, DiagonalMultiply]
     lacking += [] if able.async_copies else [CopyAhead, EndCopies, AwaitCopies]
+    products = [WarpgroupMultiply, BeginProducts, EndProducts, AwaitProducts, ShowCopies]
+    lacking += [] if able.warpgroups else products
     lacking += [] if able.dot_products else [DotAccumulate]
     lacking += [] if "x86" in able.dot_products else [StoreRounded, StoreRoundedBlock]
     lacking += [] if able.host_addresses else [AwaitHost]
@@ -161,8 +169,13 @@ def _fits(statement: Statement) -> bool:
             return _takes_bytes(pointer) and _types(statement) == wanted
         case CopyAhead(target, source):
             halves = target.local and source.dtype is DType.F16
-            return halves and _types(statement) == ["int1", "int1", "bool1"]
-        case AwaitCopies(newest):
+            fits = _types(statement) == ["int1", "int1", "bool1", "int1"]
+            return halves and fits and statement.words.number in (2, 4)
+        case WarpgroupMultiply(rows, columns):
+            wanted = ["int1"] * 4 + ["float4"] * len(statement.targets)
+            known = len(statement.targets) in WARPGROUP_COLUMNS
+            return rows.local and columns.local and known and _types(statement) == wanted
+        case AwaitCopies(newest) | AwaitProducts(newest):
             return newest.kind == "int" and newest.number is not None
         case AwaitHost():
             return _types(statement) == ["int1", "bool1"]

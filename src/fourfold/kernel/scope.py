@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fourfold.kernel.expression import Expression, Pointer
-from fourfold.kernel.intrinsics import load_words
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import (
     Assign,
@@ -21,6 +20,7 @@ from fourfold.kernel.statement import (
     Shift,
     Statement,
     Store,
+    WarpgroupMultiply,
 )
 from fourfold.kernel.walk import operands
 
@@ -91,8 +91,7 @@ class _Block:
         if isinstance(statement, Store):
             yield from self._fits_array(statement.pointer, statement.value)
         if isinstance(statement, CopyAhead):
-            words = load_words(statement.source, statement.place)
-            yield from self._fits_array(statement.target, words)
+            yield from self._fits_array(statement.target, statement.value)
         targets = [statement.target] if isinstance(statement, Shift) else []
         for pointer in pointers:
             if pointer not in targets and pointer.name not in self.pointers:
@@ -105,9 +104,14 @@ class _Block:
             yield f"{value.kind}{value.width} is no element of {pointer.name!r}"
 
     def _changes(self, statement: Statement) -> Iterator[str]:
+        targets: tuple[Expression, ...] = ()
         if isinstance(statement, Assign | DotAccumulate | MatrixMultiply | DiagonalMultiply):
-            title = statement.target.operands[0]
-            if statement.target.op != "name" or not self.names.get(title, False):
+            targets = (statement.target,)
+        elif isinstance(statement, WarpgroupMultiply):
+            targets = statement.targets
+        for target in targets:
+            title = target.operands[0]
+            if target.op != "name" or not self.names.get(title, False):
                 yield f"{title!r} is changed, and is no variable"
 
     def _declares(self, statement: Statement) -> Iterator[str]:

@@ -11,6 +11,9 @@ from fourfold.kernel.statement import LocalArray
 from fourfold.plan import Argument, BufferUse
 
 GPU_ITEMS = 256  # work-items of a group that shares stages with others
+# Bytes that a launch moves for each unit: more than the few warps can ask for that are resident
+# where all stages are one launch.
+MUCH_MEMORY = 24 << 10
 TABLE_ROWS = 1024  # bytes of local memory for the rows of a table, and more than they take
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fourfold.kernel.expression import Expression, Pointer
+from fourfold.kernel.intrinsics import load_double_words, load_words
+
+WARPGROUP_COLUMNS = (8, 16)  # blocks of eight columns that a warpgroup multiplies by at once
 
 
 @dataclass(frozen=True)
@@ -157,10 +160,50 @@ class Barrier:
 
 
 @dataclass(frozen=True)
+class WarpgroupMultiply:
+    """Begin to add to each of the `targets` a product of matrices in local memory that four warps,
+    a warpgroup, make together: 64 rows by 16 halves, times 16 by 8 columns, and by the next 8 for
+    the next target. The sums are there after `AwaitProducts`; until then nobody uses them.
+
+    A matrix lies there in pieces of eight halves, four words: `row` is the piece with the first of
+    row 0, behind which are those of the other rows, and `row_pitch` further on the rest of row 0;
+    the same of columns. Warp n of the four has the rows from 16 * n on, as `MatrixMultiply` has
+    rows and columns of the result.
+    """
+
+    rows: Pointer
+    columns: Pointer
+    row: Expression
+    column: Expression
+    row_pitch: Expression
+    column_pitch: Expression
+    targets: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class BeginProducts:
+    """What the warpgroup has put into targets is there for the products that come."""
+
+
+@dataclass(frozen=True)
+class EndProducts:
+    """What the warpgroup has begun to multiply since the last such statement is a batch."""
+
+
+@dataclass(frozen=True)
+class AwaitProducts:
+    """The warpgroup's sums are there, and nothing of local memory is read for them any more, but
+    for those of its `newest` batches, so many.
+    """
+
+    newest: Expression
+
+
+@dataclass(frozen=True)
 class CopyAhead:
-    """Begin to copy four halves, two words, from `place * 4` behind a pointer to the element
-    `index` of a local array, zeros where `inside` does not hold. Whoever began it has them after
-    `AwaitCopies`, all others of its group after a barrier behind that.
+    """Begin to copy so many `words`, two or four, from behind a pointer to the element `index` of a
+    local array, zeros where `inside` does not hold; `place` counts elements of that length. Whoever
+    began it has them after `AwaitCopies`, all others of its group after a barrier behind that.
     """
 
     target: Pointer
@@ -168,6 +211,14 @@ class CopyAhead:
     index: Expression
     place: Expression
     inside: Expression
+    words: Expression
+
+    @property
+    def value(self) -> Expression:
+        """What is copied, as it would be read."""
+        if self.words.number == 2:
+            return load_words(self.source, self.place, self.inside)
+        return load_double_words(self.source, self.place * 8, self.inside)
 
 
 @dataclass(frozen=True)
@@ -180,6 +231,11 @@ class AwaitCopies:
     """This work-item's copies are there, but for those of its `newest` batches, so many."""
 
     newest: Expression
+
+
+@dataclass(frozen=True)
+class ShowCopies:
+    """This work-item's copies that are there are seen by products behind the next barrier."""
 
 
 @dataclass(frozen=True)
@@ -224,9 +280,14 @@ Statement = (
     | DotAccumulate
     | MatrixMultiply
     | DiagonalMultiply
+    | WarpgroupMultiply
+    | BeginProducts
+    | EndProducts
+    | AwaitProducts
     | CopyAhead
     | EndCopies
     | AwaitCopies
+    | ShowCopies
     | Shift
     | Store
     | Loop

@@ -9,17 +9,22 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.signatures import SPECIAL_OPS
 from fourfold.kernel.statement import (
     AwaitCopies,
+    AwaitProducts,
+    BeginProducts,
     Branch,
     CopyAhead,
     DiagonalMultiply,
     DotAccumulate,
     EndCopies,
+    EndProducts,
     Loop,
     MatrixMultiply,
     Prefetch,
+    ShowCopies,
     Statement,
     StoreRounded,
     StoreRoundedBlock,
+    WarpgroupMultiply,
 )
 
 Node = Expression | Statement
@@ -33,6 +38,11 @@ SPECIAL_STATEMENTS = (
     CopyAhead,
     EndCopies,
     AwaitCopies,
+    ShowCopies,
+    WarpgroupMultiply,
+    BeginProducts,
+    EndProducts,
+    AwaitProducts,
 )
 _LEAVES = ("const", "name")
 
@@ -50,7 +60,8 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
 
 def operands(statement: Statement) -> list[Expression]:
     """The expressions that a statement itself holds."""
-    return [item for item in vars(statement).values() if isinstance(item, Expression)]
+    found = [item for item in vars(statement).values() if isinstance(item, Expression)]
+    return [*found, *statement.targets] if isinstance(statement, WarpgroupMultiply) else found
 
 
 def expressions(kernel: Kernel) -> Iterator[Expression]:

@@ -10,7 +10,7 @@ from itertools import groupby
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import Target
 from fourfold.kernel.language import Language, Persistent
-from fourfold.kernel.stage import Stage
+from fourfold.kernel.stage import MUCH_MEMORY, Stage
 from fourfold.kernel.stage_table import row_stride
 from fourfold.lower.bind import Bound
 from fourfold.lower.levels import LevelSpan
@@ -19,7 +19,6 @@ from fourfold.plan import Launch
 FEW = 4
 FEW_CORES = 16
 LITTLE_WORK = 2e7  # operations a launch
-MUCH_MEMORY = 24 << 10  # bytes a launch for each unit: more than its few resident warps can ask for
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fourfold.kernel.statement import (
     MatrixMultiply,
     StoreRounded,
     StoreRoundedBlock,
+    WarpgroupMultiply,
 )
 from fourfold.kernel.walk import Node
 from fourfold.lower.program import Written
@@ -28,6 +29,7 @@ _FACTS: dict[object, str] = {
     MatrixMultiply: "matrix_units",
     DiagonalMultiply: "matrix_units",
     CopyAhead: "matrix_units",
+    WarpgroupMultiply: "warpgroups",
     "load_words": "matrix_units",
     "load_words_streamed": "matrix_units",
     "load_double_words": "matrix_units",
@@ -56,6 +58,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
         language_version=prelude.version,
         half_arithmetic=any(kernel.real == "half" for kernel in written.kernels),
         matrix_units="matrix_units" in facts,
+        warpgroups=device.warpgroups if "warpgroups" in facts else "",
         subgroups=(device.subgroups or "ptx") if "subgroups" in facts else "",
         dot_products=device.dot_products if "dot_products" in facts else "",
         packs_bytes="packs_bytes" in facts,

@@ -42,6 +42,7 @@ class Requirements(NamedTuple):
     language_version: str = "1.2"
     half_arithmetic: bool = False
     matrix_units: bool = False  # products of 16 x 8 x 16 halves, and what goes with them
+    warpgroups: str = ""  # whose instructions multiply for several warps: `DeviceInfo.warpgroups`
     subgroups: str = ""  # who exchanges numbers: `DeviceInfo.subgroups`
     dot_products: str = ""  # who multiplies bytes: `DeviceInfo.dot_products`
     packs_bytes: bool = False  # instructions that round sixteen numbers to bytes
@@ -103,6 +104,8 @@ class Requirements(NamedTuple):
         yield half, "it computes in half precision", "half_arithmetic"
         matrix = device.matrix_units or not self.matrix_units
         yield matrix, "it uses matrix units", "matrix_units"
+        warpgroups = self.warpgroups in ("", device.warpgroups)
+        yield warpgroups, f"it has instructions of {self.warpgroups} alone", "matrix_units"
         exchange = self.subgroups in ("", device.subgroups)
         yield exchange, f"it uses sub-groups by {self.subgroups}", "subgroups"
         dots = self.dot_products in ("", device.dot_products)
@@ -150,6 +153,7 @@ class Requirements(NamedTuple):
         flags = (
             (self.half_arithmetic, "half arithmetic"),
             (self.matrix_units, "matrix units"),
+            (self.warpgroups, f"warpgroups of {self.warpgroups}"),
             (self.subgroups, f"sub-groups by {self.subgroups}"),
             (self.dot_products, f"dot products by {self.dot_products}"),
             (self.packs_bytes, "packing of bytes by x86"),

@@ -17,7 +17,15 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.intrinsics import load_bytes, pack_halves, subgroup_shift
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.statement import Assign, DotAccumulate, MatrixMultiply, Store, StoreRounded
+from fourfold.kernel.statement import (
+    Assign,
+    CopyAhead,
+    DotAccumulate,
+    MatrixMultiply,
+    Store,
+    StoreRounded,
+    WarpgroupMultiply,
+)
 from fourfold.players.null import NULL_GPU
 from fourfold.types import DType
 
@@ -147,6 +155,37 @@ def _dots_of_floats(kernel: Kernel) -> None:
 def _fragments_of_floats(kernel: Kernel) -> None:
     total, part = kernel.variable(e.const(0.0, "float", 4)), e.const(0.0, "float", 2)
     kernel.emit(MatrixMultiply(total, part, part, part))
+
+
+def _warpgroups_without_local_memory(kernel: Kernel) -> None:
+    total, zero = kernel.variable(e.const(0.0, "float", 4)), e.const(0)
+    source = kernel.pointer("src", DType.F16, None)
+    places = (source, source, zero, zero, zero, zero)
+    kernel.emit(WarpgroupMultiply(*places, (total,) * 8))
+
+
+def _warpgroups_for_three_blocks(kernel: Kernel) -> None:
+    total, zero = kernel.variable(e.const(0.0, "float", 4)), e.const(0)
+    local = kernel.local_array("local", "uint", 4, 64)
+    kernel.emit(WarpgroupMultiply(local, local, zero, zero, zero, zero, (total,) * 3))
+
+
+def _warpgroups_for_what_is_no_variable(kernel: Kernel) -> None:
+    total, zero = kernel.let(e.const(0.0, "float", 4)), e.const(0)
+    local = kernel.local_array("local", "uint", 4, 64)
+    kernel.emit(WarpgroupMultiply(local, local, zero, zero, zero, zero, (total,) * 8))
+
+
+def _copies_of_three_words(kernel: Kernel) -> None:
+    local, zero = kernel.local_array("local", "uint", 2, 64), e.const(0)
+    source = kernel.pointer("src", DType.F16, None)
+    kernel.emit(CopyAhead(local, source, zero, zero, e.const(True), e.const(3)))
+
+
+def _copies_that_are_no_elements(kernel: Kernel) -> None:
+    local, zero = kernel.local_array("local", "uint", 2, 64), e.const(0)
+    source = kernel.pointer("src", DType.F16, None)
+    kernel.emit(CopyAhead(local, source, zero, zero, e.const(True), e.const(4)))
 
 
 def _rounding_to_floats(kernel: Kernel) -> None:

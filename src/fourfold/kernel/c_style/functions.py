@@ -5,14 +5,19 @@ from __future__ import annotations
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.statement import (
     AwaitCopies,
+    AwaitProducts,
+    BeginProducts,
     CopyAhead,
     DiagonalMultiply,
     DotAccumulate,
     EndCopies,
+    EndProducts,
     MatrixMultiply,
     Prefetch,
+    ShowCopies,
     StoreRounded,
     StoreRoundedBlock,
+    WarpgroupMultiply,
 )
 from fourfold.kernel.walk import Node
 
@@ -25,6 +30,19 @@ _FUNCTIONS = {
     "subgroup_exchange": "exchange",
     "load_bytes": "floats_of",
     "load_taps": "pair_taps",
+}
+_WORDS = {
+    EndCopies: "end_copies",
+    AwaitCopies: "await_copies",
+    ShowCopies: "show_copies",
+    BeginProducts: "begin_products",
+    EndProducts: "end_products",
+    AwaitProducts: "await_products",
+    MatrixMultiply: "matrix_multiply",
+    DiagonalMultiply: "filter_multiply",
+    CopyAhead: "copy_ahead",
+    Prefetch: "fetch_ahead",
+    StoreRoundedBlock: "store_block",
 }
 _SHIFTS = {4: "from_next", -4: "from_last"}
 
@@ -40,20 +58,8 @@ def function_of(item: Node) -> str:
             return _FUNCTIONS.get(op, "")
         case DotAccumulate(target):
             return "add_dots" if target.width == 8 else "add_few_dots"
-        case MatrixMultiply():
-            return "matrix_multiply"
-        case DiagonalMultiply():
-            return "filter_multiply"
-        case CopyAhead():
-            return "copy_ahead"
-        case EndCopies():
-            return "end_copies"
-        case AwaitCopies():
-            return "await_copies"
-        case Prefetch():
-            return "fetch_ahead"
+        case WarpgroupMultiply():
+            return f"warpgroup_multiply_{8 * len(item.targets)}"
         case StoreRounded():
             return "store_floors" if item.zero is None else "store_bytes"
-        case StoreRoundedBlock():
-            return "store_block"
-    return ""
+    return _WORDS.get(type(item), "")

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fourfold.kernel.c_style.calls import CallWriter
 from fourfold.kernel.c_style.dialect import Dialect
-from fourfold.kernel.c_style.expression import ExpressionWriter
-from fourfold.kernel.c_style.functions import function_of
-from fourfold.kernel.expression import Expression, Pointer
+from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage_table import array_vectors, local_memory
 from fourfold.kernel.statement import (
     Assign,
-    AwaitCopies,
     AwaitHost,
     AwaitInputs,
     Barrier,
     Branch,
-    CopyAhead,
     Declare,
-    DiagonalMultiply,
-    DotAccumulate,
-    EndCopies,
     Leave,
     LocalArray,
     Loop,
-    MatrixMultiply,
-    Prefetch,
     PrivateArray,
     Shift,
     Statement,
     Store,
-    StoreRounded,
-    StoreRoundedBlock,
 )
-from fourfold.kernel.walk import operands
-
-_PLAIN = ("const", "name", "global_id", "local_id", "subgroup_size")
-_LEAVES = ("const", "name", "splat", "lane", "part")
 
 
 def render(
@@ -47,19 +33,13 @@ def render(
     return dialect.unit(Renderer(kernel, dialect, images).text(entry))
 
 
-def _is_plain(item: Expression) -> bool:
-    """Whether it is as short as a name would be."""
-    return item.op in _PLAIN or (item.op == "bitcast" and item.operands[0].op == "name")
-
-
-class Renderer(ExpressionWriter):
+class Renderer(CallWriter):
     """Writes one kernel, statement by statement."""
 
     def __init__(
         self, kernel: Kernel, dialect: Dialect, images: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(kernel, dialect, images)
-        self.shared = 0
         self.pool = 0  # vectors of local memory that arrays have of one that comes from elsewhere
 
     def text(self, entry: str) -> str:
@@ -104,16 +84,12 @@ class Renderer(ExpressionWriter):
             case Assign(target, value, op):
                 yield from self._hoist(pad, known, value)
                 yield f"{pad}{target.operands[0]} {op}= {self._of(value, known)};"
-            case DotAccumulate() | MatrixMultiply() | DiagonalMultiply():
-                yield from self._accumulate(statement, pad, known)
             case Shift(target, origin, index):
                 yield from self._hoist(pad, known, index)
                 yield f"{pad}{self._shift(target, origin, self._of(index, known, 5))};"
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
-            case Prefetch() | StoreRounded() | StoreRoundedBlock():
-                yield from self._call_at(statement, pad, known)
             case Loop():
                 yield from self._loop(statement, depth, known)
             case Branch(condition, [Leave()], []):
@@ -129,11 +105,6 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}}}"
             case Barrier():
                 yield f"{pad}{self._barrier()}"
-            case CopyAhead():
-                yield from self._copy_ahead(statement, pad, known)
-            case EndCopies() | AwaitCopies():
-                given = ", ".join(self._of(item, known) for item in operands(statement))
-                yield f"{pad}{function_of(statement)}({given});"
             case AwaitInputs():
                 yield from self._await(pad)
             case AwaitHost():
@@ -142,38 +113,8 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}{self._local_array(statement)}"
             case Leave():
                 yield f"{pad}return;"
-
-    def _accumulate(
-        self,
-        statement: DotAccumulate | MatrixMultiply | DiagonalMultiply,
-        pad: str,
-        known: dict[int, str],
-    ) -> Iterator[str]:
-        """A function of the prelude that changes a variable."""
-        target, *factors = operands(statement)
-        yield from self._hoist(pad, known, *factors)
-        arguments = ", ".join(self._of(item, known) for item in factors)
-        yield f"{pad}{function_of(statement)}(&{target.operands[0]}, {arguments});"
-
-    def _call_at(
-        self,
-        statement: Prefetch | StoreRounded | StoreRoundedBlock,
-        pad: str,
-        known: dict[int, str],
-    ) -> Iterator[str]:
-        """A function of the prelude for a place in memory."""
-        index, *values = operands(statement)
-        yield from self._hoist(pad, known, index, *values)
-        place = f"{statement.pointer.name} + {self._of(index, known, 5)}"
-        every = [place, *(self._of(item, known) for item in values)]
-        yield f"{pad}{function_of(statement)}({', '.join(every)});"
-
-    def _copy_ahead(self, copy: CopyAhead, pad: str, known: dict[int, str]) -> Iterator[str]:
-        yield from self._hoist(pad, known, copy.index, copy.place, copy.inside)
-        target = f"{copy.target.name} + {self._of(copy.index, known, 5)}"
-        source = f"{self._raw(copy.source)} + {self._of(copy.place, known, 5)}"
-        inside = self._of(copy.inside, known)
-        yield f"{pad}{function_of(copy)}({target}, {source}, {inside});"
+            case _:
+                yield from self._called(statement, pad, known)
 
     def _loop(self, loop: Loop, depth: int, known: dict[int, str]) -> Iterator[str]:
         pad, place = "    " * depth, loop.variable.operands[0]
@@ -183,36 +124,6 @@ class Renderer(ExpressionWriter):
         yield f"{pad}for (int {place} = {start}; {place} < {stop}; {place}{by}) {{"
         yield from self._block(loop.body, depth + 1, known)
         yield f"{pad}}}"
-
-    def _hoist(self, pad: str, known: dict[int, str], *roots: Expression) -> Iterator[str]:
-        """Names for parts that a statement uses more than once, so that nothing is computed
-        twice.
-        """
-        counts: dict[int, int] = {}
-        order: list[Expression] = []
-
-        def visit(item: object) -> None:
-            if not isinstance(item, Expression) or _is_plain(item):
-                return
-            key = id(item)
-            if key in counts:
-                counts[key] += 1
-            elif key not in known:
-                counts[key] = 1
-                # What a guard protects must not be moved out of it.
-                for operand in item.operands if item.op != "guarded" else ():
-                    visit(operand)
-                order.append(item)
-
-        for root in roots:
-            visit(root)
-        for item in order:
-            if counts[id(item)] > 1 and item.op not in _LEAVES:
-                title = f"s{self.shared}"
-                self.shared += 1
-                kind = self.dialect.type_name(item.kind, item.width)
-                yield f"{pad}const {kind} {title} = {self._of(item, known)};"
-                known[id(item)] = title
 
     def _array(self, array: PrivateArray) -> str:
         kind = self.dialect.storages[array.pointer.dtype]

@@ -11,7 +11,7 @@ from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import Target
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.cuda.joining import PersistentKernel
-from fourfold.kernel.cuda.prelude import BUILD_OPTIONS, language_version, prelude_text
+from fourfold.kernel.cuda.prelude import build_options, language_version, prelude_text
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Persistent, Prelude
 from fourfold.kernel.walk import Node
@@ -21,6 +21,7 @@ _CAPABILITIES = Capabilities(
     host_addresses=True,
     matrix_fragments=True,
     async_copies=True,
+    warpgroups=True,
     declared_local_memory=CUDA.declared_local_memory,
     dot_products=frozenset(("", "ptx")),
     subgroups={"ptx": WARP},
@@ -49,7 +50,7 @@ class CudaLanguage:
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
         called = {function_of(node) for node in special}
-        return Prelude(prelude_text(called), BUILD_OPTIONS, language_version(called))
+        return Prelude(prelude_text(called), build_options(called), language_version(called))
 
 
 LANGUAGE: Language = CudaLanguage()

@@ -20,6 +20,7 @@ _CAPABILITIES = Capabilities(
     host_addresses=True,
     matrix_fragments=True,
     async_copies=True,
+    warpgroups=True,
     extents=True,
     dot_products=frozenset(("", "x86", "khr", "ptx")),
     subgroups={"khr": None, "ptx": WARP},

@@ -29,7 +29,8 @@ _TYPE = re.compile(r"(float|half|int|uint|long|bool)(\d*)$")
 _NUMBERS: dict[str, bool] = {"true": True, "false": False}
 # How many operands of statements are pointers: the first ones.
 _POINTED = {"store": 1, "prefetch": 1, "store_rounded": 1, "store_rounded_block": 1}
-_POINTED |= {"copy_ahead": 2}
+_POINTED |= {"copy_ahead": 2, "warpgroup_multiply": 2}
+_PLACES = 4  # of a product in local memory, behind its pointers; then its targets come
 Form = list[Any]  # words and forms, as they stand in brackets
 
 
@@ -186,7 +187,10 @@ class _Reader:
                 return LocalArray(pointer, kind, lanes, int(rest[1]))
         pointed = _POINTED.get(word, 0)
         pointers = [self._pointers[name] for name in rest[:pointed]]
-        made: Statement = PLAIN[word](*pointers, *(self._of(item) for item in rest[pointed:]))
+        given: list[Any] = [self._of(item) for item in rest[pointed:]]
+        if word == "warpgroup_multiply":
+            given[_PLACES:] = [tuple(given[_PLACES:])]
+        made: Statement = PLAIN[word](*pointers, *given)
         return made
 
     def _declare(self, word: str, title: str, value: Any) -> Declare:

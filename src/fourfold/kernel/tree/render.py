@@ -27,23 +27,28 @@ from fourfold.kernel.statement import (
     AwaitCopies,
     AwaitHost,
     AwaitInputs,
+    AwaitProducts,
     Barrier,
+    BeginProducts,
     Branch,
     CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
     EndCopies,
+    EndProducts,
     Leave,
     LocalArray,
     Loop,
     MatrixMultiply,
     Prefetch,
     Shift,
+    ShowCopies,
     Statement,
     Store,
     StoreRounded,
     StoreRoundedBlock,
+    WarpgroupMultiply,
 )
 from fourfold.kernel.walk import operands, statements
 
@@ -59,6 +64,11 @@ PLAIN: dict[str, type] = {
     "copy_ahead": CopyAhead,
     "end_copies": EndCopies,
     "await_copies": AwaitCopies,
+    "show_copies": ShowCopies,
+    "warpgroup_multiply": WarpgroupMultiply,
+    "begin_products": BeginProducts,
+    "end_products": EndProducts,
+    "await_products": AwaitProducts,
     "await_inputs": AwaitInputs,
     "await_host": AwaitHost,
     "barrier": Barrier,
@@ -156,7 +166,10 @@ class _Writer:
                 yield str(size)
             case _:
                 yield _WORDS[type(statement)]
-                yield from (self._of(item) for item in vars(statement).values() if item is not None)
+                every = [item for item in vars(statement).values() if item is not None]
+                if isinstance(statement, WarpgroupMultiply):
+                    every[-1:] = statement.targets
+                yield from map(self._of, every)
 
     def _of(self, item: object) -> str:
         """An operand: a node, a pointer, a number or a word."""

@@ -81,15 +81,21 @@ def staged_choices(context: NodeContext) -> list[str]:
     return [str(tile) for tile in tiles if tile.local_bytes <= room]
 
 
-def refuses_staged(context: NodeContext) -> str | None:
-    """Why pixels cannot be copied ahead, or None."""
+def refuses_copies(context: NodeContext) -> str | None:
+    """Why pixels cannot be copied as they lie in memory, or None."""
     if not context.capabilities.async_copies:
         return f"{context.capabilities.language} has no copies that run by themselves"
     source = context.locations[str(context.node.inputs[0])]
     if source.dtype is not DType.F16 or source.layout is not Layout.SLICED:
         return "its input is not in slices of halves"
-    if context.options.keeps_values:
-        return "its input is multiplied in two parts"
+    return "its input is multiplied in two parts" if context.options.keeps_values else None
+
+
+def refuses_staged(context: NodeContext) -> str | None:
+    """Why pixels cannot be copied ahead, or None."""
+    reason = refuses_copies(context)
+    if reason is not None:
+        return reason
     if context.input.channels % (4 * _SLICES):
         return f"the channels of its input are no multiple of {4 * _SLICES}"
     fits = context.device.max_work_group >= _ITEMS and staged_choices(context)
@@ -216,7 +222,7 @@ class StagedConvolution(MatrixConvolution):
         place: Expression,
         inside: Expression,
     ) -> None:
-        self.kernel.emit(CopyAhead(target, source, index, place, inside))
+        self.kernel.emit(CopyAhead(target, source, index, place, inside, const(2)))
 
     def _multiply(self, sums: list[list[Variable]], buffer: Expression) -> None:
         kernel, form, warp = self.kernel, self.form, self.warp

@@ -31,6 +31,7 @@ _OLDER = "install an older one: pip install nvidia-cuda-nvrtc-cu12"
 _NEWER = "install a newer one: pip install --upgrade nvidia-cuda-nvrtc"
 _CALLS, _CALLS_ON = (13, 0), 80  # the compiler and the architecture that have `nv_abi`
 _ALL_REGISTERS = "--maxrregcount=255"  # a part does not know how small the kernel's groups are
+_ARCHITECTURE = "--gpu-architecture="
 _COMPILATION = 6  # what it answers where the text is wrong
 _LEAST = (11, 2)  # the first that tells which architectures it knows
 # What helps against other answers: no memory, an option that it does not know, its own parts.
@@ -136,8 +137,9 @@ def _compiled(
     found: Library, program: Program, architecture: str, more: Sequence[str]
 ) -> Iterator[c_void_p]:
     """A program that was compiled, by the compiler's handle."""
-    options = [f"--gpu-architecture={architecture}", "--disable-warnings"]
-    options += [*program.options.split(), *more]
+    options = [*program.options.split(), "--disable-warnings", *more]
+    if not any(one.startswith(_ARCHITECTURE) for one in options):  # one may have its own
+        options.append(_ARCHITECTURE + architecture)
     handle, functions = c_void_p(), found.functions
     source, name = program.text.encode(), _FILE.encode()
     _check(found, functions.nvrtcCreateProgram(byref(handle), source, name, 0, None, None))

@@ -16,6 +16,7 @@ from fourfold.kernel.statement import (
     DiagonalMultiply,
     LocalArray,
     MatrixMultiply,
+    WarpgroupMultiply,
 )
 from fourfold.kernel.tree.parse import ParsedKernel, StageTable, parse
 from fourfold.kernel.walk import expressions, statements
@@ -28,7 +29,7 @@ from fourfold.players.interpret.statements import make_block
 from fourfold.types import silent_arithmetic
 
 MOST_ITEMS = 4096  # work-items side by side: their vectors of four fit into the nearest caches
-_TOGETHER = (Barrier, LocalArray, MatrixMultiply, DiagonalMultiply)
+_TOGETHER = (Barrier, LocalArray, MatrixMultiply, DiagonalMultiply, WarpgroupMultiply)
 
 
 @dataclass(frozen=True)

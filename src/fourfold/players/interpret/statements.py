@@ -7,35 +7,45 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernel.intrinsics import load_words
 from fourfold.kernel.statement import (
     Assign,
     AwaitCopies,
     AwaitHost,
     AwaitInputs,
+    AwaitProducts,
     Barrier,
+    BeginProducts,
     Branch,
     CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
     EndCopies,
+    EndProducts,
     Leave,
     LocalArray,
     Loop,
     MatrixMultiply,
     Prefetch,
     Shift,
+    ShowCopies,
     Statement,
     Store,
     StoreRounded,
     StoreRoundedBlock,
+    WarpgroupMultiply,
 )
 from fourfold.players.interpret.expressions import Evaluate, Scope, evaluate_shared
 from fourfold.players.interpret.faults import fault, first_lane
 from fourfold.players.interpret.frame import NOBODY, Frame
 from fourfold.players.interpret.rounding import rounded_bytes
-from fourfold.players.interpret.warps import check_warps, multiply, picked
+from fourfold.players.interpret.warps import (
+    Pieces,
+    check_warps,
+    multiply,
+    multiply_pieces,
+    picked,
+)
 
 Run = Callable[[Frame], None]
 
@@ -105,8 +115,7 @@ def _store(scope: Scope, statement: Store) -> Run:
 
 def _copy_ahead(scope: Scope, statement: CopyAhead) -> Run:
     """It is there at once, as it may be anywhere."""
-    words = load_words(statement.source, statement.place, statement.inside)
-    return _store(scope, Store(statement.target, statement.index, words))
+    return _store(scope, Store(statement.target, statement.index, statement.value))
 
 
 def _store_rounded(scope: Scope, statement: StoreRounded) -> Run:
@@ -329,6 +338,25 @@ def _multiply_diagonals(frame: Frame, total: np.ndarray, *operands: np.ndarray) 
     return multiply(frame, total, upper, lower, factor)
 
 
+def _matrices_in_memory(scope: Scope, statement: WarpgroupMultiply) -> Run:
+    """They are multiplied at once, as they may be anywhere until somebody waits for that."""
+    places = (statement.row, statement.row_pitch, statement.column, statement.column_pitch)
+    shared, found = scope.share(*places), [scope.of(place) for place in places]
+    rows, columns = scope.pointer(statement.rows), scope.pointer(statement.columns)
+    slots = [scope.names[target.operands[0]] for target in statement.targets]
+
+    def run(frame: Frame) -> None:
+        evaluate_shared(frame, shared)
+        row, row_pitch, column, column_pitch = (place(frame) for place in found)
+        left = Pieces(frame.pointers[rows], row, row_pitch)
+        right = Pieces(frame.pointers[columns], column, column_pitch)
+        for slot, made in zip(slots, multiply_pieces(frame, left, right, len(slots)), strict=True):
+            total = frame.values[slot]
+            frame.values[slot] = frame.select_active(total + made, total)
+
+    return run
+
+
 _MAKERS: dict[type, Callable[..., Run]] = {
     Declare: _declare,
     Assign: _assign,
@@ -349,5 +377,10 @@ _MAKERS: dict[type, Callable[..., Run]] = {
     AwaitHost: _await_host,
     DotAccumulate: _dots,
     MatrixMultiply: _matrices,
+    WarpgroupMultiply: _matrices_in_memory,
+    ShowCopies: _pass,
+    BeginProducts: _pass,
+    EndProducts: _pass,
+    AwaitProducts: _pass,
     DiagonalMultiply: _diagonals,
 }

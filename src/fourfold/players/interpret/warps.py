@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from fourfold.players.interpret.faults import fault, first_lane
-from fourfold.players.interpret.frame import Frame
+from fourfold.players.interpret.frame import Frame, PointerLike
 from fourfold.players.interpret.loads import join_halves, split_halves
 
 Evaluate = Callable[[Frame], np.ndarray]
 WARP = 32  # work-items that hold a matrix together
+WARPS = 4  # of them that multiply what lies in local memory
 _ROWS = 8  # of which four each hold a row
 
 
@@ -67,16 +69,16 @@ def _taken(frame: Frame, value: np.ndarray, step: np.ndarray, outside: np.ndarra
     return value[:, partners[0]]
 
 
-def check_warps(frame: Frame) -> None:
-    """Matrices are multiplied by whole warps only."""
+def check_warps(frame: Frame, together: int = WARP) -> None:
+    """Matrices are multiplied by whole warps only, or by several `together`."""
     mask = frame.mask
-    if frame.grid.items % WARP:
+    if frame.grid.items % together:
         why = f"multiplies matrices in a group of {frame.grid.items}"
-        raise fault(frame, 0, "has no whole warps", why, f"use groups of {WARP} work-items")
+        raise fault(frame, 0, "has no whole warps", why, f"use groups of {together} work-items")
     if mask is None:
         return
-    some = mask.items.reshape(-1, WARP)
-    parts = np.repeat(some.any(1) & ~some.all(1), WARP)[None] & mask.items
+    some = mask.items.reshape(-1, together)
+    parts = np.repeat(some.any(1) & ~some.all(1), together)[None] & mask.items
     if parts.any():
         why = "multiplies a matrix, and others of its warp do not"
         fix = "let all work-items of a warp take the same way, or none"
@@ -91,6 +93,34 @@ def multiply(
     product = rows @ _matrix(frame, factor).transpose(0, 2, 1)
     pairs = product.reshape(-1, 2, _ROWS, 4, 2).transpose(1, 4, 0, 2, 3)
     return total + pairs.reshape(4, frame.lanes)
+
+
+class Pieces(NamedTuple):
+    """A matrix of sixteen halves a row in local memory, as WarpgroupMultiply finds it there."""
+
+    pointer: PointerLike
+    first: np.ndarray
+    pitch: np.ndarray
+
+    def row(self, frame: Frame, number: np.ndarray) -> np.ndarray:
+        """The halves of one row for each work-item, as floats."""
+        place = self.first + number
+        words = [self.pointer.read(frame, place + half * self.pitch, 4) for half in (0, 1)]
+        halves = [split_halves(np.broadcast_to(part, (4, frame.lanes))) for part in words]
+        return np.concatenate(halves).astype(np.float32)
+
+
+def multiply_pieces(
+    frame: Frame, rows: Pieces, columns: Pieces, blocks: int
+) -> Iterator[np.ndarray]:
+    """What each work-item has of the product of four warps: for each block of eight columns."""
+    check_warps(frame, WARPS * WARP)
+    lane = frame.items % WARP
+    line, column = frame.items // WARP % WARPS * 16 + lane // 4, lane % 4 * 2
+    left = [rows.row(frame, line + below) for below in (0, 8)]
+    for block in range(blocks):
+        right = [columns.row(frame, block * 8 + column + beside) for beside in (0, 1)]
+        yield np.stack([(row * other).sum(0) for row in left for other in right])
 
 
 def _matrix(frame: Frame, words: np.ndarray) -> np.ndarray:

@@ -1,0 +1,60 @@
+"""Products by warpgroups, as Hopper's GPUs have them: of what lies in local memory, by four warps,
+which go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from fourfold.kernel.cuda.dialect import CUDA
+from fourfold.kernel.statement import WARPGROUP_COLUMNS
+
+ARCHITECTURE = "sm_90a"  # these instructions are in no other, older or newer
+
+# Where a matrix is, as the units want it told: an address, how far it is from the first eight
+# halves of a row to the next, and from eight rows to the next eight, all in pieces of 16 bytes.
+_MATRIX = """
+$function unsigned long long matrix_at(const uint4 *place, int pitch)
+{
+    const uint address = uint(__cvta_generic_to_shared(place));
+    return (address & 0x3ffff) >> 4 | (unsigned long long)pitch << 16 | 8ull << 32;
+}
+"""
+_PRODUCTS = {
+    "begin_products": 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory")',
+    "end_products": 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")',
+    "show_copies": 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory")',
+}
+_AWAIT = """
+#define await_products(newest) \\
+    asm volatile("wgmma.wait_group.sync.aligned " #newest ";" ::: "memory")
+"""
+
+
+def multiply_name(blocks: int) -> str:
+    """The function that multiplies by so many blocks of eight columns."""
+    return f"warpgroup_multiply_{8 * blocks}"
+
+
+def _multiply(blocks: int) -> str:
+    """The sums of a block are four floats."""
+    sums = ", ".join(f"float4 *s{n}" for n in range(blocks))
+    count = 4 * blocks
+    registers = ",".join(f"%{n}" for n in range(count))
+    held = ", ".join(f'"+f"(s{n}->{lane})' for n in range(blocks) for lane in "xyzw")
+    return f"""
+$function void {multiply_name(blocks)}({sums},
+    const uint4 *rows, int row_pitch, const uint4 *columns, int column_pitch)
+{{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n{8 * blocks}k16.f32.f16.f16 "
+        "{{{registers}}}, %{count}, %{count + 1}, 1, 1, 1, 0, 0;"
+        : {held}
+        : "l"(matrix_at(rows, row_pitch)), "l"(matrix_at(columns, column_pitch)));
+}}
+"""
+
+
+def warpgroup_functions() -> dict[str, str]:
+    """The functions by name; each that multiplies has what it calls with it."""
+    found = {name: f"\n#define {name}() {text}\n" for name, text in _PRODUCTS.items()}
+    found["await_products"] = _AWAIT
+    found["matrix_at"] = CUDA.fill(_MATRIX)
+    return found | {multiply_name(n): CUDA.fill(_multiply(n)) for n in WARPGROUP_COLUMNS}
