@@ -17,7 +17,7 @@ from cuda_on_host import HostKernels
 from fake_cuda_streams import DEFAULT, FakeEvent, FakeStream, Work, reach, record, wait_for
 
 _UNITS, _INTEGRATED, _MAPS_HOST, _MAJOR, _MINOR, _COOPERATES = 16, 18, 19, 75, 76, 95
-_WORK_GROUP, _LOCAL_MEMORY = 1, 8
+_WORK_GROUP, _LOCAL_MEMORY, _ASKED_MEMORY = 1, 8, 97
 _OUT_OF_MEMORY = 2
 _INVALID, _MOST_ASKED = 1, 8
 _NO_CODE = 209
@@ -66,6 +66,7 @@ class FakeCuda:
             _COOPERATES: 1,
             _WORK_GROUP: 1024,
             _LOCAL_MEMORY: 48 << 10,
+            _ASKED_MEMORY: 227 << 10,
         }
 
     @property
