@@ -1,17 +1,17 @@
-"""Convolutions with copies ahead beside those without, launch by launch, in one run.
+"""Convolutions on matrix units with copies ahead beside those without, launch by launch.
 
-A model is lowered as a list of launches, once as it is and once for each form of the kernels that
-copy ahead (`kernels/matrix/staged.py`), which nothing but tuning takes. All are timed by the
-device's own clock, in turns; shown is the shortest time of each launch that has both. Outputs must
-agree. --large has forms, too, for which launches ask for more local memory than kernels declare.
+A model is lowered as a list of launches, once with kernels whose warps read for themselves and once
+for each form of the kernels that copy ahead: those of `kernels/matrix/staged.py`, which nothing but
+tuning takes, and of `kernels/matrix/warpgroup.py`, whose warps multiply by fours. All are timed by
+the device's own clock, in turns; shown is the shortest time of each launch that has both. Outputs
+must agree.
 
-python benchmarks/staged.py resnet50 --device cuda:0 --batch 32
+python benchmarks/staged.py resnet50 --device cuda:0 --batch 32 --forms "64x128x64 in 4"
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from fourfold.compile import load_model
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.matrix.staged import staged_choices
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
@@ -32,12 +31,11 @@ from fourfold.lower.specialise import specialise_for
 from fourfold.op.registry import registry
 from fourfold.options import CompileOptions
 from fourfold.players import Player, find_device, make_player, probe
-from fourfold.players.cuda.architectures import most_local_memory, parse_architecture
 from fourfold.rewrite import rewrite
 from fourfold.split.cost import flops
 
 OPTIONS = KernelOptions("mixed", form="list")
-PLAIN, STAGED = "as it is", "staged"
+PLAIN, AHEAD = "matrix", ("staged", "warpgroup")
 APART = 2e-2  # of an output's range, between two kernels in halves
 
 
@@ -53,37 +51,27 @@ def forms_of(graph: Graph, device: DeviceInfo) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for context in node_contexts(graph, choose_locations(graph, target.options), target):
         for variant in variants_of(registry()[context.node.op]):
-            if variant.name == STAGED and variant.refuses(context) is None:
-                found[context.key] = staged_choices(context)
+            if variant.name in AHEAD and variant.refuses(context) is None:
+                forms = [f"{variant.name}: {form}" for form in variant.choices(context)]
+                found.setdefault(context.key, []).extend(forms)
     return found
 
 
-def with_more_memory(device: DeviceInfo) -> DeviceInfo:
-    """The device with all local memory that its architecture lets launches ask for."""
-    capability = parse_architecture(device.version)
-    if capability is None:
-        raise click.ClickException(f"{device.name} has no local memory to ask for")
-    return replace(device, local_memory=most_local_memory(capability))
-
-
-def players_of(
-    graph: Graph, device: DeviceInfo, roomy: DeviceInfo, only: Sequence[str] = ()
-) -> dict[str, Player]:
-    """A player of the plan as it is, and of one for each form of the new kernels, or only for some;
-    they are written for the same device with perhaps more local memory.
+def players_of(graph: Graph, device: DeviceInfo, only: Sequence[str] = ()) -> dict[str, Player]:
+    """A player of the plan whose warps read for themselves, and of one for each form of the other
+    kernels, or only for some.
     """
-    keys = forms_of(graph, roomy)
+    keys = forms_of(graph, device)
     if not keys:
         raise click.ClickException(f"no convolution can copy ahead on {device.name}")
-    choices: dict[str, Mapping[str, str]] = {PLAIN: {}}
+    plain = dict.fromkeys(keys, PLAIN)
+    choices: dict[str, Mapping[str, str]] = {PLAIN: plain}
     for form in dict.fromkeys(form for forms in keys.values() for form in forms):
-        if only and form not in only:
-            continue
-        choices[form] = {key: f"{STAGED}: {form}" for key, forms in keys.items() if form in forms}
+        if not only or form.partition(": ")[2] in only:
+            chosen = {key: form for key, forms in keys.items() if form in forms}
+            choices[form] = {**plain, **chosen}
     return {
-        form: make_player(
-            device, make_plan(graph, device if form == PLAIN else roomy, OPTIONS, chosen)
-        )
+        form: make_player(device, make_plan(graph, device, OPTIONS, chosen))
         for form, chosen in choices.items()
     }
 
@@ -118,7 +106,8 @@ def rows_of(
             form: times[form][place]
             for form, player in players.items()
             for place, other in enumerate(player.plan.launches)
-            if form != PLAIN and other.node == launch.node and STAGED in other.entry
+            if other.node == launch.node and form.partition(":")[0] in other.entry.split("_")
+            if form != PLAIN
         }
         if found:
             form = min(found, key=lambda one: found[one])
@@ -129,7 +118,7 @@ def rows_of(
 
 
 def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
-    click.echo(f"\n{title}\n\n| node | as it is, µs | copied ahead, µs | ratio | form | TFLOP/s |")
+    click.echo(f"\n{title}\n\n| node | matrix, µs | copied ahead, µs | ratio | form | TFLOP/s |")
     click.echo("|---|--:|--:|--:|---|--:|")
     for row in rows:
         before, after = row[PLAIN], row["best"]
@@ -139,8 +128,8 @@ def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
     before = sum(row[PLAIN] for row in rows)
     after = sum(min(row[PLAIN], row["best"]) for row in rows)
     click.echo(
-        f"\nthese launches: {before * 1e3:.3f} ms as they are, {after * 1e3:.3f} with the better "
-        f"of both; all launches {whole * 1e3:.3f}, then {(whole - before + after) * 1e3:.3f}"
+        f"\nthese launches: {before * 1e3:.3f} ms by warps alone, {after * 1e3:.3f} with the "
+        f"better of both; all launches {whole * 1e3:.3f}, then {(whole - before + after) * 1e3:.3f}"
     )
 
 
@@ -150,7 +139,6 @@ def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
 @click.option("--batch", default=32, show_default=True)
 @click.option("--rounds", default=10, show_default=True)
 @click.option("--forms", default="", help="Only these, with commas: '128x128 in 2,64x64 in 3'.")
-@click.option("--large", is_flag=True, help="Let launches ask for more local memory, too.")
 @click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
 def main(
     models: tuple[str, ...],
@@ -158,16 +146,14 @@ def main(
     batch: int,
     rounds: int,
     forms: str,
-    large: bool,
     output: Path | None,
 ) -> None:
     info = probe(find_device(device))
-    roomy = with_more_memory(info) if large else info
     report: dict[str, Any] = {"setting": describe_setting(info), "batch": batch}
     for name in models:
         path = network_file(name, WORK) if name in NETWORKS else Path(name)
         graph = batched_graph(path, batch)
-        players = players_of(graph, info, roomy, [one for one in forms.split(",") if one])
+        players = players_of(graph, info, [one for one in forms.split(",") if one])
         random = np.random.default_rng(0)
         arrays = [
             random.uniform(-1, 1, graph.types[one].shape).astype(graph.types[one].dtype.numpy)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from math import prod
 from pathlib import Path
 
 import pytest
+from halved_graphs import in_halves
 from kernel_resources import Resources, fits, read_resources, resources_of
 from model_collection import MODELS
 from op_inputs import case_graph
 from op_kernels import WITH_KERNELS, op_graph
 from ops.test_staged_copies import GRAPHS as STAGED
-from ops.test_staged_copies import LARGE, in_halves, staged_plan
+from ops.test_staged_copies import LARGE, staged_plan
+from ops.test_warpgroups import GRAPHS as BY_WARPGROUPS
+from ops.test_warpgroups import SMALL, TILES, warpgroup_plan
 
 from fourfold.compile import load_model
 from fourfold.device import DeviceInfo
@@ -153,6 +157,17 @@ def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> 
     (launch,) = plan.launches
     assert taken.local_bytes < 1024  # its rows of the table
     assert launch.local_bytes > 48 << 10
+
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("form", ["list", "one"])
+def test_warpgroups(tile: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their instructions are taken, and registers suffice for the sums."""
+    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    plan = warpgroup_plan(in_halves(BY_WARPGROUPS["steps and gaps"]), SMALL, tile, form)
+    found, launch = resources_of(plan, "sm_90"), plan.launches[-1]
+    assert found[launch.entry].spilled == 0
+    assert found[launch.entry].groups_at_once(prod(launch.local)) > 0
 
 
 @cache

@@ -7,34 +7,30 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cuda_on_host import needs_compiler, play_on_host
 from fake_cuda import FakeCuda
-from fake_devices import target_of
+from halved_graphs import compare, contexts_of, in_halves, numbers
 from imagined_gpu import imagined_gpu
 from interpreted_devices import NVIDIA
-from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernels.matrix.staged import StagedTile, staged_choices
 from fourfold.lower import make_plan, specialise
-from fourfold.lower.kernels import choose_kernel, node_contexts
-from fourfold.lower.locations import choose_locations
+from fourfold.lower.kernels import choose_kernel
 from fourfold.plan import Plan
 from fourfold.players import find_device, make_player, probe
-from fourfold.players.cuda.architectures import most_local_memory
+from fourfold.players.cuda.architectures import LOCAL_MEMORY, most_local_memory
 from fourfold.players.cuda.boards import find_board
 
 ROOMY = replace(NVIDIA, local_memory=48 << 10)
 INTERPRETED = (ROOMY,)
-BOARD = find_board("sm_90", units=1)
-assert BOARD is not None
-LARGE = replace(BOARD, local_memory=most_local_memory((9, 0)))
+LARGE = find_board("sm_89", units=1)
+assert LARGE is not None
+BOARD = replace(LARGE, local_memory=LOCAL_MEMORY)
 GRAPHS = {
     "one tap": """
         input x: f32[1,9,23,16]
@@ -74,18 +70,10 @@ GRAPHS = {
 TILES = ("128x128 in 2", "64x64 in 3", "64x64 in 4", "64x128 in 2", "128x64 in 2")
 
 
-def in_halves(text: str) -> Graph:
-    """A graph with weights that lose nothing as halves."""
-    graph = build(text)
-    halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
-    return replace(graph, constants=halves)
-
-
 def staged_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "list") -> Plan:
     """A plan in which all that can be is copied ahead."""
     options = KernelOptions("mixed", form=form)
-    target = specialise.specialise_target(graph, target_of(device, options))
-    found = node_contexts(graph, choose_locations(graph, target.options), target)
+    found = contexts_of(graph, device, options)
     plan = make_plan(graph, device, options, {one.key: f"staged: {tile}" for one in found})
     assert "copy_ahead" in plan.program.text
     return plan
@@ -95,20 +83,6 @@ def staged_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "list")
 def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small values are kept as halves, too."""
     monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
-
-
-def numbers(graph: Graph) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(5)
-    return {
-        name: random.uniform(-1, 1, graph.types[name].shape).astype(np.float32)
-        for name in graph.inputs
-    }
-
-
-def compare(result: np.ndarray, graph: Graph, given: dict[str, np.ndarray]) -> None:
-    wanted = evaluate(graph, given)["y"]
-    assert not np.isnan(result).any()
-    np.testing.assert_allclose(result, wanted, atol=4e-3 * np.abs(wanted).max())
 
 
 def copies_by_itself(device: DeviceInfo) -> bool:
@@ -187,8 +161,7 @@ def test_architectures_have_more_local_memory_than_kernels_declare() -> None:
 
 def test_nothing_but_tuning_takes_it() -> None:
     graph = in_halves(GRAPHS["one tap"])
-    target = specialise.specialise_target(graph, target_of(BOARD, KernelOptions("mixed")))
-    *_, last = node_contexts(graph, choose_locations(graph, target.options), target)
+    last = contexts_of(graph, BOARD, KernelOptions("mixed"))[-1]
     assert str(choose_kernel(last, {})) == "matrix: default"
     assert str(choose_kernel(last, {last.key: "staged: 64x64 in 2"})) == "staged: 64x64 in 2"
     room = [StagedTile.parse(one) for one in staged_choices(last)]

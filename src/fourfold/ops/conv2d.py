@@ -21,6 +21,12 @@ from fourfold.kernels.matrix.convolution import (
 )
 from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
 from fourfold.kernels.matrix.staged import StagedConvolution, refuses_staged, staged_choices
+from fourfold.kernels.matrix.warpgroup import (
+    WarpgroupConvolution,
+    refuses_warpgroup,
+    suits_warpgroup,
+    warpgroup_choices,
+)
 from fourfold.kernels.quantised.convolution import (
     DotConvolution,
     is_in_words,
@@ -134,12 +140,16 @@ def _feed(context: NodeContext) -> WindowFeed:
     return WindowFeed(context, taps, shape[1] * shape[2])
 
 
-def matrix(context: NodeContext) -> None:
+def _on_matrix_units(context: NodeContext, way: type[MatrixConvolution]) -> None:
     weights = context.array(1)
     assert weights is not None
     flat = flatten_taps(weights.reshape(weights.shape[0], -1, weights.shape[3]))
     title = "conv2d_1x1" if _is_plain(context) else "conv2d"
-    MatrixConvolution(context, title, _feed(context), flat, context.array(2)).write()
+    way(context, title, _feed(context), flat, context.array(2)).write()
+
+
+def matrix(context: NodeContext) -> None:
+    _on_matrix_units(context, MatrixConvolution)
 
 
 def refuses_staged_here(context: NodeContext) -> str | None:
@@ -147,11 +157,23 @@ def refuses_staged_here(context: NodeContext) -> str | None:
 
 
 def staged(context: NodeContext) -> None:
-    weights = context.array(1)
-    assert weights is not None
-    flat = flatten_taps(weights.reshape(weights.shape[0], -1, weights.shape[3]))
-    title = "conv2d_1x1" if _is_plain(context) else "conv2d"
-    StagedConvolution(context, title, _feed(context), flat, context.array(2)).write()
+    _on_matrix_units(context, StagedConvolution)
+
+
+def warpgroup(context: NodeContext) -> None:
+    _on_matrix_units(context, WarpgroupConvolution)
+
+
+def refuses_warpgroup_here(context: NodeContext) -> str | None:
+    return refuses_matrix(context) or refuses_warpgroup(context, _feed(context).work)
+
+
+def suits_warpgroup_here(context: NodeContext) -> bool:
+    return suits_warpgroup(context, _feed(context).work)
+
+
+def choose_warpgroup(context: NodeContext) -> list[str]:
+    return warpgroup_choices(context, _feed(context).work)
 
 
 def never(context: NodeContext) -> bool:
@@ -261,6 +283,13 @@ OP = Op(
     reference=reference,
     heavy=True,
     variants=(
+        Variant(
+            "warpgroup",
+            warpgroup,
+            refuses_warpgroup_here,
+            choose_warpgroup,
+            suits_warpgroup_here,
+        ),
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
         Variant("staged", staged, refuses_staged_here, staged_choices, never),
         Variant("dots", dots, refuses_dot_products, tiled_choices),

@@ -83,10 +83,14 @@ class MatrixConvolution:
         self.target.fixed = True
         feed.start(kernel, self.target)
         parts = split_weights(weights, 1 + feed.work.fine)
-        self.weights = [context.packed(kernel, "weights", pack_for_warps(part)) for part in parts]
+        self.weights = [context.packed(kernel, "weights", self.pack(part)) for part in parts]
         padded = np.zeros(context.output.slices * 4, np.float32)
         padded[: context.output.channels] = 0 if bias is None else bias
         self.bias = context.packed(kernel, "bias", padded)
+
+    def pack(self, weights: np.ndarray) -> np.ndarray:
+        """The weights in the order in which they are read."""
+        return pack_for_warps(weights)
 
     def write(self) -> None:
         kernel, tile, output = self.kernel, self.tile, self.context.output

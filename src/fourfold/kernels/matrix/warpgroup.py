@@ -1,0 +1,273 @@
+"""Convolution by warpgroups for many pixels: four warps at once multiply what lies in local memory.
+
+Pixels and weights are copied ahead as for `staged`, but no work-item reads them from there: matrix
+units do, by themselves, while their warps begin with the copies of the batches to come. Registers
+hold sums alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, minimum
+from fourfold.kernel.kernel import Variable
+from fourfold.kernel.stage import MUCH_MEMORY, group_memory
+from fourfold.kernel.statement import (
+    AwaitCopies,
+    AwaitProducts,
+    BeginProducts,
+    CopyAhead,
+    EndCopies,
+    EndProducts,
+    ShowCopies,
+    WarpgroupMultiply,
+)
+from fourfold.kernels.matrix.convolution import MatrixConvolution
+from fourfold.kernels.matrix.feed import WindowFeed, base_of
+from fourfold.kernels.matrix.products import Warp
+from fourfold.kernels.matrix.staged import refuses_copies
+from fourfold.kernels.matrix.tile import COLUMNS, DEPTH, ROWS, WARP, MatrixTile, MatrixWork, clocks
+
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) in (\d+)")
+_WARPS = 4  # of a warpgroup
+_HIGH = _WARPS * ROWS  # pixels that it makes
+_PIECE = 8  # halves that lie together in local memory
+_PIECE_BYTES = 16
+_UNFINISHED = 2  # buffers that are still read: batches that are multiplied
+
+
+class WarpgroupTile(NamedTuple):
+    """A group makes so many pixels of so many channels, from batches of so many inputs, and has
+    room for some batches: one or two are multiplied while the others come.
+    """
+
+    pixels: int
+    channels: int
+    inputs: int
+    buffers: int
+
+    def __str__(self) -> str:
+        return f"{self.pixels}x{self.channels}x{self.inputs} in {self.buffers}"
+
+    @staticmethod
+    def parse(text: str | None) -> WarpgroupTile | None:
+        match = _TEXT.fullmatch(text or "")
+        return None if match is None else WarpgroupTile(*map(int, match.groups()))
+
+    @property
+    def items(self) -> int:
+        return self.pixels // _HIGH * _WARPS * WARP
+
+    @property
+    def pieces(self) -> int:
+        """Of a pixel, and of a channel, in a batch."""
+        return self.inputs // _PIECE
+
+    @property
+    def local_bytes(self) -> int:
+        return self.buffers * self.pieces * (self.pixels + self.channels) * _PIECE_BYTES
+
+    def clocks(self, work: MatrixWork, units: int) -> float:
+        """About how many clocks the busiest unit needs: for each of its groups those of its
+        batches, and those of beginning and storing.
+        """
+        groups = -(-work.pixels // self.pixels) * -(-work.channels // self.channels)
+        batch, once = _CLOCKS[self[:3]]
+        return -(-groups // units) * (work.steps * DEPTH // self.inputs * batch + once)
+
+
+# What a batch takes, and what comes once, by the layers of ResNet-50 with 32 pictures on an H200:
+# within a fifth of what most of them took. The last two were not timed.
+_CLOCKS = {
+    (128, 128, 64): (840, 7600),
+    (64, 128, 64): (540, 2500),
+    (128, 64, 64): (480, 3300),
+    (128, 128, 32): (640, 3400),
+    (64, 128, 32): (330, 2300),
+    (128, 64, 32): (300, 3000),
+}
+_EVERY = [WarpgroupTile(*sizes, 4) for sizes in _CLOCKS]
+
+
+def warpgroup_tiles(context: NodeContext, work: MatrixWork) -> list[WarpgroupTile]:
+    """Those that fit, the most promising first."""
+    units, channels = context.device.compute_units, context.input.channels
+    usable = [
+        tile
+        for tile in _EVERY
+        if channels % tile.inputs == 0
+        and tile.local_bytes <= group_memory(context.device, tile.items)
+    ]
+    return sorted(usable, key=lambda tile: tile.clocks(work, units))
+
+
+def warpgroup_choices(context: NodeContext, work: MatrixWork) -> list[str]:
+    return [str(tile) for tile in warpgroup_tiles(context, work)]
+
+
+def refuses_warpgroup(context: NodeContext, work: MatrixWork) -> str | None:
+    """Why several warps cannot multiply at once, or None."""
+    if not (context.device.warpgroups and context.capabilities.warpgroups):
+        return "the device has no products by several warps"
+    reason = refuses_copies(context)
+    if reason is not None:
+        return reason
+    fits = warpgroup_tiles(context, work) and context.device.max_work_group >= 2 * _WARPS * WARP
+    return None if fits else "its channels do not fill a batch, or there is too little local memory"
+
+
+def suits_warpgroup(context: NodeContext, work: MatrixWork) -> bool:
+    """Whether so much is moved that a launch of its own is no loss, and warps that multiply alone
+    would take longer.
+    """
+    units = context.device.compute_units
+    moved = sum(
+        type_.elements * context.options.storage.size for type_ in (context.input, context.output)
+    )
+    if moved < MUCH_MEMORY * units:
+        return False
+    best = warpgroup_tiles(context, work)[0]
+    return best.clocks(work, units) < clocks(context.device, work)
+
+
+class WarpgroupConvolution(MatrixConvolution):
+    """One convolution being written for warpgroups."""
+
+    def __init__(
+        self,
+        context: NodeContext,
+        title: str,
+        feed: WindowFeed,
+        weights: np.ndarray,
+        bias: np.ndarray | None,
+    ) -> None:
+        known = warpgroup_tiles(context, feed.work)
+        wanted = WarpgroupTile.parse(context.choice)
+        self.form = form = wanted if wanted in known else known[0]
+        super().__init__(context, f"{title}_warpgroup", feed, weights, bias)
+        self.window = feed
+        self.tile = MatrixTile(1, form.channels // COLUMNS, 1, 1)
+
+    def pack(self, weights: np.ndarray) -> np.ndarray:
+        """[O, inputs] -> [group's channels][piece of inputs][channel][8 inputs]."""
+        outputs, inputs = weights.shape
+        channels = self.form.channels
+        padded = np.zeros((-(-outputs // channels) * channels, inputs), weights.dtype)
+        padded[:outputs] = weights
+        parts = padded.reshape(-1, channels, inputs // _PIECE, _PIECE)
+        return parts.transpose(0, 2, 1, 3).reshape(-1)
+
+    def write(self) -> None:
+        kernel, form, work = self.kernel, self.form, self.feed.work
+        across, down = -(-work.pixels // form.pixels), -(-work.channels // form.channels)
+        high = form.pixels // _HIGH  # warpgroups
+        local = (WARP, _WARPS, high)
+        x, y, _ = kernel.ids(across * WARP, down * _WARPS, high, local=local, stay=True)
+        lane = kernel.let(kernel.local_id(0), "lane")
+        self.group, self.part = kernel.let(x // WARP, "group"), kernel.let(y // _WARPS, "part")
+        self.warpgroup = kernel.local_id(2)
+        within = self.warpgroup * _WARPS + kernel.local_id(1)
+        self.warp = Warp(
+            lane,
+            line=kernel.let(lane // 4, "line"),
+            quarter=kernel.let(lane % 4, "quarter"),
+            first=kernel.let(self.group * (form.pixels // ROWS) + within, "first"),
+            block=kernel.let(self.part * self.tile.columns, "block"),
+        )
+        self.item = kernel.let(lane + within * WARP, "within")
+        sums = [kernel.variable(const(0.0, "float", 4), "sum") for _ in range(self.tile.columns)]
+        self._add_to(sums)
+        self._store(self._whole([sums]))
+        kernel.barrier()  # nobody reads any more what the next group copies to
+
+    def _add_to(self, sums: list[Variable]) -> None:
+        """One barrier a batch: behind it all copies of the batch are there, and nobody reads the
+        one before the last, in whose place the next one comes.
+        """
+        kernel, form = self.kernel, self.form
+        size = form.buffers * form.pieces
+        self.factors = kernel.local_array("factors", "uint", 4, size * form.channels)
+        self.inputs = kernel.local_array("inputs", "uint", 2, size * form.pixels * 2)
+        self._aim()
+        kernel.await_inputs()
+        batches = kernel.size("batches", self.feed.work.steps * DEPTH // form.inputs)
+        ahead = form.buffers - _UNFINISHED
+        for number in map(const, range(ahead)):
+            with kernel.when(number < batches):
+                self._copy(number, number)
+            kernel.emit(EndCopies())
+        with kernel.loop(batches, title="batch") as batch:
+            kernel.emit(AwaitCopies(const(ahead - 1)))
+            kernel.emit(ShowCopies())
+            kernel.barrier()
+            coming = kernel.let(batch + ahead, "coming")
+            with kernel.when(coming < batches):
+                self._copy(coming, kernel.let(coming % form.buffers, "to"))
+            kernel.emit(EndCopies())
+            kernel.emit(BeginProducts())
+            self._multiply(sums, kernel.let(batch % form.buffers, "at"))
+            kernel.emit(EndProducts())
+            kernel.emit(AwaitProducts(const(1)))
+        kernel.emit(AwaitProducts(const(0)))
+
+    def _aim(self) -> None:
+        """Each work-item copies one slice of two for one pixel all along: there are twice as many
+        of them as pixels.
+        """
+        kernel = self.kernel
+        self.row = kernel.let(self.item // 2, "row")
+        self.slice = kernel.let(self.item % 2, "slice")
+        last = kernel.size("last_pixel", self.feed.work.pixels - 1)
+        pixel = kernel.let(minimum(self.group * self.form.pixels + self.row, last), "pixel")
+        self.base = base_of(kernel, self.window.taps, pixel)
+
+    def _copy(self, batch: Expression, buffer: Expression) -> None:
+        """All that the products of a batch need, to one of the buffers."""
+        self._copy_pixels(batch, buffer)
+        self._copy_weights(batch, buffer)
+
+    def _copy_pixels(self, batch: Expression, buffer: Expression) -> None:
+        kernel, form, taps = self.kernel, self.form, self.window.taps
+        in_tap = (
+            self.context.input.channels // form.inputs
+        )  # batches; written out, for the division
+        tap = kernel.let(batch // in_tap, "tap")
+        first = kernel.let((batch - tap * in_tap) * (2 * form.pieces) + self.slice, "first")
+        row = kernel.let(tap // taps.count[1], "down")
+        column = kernel.let(tap - row * taps.count[1], "across")
+        place, inside = taps.find(self.base, row, column)
+        place = kernel.let(place, "from")
+        exists = const(True) if inside is None else kernel.let(inside, "inside")
+        pieces = buffer * form.pieces * form.pixels + self.row
+        to = kernel.let(pieces * 2 + self.slice, "put")
+        for piece in range(form.pieces):
+            index = self.window.source.index(place, first + 2 * piece)
+            target, source = to + piece * form.pixels * 2, self.window.source.pointer
+            kernel.emit(CopyAhead(self.inputs, source, target, index, exists, const(2)))
+
+    def _copy_weights(self, batch: Expression, buffer: Expression) -> None:
+        """They lie in memory as they are to lie in the buffer."""
+        kernel, form = self.kernel, self.form
+        pieces = form.pieces * form.channels
+        every = self.feed.work.steps * DEPTH // _PIECE * form.channels
+        index = kernel.let(self.part * every + batch * pieces + self.item, "weights_from")
+        to = kernel.let(buffer * pieces + self.item, "weights_to")
+        for number in range(0, pieces, form.items):
+            where = (to + number, index + number)
+            copy = CopyAhead(self.factors, self.weights[0], *where, const(True), const(4))
+            kernel.emit(copy)
+
+    def _multiply(self, sums: list[Variable], buffer: Expression) -> None:
+        kernel, form = self.kernel, self.form
+        row = buffer * (form.pieces * form.pixels) + self.warpgroup * _HIGH
+        row = kernel.let(row, "pixels")
+        column = kernel.let(buffer * (form.pieces * form.channels), "channels")
+        pitches = const(form.pixels), const(form.channels)
+        for step in range(form.pieces // 2):
+            places = row + 2 * step * form.pixels, column + 2 * step * form.channels
+            product = (self.inputs, self.factors, *places, *pitches, tuple(sums))
+            kernel.emit(WarpgroupMultiply(*product))
