@@ -14,11 +14,14 @@ import fourfold
 from fourfold import forks
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.players.cuda import binding as cu
+from fourfold.players.cuda import port_memory, uploads
 from fourfold.players.cuda.binding import calls, loader
 from fourfold.players.cuda.bound_memory import BoundMemory
 from fourfold.players.cuda.memory import CudaMemory, OwnMemory
 from fourfold.players.cuda.player import Player
 from fourfold.players.cuda.replay import Route
+from fourfold.runtime.device_memory import fresh_array
 
 X = np.random.default_rng(5).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
 
@@ -80,6 +83,36 @@ def test_nobody_fetches_what_nobody_wants(session: fourfold.Session) -> None:
     assert route(session, [source], [None, None]).after == ()
     downloads = len(route(session, [source], None).after)
     assert downloads == (0 if session.plan.requirements.reaches_host else 2)
+
+
+def test_large_inputs_come_in_chunks(cuda: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list of launches: to the device while the rest is copied. Arrays of any layout, what the
+    caller wrote to pinned memory, and runs of the other ways have the same results.
+    """
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
+    with fourfold.Session(small_onnx(), cuda, cache="memory") as plain:
+        expected = [plain.run(X * n) for n in range(5)]
+    monkeypatch.setattr(port_memory, "LARGE", 64)
+    monkeypatch.setattr(uploads, "THREAD_CHUNK", 112)
+    copied: list[int] = []
+    copy = cu.Stream.copy
+
+    def noted(stream: cu.Stream, target: int, source: int, size: int) -> None:
+        copied.append(size)
+        copy(stream, target, source, size)
+
+    with fourfold.Session(small_onnx(), cuda, cache="memory") as session:
+        monkeypatch.setattr(cu.Stream, "copy", noted)
+        turned = np.ascontiguousarray((X * 2).transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+        for number, given in ((1, X), (2, turned)):
+            copied.clear()
+            np.testing.assert_array_equal(session.run(given)["scores"], expected[number]["scores"])
+            assert copied == [112, 112, 112, 24]
+        given = fresh_array(session.device, session.inputs[0])
+        given.memory.write(X * 4)
+        session.input_array("image")[...] = X * 4
+        for found in (session.run_async(X * 4).result(), session.run(given), session.run()):
+            np.testing.assert_array_equal(found["scores"], expected[4]["scores"])
 
 
 def test_variables_stay_in_the_order_of_runs(cuda: DeviceInfo) -> None:

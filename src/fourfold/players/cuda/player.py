@@ -25,6 +25,7 @@ from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
 from fourfold.players.cuda.replay import LastRun, LaunchBinder, Replay, launch_seconds
+from fourfold.players.cuda.uploads import Uploads
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
@@ -82,10 +83,10 @@ class Player(TimedPlayer):
         self._ports = PortMemory(self._context, self.plan, addresses, staged=False)
         self._held.callback(self._ports.release)
         self._handshake = self._make_handshake()
-        every = range(len(self.plan.inputs))
-        self._copied_inputs = [number for number in every if number not in self._host_inputs]
+        self._uploads = Uploads(self._ports)
+        self._held.callback(self._uploads.release)
         self._binder = self._make_binder(program.module)
-        self._own = Replay(self._ports.route(), self._binder)
+        self._own = Replay(self._ports.route(apart=self._uploads.copies), self._binder)
         self._held.callback(self._own.release)
         self._own.capture()
 
@@ -114,11 +115,9 @@ class Player(TimedPlayer):
 
     def _upload(self, arrays: Sequence[Any], replay: Replay) -> None:
         """Copy what are arrays; a kernel that waits for some of them is launched before."""
-        for number in self._copied_inputs:
-            if isinstance(arrays[number], np.ndarray):
-                copied(arrays[number], self._ports.inputs[number])
+        self._uploads.put(arrays, self._stream, early=replay is self._own)
         if self._handshake is not None:
-            some = self._copied_inputs
+            some = len(self._host_inputs) < len(arrays)
             given = [arrays[number] for number in self._host_inputs] if some else arrays
             self._handshake.launch_and_copy(given, lambda: self._launch(replay))
 

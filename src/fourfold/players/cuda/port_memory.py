@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from fourfold.plan import HOST_KINDS, Plan, Port, padded
-from fourfold.players.chunked_copy import copied
+from fourfold.players.chunked_copy import LARGE, copied
 from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.pinned_memory import PinnedMemory
@@ -94,10 +94,19 @@ class PortMemory:
         """What brings outputs from the device into pinned memory."""
         return tuple(Copy(one.source, one.target, one.size) for one in self.copies_in(ports))
 
-    def route(self) -> Route:
-        """The run of a caller whose arrays are the host's, all inputs and outputs."""
-        ways = self.copies_in(self.plan.inputs), self.copies_out(self.plan.outputs)
-        return Route(tuple(self.places.items()), *ways)
+    def large_copies(self) -> dict[int, Copy]:
+        """What brings those inputs to the device, by their numbers, of which a part had better be
+        on its way while the rest is copied to pinned memory.
+        """
+        some = [(n, port) for n, port in enumerate(self.plan.inputs) if port.type.bytes >= LARGE]
+        return {number: copy for number, port in some for copy in self.copies_in([port])}
+
+    def route(self, apart: Collection[Copy] = ()) -> Route:
+        """The run of a caller whose arrays are the host's, all inputs and outputs; some copies may
+        be made apart from it.
+        """
+        before = tuple(one for one in self.copies_in(self.plan.inputs) if one not in apart)
+        return Route(tuple(self.places.items()), before, self.copies_out(self.plan.outputs))
 
     def own_copies(self) -> tuple[Route, tuple[Copy, ...], tuple[Copy, ...]]:
         """The same with those copies apart that may be made while other runs are played: to and
