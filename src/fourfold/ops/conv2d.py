@@ -165,7 +165,7 @@ def warpgroup(context: NodeContext) -> None:
 
 
 def refuses_warpgroup_here(context: NodeContext) -> str | None:
-    return refuses_matrix(context) or refuses_warpgroup(context, _feed(context).work)
+    return refuses_warpgroup(context) or refuses_matrix(context)
 
 
 def suits_warpgroup_here(context: NodeContext) -> bool:

@@ -280,7 +280,7 @@ def test_parts_need_a_compiler_that_knows_of_them(
 ) -> None:
     """Before 13.0, and before sm_80, nobody can say what calls between parts keep."""
     one = nvrtc.Library(None, "a compiler", compiler)  # type: ignore[arg-type]
-    monkeypatch.setattr(nvrtc, "compiler_for", lambda architecture: one)
+    monkeypatch.setattr(nvrtc, "compiler_for", lambda *_: one)
     monkeypatch.setattr(nvrtc, "_compiled", lambda *how: pytest.fail("it was compiled"))
     assert nvrtc.build_parts(PARTS if architecture == "sm_75" else EMPTY, architecture) == []
     if compiler < (13, 0):
@@ -298,6 +298,15 @@ def test_the_oldest_compiler_that_knows_a_gpu_builds(monkeypatch: pytest.MonkeyP
     imagine_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
     assert nvrtc.compiler_for("sm_90").name == "NVRTC 12.0"
     assert nvrtc.compiler_for("sm_120").name == "NVRTC 13.0"
+    assert nvrtc.compiler_for("sm_90", least=(12, 1)).name == "NVRTC 13.0"
+    with pytest.raises(DeviceError, match="builds nothing for sm_90") as caught:
+        nvrtc.compiler_for("sm_90", least=(14, 0))
+    assert "newer" in caught.value.fix
+
+
+def test_instructions_of_one_architecture_need_a_compiler_that_has_them() -> None:
+    own = Program("", "--std=c++17 --gpu-architecture=sm_90a")
+    assert nvrtc._least_for(own) == (12, 0) > nvrtc._least_for(EMPTY)
 
 
 def test_a_gpu_that_is_newer_than_all_compilers(

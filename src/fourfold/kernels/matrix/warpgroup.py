@@ -95,28 +95,33 @@ _EVERY = [WarpgroupTile(*sizes, 4) for sizes in _CLOCKS]
 
 def warpgroup_tiles(context: NodeContext, work: MatrixWork) -> list[WarpgroupTile]:
     """Those that fit, the most promising first."""
-    units, channels = context.device.compute_units, context.input.channels
-    usable = [
+    units = context.device.compute_units
+    return sorted(_usable(context), key=lambda tile: tile.clocks(work, units))
+
+
+def _usable(context: NodeContext) -> list[WarpgroupTile]:
+    device, channels = context.device, context.input.channels
+    return [
         tile
         for tile in _EVERY
         if channels % tile.inputs == 0
-        and tile.local_bytes <= group_memory(context.device, tile.items)
+        and tile.items <= device.max_work_group
+        and tile.local_bytes <= group_memory(device, tile.items)
     ]
-    return sorted(usable, key=lambda tile: tile.clocks(work, units))
 
 
 def warpgroup_choices(context: NodeContext, work: MatrixWork) -> list[str]:
     return [str(tile) for tile in warpgroup_tiles(context, work)]
 
 
-def refuses_warpgroup(context: NodeContext, work: MatrixWork) -> str | None:
+def refuses_warpgroup(context: NodeContext) -> str | None:
     """Why several warps cannot multiply at once, or None."""
     if not (context.device.warpgroups and context.capabilities.warpgroups):
         return "the device has no products by several warps"
     reason = refuses_copies(context)
     if reason is not None:
         return reason
-    fits = warpgroup_tiles(context, work) and context.device.max_work_group >= 2 * _WARPS * WARP
+    fits = _usable(context)
     return None if fits else "its channels do not fill a batch, or there is too little local memory"
 
 

@@ -34,6 +34,7 @@ _ALL_REGISTERS = "--maxrregcount=255"  # a part does not know how small the kern
 _ARCHITECTURE = "--gpu-architecture="
 _COMPILATION = 6  # what it answers where the text is wrong
 _LEAST = (11, 2)  # the first that tells which architectures it knows
+_OWN_INSTRUCTIONS = (12, 0)  # the first that has those of one architecture alone, 'sm_90a'
 # What helps against other answers: no memory, an option that it does not know, its own parts.
 _FIXES = {1: "close other programs: the host has no memory left", 5: _NEWER, 7: _ANEW}
 # Where toolkits and JetPack put it, beside where the system looks by itself.
@@ -106,7 +107,7 @@ def build_with_log(program: Program, architecture: str, *more: str) -> tuple[Ima
     """The same by options of its own, and what the compiler said: with '--ptxas-options=-v' the
     registers and the local memory of every kernel.
     """
-    found = compiler_for(architecture)
+    found = compiler_for(architecture, _least_for(program))
     with _compiled(found, program, architecture, more) as handle:
         made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
         return Image(architecture, found.name, *made), _text(found.functions, handle)
@@ -119,7 +120,7 @@ def build_parts(program: Program, architecture: str) -> list[bytes]:
     count = count_parts(program.text)
     if count == 1 or _number(architecture) < _CALLS_ON:
         return []
-    found = compiler_for(architecture)
+    found = compiler_for(architecture, _least_for(program))
     if found.version < _CALLS:
         return []
 
@@ -165,11 +166,18 @@ def supported(found: Library) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def compiler_for(architecture: str) -> Library:
-    """The first compiler that knows an architecture; a DeviceError where none does."""
+def _least_for(program: Program) -> tuple[int, int]:
+    """The oldest compiler that knows instructions of one architecture alone, where it has some."""
+    return _OWN_INSTRUCTIONS if _ARCHITECTURE in program.options else _LEAST
+
+
+def compiler_for(architecture: str, least: tuple[int, int] = _LEAST) -> Library:
+    """The first compiler, no older than `least`, that knows an architecture; a DeviceError where
+    none does.
+    """
     every = libraries()
     for one in every:
-        if _number(architecture) in supported(one):
+        if one.version >= least and _number(architecture) in supported(one):
             return one
     newest = every[-1]
     known = supported(newest)
