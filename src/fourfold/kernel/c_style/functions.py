@@ -47,6 +47,11 @@ _WORDS = {
 _SHIFTS = {4: "from_next", -4: "from_last"}
 
 
+def warpgroup_function(blocks: int) -> str:
+    """The function that multiplies by so many blocks of eight columns."""
+    return f"warpgroup_multiply_{8 * blocks}"
+
+
 def function_of(item: Node) -> str:
     """The function of the prelude that does what a node asks for; '' where none is needed."""
     match item:
@@ -59,7 +64,7 @@ def function_of(item: Node) -> str:
         case DotAccumulate(target):
             return "add_dots" if target.width == 8 else "add_few_dots"
         case WarpgroupMultiply():
-            return f"warpgroup_multiply_{8 * len(item.targets)}"
+            return warpgroup_function(len(item.targets))
         case StoreRounded():
             return "store_floors" if item.zero is None else "store_bytes"
     return _WORDS.get(type(item), "")

@@ -4,10 +4,12 @@ which go on meanwhile.
 
 from __future__ import annotations
 
+from fourfold.device import WARPGROUPS
+from fourfold.kernel.c_style.functions import warpgroup_function
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.statement import WARPGROUP_COLUMNS
 
-ARCHITECTURE = "sm_90a"  # these instructions are in no other, older or newer
+ARCHITECTURE = f"{WARPGROUPS}a"  # for which a compiler takes them
 
 # Where a matrix is, as the units want it told: an address, how far it is from the first eight
 # halves of a row to the next, and from eight rows to the next eight, all in pieces of 16 bytes.
@@ -29,11 +31,6 @@ _AWAIT = """
 """
 
 
-def multiply_name(blocks: int) -> str:
-    """The function that multiplies by so many blocks of eight columns."""
-    return f"warpgroup_multiply_{8 * blocks}"
-
-
 def _multiply(blocks: int) -> str:
     """The sums of a block are four floats."""
     sums = ", ".join(f"float4 *s{n}" for n in range(blocks))
@@ -41,7 +38,7 @@ def _multiply(blocks: int) -> str:
     registers = ",".join(f"%{n}" for n in range(count))
     held = ", ".join(f'"+f"(s{n}->{lane})' for n in range(blocks) for lane in "xyzw")
     return f"""
-$function void {multiply_name(blocks)}({sums},
+$function void {warpgroup_function(blocks)}({sums},
     const uint4 *rows, int row_pitch, const uint4 *columns, int column_pitch)
 {{
     asm volatile("wgmma.mma_async.sync.aligned.m64n{8 * blocks}k16.f32.f16.f16 "
@@ -53,8 +50,8 @@ $function void {multiply_name(blocks)}({sums},
 
 
 def warpgroup_functions() -> dict[str, str]:
-    """The functions by name; each that multiplies has what it calls with it."""
+    """The functions by name; those that multiply call `matrix_at`."""
     found = {name: f"\n#define {name}() {text}\n" for name, text in _PRODUCTS.items()}
     found["await_products"] = _AWAIT
     found["matrix_at"] = CUDA.fill(_MATRIX)
-    return found | {multiply_name(n): CUDA.fill(_multiply(n)) for n in WARPGROUP_COLUMNS}
+    return found | {warpgroup_function(n): CUDA.fill(_multiply(n)) for n in WARPGROUP_COLUMNS}
