@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from halved_graphs import in_halves, numbers
-from ops.test_staged_copies import GRAPHS, ROOMY
+from halved_graphs import GRAPHS, in_halves, numbers
+from ops.test_staged_copies import ROOMY
 from ops.test_warpgroups import HOPPER
 
 from fourfold.lower import specialise

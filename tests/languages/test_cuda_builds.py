@@ -12,14 +12,12 @@ from math import prod
 from pathlib import Path
 
 import pytest
-from halved_graphs import in_halves
+from halved_graphs import GRAPHS, in_halves
 from kernel_resources import Resources, fits, read_resources, resources_of
 from model_collection import MODELS
 from op_inputs import case_graph
 from op_kernels import WITH_KERNELS, op_graph
-from ops.test_staged_copies import GRAPHS as STAGED
 from ops.test_staged_copies import LARGE, staged_plan
-from ops.test_warpgroups import GRAPHS as BY_WARPGROUPS
 from ops.test_warpgroups import SMALL, TILES, warpgroup_plan
 
 from fourfold.compile import load_model
@@ -143,7 +141,7 @@ def test_every_architecture(architecture: str) -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 def test_copies_ahead(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
-    plan = staged_plan(in_halves(STAGED["one tap"]), board(architecture), "128x128 in 2")
+    plan = staged_plan(in_halves(GRAPHS["one tap"]), board(architecture), "128x128 in 2")
     assert "cp.async" in plan.program.text
     (taken,) = [one for name, one in resources_of(plan, architecture).items() if "staged" in name]
     assert taken.spilled == 0
@@ -152,7 +150,7 @@ def test_copies_ahead(architecture: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
-    plan = staged_plan(in_halves(STAGED["one tap"]), LARGE, "128x128 in 4", "one")
+    plan = staged_plan(in_halves(GRAPHS["one tap"]), LARGE, "128x128 in 4", "one")
     (taken,) = resources_of(plan, "sm_90").values()
     (launch,) = plan.launches
     assert taken.local_bytes < 1024  # its rows of the table
@@ -164,7 +162,7 @@ def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> 
 def test_warpgroups(tile: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their instructions are taken, and registers suffice for the sums."""
     monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
-    plan = warpgroup_plan(in_halves(BY_WARPGROUPS["steps and gaps"]), SMALL, tile, form)
+    plan = warpgroup_plan(in_halves(GRAPHS["steps and gaps"]), SMALL, tile, form)
     found, launch = resources_of(plan, "sm_90"), plan.launches[-1]
     assert found[launch.entry].spilled == 0
     assert found[launch.entry].groups_at_once(prod(launch.local)) > 0

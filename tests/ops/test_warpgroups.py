@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cuda_on_host import needs_compiler, play_on_host
-from halved_graphs import compare, contexts_of, in_halves, numbers
+from halved_graphs import GRAPHS, compare, contexts_of, in_halves, numbers
 from interpreted_devices import NVIDIA
 from random_graphs import build
 
@@ -29,42 +29,6 @@ INTERPRETED = (HOPPER,)
 BOARD = find_board("sm_90", units=132)
 assert BOARD is not None
 SMALL = replace(BOARD, compute_units=1)
-GRAPHS = {
-    "one tap": """
-        input x: f32[1,9,23,16]
-        const v: f32[64,1,1,16]
-        const w: f32[40,1,1,64]
-        const b: f32[40]
-        m = conv2d(x, v)
-        y = conv2d(m, w, b) |> relu
-        output y
-        """,
-    "a window, more pixels than a group": """
-        input x: f32[2,7,11,16]
-        const v: f32[32,1,1,16]
-        const w: f32[136,3,3,32]
-        const r: f32[2,7,11,136]
-        m = conv2d(x, v)
-        y = conv2d(m, w; padding=Padding(1,1,1,1)) |> add(r)
-        output y
-        """,
-    "steps and gaps": """
-        input x: f32[1,13,12,16]
-        const v: f32[192,1,1,16]
-        const w: f32[8,3,2,192]
-        m = conv2d(x, v)
-        y = conv2d(m, w; stride=(2,1), dilation=(2,3), padding=Padding(2,1,0,3))
-        output y
-        """,
-    "few batches": """
-        input x: f32[1,3,5,16]
-        const v: f32[32,1,1,16]
-        const w: f32[13,1,1,32]
-        m = conv2d(x, v)
-        y = conv2d(m, w)
-        output y
-        """,
-}
 TILES = ("128x128x32 in 4", "64x128x64 in 4", "128x64x64 in 4", "64x128x32 in 4", "128x128x64 in 4")
 
 

@@ -15,14 +15,12 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, Pointer, const, load, minimum
 from fourfold.kernel.kernel import Variable
-from fourfold.kernel.location import Layout
 from fourfold.kernel.stage import group_memory
 from fourfold.kernel.statement import AwaitCopies, CopyAhead, EndCopies, MatrixMultiply
-from fourfold.kernels.matrix.convolution import MatrixConvolution
-from fourfold.kernels.matrix.feed import WindowFeed, base_of
+from fourfold.kernels.matrix.ahead import AheadConvolution, refuses_copies
+from fourfold.kernels.matrix.feed import WindowFeed
 from fourfold.kernels.matrix.products import Warp
 from fourfold.kernels.matrix.tile import COLUMNS, ROWS, WARP, MatrixTile
-from fourfold.types import DType
 
 _TEXT = re.compile(r"(\d+)x(\d+) in (\d+)")
 _DOWN, _ACROSS = 2, 4  # warps of a group along the pixels and along the channels
@@ -81,16 +79,6 @@ def staged_choices(context: NodeContext) -> list[str]:
     return [str(tile) for tile in tiles if tile.local_bytes <= room]
 
 
-def refuses_copies(context: NodeContext) -> str | None:
-    """Why pixels cannot be copied as they lie in memory, or None."""
-    if not context.capabilities.async_copies:
-        return f"{context.capabilities.language} has no copies that run by themselves"
-    source = context.locations[str(context.node.inputs[0])]
-    if source.dtype is not DType.F16 or source.layout is not Layout.SLICED:
-        return "its input is not in slices of halves"
-    return "its input is multiplied in two parts" if context.options.keeps_values else None
-
-
 def refuses_staged(context: NodeContext) -> str | None:
     """Why pixels cannot be copied ahead, or None."""
     reason = refuses_copies(context)
@@ -102,7 +90,7 @@ def refuses_staged(context: NodeContext) -> str | None:
     return None if fits else "there is too little local memory"
 
 
-class StagedConvolution(MatrixConvolution):
+class StagedConvolution(AheadConvolution):
     """One convolution being written for matrix units, with copies ahead."""
 
     def __init__(
@@ -174,25 +162,14 @@ class StagedConvolution(MatrixConvolution):
         kernel, pixels = self.kernel, self.form.pixels
         self.row = kernel.let(self.item % pixels, "row")
         self.slice = kernel.let(self.item // pixels, "part")
-        last = kernel.size("last_pixel", self.feed.work.pixels - 1)
-        pixel = kernel.let(minimum(self.group * pixels + self.row, last), "pixel")
-        self.base = base_of(kernel, self.window.taps, pixel)
-
-    def _copy(self, batch: Expression, buffer: Expression) -> None:
-        """All that the products of a batch need, to one of the buffers."""
-        self._copy_pixels(batch, buffer)
-        self._copy_weights(batch, buffer)
+        self._aim_at(self.group * pixels + self.row)
 
     def _copy_pixels(self, batch: Expression, buffer: Expression) -> None:
-        kernel, form, taps = self.kernel, self.form, self.window.taps
+        kernel, form = self.kernel, self.form
         in_tap = self.context.input.slices // _SLICES  # batches; written out, for the division
         tap = kernel.let(batch // in_tap, "tap")
         first = kernel.let((batch - tap * in_tap) * _SLICES + self.slice, "slice")
-        row = kernel.let(tap // taps.count[1], "down")
-        column = kernel.let(tap - row * taps.count[1], "across")
-        place, inside = taps.find(self.base, row, column)
-        place = kernel.let(place, "from")
-        exists = const(True) if inside is None else kernel.let(inside, "inside")
+        place, exists = self._under(tap)
         to = kernel.let((buffer * _SLICES + self.slice) * form.pitch + self.row, "put")
         apart = _ITEMS // form.pixels  # slices that a group copies at once
         for number in range(0, _SLICES, apart):

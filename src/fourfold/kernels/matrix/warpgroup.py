@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, minimum
+from fourfold.kernel.expression import Expression, const
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.stage import MUCH_MEMORY, group_memory
 from fourfold.kernel.statement import (
@@ -26,10 +26,9 @@ from fourfold.kernel.statement import (
     ShowCopies,
     WarpgroupMultiply,
 )
-from fourfold.kernels.matrix.convolution import MatrixConvolution
-from fourfold.kernels.matrix.feed import WindowFeed, base_of
+from fourfold.kernels.matrix.ahead import AheadConvolution, refuses_copies
+from fourfold.kernels.matrix.feed import WindowFeed
 from fourfold.kernels.matrix.products import Warp
-from fourfold.kernels.matrix.staged import refuses_copies
 from fourfold.kernels.matrix.tile import COLUMNS, DEPTH, ROWS, WARP, MatrixTile, MatrixWork, clocks
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) in (\d+)")
@@ -139,7 +138,7 @@ def suits_warpgroup(context: NodeContext, work: MatrixWork) -> bool:
     return best.clocks(work, units) < clocks(context.device, work)
 
 
-class WarpgroupConvolution(MatrixConvolution):
+class WarpgroupConvolution(AheadConvolution):
     """One convolution being written for warpgroups."""
 
     def __init__(
@@ -226,27 +225,16 @@ class WarpgroupConvolution(MatrixConvolution):
         kernel = self.kernel
         self.row = kernel.let(self.item // 2, "row")
         self.slice = kernel.let(self.item % 2, "slice")
-        last = kernel.size("last_pixel", self.feed.work.pixels - 1)
-        pixel = kernel.let(minimum(self.group * self.form.pixels + self.row, last), "pixel")
-        self.base = base_of(kernel, self.window.taps, pixel)
-
-    def _copy(self, batch: Expression, buffer: Expression) -> None:
-        """All that the products of a batch need, to one of the buffers."""
-        self._copy_pixels(batch, buffer)
-        self._copy_weights(batch, buffer)
+        self._aim_at(self.group * self.form.pixels + self.row)
 
     def _copy_pixels(self, batch: Expression, buffer: Expression) -> None:
-        kernel, form, taps = self.kernel, self.form, self.window.taps
+        kernel, form = self.kernel, self.form
         in_tap = (
             self.context.input.channels // form.inputs
         )  # batches; written out, for the division
         tap = kernel.let(batch // in_tap, "tap")
         first = kernel.let((batch - tap * in_tap) * (2 * form.pieces) + self.slice, "first")
-        row = kernel.let(tap // taps.count[1], "down")
-        column = kernel.let(tap - row * taps.count[1], "across")
-        place, inside = taps.find(self.base, row, column)
-        place = kernel.let(place, "from")
-        exists = const(True) if inside is None else kernel.let(inside, "inside")
+        place, exists = self._under(tap)
         pieces = buffer * form.pieces * form.pixels + self.row
         to = kernel.let(pieces * 2 + self.slice, "put")
         for piece in range(form.pieces):
