@@ -95,6 +95,8 @@ class DeviceInfo:
     # What code for it may be built for by a compiler beside the driver, the best first: 'sm_87',
     # 'sm_86'. None where the driver builds.
     architectures: tuple[str, ...] = ()
+    # Bytes of local memory that a group has where its launch asks for them; 0: no more than others.
+    asked_local_memory: int = 0
     address_bits: int = 64  # of a pointer
     ordinal: int = 0  # its number among the devices of its API
     # What a caller shares with sessions on the device, as the API knows it: a context, and a queue
@@ -120,6 +122,11 @@ class DeviceInfo:
     def is_discrete(self) -> bool:
         """Whether it is a GPU with memory of its own."""
         return self.kind == "gpu" and not self.unified_memory
+
+    @property
+    def most_local_memory(self) -> int:
+        """The bytes of local memory that a group can have at all."""
+        return max(self.local_memory, self.asked_local_memory)
 
     @property
     def warpgroups(self) -> str:

@@ -23,14 +23,14 @@ from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import choose_kernel
 from fourfold.plan import Plan
 from fourfold.players import find_device, make_player, probe
-from fourfold.players.cuda.architectures import LOCAL_MEMORY, most_local_memory
+from fourfold.players.cuda.architectures import most_local_memory
 from fourfold.players.cuda.boards import find_board
 
 ROOMY = replace(NVIDIA, local_memory=48 << 10)
 INTERPRETED = (ROOMY,)
 LARGE = find_board("sm_89", units=1)
 assert LARGE is not None
-BOARD = replace(LARGE, local_memory=LOCAL_MEMORY)
+BOARD = replace(LARGE, asked_local_memory=0)
 TILES = ("128x128 in 2", "64x64 in 3", "64x64 in 4", "64x128 in 2", "128x64 in 2")
 
 
@@ -109,7 +109,9 @@ def test_a_launch_asks_the_driver() -> None:
     given = numbers(graph)
     with imagined_gpu(FakeCuda()) as driver:
         device = probe(find_device("cuda:0"))
-        plan = staged_plan(graph, replace(device, local_memory=LARGE.local_memory), "128x128 in 4")
+        plan = staged_plan(
+            graph, replace(device, asked_local_memory=LARGE.asked_local_memory), "128x128 in 4"
+        )
         player = make_player(device, plan)
         compare(player.run(list(given.values()))[0], graph, given)
         player.close()

@@ -24,7 +24,7 @@ from fourfold.plan import Plan
 from fourfold.players import make_player
 from fourfold.players.cuda.boards import find_board
 
-HOPPER = replace(NVIDIA, architectures=("sm_90",), local_memory=227 << 10)
+HOPPER = replace(NVIDIA, architectures=("sm_90",), asked_local_memory=227 << 10)
 INTERPRETED = (HOPPER,)
 BOARD = find_board("sm_90", units=132)
 assert BOARD is not None
@@ -110,6 +110,8 @@ def convolution(pixels: int, inputs: int, outputs: int, size: int) -> Graph:
         (BOARD, 32, 256, 256, 3, "128x128x64 in 4"),
         (BOARD, 32, 1024, 256, 1, "128x128x64 in 4"),
         (BOARD, 32, 96, 256, 3, "128x128x32 in 4"),
+        (BOARD, 8, 2048, 512, 1, "64x128x64 in 4"),  # few groups
+        (BOARD, 64, 128, 64, 3, "128x64x64 in 4"),
         (BOARD, 1, 256, 256, 3, ""),  # too few pixels
         (BOARD, 32, 24, 256, 3, ""),  # too few channels
         (find_board("sm_89", units=132), 32, 256, 256, 3, ""),

@@ -39,14 +39,16 @@ class Stage:
         return counts + [1] * (3 - len(counts))
 
 
-def group_memory(device: DeviceInfo, items: int) -> int:
-    """The bytes of local memory that a group of so many work-items may have. Where all kernels of a
+def group_memory(device: DeviceInfo, items: int, asked: bool = False) -> int:
+    """The bytes of local memory that a group of so many work-items may have, or may have if its
+    launch is `asked` for them, which leaves less for caches. Where all kernels of a
     plan may become one launch, several small groups run side by side in one of its own, which
     holds two rows of its table, too.
     """
+    most = device.most_local_memory if asked else device.local_memory
     if not device.resident:
-        return device.local_memory
-    return (device.local_memory - TABLE_ROWS) // max(1, GPU_ITEMS // items)
+        return most
+    return (most - TABLE_ROWS) // max(1, GPU_ITEMS // items)
 
 
 def refuses_waits(stages: Sequence[Stage], device: DeviceInfo) -> str | None:

@@ -304,9 +304,14 @@ def test_the_oldest_compiler_that_knows_a_gpu_builds(monkeypatch: pytest.MonkeyP
     assert "newer" in caught.value.fix
 
 
-def test_instructions_of_one_architecture_need_a_compiler_that_has_them() -> None:
+def test_instructions_of_one_architecture_need_a_compiler_that_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imagine_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
+    monkeypatch.setattr(nvrtc, "_OWN_INSTRUCTIONS", (13, 0))
     own = Program("", "--std=c++17 --gpu-architecture=sm_90a")
-    assert nvrtc._least_for(own) == (12, 0) > nvrtc._least_for(EMPTY)
+    assert nvrtc.compiler_of(own, "sm_90").name == "NVRTC 13.0"
+    assert nvrtc.compiler_of(EMPTY, "sm_90").name == "NVRTC 12.0"
 
 
 def test_a_gpu_that_is_newer_than_all_compilers(

@@ -36,7 +36,7 @@ def refuses_sizes(stages: Sequence[Stage], items: int, device: DeviceInfo) -> st
     if buffers > MOST_BUFFERS:
         return "there are too many inputs and outputs"
     kernels = [stage.kernel for stage in stages]
-    if local_memory(kernels, items, buffers + _OWN_BUFFERS) > device.local_memory:
+    if local_memory(kernels, items, buffers + _OWN_BUFFERS) > device.most_local_memory:
         return "kernels side by side need more local memory than there is"
     large = any(map(is_too_large, stages))
     return "memory is too large for the table" if large else None

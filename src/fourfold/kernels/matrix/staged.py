@@ -74,7 +74,7 @@ class StagedTile(NamedTuple):
 
 def staged_choices(context: NodeContext) -> list[str]:
     """Those that fit, the largest first: each number is copied for more products there."""
-    room = group_memory(context.device, _ITEMS)
+    room = group_memory(context.device, _ITEMS, asked=True)
     tiles = [StagedTile(*numbers) for numbers in _EVERY]
     return [str(tile) for tile in tiles if tile.local_bytes <= room]
 

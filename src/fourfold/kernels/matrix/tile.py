@@ -17,7 +17,6 @@ _TEXT = re.compile(r"(\d+)x(\d+) by (\d+) split (\d+) ahead (\d+)( early)?")
 ROWS, COLUMNS, DEPTH, WARP = 16, 8, 16, 32
 REGISTERS = 190  # that a work-item may spend on blocks and on what is read ahead
 LATENCY = 170.0  # clocks that a wait for memory adds
-MOST_LOCAL_MEMORY = 48 << 10  # bytes, with which tiles were timed; more would be less of a cache
 UNIT_WARPS = 8  # that a unit runs at once
 
 
@@ -114,8 +113,7 @@ def matrix_tile_fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> 
 
 
 def _room(device: DeviceInfo) -> _Room:
-    local = min(device.local_memory, MOST_LOCAL_MEMORY)
-    return _Room(device.compute_units, device.max_work_group, local)
+    return _Room(device.compute_units, device.max_work_group, device.local_memory)
 
 
 @lru_cache(256)  # a layer is asked for several times, and many layers are equal

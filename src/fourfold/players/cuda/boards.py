@@ -13,6 +13,7 @@ from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.players.cuda.architectures import (
     ALIGNMENT,
+    LOCAL_MEMORY,
     WORK_GROUP,
     facts_of,
     most_local_memory,
@@ -68,7 +69,8 @@ def find_board(name: str, units: int | None = None) -> DeviceInfo | None:
         memory=board.memory << 30,
         max_allocation=board.memory << 29,
         max_work_group=WORK_GROUP,
-        local_memory=most_local_memory(capability),
+        local_memory=LOCAL_MEMORY,
+        asked_local_memory=most_local_memory(capability),
         alignment=ALIGNMENT,
         unified_memory=board.unified,
         api="cuda",

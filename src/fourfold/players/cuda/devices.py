@@ -155,6 +155,7 @@ def _facts(device: cu.Device, version: int) -> DeviceInfo:
         max_allocation=memory,
         max_work_group=device.attribute(attributes.WORK_GROUP),
         local_memory=device.attribute(attributes.LOCAL_MEMORY),
+        asked_local_memory=device.attribute(attributes.ASKED_LOCAL_MEMORY),
         alignment=ALIGNMENT,
         unified_memory=integrated,
         claims=facts_of(capability, cooperates, maps_host and is_host_ordered()),

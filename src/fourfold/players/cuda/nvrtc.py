@@ -107,7 +107,7 @@ def build_with_log(program: Program, architecture: str, *more: str) -> tuple[Ima
     """The same by options of its own, and what the compiler said: with '--ptxas-options=-v' the
     registers and the local memory of every kernel.
     """
-    found = compiler_for(architecture, _least_for(program))
+    found = compiler_of(program, architecture)
     with _compiled(found, program, architecture, more) as handle:
         made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
         return Image(architecture, found.name, *made), _text(found.functions, handle)
@@ -120,7 +120,7 @@ def build_parts(program: Program, architecture: str) -> list[bytes]:
     count = count_parts(program.text)
     if count == 1 or _number(architecture) < _CALLS_ON:
         return []
-    found = compiler_for(architecture, _least_for(program))
+    found = compiler_of(program, architecture)
     if found.version < _CALLS:
         return []
 
@@ -166,9 +166,12 @@ def supported(found: Library) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _least_for(program: Program) -> tuple[int, int]:
-    """The oldest compiler that knows instructions of one architecture alone, where it has some."""
-    return _OWN_INSTRUCTIONS if _ARCHITECTURE in program.options else _LEAST
+def compiler_of(program: Program, architecture: str) -> Library:
+    """The first compiler that knows an architecture, and its own instructions where a program has
+    some; a DeviceError where none does.
+    """
+    own = _ARCHITECTURE in program.options
+    return compiler_for(architecture, _OWN_INSTRUCTIONS if own else _LEAST)
 
 
 def compiler_for(architecture: str, least: tuple[int, int] = _LEAST) -> Library:

@@ -101,7 +101,7 @@ def _built_in_parts(device: DeviceInfo, program: Program, architecture: str) -> 
             return None
         with context_of(device):
             code = linker.linked(parts)
-        compiler = nvrtc.compiler_for(architecture).name
+        compiler = nvrtc.compiler_of(program, architecture).name
         return BuiltModule(device, Image(architecture, compiler, code, b""))
     except (BuildError, cu.Error) as error:
         if isinstance(error, cu.Error) and error.lost:

@@ -17,7 +17,7 @@ from fourfold.players.cuda.binding.calls import (
 
 UNITS, INTEGRATED, MAPS_HOST = 16, 18, 19
 MAJOR, MINOR, COOPERATES = 75, 76, 95
-LOCAL_MEMORY, WORK_GROUP = 97, 1  # the first where launches ask for it
+LOCAL_MEMORY, ASKED_LOCAL_MEMORY, WORK_GROUP = 8, 97, 1
 _PUSH, _POP, _DESTROYED = "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", 709
 
 
