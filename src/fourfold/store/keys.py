@@ -19,8 +19,10 @@ except ImportError:
 Parts = dict[str, str]
 FORMAT = "1"  # of the entries; another number, and nothing kept before is used
 # Limits are not in keys: what a plan needs of them is in its requirements, and is compared.
-LIMITS = ("max_allocation", "max_work_group", "local_memory", "asked_local_memory")
-LIMITS += ("image_texels",)
+LIMITS = (
+    *("max_allocation", "max_work_group", "local_memory", "asked_local_memory"),
+    "image_texels",
+)
 # Nor is where a device is found, how much is left of it, and what it only claims.
 NOT_IN_KEYS = (
     *("index", "ordinal", "others", "uuid", "memory", "claims", "probed", "present", "remote"),
