@@ -1,4 +1,4 @@
-"""Whether placement='auto' is ever slower than LiteRT alone: every model of a folder, or some.
+"""Whether placement='measure' is ever slower than LiteRT alone: every model of a folder, or some.
 
 Both take turns of a few runs, of which the first does not count: the threads of the one would still
 be spinning while the other begins. A ratio of 0.8 means that fourfold took 0.8 of LiteRT's time,
@@ -62,7 +62,7 @@ def race(ours: Run, theirs: Run) -> tuple[float, float, float]:
 
 def measure(model: Path, cache: str) -> str | None:
     """A line of the table; None where LiteRT alone cannot run the model."""
-    with fourfold.Session(model, placement="auto", cache=cache) as session:
+    with fourfold.Session(model, placement="measure", cache=cache) as session:
         arrays = random_inputs(session.inputs, 0)
         try:
             theirs = litert_run(model, session, arrays)

@@ -126,8 +126,8 @@ def report(model: Path, device: str, rounds: int) -> dict[str, Any]:
         inputs = {one.name: np.zeros(one.shape, one.dtype) for one in session.inputs}
         session.run(inputs)
         thread = thread_launches(session, inputs, rounds)
-        cold, hot = held_launches(session._instance.player, rounds)
-        loop = free_launches(session._instance.player, rounds)
+        cold, hot = held_launches(session._instance.executor.player, rounds)
+        loop = free_launches(session._instance.executor.player, rounds)
         checks = spread([timed(lambda: session._arrays(inputs)) for _ in range(rounds)])
         chain, whole = chain_launches(session.device, rounds)
         return {

@@ -30,9 +30,8 @@ ff_status ff_index_read(ff_index *index, ff_container *file, const ff_device *de
     if (ff_json_read(&index->document, section.bytes, section.size)) {
         index->models = list_of(index, "models");
         index->plans = list_of(index, "plans");
-        index->hybrid_plans = list_of(index, "hybrid_plans");
         index->binaries = list_of(index, "binaries");
-        if (index->models && index->plans && index->hybrid_plans && index->binaries) return FF_OK;
+        if (index->models && index->plans && index->binaries) return FF_OK;
     }
     ff_json_free(&index->document);
     return ff_fail(error, FF_FILE, "the file is damaged: its index does not fit; prepare it again");
@@ -159,23 +158,37 @@ static const char *unmet(const ff_index *index, const ff_json *row) {
     return NULL;
 }
 
-/* How far a plan is from what is wanted: made for the model's own inputs; for this device, for one
- * of its kind that is not much smaller, for any, for a smaller one, for another kind; in fp32. */
-static int distance(const ff_index *index, const ff_json *row) {
-    const ff_json *made = get(index, row, "made_for"), *generic = get(index, row, "generic");
-    const ff_json *shapes = get(index, row, "shapes"), *pixels = get(index, row, "pixels");
-    int changed = (shapes != NULL && shapes->count > 0) + (pixels != NULL && pixels->count > 0);
-    int strange = 4;
+/* How the device that a plan was compiled for relates to this one: a position in its ranks. */
+typedef enum relation { SAME_DEVICE, SAME_KIND, LARGER_DEVICE, OTHER_KIND } relation;
+
+static relation relation_of(const ff_index *index, const ff_json *row) {
+    const ff_json *made = get(index, row, "made_for");
     int64_t units = 0;
     if (strcmp(text(index, made, "name"), index->device->name) == 0 &&
         strcmp(text(index, made, "platform"), index->device->platform) == 0) {
-        strange = 0;
-    } else if (strcmp(text(index, made, "kind"), index->device->kind) == 0) {
-        if (!ff_json_whole(get(index, made, "compute_units"), 0, INT32_MAX, &units)) units = 0;
-        strange = 2 * units >= (int64_t)index->device->compute_units ? 1 : 3;
-        if (generic != NULL && generic->kind == FF_JSON_TRUE) strange = 2;
+        return SAME_DEVICE;
     }
-    return (changed * 5 + strange) * 2 + (strcmp(text(index, row, "precision"), "fp32") != 0);
+    if (strcmp(text(index, made, "kind"), index->device->kind) != 0) return OTHER_KIND;
+    if (!ff_json_whole(get(index, row, "most_units"), 0, INT64_MAX, &units)) units = 0;
+    return units >= (int64_t)index->device->compute_units ? SAME_KIND : LARGER_DEVICE;
+}
+
+/* The rank of a plan for this device, which the file holds; of two equal ones fp32 wins. */
+static int64_t rank_of(const ff_index *index, const ff_json *row) {
+    const ff_json *item = ff_json_first(&index->document, get(index, row, "ranks"));
+    int64_t rank;
+    for (int i = (int)relation_of(index, row); item != NULL && i > 0; i--) {
+        item = ff_json_next(&index->document, item);
+    }
+    if (!ff_json_whole(item, 0, INT32_MAX, &rank)) rank = INT32_MAX;
+    return 2 * rank + (strcmp(text(index, row, "precision"), "fp32") != 0);
+}
+
+/* Whether a model runs whole on a device: it has one part, and that is no CPU engine's. */
+static int is_whole(const ff_index *index, const ff_json *row) {
+    const ff_json *parts = get(index, row, "parts");
+    const char *target = ff_json_text(ff_json_first(&index->document, parts));
+    return parts != NULL && parts->count == 1 && target != NULL && strcmp(target, "gpu") == 0;
 }
 
 /* The words that are meant where none are given: "" where a row has it, else those of all rows. */
@@ -271,7 +284,8 @@ static size_t fitting_rows(const ff_index *index, const ff_options *options, siz
     const ff_json *row = ff_json_first(&index->document, index->plans);
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
         int64_t own;
-        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model) {
+        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model &&
+            is_whole(index, row)) {
             rows[count++] = row;
         }
     }
@@ -291,7 +305,7 @@ static size_t fitting_rows(const ff_index *index, const ff_options *options, siz
 static ff_status none_fits(const ff_index *index, size_t model, size_t count, const char *why,
                            ff_error *error) {
     const char *name = ff_index_model(index, model);
-    const ff_json *row = ff_json_first(&index->document, index->hybrid_plans);
+    const ff_json *row = ff_json_first(&index->document, index->plans);
     if (count > 0) {
         return ff_fail(
             error, FF_PLAN,
@@ -300,10 +314,10 @@ static ff_status none_fits(const ff_index *index, size_t model, size_t count, co
     }
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
         int64_t own;
-        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model) {
+        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model &&
+            !is_whole(index, row)) {
             return ff_fail(error, FF_PLAN,
-                           "'%s' needs an engine of the processor for some of its layers, which "
-                           "only Python has",
+                           "'%s' needs a CPU engine for some of its layers, which only Python has",
                            name);
         }
     }
@@ -315,7 +329,7 @@ ff_status ff_index_choose(const ff_index *index, const ff_options *options, ff_c
     const ff_json **rows = calloc(index->plans->count + 1, sizeof *rows), *one;
     const char *why = "";
     size_t count;
-    int best = -1;
+    int64_t best = -1;
     ff_status status = rows == NULL ? ff_no_memory(error) : FF_OK;
     if (status == FF_OK) status = choose_model(index, options->model, &choice->model, error);
     choice->row = NULL;
@@ -324,10 +338,10 @@ ff_status ff_index_choose(const ff_index *index, const ff_options *options, ff_c
         count = fitting_rows(index, options, choice->model, rows);
         for (size_t i = 0; i < count; i++) {
             const char *missing = unmet(index, rows[i]);
-            int far = distance(index, rows[i]);
+            int64_t rank = rank_of(index, rows[i]);
             if (missing != NULL) why = missing;
-            if (missing != NULL || (best >= 0 && far >= best)) continue;
-            best = far;
+            if (missing != NULL || (best >= 0 && rank >= best)) continue;
+            best = rank;
             choice->row = rows[i];
         }
         if (best < 0) status = none_fits(index, choice->model, count, why, error);

@@ -7,7 +7,7 @@
 
 typedef struct ff_index {
     ff_json_document document;
-    const ff_json *models, *plans, *hybrid_plans, *binaries;
+    const ff_json *models, *plans, *binaries;
     const ff_device *device;
 } ff_index;
 

@@ -9,7 +9,7 @@
 #include "platform.h"
 
 enum {
-    VERSION = 4,
+    VERSION = 5,
     HEADER = 64,
     ENTRY = 48,
     NAME = 16,

@@ -270,13 +270,14 @@ static int read_record(ff_plan *plan) {
 
 ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document *index,
                        const ff_json *sections, ff_error *error) {
-    static const char *const names[] = {"plan", "text", "constants"};
-    ff_section record = {NULL, 0}, *found[] = {&record, &plan->text, &plan->constants};
+    static const char *const names[] = {"model", "plan", "text", "constants"};
+    ff_section model = {NULL, 0}, record = {NULL, 0};
+    ff_section *found[] = {&model, &record, &plan->text, &plan->constants};
     cursor numbers = members(index, sections);
     ff_status status = FF_OK;
     int64_t number;
     memset(plan, 0, sizeof *plan);
-    for (int i = 0; status == FF_OK && i < 3; i++) {
+    for (int i = 0; status == FF_OK && i < 4; i++) {
         if (!ff_json_whole(next(&numbers), 0, INT32_MAX, &number)) number = -1;
         status = ff_container_section(file, number, names[i], found[i], error);
     }

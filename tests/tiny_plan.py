@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from fourfold.plan import Buffer, BufferUse, Compiled, Launch, Plan, Port, Program, Requirements
+from fourfold.plan import (
+    Buffer,
+    BufferUse,
+    CompiledModel,
+    Launch,
+    Plan,
+    Port,
+    Program,
+    Requirements,
+)
 from fourfold.types import DType, Quantization, TensorType
 
 COUNT = 16
@@ -19,7 +30,9 @@ __kernel void line(__global const float *x, long x_at, __global const float *c, 
 X = np.arange(COUNT, dtype=np.float32)
 
 
-def line(a: float = 2.0, b: float = 1.0, choices: dict[str, str | None] | None = None) -> Compiled:
+def line(
+    a: float = 2.0, b: float = 1.0, choices: dict[str, str | None] | None = None
+) -> CompiledModel:
     """The plan for given constants."""
     constants = np.zeros(64, np.uint8)
     constants[:8] = np.array([a, b], np.float32).view(np.uint8)
@@ -42,4 +55,10 @@ def line(a: float = 2.0, b: float = 1.0, choices: dict[str, str | None] | None =
         precision="fp32",
         requirements=Requirements(buffer_bytes=4 * COUNT, alignment=8),
     )
-    return Compiled(plan, ("the x",), ("the y",), choices or {})
+    return CompiledModel.of_plan(plan, ("the x",), ("the y",), choices or {})
+
+
+def with_plan(model: CompiledModel, plan: Plan) -> CompiledModel:
+    """The same model with another plan as its only part."""
+    (part,) = model.parts
+    return replace(model, parts=(part._replace(plan=plan),))

@@ -25,7 +25,7 @@ Call = Callable[[], object]
 
 def open_peer(task: Task) -> Opened:
     session = _session(task)
-    arrays, plan, player = task.arrays(), session.plan, session._instance.player
+    arrays, plan, player = task.arrays(), session.plan, session._instance.executor.player
     facts = {
         "launches": len(plan.launches),
         "stages": plan.stages,

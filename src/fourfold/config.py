@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from fourfold.errors import InputError, nearest
 
 Precision = Literal["fp32", "mixed", "fp16"]
-PlacementName = Literal["auto", "gpu", "cpu"]
+PlacementName = Literal["auto", "measure", "gpu", "cpu"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 PLACEMENTS: tuple[str, ...] = get_args(PlacementName)
 LAUNCHES = ("auto", "list", "one")
@@ -81,10 +81,10 @@ class Config:
             launches=_choice(variables, "FOURFOLD_LAUNCHES", LAUNCHES),
             cache_limit=Config.cache_limit if cache_limit is None else cache_limit,
             binaries=_choice(variables, "FOURFOLD_BINARIES", BINARIES),
-            kept_shapes=count("FOURFOLD_KEPT_SHAPES", variables.get("FOURFOLD_KEPT_SHAPES")),
+            kept_shapes=_count(variables, "FOURFOLD_KEPT_SHAPES") or Config.kept_shapes,
             conversion_limit=_seconds(variables, "FOURFOLD_CONVERSION_LIMIT"),
             memory_limit=_byte_size(variables, "FOURFOLD_MEMORY_LIMIT"),
-            threads=_threads(variables, "FOURFOLD_THREADS"),
+            threads=_count(variables, "FOURFOLD_THREADS"),
             log=_choice(variables, "FOURFOLD_LOG", LOG_LEVELS),
         )
 
@@ -115,15 +115,14 @@ def byte_size(name: str, size: str | int) -> int:
 
 
 def count(name: str, value: object) -> int:
-    """A number of one or more; the default where there is none."""
-    if value in (None, ""):
-        return Config.kept_shapes
-    if not str(value).isdecimal() or int(str(value)) < 1:
-        raise InputError(f"{name} is {value!r}", "it must be a number", "write 1 or more")
+    """Return a whole number of 1 or more; InputError for anything else."""
+    if isinstance(value, bool) or not str(value).isdecimal() or int(str(value)) < 1:
+        raise InputError(f"{name} is {value!r}", "it must be a whole number", "pass 1 or more")
     return int(str(value))
 
 
-def _threads(variables: Mapping[str, str], name: str) -> int | None:
+def _count(variables: Mapping[str, str], name: str) -> int | None:
+    """Return a whole number of 1 or more; None where the variable is not set."""
     return count(name, variables[name]) if variables.get(name) else None
 
 
@@ -162,7 +161,7 @@ def limit_driver() -> None:
     """Where the settings limit threads, PoCL is told so before it is loaded: some versions of it
     cannot part a device afterwards.
     """
-    threads = _threads(os.environ, "FOURFOLD_THREADS")
+    threads = _count(os.environ, "FOURFOLD_THREADS")
     if threads is not None:
         os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(threads))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
@@ -54,21 +55,21 @@ class Placement:
     origin: str = ""
     kind: str = "gpu"
 
-    def to_record(self) -> dict[str, Any]:
-        """Its fields as plain data, for files; `from_record` reads them."""
-        return asdict(self)
+    def to_bytes(self) -> bytes:
+        """Return the placement as files hold it; `from_bytes` reads it."""
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
 
     @staticmethod
-    def from_record(record: Mapping[str, Any]) -> Placement:
+    def from_bytes(content: bytes) -> Placement:
+        """Read what `to_bytes` wrote."""
+        record: Mapping[str, Any] = json.loads(content)
         rows = tuple(OperatorPlacement(**row) for row in record["rows"])
         ends = ("inputs", "outputs")
         parts = tuple(
             PartPlacement(**{**part, **{end: tuple(part[end]) for end in ends}})
             for part in record["parts"]
         )
-        head = (record["device"], record["placement"])
-        more = {name: record[name] for name in ("engine", "origin", "kind") if name in record}
-        return Placement(*head, rows, parts, record["cpu_seconds"], **more)
+        return Placement(**{**record, "rows": rows, "parts": parts})
 
     @property
     def seconds(self) -> float:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fourfold.compile import compile_model
-from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
-from fourfold.compile.placement import read_problem
+from fourfold.compile.placement import decide, read_problem
 from fourfold.device import PROBED, DeviceInfo
-from fourfold.errors import FourfoldError, InputError, UnsupportedError
+from fourfold.errors import FourfoldError, InputError, Refusal, UnsupportedError
 from fourfold.log import Log
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.plan import Compiled, Plan, Program
-from fourfold.plan.hybrid import HybridPlan
+from fourfold.placement import Placement
+from fourfold.plan import CompiledModel, Plan, Program
 from fourfold.players import (
     ConnectionLost,
     Player,
@@ -31,7 +30,7 @@ from fourfold.players import (
 )
 from fourfold.players.null import NULL_GPU
 from fourfold.progress import Progress as Progress
-from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
+from fourfold.runtime.executor import open_executor
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_files, files_of
@@ -51,6 +50,7 @@ GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
 # No browser tells how many units a GPU has. Software has the cores of a processor.
 BROWSER_UNITS, SOFTWARE_UNITS = 32, 2
 ANYWHERE = PlacementOptions()
+WHOLE = PlacementOptions("gpu", strict=True)  # a browser has no CPU engines
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 
 
@@ -143,8 +143,10 @@ def tune_model(
         raise InputError(what, why, "leave --tune out, and tune on the board")
     listener = ChoiceSaver(store, device, level, progress)
     with _facts_kept(device, store):
-        for lowering in lowering_inputs(model, device, options, known):
-            known = tune(*lowering, level, known, efforts, listener)
+        problem = read_problem(model, device, options, title=os.path.basename(model))
+        for part in decide(problem, known).lowered.values():
+            graph, info, kernel_options = part.lowering
+            known = tune(graph, info, kernel_options, level, known, efforts, listener)
     return TunedChoices(known, listener.summary)
 
 
@@ -167,141 +169,104 @@ def prepare_model(
     store: Store | None = None,
     placement: PlacementOptions = ANYWHERE,
 ) -> dict[str, Any]:
-    """Put a model into the draft, ready for a device; gives what that took."""
+    """Compile a model for a device and add it to the draft; return what that took."""
     timings = Timings()
-    problem = PreparationProblem(model, device, options, placement)
-    compiled, hybrid = _add_model(draft, problem, choices, timings, store)
+    if store is not None:
+        recall_facts(device, store)
+    with _facts_kept(device, store):
+        if not placement.only_cpu:
+            ready_to_play(device, store)  # probed facts go into the file, too
+        compiled = _compile(model, device, options, placement, choices, timings)
+    number = _number(draft, model)
+    draft.add_compiled(number, with_known_facts(device), compiled, options.shapes)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
-    binaries = _find_binaries(problem, compiled, hybrid, store)
+    binaries = _find_binaries(model, device, compiled, placement, store)
     for program, binary in binaries.items():
         draft.add_binary(program_parts(program, device), binary)
     size = sum(map(len, binaries.values()))
-    return {"launches": len(compiled.plan.launches), "binary": size, **timings}
+    return {"launches": len(compiled.launches), "binary": size, **timings}
+
+
+def _compile(
+    model: Path,
+    device: DeviceInfo,
+    options: CompileOptions,
+    placement: PlacementOptions,
+    choices: Mapping[str, str],
+    timings: Timings,
+) -> CompiledModel:
+    """Compile a model; InputError where a file cannot hold the result."""
+    compiled = compile_model(
+        str(model), device, options, placement, choices, timings=timings, title=model.name
+    )
+    if placement.strict and not compiled.is_whole:
+        fallbacks = Placement.from_bytes(compiled.placement).fallbacks
+        refusals = [Refusal(row.name, row.op, row.reason) for row in fallbacks]
+        what = f"{model.name} does not run whole on {device.name}"
+        fix = "see 'fourfold check' for what could be changed"
+        raise UnsupportedError(what, refusals, fix)
+    if not compiled.is_data:
+        why = "operators of it run by code of the caller's, which no file can hold"
+        raise InputError(f"{model.name} cannot be prepared", why, "open the model itself instead")
+    return compiled
 
 
 def _find_binaries(
-    problem: PreparationProblem,
-    compiled: Compiled,
-    hybrid: HybridPlan | None,
+    model: Path,
+    device: DeviceInfo,
+    compiled: CompiledModel,
+    placement: PlacementOptions,
     store: Store | None,
 ) -> dict[Program, bytes]:
-    """Code of all programs of a model: kept from a preparation that was interrupted, or made now,
-    by the device's driver, or for a board that is not there by the compiler alone.
+    """Return the binaries of all programs of a model: stored by an interrupted preparation, or
+    built now by the device's driver, or by a compiler alone for a device that is not attached.
     """
-    device, backend = problem.device, backend_of(problem.device)
-    plans = [compiled.plan] if hybrid is None else [part.plan for part in hybrid.parts]
-    programs = [plan.program for plan in plans if plan is not None]
+    backend = backend_of(device)
+    programs = [plan.program for plan in compiled.plans]
     if not device.present:
         built = {one: backend.build_binary(device, one) for one in programs}
         return {program: binary for program, binary in built.items() if binary}
     if store is not None and programs:
-        kept = {one: store.find_binary(program_parts(one, device)) for one in programs}
+        stored = {one: store.find_binary(program_parts(one, device)) for one in programs}
         good = {
             program: binary
-            for program, binary in kept.items()
+            for program, binary in stored.items()
             if binary is not None and not backend.is_quick_build(binary)
         }
-        if len(good) == len(kept):
+        if len(good) == len(stored):
             return good
-    made = _fetch_binaries(problem, compiled, hybrid)
+    fetched = _fetch_binaries(device, compiled, placement) if programs else {}
     if store is not None:
-        for program, binary in made.items():
-            store.put_binary(problem.model.stem, program_parts(program, device), binary)
-    return made
+        for program, binary in fetched.items():
+            store.put_binary(model.stem, program_parts(program, device), binary)
+    return fetched
 
 
 def _fetch_binaries(
-    problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
+    device: DeviceInfo, compiled: CompiledModel, placement: PlacementOptions
 ) -> dict[Program, bytes]:
-    """Code as the driver of the device has it, where it gives any."""
-    players, player = _make_players(problem, compiled, hybrid)
+    """Return the binaries that the device's driver provides, if any."""
+    executor = open_executor(
+        compiled, lambda plan: _make_player(device, plan), placement.thread_count
+    )
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
-        ports = compiled.plan.inputs
-        player.run([blank_array(port.type) for port in ports])
-        found = {one.plan.program: _binary(one) for one in players}
+        executor.run([blank_array(port.type) for port in compiled.inputs])
+        binaries = {one.plan.program: _binary(one) for one in executor.players}
     finally:
-        player.close()
-    return {program: binary for program, binary in found.items() if binary is not None}
-
-
-@dataclass(frozen=True)
-class PreparationProblem:
-    """A model, a device, and what the caller said: all that plans are made from."""
-
-    model: Path
-    device: DeviceInfo
-    options: CompileOptions
-    placement: PlacementOptions = ANYWHERE
-
-    def whole(self, choices: Mapping[str, str], timings: Timings) -> Compiled | None:
-        """The model in one plan; None where that cannot be, or the device is not wanted."""
-        if self.placement.only_cpu:
-            return None
-        try:
-            return compile_model(str(self.model), self.device, self.options, choices, timings)
-        except UnsupportedError as error:
-            log.debug("%s is prepared in parts: %s: %s", self.model.name, error.what, error.why)
-            return None
-
-    def parts(self, choices: Mapping[str, str]) -> HybridPlan | None:
-        """The model in parts; None where a part of it is no data."""
-        options = (self.device, self.options, self.placement)
-        hybrid = compile_hybrid(read_problem(str(self.model), self.model.name, *options), choices)
-        return hybrid if hybrid.is_data else None
-
-
-def _add_model(
-    draft: Draft,
-    problem: PreparationProblem,
-    choices: Mapping[str, str],
-    timings: Timings,
-    store: Store | None,
-) -> tuple[Compiled, HybridPlan | None]:
-    """A model in the draft, whole or in parts: what it takes, and the parts."""
-    model, device, shapes = problem.model, problem.device, problem.options.shapes
-    if store is not None:
-        recall_facts(device, store)
-    with _facts_kept(device, store):
-        ready_to_play(device, store)  # what trials tell goes into the file, too
-        compiled = problem.whole(choices, timings)
-    if compiled is None:
-        hybrid = problem.parts(choices)
-        if hybrid is None:
-            raise _not_data(model)
-        draft.add_hybrid(_number(draft, model), with_known_facts(device), hybrid, shapes)
-        return hybrid.compiled, hybrid
-    draft.add_plan(_number(draft, model), with_known_facts(device), compiled, shapes)
-    return compiled, None
-
-
-def _make_players(
-    problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
-) -> tuple[Sequence[Player], Player | HybridPlayer]:
-    """Those who play the device's parts, and who plays all."""
-    device = problem.device
-    if hybrid is None:
-        player = _make_player(device, compiled.plan)
-        return [player], player
-    threads = problem.placement.thread_count
-    parts = make_hybrid_player(hybrid, lambda plan: _make_player(device, plan), threads)
-    return parts.players, parts
+        executor.close()
+    return {program: binary for program, binary in binaries.items() if binary is not None}
 
 
 def _make_player(device: DeviceInfo, plan: Plan) -> Player:
-    """A player of the best code that there is, whatever time that takes to build."""
+    """Open a plan with the best code there is, however long that takes to build."""
     backend = backend_of(device)
     if not backend.quick_builds:
         return make_player(device, plan)
     binary = backend.build_binary(device, plan.program)
     return make_player(device, plan, backend.load_program(device, plan.program, binary))
-
-
-def _not_data(model: Path) -> InputError:
-    why = "operators of it run by code of the caller's, which no file can hold"
-    return InputError(f"{model.name} cannot be prepared", why, "open the model itself instead")
 
 
 def _number(draft: Draft, model: Path) -> int:
@@ -324,14 +289,26 @@ def prepare_generic(
     """
     precision = options.precision.replace("fp16", "mixed")
     options = replace(options, launches="list", precision=precision)
-    made = []
-    for kind in sorted({kind if kind in GENERIC else "gpu" for kind in kinds}):
-        device = GENERIC[kind]
-        plan = _add_generic(draft, PreparationProblem(model, device, options, placement))
-        if plan is not None:
-            names = {"model": model.stem, "device": device.name, "precision": plan.precision}
-            made.append({**names, "launches": len(plan.launches)})
-    return made
+    kinds = sorted({kind if kind in GENERIC else "gpu" for kind in kinds})
+    devices = [GENERIC[kind] for kind in kinds]
+    return [_add_generic(draft, model, device, options, placement) for device in devices]
+
+
+def _add_generic(
+    draft: Draft,
+    model: Path,
+    device: DeviceInfo,
+    options: CompileOptions,
+    placement: PlacementOptions = ANYWHERE,
+) -> dict[str, Any]:
+    compiled = _compile(model, device, options, placement, {}, Timings())
+    draft.add_compiled(_number(draft, model), device, compiled, options.shapes, generic=True)
+    return {
+        "model": model.stem,
+        "device": device.name,
+        "precision": compiled.precision,
+        "launches": len(compiled.launches),
+    }
 
 
 def browser_devices() -> tuple[DeviceInfo, ...]:
@@ -345,29 +322,10 @@ def browser_devices() -> tuple[DeviceInfo, ...]:
 
 
 def prepare_web(draft: Draft, model: Path, options: CompileOptions) -> list[dict[str, Any]]:
-    """Plans for browsers. All of a model runs there on the GPU, or it cannot be prepared."""
-    made = []
-    precision = options.precision.replace("fp16", "mixed")  # few browsers compute in halves
+    """Compile a model for browsers and add it to the draft. All of it has to run on the GPU."""
+    precision = options.precision.replace("fp16", "mixed")  # few browsers compute in fp16
     options = replace(options, launches="list", precision=precision)
-    for device in browser_devices():
-        compiled = compile_model(str(model), device, options, {}, Timings())
-        draft.add_plan(_number(draft, model), device, compiled, options.shapes, generic=True)
-        names = {"model": model.stem, "device": device.name, "precision": compiled.plan.precision}
-        made.append({**names, "launches": len(compiled.plan.launches)})
-    return made
-
-
-def _add_generic(draft: Draft, problem: PreparationProblem) -> Plan | None:
-    model, device, shapes = problem.model, problem.device, problem.options.shapes
-    compiled = problem.whole({}, Timings())
-    if compiled is None:
-        hybrid = problem.parts({})
-        if hybrid is None:
-            return None
-        draft.add_hybrid(_number(draft, model), device, hybrid, shapes, generic=True)
-        return hybrid.compiled.plan
-    draft.add_plan(_number(draft, model), device, compiled, shapes, generic=True)
-    return compiled.plan
+    return [_add_generic(draft, model, device, options, WHOLE) for device in browser_devices()]
 
 
 def _binary(player: Player) -> bytes | None:

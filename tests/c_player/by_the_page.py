@@ -68,7 +68,7 @@ class File:
         head = fields(self.data, "Header")
         assert head["`FOURFOLD`"] == b"FOURFOLD"
         assert head["CRC-32 of the 60 bytes before"] == crc32(self.data[:60])
-        assert (head["format"], head["size of the file"]) == (4, len(data))
+        assert (head["format"], head["size of the file"]) == (5, len(data))
         start, count = head["where the table starts"], head["number of sections"]
         assert crc32(self.data[start : start + 48 * count]) == head["CRC-32 of the table"]
         rows = [self.data[start + 48 * n : start + 48 * n + 48] for n in range(count)]
@@ -95,7 +95,8 @@ class ByThePage:
         file = File(data)
         index = file.record(0, "index")
         self.row = index["plans"][row]
-        plan, text, constants = self.row["sections"][:3]
+        assert self.row["parts"] == ["gpu"]
+        plan, text, constants = self.row["sections"][1:4]
         self.plan = file.record(plan, "plan")
         self.constants = np.frombuffer(file.section(constants, "constants"), np.uint8)
         self.device = cl.get_platforms()[0].get_devices()[0]

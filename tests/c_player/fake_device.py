@@ -16,7 +16,7 @@ from c_player.build import LIBRARY, SANITIZED, STRICT, built, command
 from tiny_plan import COUNT, line
 
 from fourfold.device import DeviceInfo, Fact
-from fourfold.plan import Buffer, BufferUse, Compiled, Launch, Port, Requirements
+from fourfold.plan import Buffer, BufferUse, CompiledModel, Launch, Port, Requirements
 from fourfold.plan.requirements import ImageNeed
 from fourfold.store.draft import Draft
 from fourfold.types import DType, Quantization, TensorType
@@ -78,18 +78,20 @@ def fake_device(facts: Mapping[str, Fact] | None = None, **more: str) -> DeviceI
     return device.with_facts(facts or {})
 
 
-def prepare_fake(path: Path, device: DeviceInfo, plans: Mapping[str, Sequence[Compiled]]) -> Path:
+def prepare_fake(
+    path: Path, device: DeviceInfo, plans: Mapping[str, Sequence[CompiledModel]]
+) -> Path:
     """A prepared file of some models, each with its plans for a device."""
     draft = Draft()
     for name, several in plans.items():
         number = draft.add_model(name, name, 1)
         for compiled in several:
-            draft.add_plan(number, device, compiled, {})
+            draft.add_compiled(number, device, compiled, {})
     draft.write(path)
     return path
 
 
-def stepped(name: str = "line_bytes") -> Compiled:
+def stepped(name: str = "line_bytes") -> CompiledModel:
     """The line as a persistent kernel, whose pointers step in bytes."""
     compiled = line()
     (launch,) = compiled.plan.launches
@@ -97,7 +99,7 @@ def stepped(name: str = "line_bytes") -> Compiled:
     return replace(compiled, plan=plan)
 
 
-def flagged() -> Compiled:
+def flagged() -> CompiledModel:
     """The line as a kernel that reaches host memory, and waits for its input there."""
     compiled = stepped("line_flags")
     (launch,) = compiled.plan.launches
@@ -112,7 +114,7 @@ def flagged() -> Compiled:
     return replace(compiled, plan=plan)
 
 
-def everything() -> Compiled:
+def everything() -> CompiledModel:
     """A plan with each kind of buffer, argument and port; its kernels are empty."""
     constants = np.arange(4096, dtype=np.uint8)
     buffers = (
@@ -165,7 +167,9 @@ def everything() -> Compiled:
         requirements=needs,
     )
     names = (("x", "picture"), ("y", "the state", "none"))
-    return Compiled(plan, *names, {"a choice": None}, pixels={"picture": "rgb from 0 to 1"})
+    return CompiledModel.of_plan(
+        plan, *names, {"a choice": None}, pixels={"picture": "rgb from 0 to 1"}
+    )
 
 
 EVERYTHING: dict[str, Fact] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from tiny_plan import line
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.errors import FourfoldError
+from fourfold.options import CompileOptions
 from fourfold.plan import Container, Section
 from fourfold.plan.container import write_container
 from fourfold.store.draft import Draft
-from fourfold.store.prepared import Prepared, Wanted, facts_in_row
+from fourfold.store.prepared import Prepared, facts_in_row, plan_ranks
 
 Facts = dict[str, Fact]
 
@@ -52,16 +54,29 @@ ROWS: dict[str, tuple[Any, ...]] = {
     "signature": ("", "", "serve"),
     "postprocess": ("", "", "topk"),
 }
-WANTED: tuple[tuple[Wanted, tuple[str, ...]], ...] = (
-    (Wanted(), ()),
-    (Wanted(precision="mixed", preferred="mixed"), ("--precision", "mixed")),
-    (Wanted(signature="serve"), ("--signature", "serve")),
-    (Wanted(postprocess="topk"), ("--postprocess", "topk")),
-    (Wanted(pixels="auto"), ("--pixels", "auto")),
-    (Wanted(pixels="rgb"), ("--pixels", "rgb")),
-    (Wanted(pixels="x: rgb; y: bgr"), ("--pixels", "x: rgb; y: bgr")),
-    (Wanted(shapes={"x": (1, 2)}), ("--shapes", "x=1,2")),
-    (Wanted(shapes={"y": (3,), "x": (1, 2)}), ("--shapes", "y=3;x=1,2")),
+
+
+def worded(**texts: str) -> CompileOptions:
+    """Options with these words for pixels or postprocessing, whatever they mean."""
+
+    class Worded(CompileOptions):
+        pixels_text = texts.get("pixels_text", "")  # type: ignore[assignment]
+        postprocess_text = texts.get("postprocess_text", "")  # type: ignore[assignment]
+
+    return Worded(any_precision=True)
+
+
+ANY = CompileOptions(any_precision=True)
+WANTED: tuple[tuple[CompileOptions, tuple[str, ...]], ...] = (
+    (ANY, ()),
+    (CompileOptions("mixed"), ("--precision", "mixed")),
+    (replace(ANY, signature="serve"), ("--signature", "serve")),
+    (worded(postprocess_text="topk"), ("--postprocess", "topk")),
+    (worded(pixels_text="auto"), ("--pixels", "auto")),
+    (worded(pixels_text="rgb"), ("--pixels", "rgb")),
+    (worded(pixels_text="x: rgb; y: bgr"), ("--pixels", "x: rgb; y: bgr")),
+    (replace(ANY, shapes={"x": (1, 2)}), ("--shapes", "x=1,2")),
+    (replace(ANY, shapes={"y": (3,), "x": (1, 2)}), ("--shapes", "y=3;x=1,2")),
 )
 
 
@@ -73,12 +88,12 @@ def some(draw: random.Random, choices: dict[str, tuple[Any, ...]], most: int) ->
 def shuffled(path: Path, device: DeviceInfo, seed: int) -> Prepared:
     """A file of one model whose rows differ in all that a choice looks at, but play the same."""
     draw, draft = random.Random(seed), Draft()
-    draft.add_plan(draft.add_model("line", "line", 1), device, line(), {})
+    draft.add_compiled(draft.add_model("line", "line", 1), device, line(), {})
     draft.write(path)
     file = Container.open(path)
     index = json.loads(bytes(file.section(0, "index")))
     first = index["plans"][0]
-    index["plans"] = [
+    rows = [
         {
             **first,
             **{name: draw.choice(values) for name, values in ROWS.items()},
@@ -87,6 +102,11 @@ def shuffled(path: Path, device: DeviceInfo, seed: int) -> Prepared:
         }
         for _ in range(draw.randrange(1, 9))
     ]
+    for row in rows:
+        changed = bool(row["shapes"]) + bool(row["pixels"])
+        row["ranks"] = plan_ranks(generic=row["generic"], changed=changed)
+        row["most_units"] = 2 * row["made_for"]["compute_units"]
+    index["plans"] = rows
     reindexed(path, index)
     return Prepared.open(str(path))
 
@@ -99,7 +119,9 @@ def reindexed(path: Path, index: dict[str, Any]) -> None:
     write_container(path, sections, 0o600, sync=False)
 
 
-def expected(prepared: Prepared, bare: DeviceInfo, facts: Facts, wanted: Wanted) -> int | None:
+def expected(
+    prepared: Prepared, bare: DeviceInfo, facts: Facts, wanted: CompileOptions
+) -> int | None:
     """The number of the row that Python takes; None where there is none. It may ask what the player
     in C knows: what any row of this device tells.
     """
@@ -139,7 +161,8 @@ def test_a_requirement_of_another_name_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_in_parts_is_told_apart(tmp_path: Path) -> None:
     index = shuffled(tmp_path / "f", fake_device(), 0).index
-    reindexed(tmp_path / "f", {**index, "plans": [], "hybrid_plans": index["plans"]})
+    rows = [{**row, "parts": ["gpu", "litert"]} for row in index["plans"]]
+    reindexed(tmp_path / "f", {**index, "plans": rows})
     (told,) = told_by_fake(tmp_path / "f", status=1)
     assert (told["status"], "which only Python has" in told["error"]) == ("plan", True)
 
@@ -147,7 +170,7 @@ def test_a_model_in_parts_is_told_apart(tmp_path: Path) -> None:
 def test_a_model_is_chosen_by_its_name(tmp_path: Path) -> None:
     draft, device = Draft(), fake_device(EVERYTHING)
     for name, compiled in {"one": line(), "two": everything()}.items():
-        draft.add_plan(draft.add_model(name, name, 1), device, compiled, {})
+        draft.add_compiled(draft.add_model(name, name, 1), device, compiled, {})
     draft.write(tmp_path / "f")
     assert [one["model"] for one in told_by_fake(tmp_path / "f")] == ["one", "two"]
     (told,) = told_by_fake(tmp_path / "f", "--model", "two")

@@ -12,9 +12,8 @@ from docs.blocks import ROOT, blocks
 from tiny_plan import line
 
 from fourfold.placement import Placement
-from fourfold.plan import InputsOnDevice, record
+from fourfold.plan import InputsOnDevice, model_sections, record
 from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, MAGIC, PAGE, VERSION
-from fourfold.plan.hybrid import HybridPlan, hybrid_sections
 from fourfold.plan.requirements import Requirements
 from fourfold.store import entry, prepared
 
@@ -89,11 +88,13 @@ def test_records() -> None:
     compiled = line(2.0, 1.0)
     values = {"language", "language_version", "opencl", "fp32", "mixed", "fp16"}
     way = InputsOnDevice(compiled.plan.launches[0].arguments, ())
-    whole = dataclasses.replace(compiled, plan=dataclasses.replace(compiled.plan, on_device=way))
-    assert keys("A plan") - values == set(record.plan_record(whole))
-    hybrid = hybrid_sections(HybridPlan((), {}, compiled, {}))
+    plan = dataclasses.replace(compiled.plan, on_device=way)
+    assert keys("A plan") - values == set(record.plan_record(plan))
+    sections = model_sections(compiled)
+    assert keys("A compiled model") - {"gpu"} == set(json.loads(bytes(sections[0].data)))
     fields = {field.name for field in dataclasses.fields(Placement)}
-    assert keys("A model in parts") == {"gpu", *json.loads(bytes(hybrid[0].data)), *fields}
+    placement = section("A compiled model").partition("`placement` is JSON: ")[2].partition(".")[0]
+    assert set(re.findall(r"`(\w+)`", placement)) == fields
 
 
 def test_entries_and_indices() -> None:

@@ -14,7 +14,7 @@ from tiny_plan import X, line
 import fourfold
 from fourfold import log
 from fourfold.device import DeviceInfo
-from fourfold.plan import Compiled
+from fourfold.plan import CompiledModel
 from fourfold.runtime import loading
 from fourfold.store.store import Store
 
@@ -32,7 +32,7 @@ class World:
     made: int = 0
     origins: list[str] = field(default_factory=list)
 
-    def compile(self, request: loading.Request, tuned: Mapping[str, str]) -> Compiled:
+    def compile(self, request: loading.Request, tuned: Mapping[str, str]) -> CompiledModel:
         self.made += 1
         return line(choices={"line": tuned.get("line")})
 

@@ -18,7 +18,7 @@ from fourfold.store.keys import program_parts
 
 def prepare(path: Path, made_for: DeviceInfo, binary_for: DeviceInfo, binary: bytes) -> Path:
     draft = Draft()
-    draft.add_plan(draft.add_model("m", "digest", 1), made_for, line(), {})
+    draft.add_compiled(draft.add_model("m", "digest", 1), made_for, line(), {})
     draft.add_binary(program_parts(line().plan.program, binary_for), binary)
     draft.write(path)
     return path

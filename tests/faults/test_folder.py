@@ -150,7 +150,7 @@ def test_two_writers_of_the_same_key(world: World) -> None:
     parts = {"model": "m"}
     stores = [Store(world.folder) for _ in range(8)]
     threads = [
-        Thread(target=lambda one=store: [one.put_plan("m", parts, line()) for _ in range(5)])
+        Thread(target=lambda one=store: [one.put_model("m", parts, line()) for _ in range(5)])
         for store in stores
     ]
     for thread in threads:
@@ -159,7 +159,7 @@ def test_two_writers_of_the_same_key(world: World) -> None:
         thread.join()
     assert world.said == []
     assert len(world.store.entries()) == 1
-    assert world.store.find_plan(parts) is not None
+    assert world.store.find_model(parts) is not None
     assert len(world.files("plan")) == 1
 
 

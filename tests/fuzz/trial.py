@@ -16,19 +16,22 @@ import fake_devices
 import numpy as np
 
 from fourfold.compile import compile_model
-from fourfold.compile.hybrid import compile_hybrid
-from fourfold.compile.placement import describe_whole, read_problem
 from fourfold.cpu.litert import Litert
 from fourfold.device import PROBED, DeviceInfo
-from fourfold.errors import FourfoldError, UnsupportedError
-from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
-from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
-from fourfold.plan.record import plan_sections
+from fourfold.errors import FourfoldError
+from fourfold.options import CompileOptions
+from fourfold.placement import Placement
+from fourfold.plan import (
+    CompiledModel,
+    Container,
+    Plan,
+    container_bytes,
+    model_sections,
+    read_model,
+)
 from fourfold.players import make_player
 from fourfold.players.interpret.device import device as interpreted
 from fourfold.players.null import NULL_GPU
-from fourfold.timings import Timings
 
 DEVICES = {
     "cpu": replace(fake_devices.X86, dot_products=""),
@@ -49,7 +52,7 @@ class Course:
 
     device: DeviceInfo
     options: CompileOptions
-    placed: bool  # in parts, whether all of it could run on the device or not
+    placed: bool  # quantized operators stay on the CPU, so that more files run in parts
 
     @staticmethod
     def draw(rng: random.Random) -> Course:
@@ -72,22 +75,13 @@ class Astray(Exception):
     """Something went wrong that is no exception of its own."""
 
 
-def compile_damaged(data: bytes, course: Course) -> Compiled | None:
+def compile_damaged(data: bytes, course: Course) -> CompiledModel | None:
     """The compiled model if all of it is one plan; FourfoldError where the file is refused."""
-    device, options = course.device, course.options
     with _litert_at_hand():
-        if not course.placed:
-            try:
-                compiled = compile_model(data, device, options, {}, Timings())
-            except UnsupportedError:
-                pass
-            else:
-                return _kept(compiled)
-        problem = read_problem(data, "a damaged file", device, options, PlacementOptions())
-        hybrid = _kept_in_parts(compile_hybrid(problem, {}))
-        if all(part.plan is not None for part in hybrid.parts):
-            describe_whole(problem)
-    return None
+        options = replace(course.options, quantized=not course.placed)
+        model = _stored(compile_model(data, course.device, options))
+    Placement.from_bytes(model.placement)
+    return model if model.is_whole else None
 
 
 @contextmanager
@@ -102,27 +96,18 @@ def _litert_at_hand() -> Iterator[None]:
         Litert.installed, Litert.refusal = own  # type: ignore[method-assign]
 
 
-def _kept(compiled: Compiled) -> Compiled:
+def _stored(model: CompiledModel) -> CompiledModel:
     """The same after it was written and read, as a store does."""
-    file = Container(container_bytes(plan_sections(compiled)), "a plan")
+    if not model.is_data:
+        return model
+    sections = model_sections(model)
     try:
-        again = read_plan(file, 0, 1, 2)
+        again = read_model(Container(container_bytes(sections), "a model"), range(len(sections)))
     except FourfoldError as error:
-        raise Astray("the plan cannot be read back") from error
-    if str(again.plan) != str(compiled.plan):
-        raise Astray("the plan that is read back is another one")
+        raise Astray("the model cannot be read back") from error
+    if str(again) != str(model):
+        raise Astray("the model that is read back is another one")
     return again
-
-
-def _kept_in_parts(hybrid: HybridPlan) -> HybridPlan:
-    if not hybrid.is_data:
-        return hybrid
-    sections = hybrid_sections(hybrid)
-    file = Container(container_bytes(sections), "a plan in parts")
-    try:
-        return read_hybrid(file, range(len(sections)))
-    except FourfoldError as error:
-        raise Astray("the plan in parts cannot be read back") from error
 
 
 def play_damaged(data: bytes, course: Course) -> bool:

@@ -20,7 +20,6 @@ from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.processing import MediaPipeBoxes
-from fourfold.timings import Timings
 
 MODELS = (
     *("mobilenet_v1_025_224_float", "face_detection_short_range", "pnet", "iris_landmark"),
@@ -40,13 +39,11 @@ def test_no_launch_and_no_copy_more(name: str, facts: str, device: DeviceInfo) -
     # By itself a plan might become one launch because less is read.
     form = "one" if facts == "tensor cores" else "list"
     for precision in ("fp32", "mixed"):
-        plain = compile_model(
-            path, where, CompileOptions(precision, launches=form), {}, Timings()
-        ).plan
+        plain = compile_model(path, where, CompileOptions(precision, launches=form)).plan
         for order, bytes_ in (("bgr", 3), ("rgba", 4)):
             pixels = fourfold.Pixels(127.5, 127.5, order)
             options = CompileOptions(precision, launches=form, pixels=pixels)
-            made = compile_model(path, where, options, {}, Timings()).plan
+            made = compile_model(path, where, options).plan
             assert (len(made.launches), made.stages) == (len(plain.launches), plain.stages)
             assert made.bytes("arena") == plain.bytes("arena")
             assert made.bytes("input") * 12 == plain.bytes("input") * bytes_
@@ -81,9 +78,7 @@ def test_frames_make_one_kernel_more() -> None:
         path = str(path_of(name))
         for where in (NULL_GPU, H200):
             plain, made = (
-                compile_model(
-                    path, where, CompileOptions(launches="list", pixels=given), {}, Timings()
-                ).plan
+                compile_model(path, where, CompileOptions(launches="list", pixels=given)).plan
                 for given in (None, pixels)
             )
             assert len(made.launches) == len(plain.launches) + 1

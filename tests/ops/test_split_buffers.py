@@ -17,10 +17,9 @@ import fourfold
 from fourfold.compile import compile_model
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
-from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
+from fourfold.plan import CompiledModel, Container, Plan, container_bytes, read_plan
 from fourfold.plan.record import plan_sections
 from fourfold.players import make_player
-from fourfold.timings import Timings
 
 INTERPRETED = (devices.PLAIN, devices.CPU, devices.IMAGES)
 SIZE, CHANNELS = 16, 16
@@ -28,10 +27,10 @@ MODEL = deep_onnx(layers=6, channels=CHANNELS, size=SIZE)
 LIMIT = 1 << 14  # bytes: enough for a value or the weights of a layer, and for no two of them
 
 
-def compiled(device: DeviceInfo, limit: int | None = LIMIT, model: bytes = MODEL) -> Compiled:
+def compiled(device: DeviceInfo, limit: int | None = LIMIT, model: bytes = MODEL) -> CompiledModel:
     small = device if limit is None else replace(device, max_allocation=limit)
     options = CompileOptions(saves_memory=True)  # so that both plans have the same kernels
-    return compile_model(model, small, options, {}, Timings())
+    return compile_model(model, small, options)
 
 
 def image() -> np.ndarray:
@@ -61,8 +60,8 @@ def test_a_plan_in_several_buffers_gives_the_same(device: DeviceInfo) -> None:
 
 def test_files_hold_such_plans(device: DeviceInfo) -> None:
     made = compiled(device)
-    file = container_bytes(plan_sections(made))
-    read = read_plan(Container(bytes(file), "it"), 0, 1, 2).plan
+    file = container_bytes(plan_sections(made.plan))
+    read = read_plan(Container(bytes(file), "it"), 0, 1, 2)
     assert read.buffers == made.plan.buffers
     np.testing.assert_array_equal(played(device, read), played(device, made.plan))
 
@@ -115,6 +114,6 @@ def test_where_nothing_must_be_split_nothing_changes(device: DeviceInfo) -> None
 
 def test_a_tensor_beyond_the_limit_is_refused() -> None:
     small = replace(devices.PLAIN, max_allocation=32)
-    plan = compile_model(matrix(), small, CompileOptions(), {}, Timings()).plan
+    plan = compile_model(matrix(), small, CompileOptions()).plan
     assert plan.requirements.buffer_bytes > 32
     assert "bytes in one buffer" in " ".join(plan.requirements.unmet(small))

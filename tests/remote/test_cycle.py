@@ -120,7 +120,7 @@ def test_what_was_found_is_in_the_store_and_the_file(
     row = Prepared.open(str(file)).index["plans"][0]
     assert row["facts"].keys() >= {"self_test"}
     assert row["made_for"]["api"] == "opencl"
-    plan = Prepared.open(str(file)).plan(row).plan
+    plan = Prepared.open(str(file)).model(row).plan
     assert kept.find_binary(program_parts(plan.program, device)) is not None
     machine.forget_calls()
     prepare(model, "--adb", SERIAL, "--tune", "rapid", "--deadline", "60")

@@ -19,7 +19,6 @@ from fourfold.display import count_text, html_table, size_text, time_text
 from fourfold.placement import OperatorPlacement, PartPlacement, Placement
 from fourfold.players import devices
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.hybrid_loading import LoadedHybrid
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.tensor_info import TensorInfo
@@ -116,7 +115,6 @@ def test_nothing_is_worked_out_for_it(device: DeviceInfo, monkeypatch: pytest.Mo
     """The placement of a whole model is told by reading it again, which takes its time."""
     with fourfold.Session(small_onnx(), device, cache=None) as session:
         monkeypatch.setattr(ModelInstance, "placement", property(lambda self: 1 / 0))
-        monkeypatch.setattr(LoadedHybrid, "placement", property(lambda self: 1 / 0))
         assert session._lock.acquire()  # whoever runs holds it, maybe for long
         assert repr(session)
         assert session._repr_html_()
@@ -199,7 +197,7 @@ def test_an_estimate() -> None:
 def test_a_prepared_file(tmp_path: Path) -> None:
     draft = Draft()
     for name, device in (("a", NULL_GPU), (WICKED, replace(NULL_GPU, name="other"))):
-        draft.add_plan(draft.add_model(name, name, 1), device, line(), {})
+        draft.add_compiled(draft.add_model(name, name, 1), device, line(), {})
     path = tmp_path / "two.fourfold"
     draft.write(path)
     found = Prepared.open(str(path))

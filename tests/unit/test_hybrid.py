@@ -16,16 +16,15 @@ from click.testing import CliRunner
 from runtimes import needs_litert
 
 import fourfold
+from fourfold import compile as compiler
 from fourfold import log
 from fourfold.cli import main
-from fourfold.compile import hybrid
 from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
-from fourfold.plan import Container, Section, container_bytes
-from fourfold.plan.hybrid import read_hybrid
+from fourfold.plan import Container, Section, container_bytes, read_model
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store
 from fourfold.store.transfer import export_store, import_store
@@ -77,8 +76,8 @@ def folder(tmp_path: Path) -> Path:
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Notes every decision that is made."""
     made: list[Any] = []
-    decide = hybrid.decide
-    monkeypatch.setattr(hybrid, "decide", lambda *given: made.append(given) or decide(*given))
+    decide = compiler.decide
+    monkeypatch.setattr(compiler, "decide", lambda *given: made.append(given) or decide(*given))
     return made
 
 
@@ -103,7 +102,9 @@ def test_what_is_said_of_it_is_the_same(model: Path, device: DeviceInfo, folder:
     for rows in told:
         options = {"placement": "gpu", "on_fallback": rows.append}
         with fourfold.Session(model, device, cache=folder, **options) as session:
-            found.append((session.placement, session.inputs, session.outputs, str(session.plan)))
+            found.append(
+                (session.placement, session.inputs, session.outputs, str(session.compiled))
+            )
     assert found[0] == found[1]
     assert [part.target for part in found[1][0].parts] == [GPU, "litert", GPU]
     assert told[0] == told[1]
@@ -205,13 +206,13 @@ def test_damaged_entries_are_made_anew(
     model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
 ) -> None:
     assert start(model, device, folder) == "model"
-    (entry,) = (folder / "entries").glob("hybrid-*")
+    (entry,) = (folder / "entries").glob("compiled-*")
     for content in damaged(entry.read_bytes()):
-        (entry,) = (folder / "entries").glob("hybrid-*")
+        (entry,) = (folder / "entries").glob("compiled-*")
         good = entry.read_bytes()
         entry.write_bytes(content)
         assert start(model, device, folder) in ("model", "store")  # some bytes are between sections
-        (entry,) = (folder / "entries").glob("hybrid-*")
+        (entry,) = (folder / "entries").glob("compiled-*")
         entry.write_bytes(good)
     assert len(decisions) > 5
     assert start(model, device, folder) == "store"
@@ -251,7 +252,7 @@ def test_a_prepared_file_needs_no_decision(
     model: Path, device: DeviceInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = prepare(model, device, tmp_path)
-    monkeypatch.setattr(hybrid, "decide", None)
+    monkeypatch.setattr(compiler, "decide", None)
     assert start(path, device, None) == "file"
     assert start(path.read_bytes(), device, None, model="model") == "file"
     shown = CliRunner().invoke(main, ["inspect", str(path), "--json"])
@@ -272,13 +273,13 @@ def test_a_prepared_file_on_a_device_it_does_not_know(
     monkeypatch.setattr(Prepared, "__init__", _renamed(Prepared.__init__))
     assert start(path, device, None) == "file"
     assert any("was not prepared for" in one.getMessage() for one in caplog.records)
-    assert index["hybrid_plans"]
+    assert index["plans"]
 
 
 def _renamed(make: Any) -> Any:
     def renamed(self: Prepared, file: Container) -> None:
         make(self, file)
-        for row in self.index["hybrid_plans"]:
+        for row in self.rows:
             row["made_for"]["name"] = "another"
 
     return renamed
@@ -304,22 +305,22 @@ def test_damaged_prepared_files_are_refused(
         ("parts", [["litert", ["x"], ["y"], [[], []]]]),
         ("parts", []),
         ("inputs", []),
-        ("types", {}),
+        ("crossing", {}),
         ("output_names", [7]),
-        ("signatures", 3),
-        ("placement", None),
+        ("open_sizes", 3),
+        ("states", [7]),
     ],
 )
 def test_a_record_that_does_not_fit_is_damage(
     model: Path, device: DeviceInfo, folder: Path, key: str, value: Any
 ) -> None:
     start(model, device, folder)
-    (entry,) = (folder / "entries").glob("hybrid-*")
+    (entry,) = (folder / "entries").glob("compiled-*")
     file = Container.open(entry)
-    record = json.loads(bytes(file.section(1, "parts")))
+    record = json.loads(bytes(file.section(1, "model")))
     record[key] = value
     sections = [Section(name, file.section(at, name)) for at, name in enumerate(file.names)]
-    sections[1] = Section("parts", json.dumps(record).encode())
+    sections[1] = Section("model", json.dumps(record).encode())
     changed = Container(container_bytes(sections), "it")
     with pytest.raises(ModelError, match="damaged"):
-        read_hybrid(changed, range(1, len(sections)))
+        read_model(changed, range(1, len(sections)))

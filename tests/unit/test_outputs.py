@@ -277,7 +277,7 @@ def test_what_all_is_needed_for_is_fetched_alone(
 def spied(session: fourfold.Session, monkeypatch: pytest.MonkeyPatch) -> list[list[bool]]:
     """Notes which outputs each run fetches."""
     fetched: list[list[bool]] = []
-    player = session._instance.player
+    player = session._instance.executor.player
     run = player.run
 
     def noted(arrays: Any, into: Any = None) -> Any:
@@ -338,7 +338,7 @@ def test_parts_that_nobody_needs_are_skipped(
 ) -> None:
     forget_tanh(monkeypatch)
     with fourfold.Session(heads(), device, cache=None, placement="gpu") as session:
-        player: Any = session._instance.player
+        player: Any = session._instance.executor.player
         assert len(player._runners) > 1
         ran: list[str] = []
         fetched: list[dict[str, bool]] = []

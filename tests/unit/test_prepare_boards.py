@@ -65,7 +65,7 @@ def test_a_file_for_an_architecture(model: Path) -> None:
     prepared = Prepared.open(str(model.with_suffix(".fourfold")))
     (row,) = [one for one in prepared.index["plans"] if one["made_for"]["name"] == "any sm_87"]
     assert row["made_for"]["compute_units"] == 16
-    plan = prepared.plan(row).plan
+    plan = prepared.model(row).plan
     assert plan.requirements.language == "cuda"
     (binary,) = [one for one in prepared.index["binaries"] if "architecture" in one["parts"]]
     assert binary["parts"]["architecture"] == "sm_87"
@@ -81,7 +81,7 @@ def test_a_file_for_an_architecture(model: Path) -> None:
 def test_newer_gpus_find_it_and_older_ones_do_not(model: Path) -> None:
     prepare(model, "--device", "cuda:sm_87")
     prepared = Prepared.open(str(model.with_suffix(".fourfold")))
-    program = prepared.plan(prepared.best(0, find_target("cuda:sm_87"))).plan.program
+    program = prepared.model(prepared.best(0, find_target("cuda:sm_87"))).plan.program
     for capability, known in (((12, 0), True), ((8, 7), True), ((8, 6), False)):
         names = (architecture_name(capability), *older_architectures(capability))
         device = replace(find_target("cuda:sm_87"), architectures=names)
@@ -109,7 +109,7 @@ def test_the_file_is_played_on_such_a_gpu(model: Path, driver: FakeCuda, tmp_pat
     prepare(model, "--device", "cuda:sm_87")
     file = str(model.with_suffix(".fourfold"))
     prepared, device = Prepared.open(file), find_device("cuda:0")
-    plan = prepared.plan(prepared.best(0, fourfold.players.probe(device))).plan
+    plan = prepared.model(prepared.best(0, fourfold.players.probe(device))).plan
     assert prepared.binary(program_parts(plan.program, device)) is not None
     driver.images[b"code for sm_87"] = HostKernels(plan.program, tmp_path)
     image = np.random.default_rng(3).uniform(-1, 1, (1, 3, 5, 6)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""placement='auto': the model stays where it was seen to be faster, and the placement says why."""
+"""placement='measure': the model stays where it was seen to be faster, and the placement says why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_faster_one_is_taken_and_kept(
     asked = []
     monkeypatch.setattr(race, "_times", lambda *_: asked.append(1) or times)
     for _ in range(2):
-        with fourfold.Session(matrix(), placement="auto", cache=tmp_path) as made:
+        with fourfold.Session(matrix(), placement="measure", cache=tmp_path) as made:
             x = numbers(1)
             np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
             text = str(made.placement)
@@ -42,6 +42,6 @@ def test_without_the_word_the_device_is_kept(
 
 
 def test_both_are_really_run() -> None:
-    with fourfold.Session(matrix(), placement="auto", cache=None) as made:
+    with fourfold.Session(matrix(), placement="measure", cache=None) as made:
         x = numbers(2)
         np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)

@@ -218,7 +218,7 @@ def test_the_same_kernels_are_built_once(device: DeviceInfo) -> None:
         fourfold.Session(image_model(), device, cache=None) as other,
     ):
         assert one.plan.program == other.plan.program
-        programs = {id(session._instance.player._program) for session in (one, other)}
+        programs = {id(session._instance.executor.player._program) for session in (one, other)}
         assert len(programs) == 1
         assert agrees(one, picture(OWN))
         assert agrees(other, picture(OWN, 1))

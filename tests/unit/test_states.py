@@ -54,12 +54,12 @@ def test_runs_go_on_from_each_other_as_in_litert(
     rival = InStep(interpreters, model)
     with opened(model, device, precision=precision, placement="gpu", strict=True) as session:
         for seed in range(4):
-            session._instance.player.poison()
+            session._instance.executor.player.poison()
             agrees(session, rival, seed)
         session.reset()
         rival.reset()
         for seed in (7, 8):
-            session._instance.player.poison()
+            session._instance.executor.player.poison()
             agrees(session, rival, seed)
 
 
@@ -103,7 +103,7 @@ def test_variables_begin_as_the_file_says_and_go_on(
             rival = InStep(interpreters, model)
             for seed in range(3):
                 if where != "cpu":
-                    session._instance.player.poison()
+                    session._instance.executor.player.poison()
                 agrees(session, rival, seed)
             session.reset()
 

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from fourfold.plan import Buffer, BufferUse, Compiled, Launch, Plan, Port, Program, Requirements
+from fourfold.plan import (
+    Buffer,
+    BufferUse,
+    CompiledModel,
+    Launch,
+    Plan,
+    Port,
+    Program,
+    Requirements,
+)
 from fourfold.players import find_target
 from fourfold.store.draft import Draft
 from fourfold.types import Quantization, TensorType
@@ -53,7 +62,7 @@ def make_plan(
     launches: tuple[Launch, ...],
     ports: tuple[Port, Port],
     constants: np.ndarray,
-) -> Compiled:
+) -> CompiledModel:
     plan = Plan(
         name="main",
         program=Program(text, ""),
@@ -69,10 +78,10 @@ def make_plan(
         precision="fp32",
         requirements=Requirements("wgsl", "1.0", work_group=64, buffer_bytes=4096),
     )
-    return Compiled(plan, ("x",), ("y",))
+    return CompiledModel.of_plan(plan, ("x",), ("y",))
 
 
-def copy_plan(kind: str, how: Quantization | None = None) -> Compiled:
+def copy_plan(kind: str, how: Quantization | None = None) -> CompiledModel:
     """What goes in comes out."""
     type_ = TensorType.parse(kind)
     words = -(-type_.bytes // 4)
@@ -83,7 +92,7 @@ def copy_plan(kind: str, how: Quantization | None = None) -> Compiled:
     return make_plan(COPY, buffers, (launch,), ports, np.zeros(64, np.uint8))
 
 
-def line_plan() -> Compiled:
+def line_plan() -> CompiledModel:
     """y = 2 x + 1, twice, over sixteen numbers, with a value between."""
     constants = np.zeros(64, np.uint8)
     constants[:8] = np.array([2, 1], np.float32).view(np.uint8)
@@ -105,7 +114,7 @@ def line_plan() -> Compiled:
     return make_plan(LINE, buffers, launches, ports, constants)
 
 
-def counting_plan() -> Compiled:
+def counting_plan() -> CompiledModel:
     """y = the sum of all x so far, which began with 5."""
     constants = np.zeros(64, np.uint8)
     constants[:4] = np.array([5], np.float32).view(np.uint8)
@@ -123,12 +132,12 @@ def counting_plan() -> Compiled:
     return make_plan(SUM + COPY, buffers, launches, ports, constants)
 
 
-def write_prepared(path: Path, *plans: Compiled, filler: int = 0) -> Path:
+def write_prepared(path: Path, *plans: CompiledModel, filler: int = 0) -> Path:
     """A prepared file with these plans, each a model of its own; `filler` more bytes before all."""
     draft = Draft()
     device = find_target("webgpu:any")
     for number, compiled in enumerate(plans):
-        draft.add_plan(draft.add_model(f"model{number}", str(number), 1), device, compiled, {})
+        draft.add_compiled(draft.add_model(f"model{number}", str(number), 1), device, compiled, {})
     if filler:
         draft.add_binary({"text": "of somebody else"}, bytes(filler))
     draft.write(path)

@@ -7,7 +7,7 @@ import { FourfoldError, damaged } from './errors.js';
 /** @typedef {{ name: string, offset: number, size: number, crc: number }} Entry */
 
 const MAGIC = 'FOURFOLD';
-const VERSION = 4;
+const VERSION = 5;
 const HEADER = 64;
 const ENTRY = 48;
 const MOST_SECTIONS = 1 << 20;

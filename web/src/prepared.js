@@ -15,6 +15,8 @@ import { readPlan } from './plan.js';
  * @property {string} precision
  * @property {Record<string, any>} requirements
  * @property {{ kind: string, compute_units: number }} made_for
+ * @property {string[]} parts
+ * @property {number[]} ranks
  * @property {string} [signature]
  * @property {string} [postprocess]
  * @property {Record<string, number[]>} shapes
@@ -24,6 +26,10 @@ import { readPlan } from './plan.js';
 /** @typedef {{ model?: string, precision?: string, signature?: string }} Wanted */
 
 const TEXT = new TextDecoder();
+const ABOUT = 5; // behind the record of the model, the three sections of its plan, and its placement
+// Where a plan's ranks say how well it suits devices of the kind that it was compiled for, and others.
+const SAME_KIND = 1;
+const OTHER_KIND = 3;
 
 export class Prepared {
   #file;
@@ -55,7 +61,7 @@ export class Prepared {
    */
   choose(wanted, adapter) {
     const model = this.#chooseModel(wanted.model);
-    const rows = this.#index.plans.filter((row) => row.model === model && row.requirements.language === 'wgsl');
+    const rows = this.#index.plans.filter((row) => row.model === model && row.requirements.language === 'wgsl' && isWhole(row));
     if (!rows.length) {
       const fix = "prepare the model with 'fourfold prepare --web'";
       throw new FourfoldError(`${this.#title} has no plan for browsers`, 'none of its plans is written in WGSL', fix);
@@ -88,7 +94,9 @@ export class Prepared {
       const why = rows.map((row, at) => `the one in ${row.precision}: ${reasons[at].join(', and ')}`).join('; ');
       throw new FourfoldError(`no plan in ${this.#title} can run on this GPU`, why, 'use another browser or GPU, or a smaller model');
     }
-    return able.find((row) => row.made_for.kind === kindOf(adapter)) ?? able[0];
+    const kind = kindOf(adapter);
+    const rank = (/** @type {Row} */ row) => row.ranks[row.made_for.kind === kind ? SAME_KIND : OTHER_KIND];
+    return able.reduce((best, row) => (rank(row) < rank(best) ? row : best));
   }
 
   /**
@@ -97,7 +105,7 @@ export class Prepared {
    * @returns {Promise<Plan>}
    */
   async plan(row, report) {
-    const [plan, text, constants] = row.sections;
+    const [, plan, text, constants] = row.sections;
     const [record, code] = await this.#file.sections([[plan, 'plan'], [text, 'text']], report);
     return readPlan(JSON.parse(TEXT.decode(record)), TEXT.decode(code), this.#file.size(constants), this.#title);
   }
@@ -107,7 +115,7 @@ export class Prepared {
    * @param {(bytes: number) => void} [report]
    */
   async constants(row, report) {
-    const [found] = await this.#file.sections([[row.sections[2], 'constants']], report);
+    const [found] = await this.#file.sections([[row.sections[3], 'constants']], report);
     return found;
   }
 
@@ -116,7 +124,7 @@ export class Prepared {
    * @param {Row} row
    */
   async about(row) {
-    return row.sections.length > 3 ? (await this.#file.json(row.sections[3], 'about')).metadata : {};
+    return row.sections.length > ABOUT ? (await this.#file.json(row.sections[ABOUT], 'about')).metadata : {};
   }
 
   /**
@@ -124,9 +132,15 @@ export class Prepared {
    * @param {Row} row
    */
   bytes(row) {
-    return row.sections.slice(0, 3).reduce((sum, section) => sum + this.#file.size(section), 0);
+    return row.sections.slice(1, 4).reduce((sum, section) => sum + this.#file.size(section), 0);
   }
 }
+
+/**
+ * Whether all of a model runs on the GPU: browsers have no CPU engines.
+ * @param {Row} row
+ */
+const isWhole = ({ parts }) => parts.length === 1 && parts[0] === 'gpu';
 
 /**
  * @param {Row} row

@@ -40,6 +40,6 @@ def check_input_names(arguments: ModelArguments, files: Sequence[str]) -> None:
         return
     plain = replace(arguments, pixels=None, postprocess=None)  # which change no names of inputs
     options = plain.compile_options(Config.from_environment())
-    loaded = compiler.load_model(arguments.readable.content, options, keep_unsupported=True)
+    loaded = compiler.load_model(arguments.readable.content, options)
     for text in files:
         split_file(text, loaded.model.input_names)

@@ -19,10 +19,10 @@ from fourfold.cli._completing import (
     complete_input_file,
     complete_model_name,
 )
-from fourfold.config import PRECISIONS, Config, PlacementName, Precision
+from fourfold.config import PRECISIONS, Config, Precision
 from fourfold.errors import InputError, close_names
 from fourfold.lazy import lazy_import
-from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
 from fourfold.players.connections import MACHINES
 from fourfold.runtime.opening import model_path
 from fourfold.runtime.request import Request
@@ -63,25 +63,22 @@ class ModelArguments:
         file = os.path.basename(os.path.normpath(self.model))
         return file if self.name is None else f"{self.name} of {file}"
 
-    def open(
-        self,
-        follow_batch: bool = True,
-        threads: int | None = None,
-        placement: PlacementName | None = None,
-    ) -> fourfold.Session:
-        return fourfold.Session(
-            self.model,
-            self.device,
-            self.precision,
-            self.shapes,
+    @property
+    def options(self) -> SessionOptions:
+        """The options of a session on this model."""
+        return SessionOptions(
+            device=self.device,
+            precision=self.precision,
+            shapes=self.shapes,
             model=self.name,
-            placement=placement,
-            follow_batch=follow_batch,
-            threads=threads,
             pixels=self.pixels,
             signature=self.signature,
             postprocess=self.postprocess,
         )
+
+    def open(self, **options: Any) -> fourfold.Session:
+        """Open a session; `options` are further options of it."""
+        return fourfold.Session.open(self.model, replace(self.options, **options))
 
     @cached_property
     def readable(self) -> ReadableModel:
@@ -89,15 +86,20 @@ class ModelArguments:
         return conversions.make_readable_by(Config.from_environment(), self.model)
 
     def compile_options(self, config: Config) -> CompileOptions:
-        """The same for who compiles without a session."""
-        given = (self.precision, self.shapes, self.pixels, self.postprocess, self.signature)
-        return CompileOptions.from_config(config, *given)
+        """Return what to compile, for commands that open no session."""
+        return self.options.compile_options(config)
 
     def request(self, config: Config, device: DeviceInfo) -> Request:
-        """The same for who looks for what is kept, or prepared."""
-        how = (config, self.compile_options(config), PlacementOptions(), Timings())
-        any_precision = self.precision is None
-        return Request(self.model, device, *how, self.name, any_precision=any_precision)
+        """Return the request of a session, to look into the cache or a prepared file."""
+        return Request(
+            model=self.model,
+            device=device,
+            config=config,
+            compile_options=self.compile_options(config),
+            placement_options=PlacementOptions(),
+            timings=Timings(),
+            name=self.name,
+        )
 
 
 ADB_HELP = "A phone by its serial number, or 'auto' for the only one that is attached."

@@ -186,8 +186,8 @@ def _describe(arguments: ModelArguments, session: Session, how: Measuring) -> di
         "precision": session.precision,
         "streams": how.streams,
         "frames": shape[0] if len(shape) == 4 else 1,
-        "launches": len(session.plan.launches),
-        "arena": session.plan.bytes("arena"),
+        "launches": len(session.compiled.launches),
+        "arena": session.compiled.bytes("arena"),
     }
 
 

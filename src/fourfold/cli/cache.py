@@ -19,9 +19,9 @@ from fourfold.config import Config, byte_size
 from fourfold.display import count_text
 from fourfold.errors import InputError
 from fourfold.players import find_device
-from fourfold.runtime.hybrid_loading import hybrid_key_parts, why_made_anew
-from fourfold.runtime.request import plan_key_parts
-from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN, Entry
+from fourfold.runtime.loading import why_stored_is_unused
+from fourfold.runtime.request import model_key_parts
+from fourfold.store.entry import BINARY, COMPILED, CONVERTED, Entry
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
@@ -82,9 +82,9 @@ def info(store: Store, as_json: bool) -> None:
         "folder": store.place,
         "limit": store.limit,
         "bytes": sum(entry.size for entry in entries),
-        "plans": sum(entry.kind in (PLAN, HYBRID) for entry in entries),
+        "plans": sum(entry.kind == COMPILED for entry in entries),
         "binaries": sum(entry.kind == BINARY for entry in entries),
-        "models": sum(entry.kind == MODEL for entry in entries),
+        "models": sum(entry.kind == CONVERTED for entry in entries),
         "hits": sum(entry.hits for entry in entries),
         "choices": len(store.choice_rows()),
         "facts": len(store.fact_rows()),
@@ -117,13 +117,10 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
         what, why = f"{arguments.model} is a prepared file", "it starts hot without the store"
         raise InputError(what, why, "see what it holds with 'fourfold inspect'")
     device = find_device(config.device if arguments.device is None else arguments.device)
-    request = arguments.request(config, device)._replace(any_precision=False)
-    parts, entries = plan_key_parts(request, store), store.entries()
-    kinds = {one.kind for one in entries if one.parts.get("model") == parts["model"]}
-    if HYBRID in kinds and PLAN not in kinds:
-        parts = hybrid_key_parts(request, store)
-    answer = explain(parts, entries, request.title)
-    outdated = why_made_anew(request, store, parts)
+    request = arguments.request(config, device)
+    parts = model_key_parts(request, store)
+    answer = explain(parts, store.entries(), request.title)
+    outdated = why_stored_is_unused(request, store, parts)
     if as_json:
         found = {**asdict(answer), "outdated": outdated}
         show_json({"model": arguments.model, "parts": parts, **found})

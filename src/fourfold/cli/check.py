@@ -51,7 +51,7 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
         if as_json:
             show_json({**about, "prepared": found.to_json()})
         else:
-            _show_prepared(arguments.title, device, found)
+            _show_prepared(arguments.title, found)
     else:
         report = _check(arguments, device, config)
         if as_json:
@@ -67,7 +67,7 @@ def _check(arguments: ModelArguments, device: DeviceInfo, config: Config) -> Rep
     options = arguments.compile_options(config)
     content, origin = arguments.readable
     plain = NULL_GPU if device is estimates.ANY_GPU else device
-    return checks.check_model(content, arguments.title, plain, options, origin)
+    return checks.check_model(content, arguments.title, plain, options, origin=origin)
 
 
 def _verdict(device: DeviceInfo, config: Config) -> str:
@@ -75,15 +75,12 @@ def _verdict(device: DeviceInfo, config: Config) -> str:
     return players.describe_verdict(players.ready_to_play(device, store))
 
 
-def _show_prepared(title: str, device: DeviceInfo, found: PreparedPlan) -> None:
+def _show_prepared(title: str, found: PreparedPlan) -> None:
     made = f"made for {found.made_for}{', this very device' if found.fits_device else ''}"
     launches = count_text(found.launches, "launch", "launches")
     show_line(f"{title}: {found.model} in {found.precision}, {launches}, {made}")
-    if found.placement is None:
-        show_line(f"all of it runs on {device.name}")
-    else:
-        show_line(found.placement.summary)
-        show_parts(found.placement)
+    show_line(found.placement.summary)
+    show_parts(found.placement)
     kernels = (
         "come with it" if found.has_binaries else "are built from text when it is first opened"
     )

@@ -18,6 +18,7 @@ from fourfold.cli._show import age, byte_count, show_json, show_table
 from fourfold.metadata import ModelMetadata, Signatures, read_about
 from fourfold.plan.record import read_requirements
 from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.targets import GPU
 
 
 @click.command(help=__doc__)
@@ -52,17 +53,17 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
             "precision": plan["precision"],
             "shapes": plan["shapes"],
             "pixels": plan["pixels"],
-            "signature": plan.get("signature", ""),
-            "postprocess": plan.get("postprocess", ""),
+            "signature": plan["signature"],
+            "postprocess": plan["postprocess"],
             "generic": plan["generic"],
             "requirements": plan["requirements"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
             "weights": _weights(prepared, plan["sections"]),
-            "in_parts": prepared.is_hybrid(plan),
+            "in_parts": plan["parts"] != [GPU],
             "engine": plan["engine"],
             "added": plan["added"],
         }
-        for plan in (*index["plans"], *index["hybrid_plans"])
+        for plan in prepared.rows
     ]
     binaries = [
         {"device": one["parts"], "bytes": sizes(one["section"]), "added": one["added"]}
@@ -82,15 +83,14 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
 
 def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
     """What a model says of itself: all of its plans have the same."""
-    rows = (*prepared.index["plans"], *prepared.index["hybrid_plans"])
-    found = next((prepared.about(row) for row in rows if row["model"] == model), b"")
+    found = next((prepared.about(row) for row in prepared.rows if row["model"] == model), b"")
     return read_about(found)
 
 
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
     """The bytes of constants, and of models for CPU engines."""
     names = prepared.file.names
-    kinds = ("constants", "model")
+    kinds = ("constants", "part")
     return sum(prepared.file.section_size(one) for one in sections if names[one] in kinds)
 
 

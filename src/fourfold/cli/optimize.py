@@ -37,7 +37,7 @@ from fourfold.optimization.answers import Answers
 from fourfold.optimization.operators import list_operators, model_operators
 from fourfold.optimization.options import TARGETS
 from fourfold.optimization.report import OptimizedModel, OptimizeReport
-from fourfold.options import CompileOptions
+from fourfold.options import SessionOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.prepare import Progress
 from fourfold.quantization.method import METHODS
@@ -159,7 +159,7 @@ def _print_model_ops(
     wanted = name or config.device
     device = NULL_GPU if wanted == "null" else players.find_device(wanted)
     sizes = dict(parse_shape(text) for text in shapes)
-    options = CompileOptions.from_config(config, shapes=sizes)
+    options = SessionOptions(shapes=sizes).compile_options(config)
     title = Path(models[0]).name
     readable = make_readable_by(config, models[0])
     found = model_operators(readable.content, title, device, options)

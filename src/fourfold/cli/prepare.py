@@ -46,7 +46,7 @@ from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.options import CompileOptions
+from fourfold.options import CompileOptions, SessionOptions
 from fourfold.players import find_target
 from fourfold.players.connections import MACHINES
 from fourfold.prepare import (
@@ -170,8 +170,9 @@ def _read_options(
 ) -> tuple[CompileOptions, Level]:
     """What is to be compiled, and how hard to look for its best kernels."""
     sizes = dict(parse_shape(text) for text in shapes)
-    options = CompileOptions.from_config(config, precision, sizes, scaling.only_pixels())
-    return replace(options, signature=signature), level_named(level, deadline)
+    stated = {"precision": precision, "shapes": sizes, "signature": signature}
+    options = SessionOptions.of({**stated, "pixels": scaling.only_pixels()})
+    return options.compile_options(config), level_named(level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:

@@ -92,7 +92,10 @@ def command(
     before = None if paths.other is None else read_record(paths.other)
     check_folders(paths.page, paths.data)
     opened = replace(arguments, pixels=scaling.pixels)
-    with opened.open(not asked["verify"], placement=placement) as session, progress() as bar:
+    with (
+        opened.open(follow_batch=not asked["verify"], placement=placement or "auto") as session,
+        progress() as bar,
+    ):
         inputs = gather_inputs(session.inputs, files, scaling, seed).arrays
         bar.add_task("running and measuring", total=None)
         found = session.report(inputs, **asked)

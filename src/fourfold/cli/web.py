@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
 from fourfold.display import count_text
 from fourfold.errors import InputError
-from fourfold.options import CompileOptions
+from fourfold.options import CompileOptions, SessionOptions
 from fourfold.pixels.frame_fit import FITS
 from fourfold.processing.option import PostprocessOption
 from fourfold.store.store import configured_store
@@ -104,8 +103,9 @@ def _read_options(
     postprocess: PostprocessOption | None,
 ) -> CompileOptions:
     sizes = dict(parse_shape(text) for text in shapes)
-    options = CompileOptions.from_config(config, precision, sizes)
-    return replace(options, signature=signature, postprocess=postprocess)
+    stated = {"precision": precision, "shapes": sizes, "signature": signature}
+    options = SessionOptions.of({**stated, "postprocess": postprocess})
+    return options.compile_options(config)
 
 
 def _show(made: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fourfold.compile.outputs import keep_outputs
 from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
@@ -71,18 +71,20 @@ class LoadedModel:
 
 
 def load_model(
-    model: str | bytes, options: CompileOptions, keep_unsupported: bool = False
+    model: str | bytes, options: CompileOptions, variables: Literal["auto", "cpu"] = "auto"
 ) -> LoadedModel:
-    """The model in the shapes of the options, which are those that the caller sees.
+    """Read a model in the shapes of the options, which are those that the caller sees.
 
-    With `keep_unsupported`, what no rule converts becomes a node that stands for it.
+    An operator that no rule converts becomes a node that stands for it. `variables='cpu'` leaves
+    resource variables to the CPU engine of the model's format.
     """
 
     def read(shapes: Mapping[str, Shape]) -> Model:
         wanted = ReadOptions(
             shapes=shapes,
             signature=options.signature,
-            keep_unsupported=keep_unsupported,
+            keep_unsupported=True,
+            variables=variables,
             quantized=options.quantized,
             follow_batch=options.follow_batch,
         )

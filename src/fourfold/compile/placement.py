@@ -1,4 +1,10 @@
-"""Decides which parts of a model run where, plans those on the GPU, and says why."""
+"""Placement: decides which parts of a model run where, and lowers those on the device.
+
+A model that the device can run as a whole is one part. Otherwise operators that the device cannot
+run, or would run slower, go to the CPU engine of the model's format, or to NumPy. A state lives
+where the operators that use it run: on the device, unless one of several operators that share it
+has to run on the CPU; then all of them do, with everything between them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.support import SupportCheck
 from fourfold.cpu.registry import find_engine
 from fourfold.device import DeviceInfo
-from fourfold.errors import InputError, UnsupportedError
+from fourfold.errors import UnsupportedError
 from fourfold.formats import Model
 from fourfold.graph import Graph
 from fourfold.options import CompileOptions, PlacementOptions
@@ -28,19 +34,21 @@ from fourfold.split import (
     describe_placement,
 )
 from fourfold.targets import GPU
+from fourfold.timings import Timings
 from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
 class PlacementProblem:
-    """A model, a device and what the caller said: all that placement is decided from."""
+    """A model that was read, a device and the caller's options: the inputs of placement."""
 
+    source: str | bytes
     loaded: LoadedModel
     title: str
     device: DeviceInfo
     compile_options: CompileOptions
     placement_options: PlacementOptions
-    origin: str = ""  # who converted it, in words
+    origin: str = ""  # the framework and converter that the model comes from
 
     @property
     def model(self) -> Model:
@@ -48,20 +56,28 @@ class PlacementProblem:
 
     @property
     def graph(self) -> Graph:
-        """All of it as the file has it; what comes as bytes does so at the edge of each part."""
+        """The whole graph, as the file has it; pixels become numbers at the edge of each part."""
         return self.model.main
 
     def part_graph(self, partition: Partition) -> Graph:
-        return take_pixels(partition.graph(self.graph), self.loaded.pictures)
+        graph = self.graph
+        if sum(len(unit.nodes) for unit in partition.units) < len(graph.nodes):
+            graph = partition.graph(graph)
+        return take_pixels(graph, self.loaded.pictures)
 
     def type(self, value: str) -> TensorType:
-        """What goes into a part, or out of it."""
+        """Return the type of a value as it enters or leaves a part."""
         type_, pixels = self.graph.types[value], self.loaded.pictures.get(value)
         return type_ if pixels is None else byte_type(type_, pixels)
 
+    def with_variables_on_cpu(self) -> PlacementProblem:
+        """Return the same problem with resource variables left to the CPU engine."""
+        loaded = load_model(self.source, self.compile_options, variables="cpu")
+        return replace(self, loaded=loaded)
 
-class PlannedPart(NamedTuple):
-    """A part on the GPU: what was lowered, and its plan."""
+
+class LoweredPart(NamedTuple):
+    """A part on the device: the rewritten graph with its options, and the plan."""
 
     lowering: LoweringInput
     plan: Plan
@@ -69,103 +85,101 @@ class PlannedPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """Where everything runs, and the GPU's parts by their numbers among all."""
+    """Where everything runs: the model as it was placed, and the device's parts by number."""
 
+    problem: PlacementProblem
     assignment: Assignment
     placement: Placement
-    planned: Mapping[int, PlannedPart]
+    lowered: Mapping[int, LoweredPart]
 
 
 def read_problem(
     source: str | bytes,
-    title: str,
     device: DeviceInfo,
     compile_options: CompileOptions,
-    placement_options: PlacementOptions,
+    placement_options: PlacementOptions | None = None,
+    *,
+    title: str = "the model",
     origin: str = "",
 ) -> PlacementProblem:
-    """The problem of placing a model; what only a CPU engine knows is part of it."""
-    loaded = load_model(source, compile_options, keep_unsupported=True)
-    return PlacementProblem(loaded, title, device, compile_options, placement_options, origin)
+    """Read a model, with operators that only a CPU engine knows, and return what to place."""
+    options = PlacementOptions() if placement_options is None else placement_options
+    loaded = load_model(source, compile_options, "cpu" if options.only_cpu else "auto")
+    return PlacementProblem(source, loaded, title, device, compile_options, options, origin)
 
 
-def decide(problem: PlacementProblem, choices: Mapping[str, str]) -> Decision:
-    """Chooses parts and plans them; what lowering refuses goes to the CPU, and it starts anew."""
+def decide(
+    problem: PlacementProblem, choices: Mapping[str, str], timings: Timings | None = None
+) -> Decision:
+    """Choose parts and lower those on the device. An operator that lowering refuses goes to the
+    CPU, and the choice is made again.
+    """
+    timings = Timings() if timings is None else timings
     support = SupportCheck(problem.model)
-    options = problem.placement_options
     while True:
-        support.check(problem.title)
-        units = _assignment_problem(problem, support)
-        assignment = assign_units(units, options)
-        planned = _plan_parts(problem, support, assignment, choices)
-        if planned is not None:
-            placement = _describe(problem, units, assignment)
-            _report_fallbacks(problem, placement)
-            return Decision(assignment, placement, planned)
-
-
-def describe_whole(problem: PlacementProblem) -> Placement:
-    """The placement of a model of which all runs on the device in one plan."""
-    units = replace(_assignment_problem(problem, SupportCheck(problem.model)), bound=())
-    assignment = units.assignment({unit.name: GPU for unit in units.units}, {})
-    return _describe(problem, units, assignment)
+        with timings.stage("place"):
+            units = _assignment_problem(problem, support)
+            assignment = assign_units(units, problem.placement_options)
+        lowered = _lower_parts(problem, support, assignment, choices, timings)
+        if lowered is not None:
+            with timings.stage("place"):
+                placement = _describe(problem, units, assignment)
+            return Decision(problem, assignment, placement, lowered)
+        if problem.model.holds_variables:
+            problem = problem.with_variables_on_cpu()
+            support = support.of_model(problem.model)
 
 
 def _describe(
     problem: PlacementProblem, units: AssignmentProblem, assignment: Assignment
 ) -> Placement:
-    engine, asked = problem.model.cpu_engine, problem.placement_options.placement
+    engine, placement = problem.model.cpu_engine, problem.placement_options.placement
     title = "" if engine is None else find_engine(engine).title
-    found = describe_placement(units, assignment, problem.device.name, asked, title)
-    return replace(found, origin=problem.origin, kind=problem.device.kind)
+    described = describe_placement(units, assignment, problem.device.name, placement, title)
+    return replace(described, origin=problem.origin, kind=problem.device.kind)
 
 
 def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> AssignmentProblem:
-    origin, threads = problem.model.source_graph, problem.placement_options.thread_count
+    source, threads = problem.model.source_graph, problem.placement_options.thread_count
+    costs = Costs.of(problem.graph, problem.device, threads, problem.model.cpu_engine)
+    if support.device_runs_all and not problem.placement_options.only_cpu:
+        return AssignmentProblem(problem.graph, support.units, support.on_device(), costs)
+    support.check(problem.title)
     return AssignmentProblem(
         graph=problem.graph,
         units=support.units,
         support=support.by_unit(),
-        costs=Costs.of(problem.graph, problem.device, threads, problem.model.cpu_engine),
-        bound=bind_units(support.units, {} if origin is None else origin.states),
+        costs=costs,
+        bound=bind_units(support.units, {} if source is None else source.states),
     )
 
 
-def _plan_parts(
+def _lower_parts(
     problem: PlacementProblem,
     support: SupportCheck,
     assignment: Assignment,
     choices: Mapping[str, str],
-) -> Mapping[int, PlannedPart] | None:
-    """A plan for each part on the GPU; None where one was refused, which is noted."""
-    planned: dict[int, PlannedPart] = {}
-    before = len(support.refused)
+    timings: Timings,
+) -> Mapping[int, LoweredPart] | None:
+    """Lower each part on the device; None where lowering refused one, which `support` notes."""
+    lowered: dict[int, LoweredPart] = {}
+    refused = len(support.refused)
     for number, partition in enumerate(assignment.partitions):
         if partition.target == GPU:
             try:
-                planned[number] = _plan_part(problem, partition, choices)
+                lowered[number] = _lower_part(problem, partition, choices, timings)
             except UnsupportedError as error:
                 support.refuse(error.refusals, partition.names)
-    return planned if len(support.refused) == before else None
+    return lowered if len(support.refused) == refused else None
 
 
-def _plan_part(
-    problem: PlacementProblem, partition: Partition, choices: Mapping[str, str]
-) -> PlannedPart:
+def _lower_part(
+    problem: PlacementProblem,
+    partition: Partition,
+    choices: Mapping[str, str],
+    timings: Timings,
+) -> LoweredPart:
     graph = problem.part_graph(partition)
-    lowering = prepare_lowering(graph, problem.device, problem.compile_options)
-    return PlannedPart(lowering, lowering.plan(choices))
-
-
-def _report_fallbacks(problem: PlacementProblem, placement: Placement) -> None:
-    """Says what stays on the CPU: as an error to the strict, else to who wants to know."""
-    if problem.placement_options.strict and not placement.whole:
-        reasons = [f"{row.op} '{row.name}': {row.reason}" for row in placement.fallbacks]
-        raise InputError(
-            f"{problem.title} does not run wholly on {problem.device.name}",
-            f"strict=True was asked for, and these stay on the CPU: {'; '.join(reasons)}",
-            "leave strict out, or see 'fourfold check' for what could be changed",
-        )
-    if problem.placement_options.on_fallback is not None:
-        for row in placement.fallbacks:
-            problem.placement_options.on_fallback(row)
+    lowering = prepare_lowering(graph, problem.device, problem.compile_options, timings)
+    with timings.stage("lower"):
+        return LoweredPart(lowering, lowering.plan(choices))

@@ -29,6 +29,20 @@ class SupportCheck:
         self.engine: CpuEngine | None = None if name is None else find_engine(name)
         self._read = self._read_by_others()
 
+    def of_model(self, model: Model) -> SupportCheck:
+        """Return the check of the same model as it was read in another form."""
+        return SupportCheck(model, self.refused)
+
+    @property
+    def device_runs_all(self) -> bool:
+        """Whether nothing is known so far that the device cannot run."""
+        return not self.refused and not any(unit.foreign for unit in self.units)
+
+    def on_device(self) -> Mapping[str, UnitSupport]:
+        """Return the support of a model that needs no CPU engine, without asking any engine."""
+        engine = self.model.cpu_engine or NUMPY
+        return {unit.name: UnitSupport(unit.name, {GPU: "", engine: ""}) for unit in self.units}
+
     def by_unit(self) -> Mapping[str, UnitSupport]:
         return {unit.name: self._support(unit) for unit in self.units}
 

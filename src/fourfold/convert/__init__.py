@@ -15,7 +15,7 @@ from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats import Format, ModelSource, find_format, identify
 from fourfold.formats.converter import Converter
 from fourfold.log import Log
-from fourfold.store.entry import MODEL
+from fourfold.store.entry import CONVERTED
 from fourfold.store.keys import conversion_parts, digest
 from fourfold.store.models import digest_files
 from fourfold.store.store import Store, configured_store
@@ -71,7 +71,7 @@ class ModelConversion:
         """
         parts = self._parts(self.converter.version)
         if self.converter.missing:
-            kept = (one.parts for one in store.entries() if one.kind == MODEL)
+            kept = (one.parts for one in store.entries() if one.kind == CONVERTED)
             parts = next((one for one in kept if one["model"] == self._digest), parts)
         content = store.find_converted(parts)
         if content is None:

@@ -12,7 +12,7 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.formats import Model
-    from fourfold.plan.hybrid import HybridPart
+    from fourfold.plan import Part
     from fourfold.split import Unit
 
 Results = dict[str, np.ndarray]
@@ -80,7 +80,7 @@ class CpuEngine(Protocol):
         where they are operators of a file.
         """
 
-    def open_part(self, part: HybridPart, threads: int) -> PartRunner:
+    def open_part(self, part: Part, threads: int) -> PartRunner:
         """A part whose target is this engine, made ready."""
 
     def open_model(

@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 
 from fourfold import cpu
 from fourfold.cpu.protocol import CpuEngine
+from fourfold.custom import CUSTOM_OPS
 from fourfold.errors import DeviceError, nearest
 from fourfold.targets import NUMPY
 
@@ -33,6 +34,15 @@ def runtime_versions() -> tuple[str, ...]:
     """
     found = (find_engine(name).version() for name in engine_names() if name != NUMPY)
     return tuple(version for version in found if version != "none")
+
+
+def placement_environment(threads: int) -> dict[str, str]:
+    """Return what the placement of a model with CPU parts depends on, besides its options."""
+    return {
+        "threads": str(threads),
+        "CPU engines": ", ".join(runtime_versions()),
+        "custom ops": ", ".join(sorted(CUSTOM_OPS)),
+    }
 
 
 def usable_engine(name: str | None) -> CpuEngine:

@@ -52,10 +52,11 @@ class SessionFactory:
 
     def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
         """Look for the best kernels; they are kept, and sessions find them in the store."""
-        options = CompileOptions(self.options.precision, shapes, follow_batch=False)
+        options = CompileOptions(self.options.precision, shapes=shapes, follow_batch=False)
         lowering = prepare_lowering(load_model(content, options).graph, self.device, options)
         level = level_named(TUNING, self.options.tuning_seconds)
         known = store.choices(device_key(self.device))
         efforts = store.efforts(device_key(self.device))
         saver = ChoiceSaver(store, self.device, level, lambda *_: None)
-        tune(*lowering, level, known, efforts, saver)
+        graph, device, kernel_options = lowering
+        tune(graph, device, kernel_options, level, known, efforts, saver)

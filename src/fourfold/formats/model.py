@@ -84,7 +84,8 @@ class Model:
     inputs with -1 where the file leaves one open, () where it leaves none. `graphs` are all graphs,
     indexed as in the file; None where one cannot run here, for which `refusals` have the reason.
     `source_graph` is None where the format has no CPU engine. The format's name and CPU engine
-    come from its `Format`. `read_metadata` reads what the file says of the model for people.
+    come from its `Format`. `holds_variables` says that resource variables became states of the
+    graph, which only a model that runs whole on the device can use. `read_metadata` reads what the file says of the model for people.
     """
 
     main: Graph
@@ -99,6 +100,7 @@ class Model:
     source_graph: SourceGraph | None = None
     format: str = ""
     cpu_engine: str | None = None
+    holds_variables: bool = False
 
     @cached_property
     def metadata(self) -> ModelMetadata:

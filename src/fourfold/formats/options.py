@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from fourfold.errors import InputError
 from fourfold.types import Shape
@@ -16,7 +17,8 @@ class ReadOptions:
     What cannot be converted is refused, or with `keep_unsupported` becomes a node that stands for
     it, if the format has a CPU engine to run that; so is what works on quantised values unless
     `quantized` allows it. With `follow_batch`, a batch goes through reshapes that have another one
-    written into them; without it they are taken literally.
+    written into them; without it they are taken literally. Resource variables are states of the
+    graph where every operator can be converted; `variables='cpu'` leaves them to the CPU engine.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -24,6 +26,7 @@ class ReadOptions:
     keep_unsupported: bool = False
     quantized: bool = True
     follow_batch: bool = True
+    variables: Literal["auto", "cpu"] = "auto"
 
     def refuse_signature(self, title: str) -> None:
         """For formats whose models can be called in one way only."""

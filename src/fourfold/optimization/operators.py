@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fourfold.compile.placement import decide, read_problem
 from fourfold.device import DeviceInfo
 from fourfold.formats import formats
-from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.options import CompileOptions
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def model_operators(
     model: str | bytes, title: str, device: DeviceInfo, options: CompileOptions
 ) -> tuple[ModelOperator, ...]:
     """The operators of a model, those that are many first."""
-    problem = read_problem(model, title, device, options, PlacementOptions())
+    problem = read_problem(model, device, options, title=title)
     placement = decide(problem, {}).placement
     counts = Counter((row.op, placement.title(row.target), row.reason) for row in placement.rows)
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))

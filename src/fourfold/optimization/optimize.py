@@ -22,7 +22,7 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
     output: PathName,
     *,
     targets: Sequence[str] = TARGETS,
-    precision: str | None = None,
+    precision: Precision | None = None,
     fold_batch: bool = True,
     shapes: Mapping[str, Shape] | None = None,
     inputs: Sequence[str] = (),

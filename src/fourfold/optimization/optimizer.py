@@ -150,7 +150,7 @@ class Optimizer:
     def place(self, runs: Source) -> Placement:
         """Where the operators of what runs would be; refused where a target is not allowed."""
         options = self.options.placement
-        problem = read_problem(runs, self.title, self.device, self.compile_options, options)
+        problem = read_problem(runs, self.device, self.compile_options, options, title=self.title)
         placement = decide(problem, {}).placement
         if CPU not in self.options.targets and not placement.whole:
             rows = [Refusal(row.name, row.op, row.reason) for row in placement.fallbacks]

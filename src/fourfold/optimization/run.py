@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fourfold import players
-from fourfold.config import Config
+from fourfold.config import Config, Precision
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.formats import Format, model_files
@@ -19,7 +19,7 @@ from fourfold.optimization.options import OptimizeOptions
 from fourfold.optimization.output_file import check_output, format_of_output
 from fourfold.optimization.prepared_file import Preparation, add_prepared
 from fourfold.optimization.report import OptimizeReport
-from fourfold.options import CompileOptions
+from fourfold.options import CompileOptions, SessionOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.prepare import Progress
 from fourfold.quantization.progress import ProgressCounter
@@ -46,7 +46,7 @@ class OptimizationRun:
     path: Path
     sources: tuple[Source, ...]
     asked: OptimizeOptions
-    precision: str | None
+    precision: Precision | None
     tune: str
     device: str | int | DeviceInfo | None
     progress: Progress | None
@@ -89,7 +89,8 @@ class OptimizationRun:
 
     @cached_property
     def _compile_options(self) -> CompileOptions:
-        return CompileOptions.from_config(self._config, self.precision)
+        options = SessionOptions(precision=self.precision)
+        return options.compile_options(self._config)
 
     @cached_property
     def _device(self) -> DeviceInfo:

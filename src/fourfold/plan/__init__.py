@@ -1,5 +1,7 @@
 """Plan: a compiled model as plain data, and its file form."""
 
+from fourfold.plan.compiled import CompiledModel, Part
+from fourfold.plan.compiled_record import model_sections, read_model
 from fourfold.plan.container import Container, Section, container_bytes, write_container
 from fourfold.plan.data import (
     ARENA,
@@ -10,7 +12,6 @@ from fourfold.plan.data import (
     Argument,
     Buffer,
     BufferUse,
-    Compiled,
     InputsOnDevice,
     Launch,
     Plan,
@@ -30,18 +31,21 @@ __all__ = [
     "Argument",
     "Buffer",
     "BufferUse",
-    "Compiled",
+    "CompiledModel",
     "Container",
     "InputsOnDevice",
     "Launch",
+    "Part",
     "Plan",
     "Port",
     "Program",
     "Requirements",
     "Section",
     "container_bytes",
+    "model_sections",
     "padded",
     "plan_record",
+    "read_model",
     "read_plan",
     "write_container",
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC = b"FOURFOLD"
-VERSION = 4
+VERSION = 5
 HEADER = struct.Struct("<8sIIQQII20xI")  # magic, version, size, file, table, sections, crc; own crc
 ENTRY = struct.Struct("<16sQQII8x")  # name, offset, size, crc, number
 ALIGNMENT = 64

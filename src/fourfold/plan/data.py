@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from fourfold.lazy import lazy_import
 from fourfold.plan.requirements import Requirements
-from fourfold.types import Quantization, Shape, TensorType
+from fourfold.types import Quantization, TensorType
 
 if TYPE_CHECKING:
     from fourfold import display
@@ -151,6 +151,11 @@ class Plan:
         """How many kernels run, one after the other: launches, or the stages of the only one."""
         return sum(launch.stages for launch in self.launches)
 
+    @property
+    def has_variables(self) -> bool:
+        """Whether the results of a run depend on earlier runs."""
+        return any(buffer.kind == "variable" for buffer in self.buffers)
+
     def start_of(self, buffer: Buffer) -> np.ndarray:
         """The bytes that a variable or a state begins with."""
         if buffer.start is None:
@@ -201,29 +206,3 @@ class Plan:
             rows += [(kind, one.name, str(one.type)) for one in ports]
         title = f"Plan {self.name}: {self._summary()}"
         return str(display.html_table(title, ("", "name", ">size or type"), rows))
-
-
-@dataclass(frozen=True, eq=False)
-class Compiled:
-    """A plan with the model's own names of what goes in and out, and the tuned choices it rests on.
-
-    `choices` has each choice that was asked for while the plan was made, None where there was none.
-    `signatures` are the sizes of each input with -1 where the model leaves one open; empty for an
-    input of which it leaves none open. `lasts` is false where code of the caller, which may change
-    without a trace, has a say in it: then it is good for this process only. `pixels` has the names
-    of inputs that come as bytes of a picture, with what those hold, in words. `about` is what the
-    model says of itself, as `fourfold.metadata` writes it; `signature` is the one by which it is
-    called, '' where that is by its first graph; `postprocess` says in words what is made of its
-    outputs.
-    """
-
-    plan: Plan
-    input_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-    choices: Mapping[str, str | None] = field(default_factory=dict, repr=False)
-    signatures: tuple[Shape, ...] = ()
-    lasts: bool = True
-    pixels: Mapping[str, str] = field(default_factory=dict)
-    about: bytes = field(default=b"", repr=False)
-    signature: str = ""
-    postprocess: str = ""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from fourfold.plan.data import (
     Argument,
     Buffer,
     BufferUse,
-    Compiled,
     InputsOnDevice,
     Launch,
     Plan,
@@ -31,9 +29,9 @@ from fourfold.types import DType, Quantization, TensorType
 KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_protocol", "state")
 
 
-def plan_record(compiled: Compiled) -> dict[str, Any]:
-    """All of a plan but its text and its constants, as what JSON can hold."""
-    plan = compiled.plan
+def plan_record(plan: Plan, ports: PortNames | None = None) -> dict[str, Any]:
+    """Return all of a plan except its kernel text and its constants, as JSON can hold it."""
+    ports = PortNames.of_plan(plan) if ports is None else ports
     return {
         "name": plan.name,
         "precision": plan.precision,
@@ -45,73 +43,75 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "inputs": [port_record(one) for one in plan.inputs],
         "outputs": [port_record(one) for one in plan.outputs],
         **_on_device_record(plan.on_device),
-        "input_names": list(compiled.input_names),
-        "output_names": list(compiled.output_names),
-        "choices": dict(compiled.choices),
-        "signatures": [list(one) for one in compiled.signatures],
-        "pixels": dict(compiled.pixels),
-        "signature": compiled.signature,
-        "postprocess": compiled.postprocess,
+        "input_names": list(ports.inputs),
+        "output_names": list(ports.outputs),
+        "pixels": dict(ports.pixels),
     }
 
 
-def plan_sections(compiled: Compiled) -> list[Section]:
-    """Three sections, and a fourth where the model says something of itself."""
-    text = json.dumps(plan_record(compiled), separators=(",", ":"), ensure_ascii=False)
+class PortNames(NamedTuple):
+    """The names by which callers know a plan's inputs and outputs, and inputs that take pixels. A
+    player outside Python needs them; Python reads them from the model's record.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    pixels: Mapping[str, str] = {}
+
+    @staticmethod
+    def of_plan(plan: Plan) -> PortNames:
+        """Return the graph's own names."""
+        inputs, outputs = (
+            tuple(port.name for port in ports) for ports in (plan.inputs, plan.outputs)
+        )
+        return PortNames(inputs, outputs)
+
+
+def plan_sections(plan: Plan, ports: PortNames | None = None) -> list[Section]:
+    """Return the three sections of a plan: its record, its kernel text and its constants."""
+    text = json.dumps(plan_record(plan, ports), separators=(",", ":"), ensure_ascii=False)
     return [
         Section("plan", text.encode()),
-        Section("text", compiled.plan.program.text.encode()),
-        Section("constants", compiled.plan.constants),
-        *about_sections(compiled),
+        Section("text", plan.program.text.encode()),
+        Section("constants", plan.constants),
     ]
 
 
-def about_sections(compiled: Compiled) -> list[Section]:
-    """What a model says of itself lies apart, since few starts read it."""
-    return [Section("about", compiled.about)] if compiled.about else []
-
-
-def read_plan(
-    file: Container, plan: int, text: int, constants: int, about: int | None = None
-) -> Compiled:
-    """The plan in sections of a file; ModelError where they do not make one."""
+def read_plan(file: Container, plan: int, text: int, constants: int) -> Plan:
+    """Read the plan in three sections of a file; ModelError where they do not make one."""
     source = bytes(file.section(text, "text"))
     data = share_constants(np.frombuffer(file.section(constants, "constants"), np.uint8))
     try:
-        record = json.loads(bytes(file.section(plan, "plan")))
-        own = b"" if about is None else bytes(file.section(about, "about"))
-        return replace(_compiled(record, source.decode(), data), about=own)
+        return _plan(json.loads(bytes(file.section(plan, "plan"))), source.decode(), data)
     except MALFORMED as error:
-        why = f"its record of a plan does not fit: {error!r}"
+        why = f"the record of a plan is malformed: {error!r}"
         fix = "copy it again, or prepare the model again"
         raise ModelError(f"{file.title} is damaged", why, fix) from error
 
 
-def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Compiled:
+def _plan(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Plan:
     buffers = tuple(_buffer(constants.nbytes, *item) for item in record["buffers"])
     if sum(one.bytes for one in buffers if one.kind == "constants") != constants.nbytes:
         raise ValueError("the constants have another size")
     inputs = tuple(_port(item, buffers) for item in record["inputs"])
     launches = tuple(_launch(item, buffers) for item in record["launches"])
-    plan = Plan(
+    outputs = tuple(_port(item, buffers) for item in record["outputs"])
+    names = [texts(record[key]) for key in ("input_names", "output_names")]
+    if (len(names[0]), len(names[1])) != (len(inputs), len(outputs)):
+        raise ValueError("there are not as many names as inputs and outputs")
+    return Plan(
         name=_text(record["name"]),
         program=Program(text, _text(record["options"])),
         buffers=buffers,
         launches=launches,
         inputs=inputs,
-        outputs=tuple(_port(item, buffers) for item in record["outputs"]),
+        outputs=outputs,
         constants=constants,
         precision=_text(record["precision"]),
         requirements=read_requirements(record["requirements"]),
-        flops=_flops(record.get("flops")),
+        flops=_flops(record["flops"]),
         on_device=_on_device(record.get("on_device"), inputs, launches, buffers),
     )
-    names = tuple(texts(record[key]) for key in ("input_names", "output_names"))
-    if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
-        raise ValueError("there are not as many names as inputs and outputs")
-    signatures = tuple(_signature(one) for one in record.get("signatures", ()))
-    choices, called = dict(record["choices"]), read_calling(record)
-    return Compiled(plan, names[0], names[1], choices, signatures, **called)
 
 
 def device_bytes(file: Container, sections: Sequence[int]) -> int:
@@ -128,21 +128,12 @@ def _plans(file: Container, sections: Sequence[int]) -> list[int]:
 
 
 def _flops(value: object) -> float | None:
-    """Records have it since somebody asks for it."""
+    """The count of operations of a run; None where nothing counted them."""
     if value is None:
         return None
     if not isinstance(value, int | float) or not 0 <= value < inf:
         raise ValueError(f"{value!r} is no count of operations")
     return float(value)
-
-
-def read_calling(record: Mapping[str, Any]) -> dict[str, Any]:
-    """By which signature a model is called, what inputs hold that come as bytes, and what is made
-    of outputs; records have each since there is such.
-    """
-    pixels = {_text(name): _text(words) for name, words in record.get("pixels", {}).items()}
-    words = {name: _text(record.get(name, "")) for name in ("signature", "postprocess")}
-    return {"pixels": pixels, **words}
 
 
 def requirements_record(needed: Requirements) -> dict[str, Any]:
@@ -283,7 +274,7 @@ def _sizes(items: list[Any]) -> tuple[int, ...]:
     return tuple(_whole(one, 1, 2**40) for one in items)
 
 
-def _signature(items: list[Any]) -> tuple[int, ...]:
+def open_sizes(items: list[Any]) -> tuple[int, ...]:
     return tuple(_whole(one, -1, 2**40) for one in items)
 
 
@@ -301,3 +292,7 @@ def _text(item: Any) -> str:
 
 def texts(items: Any) -> tuple[str, ...]:
     return tuple(_text(one) for one in items)
+
+
+def text_map(items: Any) -> dict[str, str]:
+    return {_text(name): _text(value) for name, value in items.items()}

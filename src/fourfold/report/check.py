@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from fourfold.compile import load_model, prepare_lowering
-from fourfold.compile.placement import (
-    Decision,
-    PlacementProblem,
-    decide,
-    describe_whole,
-    read_problem,
-)
+from fourfold.compile.placement import Decision, PlacementProblem, decide, read_problem
 from fourfold.device import DeviceInfo
-from fourfold.errors import UnsupportedError
 from fourfold.metadata import ModelMetadata, Signature
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.placement import Placement
@@ -42,34 +34,21 @@ def check_model(
     title: str,
     device: DeviceInfo,
     options: CompileOptions,
+    placement: PlacementOptions | None = None,
     origin: str = "",
 ) -> Report:
-    """What a session without further options would do with a model on a device with these facts;
-    `origin` says who converted it, if anybody did.
+    """Place a model on a device without running it, and report where it would run, with advice.
+    `origin` names the framework and converter of a converted model.
     """
-    problem = read_problem(source, title, device, options, PlacementOptions(), origin)
+    problem = read_problem(source, device, options, placement, title=title, origin=origin)
     decision = decide(problem, {})
-    subject = _subject(problem, decision)
-    if not decision.placement.whole:
-        subject = _as_whole(source, problem, subject)
-    model = problem.model
-    return Report(subject.placement, tuple(advise(subject)), model.metadata, model.signatures)
+    subject, model = _subject(decision), problem.model
+    return Report(decision.placement, tuple(advise(subject)), model.metadata, model.signatures)
 
 
-def _as_whole(source: str | bytes, problem: PlacementProblem, in_parts: Subject) -> Subject:
-    """The same model in one plan, where that can be: only there variables are the device's."""
-    options = problem.compile_options
-    try:
-        lowering = prepare_lowering(load_model(source, options).graph, problem.device, options)
-        plan = lowering.plan()
-    except UnsupportedError:
-        return in_parts
-    placement = describe_whole(problem)
-    return replace(in_parts, graphs=(lowering.graph,), plans=(plan,), placement=placement)
-
-
-def _subject(problem: PlacementProblem, decision: Decision) -> Subject:
-    parts, threads = decision.planned.values(), problem.placement_options.thread_count
+def _subject(decision: Decision) -> Subject:
+    problem, parts = decision.problem, decision.lowered.values()
+    threads = problem.placement_options.thread_count
     return Subject(
         graphs=tuple(part.lowering.graph for part in parts),
         plans=tuple(part.plan for part in parts),

@@ -6,31 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fourfold.config import Config, PlacementName, Precision, count
+from fourfold.config import Config, Precision
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.display import count_text, html_table, size_text
 from fourfold.errors import DeviceError
-from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.pixels import PixelsOption
-from fourfold.plan import HOST_KINDS, Buffer, Plan
+from fourfold.options import AUTO, SessionOptions
+from fourfold.plan import HOST_KINDS, Buffer
 from fourfold.players.null import NULL_GPU
-from fourfold.processing.option import PostprocessOption
-from fourfold.runtime.hybrid_loading import find_hybrid
-from fourfold.runtime.instance import load_whole
-from fourfold.runtime.opening import (
-    AUTO,
-    Cache,
-    Model,
-    check_precision,
-    find_store,
-    model_reader,
-    path_or_bytes,
-    session_device,
-)
+from fourfold.runtime.loading import load_compiled
+from fourfold.runtime.opening import Model, open_request, path_or_bytes
 from fourfold.runtime.request import Request
 from fourfold.store.store import Store
-from fourfold.targets import GPU
-from fourfold.timings import Timings
 from fourfold.types import Shape
 
 ANY_GPU = replace(NULL_GPU, probed=PROBED)  # of no particular make: nothing of it is tried
@@ -100,93 +86,71 @@ class Estimate:
 _ON_DEVICE = ("weights", "arena", "inputs", "outputs", "states")
 
 
-def estimate(  # noqa: PLR0913 - each is an option that callers know by name
+def estimate(
     source: Model,
     device: str | int | DeviceInfo | None = None,
     precision: Precision | None = None,
     shapes: Mapping[str, Shape] | None = None,
-    *,
-    cache: Cache = AUTO,
-    model: str | None = None,
-    placement: PlacementName | None = None,
-    signature: str | None = None,
-    pixels: PixelsOption | None = None,
-    postprocess: PostprocessOption | None = None,
-    memory_limit: int | str | None = None,
-    threads: int | None = None,
+    **options: Any,
 ) -> Estimate:
-    """What `Session` with the same arguments will take of memory, and how much arithmetic a run is.
+    """Estimate what a `Session` with the same options takes of memory, and the arithmetic of a run.
 
-    The plan is made, or found where it is kept; nothing of the model is run, and no kernel of it is
-    built. Without a device it is the one that a session would choose, or where there is none a GPU
-    of no particular make, which `device='null'` asks for.
+    The model is compiled, or found in the cache; nothing of it is run, and no kernel is built.
+
+    Args:
+        source: The model, as `Session` takes it.
+        device: The device. 'null' is a generic GPU, as is the default where no device is found.
+        precision: 'fp32', 'mixed' or 'fp16'.
+        shapes: Shapes of inputs by name.
+        **options: The other options of `Session`, by name.
     """
-    config = Config.from_environment()
-    stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
-    options = CompileOptions.from_config(config, *stated)
-    wanted = config.device if device is None else device
-    placing = PlacementOptions(
-        placement="cpu" if wanted == "cpu" else placement or "auto",
-        threads=config.threads if threads is None else count("threads", threads),
-    )
-    info = _find_device(wanted, placing, any_will_do=device is None)
-    store = None if info is ANY_GPU else find_store(cache, None, config)
-    check_precision(options.precision, info, store)
-    content = path_or_bytes(source)
-    request = Request(content, info, config, options, placing, Timings(), model)
-    reader = model_reader(content, store, config)
-    request = request._replace(any_precision=precision is None, make_readable=reader, plays=False)
+    stated = {"device": device, "precision": precision, "shapes": shapes, **options}
+    request, store = estimate_request(source, SessionOptions.of(stated))
     return _estimate(request, store)
 
 
-def _find_device(
-    wanted: str | int | DeviceInfo, options: PlacementOptions, any_will_do: bool
-) -> DeviceInfo:
-    if wanted == ANY_GPU.name:
-        return ANY_GPU
-    try:
-        return session_device(wanted, options)
-    except DeviceError:
-        if any_will_do and wanted == AUTO:
-            return ANY_GPU
-        raise
+def estimate_request(source: Model, options: SessionOptions) -> tuple[Request, Store | None]:
+    """Return a request that needs no device: a generic GPU stands in where none is found."""
+    content = path_or_bytes(source)
+    wanted = options.wanted_device(Config.from_environment())
+    if wanted != ANY_GPU.name:
+        try:
+            request, store = open_request(content, options)
+            return request._replace(plays=False), store
+        except DeviceError:
+            if options.device is not None or wanted != AUTO:
+                raise
+    elsewhere = replace(options, device="cpu", placement="auto", cache=None)
+    request, _ = open_request(content, elsewhere)
+    placement = options.placement_options(Config.from_environment())
+    return request._replace(device=ANY_GPU, placement_options=placement, plays=False), None
 
 
 def _estimate(request: Request, store: Store | None) -> Estimate:
-    whole = load_whole(request, store)
-    if whole is not None:
-        return _add_up(request.device, [whole.compiled.plan], whole.compiled.plan)
-    hybrid = find_hybrid(request, store).hybrid
-    found = _add_up(request.device, hybrid.plans, hybrid.compiled.plan)
-    on_cpu = [part for part in hybrid.parts if part.target != GPU]
+    model = load_compiled(request, store).model
+    on_cpu = [part for part in model.parts if part.plan is None]
     weights = [part.graph.constants for part in on_cpu if part.graph is not None]
     held = sum(array.nbytes for arrays in weights for array in arrays.values())
     held += sum(len(part.content) for part in on_cpu)
-    return replace(found, host=found.host + held, cpu_parts=len(on_cpu))
-
-
-def _add_up(device: DeviceInfo, plans: Sequence[Plan], whole: Plan) -> Estimate:
-    """What players of these plans set aside; `whole` describes all of them as one."""
-    buffers = [buffer for plan in plans for buffer in plan.buffers]
-    on_device = [buffer for buffer in buffers if buffer.kind not in HOST_KINDS]
+    on_device = [buffer for buffer in model.buffers if buffer.kind not in HOST_KINDS]
     sizes = {kind: _allocated(on_device, kind) for kind in ("arena", "input", "output")}
-    # Of a GPU with memory of its own, what goes in and out is copied through pinned host memory.
-    staged = sizes["input"] + sizes["output"] if device.is_discrete else 0
-    pinned = sum(_allocated(buffers, kind) for kind in HOST_KINDS)
-    own = sum(plan.constants.nbytes + len(plan.program.text.encode()) for plan in plans)
+    # A GPU with memory of its own copies inputs and outputs through pinned host memory.
+    staged = sizes["input"] + sizes["output"] if request.device.is_discrete else 0
+    pinned = sum(_allocated(model.buffers, kind) for kind in HOST_KINDS)
+    own = sum(plan.constants.nbytes + len(plan.program.text.encode()) for plan in model.plans)
     return Estimate(
-        device=device.name,
-        precision=whole.precision,
+        device=request.device.name,
+        precision=model.precision,
         weights=_allocated(on_device, "constants"),
         arena=sizes["arena"],
         inputs=sizes["input"],
         outputs=sizes["output"],
         states=sum(_allocated(on_device, kind) for kind in STATES),
-        host=own + staged + pinned,
+        host=own + staged + pinned + held,
         largest=max((buffer.allocated for buffer in on_device), default=0),
-        flops=whole.flops,
-        launches=len(whole.launches),
-        cpu_parts=0,
+        flops=model.flops,
+        launches=len(model.launches),
+        cpu_parts=len(on_cpu),
     )
 
 

@@ -14,12 +14,10 @@ from itertools import chain
 
 import numpy as np
 
-from fourfold.compile.load import load_model
-from fourfold.compile.pipeline import LoweringInput, prepare_lowering
+from fourfold.compile.pipeline import LoweringInput
 from fourfold.compile.placement import decide, read_problem
 from fourfold.cpu.registry import usable_engine
 from fourfold.device import DeviceInfo
-from fourfold.errors import UnsupportedError
 from fourfold.formats import Model
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.report.compare import deviation
@@ -68,19 +66,11 @@ class LayerComparison:
         options: CompileOptions,
         inputs: Sequence[np.ndarray],
     ) -> LayerComparison:
-        """As a session has it: in one plan where all of the model has kernels, else in parts."""
-        try:
-            model = load_model(source, options).model
-            lowering = prepare_lowering(model.main, device, options)
-            lowering.plan()
-            return LayerComparison(model, [lowering], options, inputs)
-        except UnsupportedError:
-            on_device = PlacementOptions("gpu")
-            problem = read_problem(source, "the model", device, options, on_device)
-            parts = decide(problem, {}).planned.values()
-            return LayerComparison(
-                problem.model, [part.lowering for part in parts], options, inputs
-            )
+        """Compare the parts that a session with placement='gpu' runs on the device."""
+        problem = read_problem(source, device, options, PlacementOptions("gpu"))
+        decision = decide(problem, {})
+        lowerings = [part.lowering for part in decision.lowered.values()]
+        return LayerComparison(decision.problem.model, lowerings, options, inputs)
 
     @property
     def _precision(self) -> str:

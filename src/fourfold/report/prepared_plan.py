@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from fourfold.errors import InputError
 from fourfold.placement import Placement
 from fourfold.plan import Plan
-from fourfold.plan.hybrid import read_hybrid
 from fourfold.players import backend_of
 from fourfold.players.null import NULL_GPU
 from fourfold.runtime.loading import find_row
@@ -27,7 +26,7 @@ class PreparedPlan(NamedTuple):
     has_binaries: bool  # or else kernels are built from text
     precision: str
     plans: tuple[Plan, ...]
-    placement: Placement | None
+    placement: Placement
 
     @property
     def launches(self) -> int:
@@ -46,21 +45,16 @@ class PreparedPlan(NamedTuple):
         """All but the plans as plain data."""
         found = self._asdict()
         del found["plans"]
-        placement = None if self.placement is None else self.placement.to_json()
-        return {**found, "launches": self.launches, "placement": placement}
+        return {**found, "launches": self.launches, "placement": self.placement.to_json()}
 
 
 def find_prepared_plan(request: Request, store: Store | None) -> PreparedPlan:
     """What a session on the request's device would play."""
     prepared, device = Prepared.open(request.model), request.device
     row = find_row(request, prepared, store)
-    placement = None
-    if prepared.is_hybrid(row):
-        hybrid = read_hybrid(prepared.file, row["sections"])
-        placement = Placement.from_record(hybrid.placement)
-        plans = tuple(hybrid.plans)
-    else:
-        plans = (prepared.plan(row).plan,)
+    model = prepared.model(row)
+    placement = Placement.from_bytes(model.placement)
+    plans = model.plans
     needs_none = device.name == NULL_GPU.name or not backend_of(device).has_binaries
     built = all(prepared.binary_for(plan.program, device) is not None for plan in plans)
     return PreparedPlan(

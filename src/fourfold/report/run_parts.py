@@ -13,7 +13,7 @@ import numpy as np
 from fourfold.cpu import CPU
 from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.device_memory import fresh_array
-from fourfold.runtime.model_runner import ModelRunner
+from fourfold.session import Session
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class RunParts:
 
 
 def measure_parts(
-    session: ModelRunner, inputs: Mapping[str, np.ndarray], runs: int = 50
+    session: Session, inputs: Mapping[str, np.ndarray], runs: int = 50
 ) -> RunParts | None:
     """The parts of a session's run; None where engines for the CPU run some of it, and where
     memory of the device cannot be held because it is on another machine.
@@ -57,7 +57,7 @@ def measure_parts(
     return RunParts(total, upload, kernels, download, host)
 
 
-def _on_device(session: ModelRunner, name: str, inputs: Mapping[str, np.ndarray]) -> DeviceArray:
+def _on_device(session: Session, name: str, inputs: Mapping[str, np.ndarray]) -> DeviceArray:
     info = next(info for info in session.inputs if info.name == name)
     array = fresh_array(session.device, info)
     array.memory.write(np.ascontiguousarray(inputs[name]))

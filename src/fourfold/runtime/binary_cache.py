@@ -15,7 +15,6 @@ from fourfold.runtime.request import Request
 from fourfold.store.keys import program_parts
 
 if TYPE_CHECKING:
-    from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 
 log = Log("runtime")
@@ -74,18 +73,19 @@ class BinaryCache:
             return False
         return wanted == "always" or players.backend_of(device).binaries_are_cheap(device)
 
-    def after_run(self, player: players.Player | HybridPlayer) -> None:
-        """PoCL compiles kernels when they first run, so a binary is asked for after that."""
+    def after_run(self, *on_device: players.Player) -> None:
+        """Fetch the binaries of these players, once. PoCL compiles a kernel when it first runs, so
+        that a binary fetched earlier would be incomplete.
+        """
         if self._due:
             self._due = False
-            on_gpu = getattr(player, "players", (player,))
             self._thread = threading.Thread(
-                target=self._fetch, args=(on_gpu,), name="fourfold-binaries"
+                target=self._fetch, args=(on_device,), name="fourfold-binaries"
             )
             self._thread.start()
 
-    def _fetch(self, on_gpu: Sequence[players.Player]) -> None:
-        for player in on_gpu:
+    def _fetch(self, on_device: Sequence[players.Player]) -> None:
+        for player in on_device:
             if self._store is None:
                 return
             try:

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fourfold.lazy import lazy_import
-from fourfold.plan import Plan
-from fourfold.plan.hybrid import HybridPlan
-from fourfold.runtime.hybrid_loading import is_kept_in_parts
-from fourfold.runtime.request import Request, plan_key_parts
+from fourfold.plan import CompiledModel
+from fourfold.runtime.request import Request, model_key_parts
 from fourfold.store.store import Store
 from fourfold.timings import Timings
 
@@ -22,13 +20,11 @@ else:
 WORTH = 0.05  # of the time of a run: weights are in memory twice, and kernels built once more
 
 
-def can_cut(plan: Plan, hybrid: HybridPlan | None) -> bool:
-    """Whether a model can be left out in part: it runs as a whole and keeps nothing between runs.
-    Of a model in several parts those that are not needed are skipped as it is.
+def can_cut(model: CompiledModel) -> bool:
+    """Whether a smaller model can be compiled for some of the outputs: it is one part without
+    states. Of several parts, those that are not needed are skipped anyway.
     """
-    if hybrid is not None:
-        return len(hybrid.parts) == 1 and hybrid.states == ()
-    return not any(buffer.kind == "variable" for buffer in plan.buffers)
+    return len(model.parts) == 1 and not model.states
 
 
 def cut_request(request: Request, outputs: Sequence[str], store: Store | None) -> Request | None:
@@ -36,18 +32,16 @@ def cut_request(request: Request, outputs: Sequence[str], store: Store | None) -
     options = replace(request.compile_options, outputs=tuple(outputs))
     told = replace(request.placement_options, on_fallback=None)  # what it would tell is known
     cut = request._replace(compile_options=options, placement_options=told, timings=Timings())
-    return cut if _is_kept(cut, store) or _saving(request, outputs) >= WORTH else None
+    return cut if _is_stored(cut, store) or _saving(request, outputs) >= WORTH else None
 
 
-def _is_kept(request: Request, store: Store | None) -> bool:
+def _is_stored(request: Request, store: Store | None) -> bool:
     """Whether it was worth it before."""
-    if store is None:
-        return False
-    return store.has(plan_key_parts(request, store)) or is_kept_in_parts(request, store)
+    return store is not None and store.has(model_key_parts(request, store))
 
 
 def _saving(request: Request, outputs: Sequence[str]) -> float:
     content, options = request.readable.content, request.compile_options
-    loaded = compiler.load_model(content, options, keep_unsupported=True)
+    loaded = compiler.load_model(content, options)
     share: float = compiler.share_left_out(loaded.model, outputs, request.device)
     return share

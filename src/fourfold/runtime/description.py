@@ -16,7 +16,7 @@ FEW = 3  # inputs or outputs that a line has room for
 
 def session_line(instance: ModelInstance, closed: bool) -> str:
     state = "closed, " if closed else ""
-    where = f"{device_text(instance.request.device)}, {instance.plan.precision}"
+    where = f"{device_text(instance.request.device)}, {instance.model.precision}"
     ports = f"{_ports_text(instance.inputs)} -> {_ports_text(instance.outputs)}"
     return f"<Session {instance.request.title}: {state}{where}; {ports}>"
 
@@ -27,14 +27,14 @@ def session_html(instance: ModelInstance, closed: bool) -> str:
 
 
 def _rows(instance: ModelInstance) -> Iterator[Sequence[str]]:
-    plan = instance.plan
+    model = instance.model
     yield "device", device_text(instance.request.device)
-    yield "precision", plan.precision
+    yield "precision", model.precision
     yield "opened from", ORIGINS[instance.origin]
     yield "runs", instance.placement.summary if instance.in_parts else "all on the device"
-    launches = count_text(len(plan.launches), "launch", "launches")
-    yield "plan", f"{count_text(plan.stages, 'kernel')} in {launches}"
-    yield "memory", f"{size_text(plan.device_bytes)} on the device"
+    launches = count_text(len(model.launches), "launch", "launches")
+    yield "plan", f"{count_text(model.stages, 'kernel')} in {launches}"
+    yield "memory", f"{size_text(model.device_bytes)} on the device"
     for name, ports in (("input", instance.inputs), ("output", instance.outputs)):
         for port in ports:
             yield name, f"{port.name}: {port.type_text}"

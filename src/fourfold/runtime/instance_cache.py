@@ -83,7 +83,7 @@ class InstanceCache:
         made = self._make(request, make_room=self._make_room)
         if log.hears(INFO):
             placed = made.placement if made.in_parts else None
-            log.info("%s", opened.describe_opening(request, made.plan, made.origin, placed))
+            log.info("%s", opened.describe_opening(request, made.model, made.origin, placed))
         return made
 
     def _make_room(self, needed: int) -> None:
@@ -91,7 +91,7 @@ class InstanceCache:
         limit of memory. A plan that would not keep it alone is never made.
         """
         limit = self._first.compile_options.memory_limit
-        while limit is not None and self._instances and needed + self._held > limit.bytes:
+        while limit is not None and self._instances and needed + self._held > limit:
             self._instances.popitem(last=False)[1].close()
 
     @property

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property, partial
 from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fourfold import players
 from fourfold.lazy import lazy_import
-from fourfold.plan import Plan
+from fourfold.plan import CompiledModel
 from fourfold.runtime.device_share import DeviceShare
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fourfold.players import thread_slot
     from fourfold.runtime import in_flight, views
-    from fourfold.runtime.hybrid_player import HybridPlayer
+    from fourfold.runtime.executor import Executor
 else:
     in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
     thread_slot = lazy_import("fourfold.players.thread_slot")
@@ -32,16 +32,12 @@ class InstanceSlots:
     """Runs that have memory of their own beside the player's, made when it is first asked for."""
 
     request: Request
-    plan: Plan
-    player: players.Player | HybridPlayer
+    model: CompiledModel
+    executor: Executor
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     _playing: Lock
     _thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
-
-    @property
-    def in_parts(self) -> bool:
-        raise NotImplementedError
 
     def _after_run(self) -> None:
         raise NotImplementedError
@@ -49,7 +45,7 @@ class InstanceSlots:
     @cached_property
     def device_share(self) -> DeviceShare:
         """What it has of the device's memory."""
-        return DeviceShare(self.plan, self.request.compile_options.memory_limit)
+        return DeviceShare(self.model, self.request.compile_options.memory_limit)
 
     @cached_property
     def flights(self) -> in_flight.RunsInFlight:
@@ -65,19 +61,20 @@ class InstanceSlots:
         return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
 
     def _open_slot(self, staged: bool = True) -> players.Slot:
-        if not self.in_parts:
+        player = self.executor.player
+        if player is not None:
             self.device_share.take_slot()
-            slot = cast(players.Player, self.player).open_slot(staged)
+            slot = player.open_slot(staged)
             if slot is not None:
                 return slot
         if self._thread is None:
             self._thread = futures.ThreadPoolExecutor(1, "fourfold-run")
-        ports = (self.plan.inputs, self.plan.outputs)
-        return thread_slot.ThreadSlot(self._play, self._thread, *ports)
+        inputs, outputs = self.model.inputs, self.model.outputs
+        return thread_slot.ThreadSlot(self._play, self._thread, inputs, outputs)
 
     def _play(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         with self._playing:
-            return self.player.run(arrays)
+            return self.executor.run(arrays)
 
     def drain(self) -> None:
         """Wait for all that has begun."""

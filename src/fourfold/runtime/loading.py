@@ -1,153 +1,209 @@
-"""All of a model as one plan: from a prepared file, from the store, or compiled."""
+"""Loading: finds a compiled model in a prepared file or in the store, or compiles it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold import players
+from fourfold.cpu.registry import placement_environment
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
-from fourfold.log import Log
-from fourfold.plan import Compiled
-from fourfold.runtime.request import Request, plan_key_parts
-from fourfold.store.keys import device_key, program_parts
-from fourfold.store.prepared import Prepared, Wanted, facts_in_row, is_for
+from fourfold.log import DEBUG, Log
+from fourfold.plan import CompiledModel, Plan
+from fourfold.runtime.binary_cache import start_player
+from fourfold.runtime.request import Request, model_key_parts
+from fourfold.store.entry import COMPILED, read_compiled
+from fourfold.store.keys import Parts, device_key, program_parts
+from fourfold.store.prepared import Prepared, facts_in_row, is_for, is_prepared
 from fourfold.store.shipped import known_choices
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
+    from fourfold import placement as placements
     from fourfold.store.store import Store
 else:
     compiler = lazy_import("fourfold.compile")
+    placements = lazy_import("fourfold.placement")
 
 log = Log("runtime")
+FindBinary = Callable[[Plan], "bytes | None"]
 
 
-class LoadedPlan(NamedTuple):
-    """A plan, the binary of its program where one is known, and where the plan came from."""
+class LoadedModel(NamedTuple):
+    """A compiled model, where it came from, and a function that finds binaries of its plans."""
 
-    compiled: Compiled
-    binary: bytes | None
+    model: CompiledModel
     origin: str  # 'file' (prepared), 'store' or 'model'
+    find_binary: FindBinary
 
 
-def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
-    """The plan in a prepared file; None where the file has the model in parts."""
+def load_compiled(request: Request, store: Store | None) -> LoadedModel:
+    """Return the compiled model of a request, from the first source that has it."""
+    if is_prepared(request.model):
+        loaded = _from_file(request, store)
+    else:
+        if request.name is not None:
+            what = f"model={request.name!r} was passed for {request.title}"
+            raise InputError(what, "only a prepared file holds several models", "leave model= out")
+        found = None if store is None else _from_store(request, store)
+        loaded = _compile(request, store) if found is None else found
+    _report_fallbacks(request, loaded.model)
+    return loaded
+
+
+def _from_file(request: Request, store: Store | None) -> LoadedModel:
     device = request.device
     with request.timings.stage("open"):
         prepared = Prepared.open(request.model)
         row = find_row(request, prepared, store)
-        if prepared.is_hybrid(row):
-            return None
-        compiled = prepared.plan(row)
-        program = compiled.plan.program
-        binary = prepared.binary_for(program, device)
-        if binary is None and store is not None:
-            binary = store.find_binary(program_parts(program, device))
-    log_missing(prepared, row, device, binary)
-    return LoadedPlan(compiled, binary, "file")
+        model = prepared.model(row)
+        _check_can_place(request, model)
+        binaries = {plan.program: prepared.binary_for(plan.program, device) for plan in model.plans}
+        for program, binary in binaries.items():
+            if binary is None and store is not None:
+                binaries[program] = store.find_binary(program_parts(program, device))
+    _log_missing(prepared, row, device, None in binaries.values())
+    return LoadedModel(model, "file", lambda plan: binaries[plan.program])
+
+
+def _check_can_place(request: Request, model: CompiledModel) -> None:
+    """Raise InputError where operators are to be placed anew: a file holds one placement."""
+    if request.placement_options.only_cpu and model.plans:
+        what = f"{request.title} cannot run on the CPU engines"
+        why = "it was prepared to run on a device, and does not hold the original model"
+        raise InputError(what, why, "open the original model, or leave placement out")
 
 
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
-    """What a prepared file has for a request: a row of its index."""
-    options = request.compile_options
-    wanted = Wanted(
-        None if request.any_precision else options.precision,
-        options.shapes or None,
-        options.precision,
-        request.pixels_text,
-        options.signature or "",
-        None if options.memory_limit is None else options.memory_limit.bytes,
-        request.postprocess_text,
-    )
+    """Return the row of a prepared file's index that fits a request best."""
     ask = partial(players.ask_facts, store=store)
-    row = prepared.best(prepared.choose_model(request.name), request.device, wanted, ask)
+    model = prepared.choose_model(request.name)
+    row = prepared.best(model, request.device, request.compile_options, ask)
     players.note_facts(request.device, facts_in_row(row, request.device))
     return row
 
 
-def log_missing(
-    prepared: Prepared, row: Mapping[str, Any], device: DeviceInfo, binary: bytes | None
+def _log_missing(
+    prepared: Prepared, row: Mapping[str, Any], device: DeviceInfo, without_binary: bool
 ) -> None:
-    """Says in the log what a file lacks for a device."""
+    """Log what a file lacks for a device."""
     if not is_for(row, device):
         made = f"{prepared.file.title} was not prepared for {device.name}"
         log.warn_once(f"{made}: it runs as for {row['device']}, built from text")
-    elif binary is None and players.backend_of(device).has_binaries:
+    elif without_binary and players.backend_of(device).has_binaries:
         why = f"{prepared.file.title} has no binary for driver {device.driver} of {device.name}"
         log.warn_once(f"{why}: its kernels are built from text")
 
 
-class PlanLoader:
-    """The plan of a model file: found in the store, or compiled and kept there."""
-
-    def __init__(self, request: Request, store: Store | None) -> None:
-        if request.name is not None:
-            what = f"model={request.name!r} was passed for {request.title}"
-            raise InputError(what, "only a prepared file holds several models", "leave model= out")
-        self._request, self._store = request, store
-
-    @cached_property
-    def _choices(self) -> Mapping[str, str]:
-        return tuned_choices(self._request.device, self._store)
-
-    def find(self) -> LoadedPlan | None:
-        """The plan that is kept, unless tuning has since found better choices, or limits fell."""
-        if self._store is None:
+def _from_store(request: Request, store: Store) -> LoadedModel | None:
+    """Return the stored model, unless it is out of date."""
+    with request.timings.stage("open"):
+        model = store.find_model(model_key_parts(request, store))
+        outdated = () if model is None else why_outdated(request, store, model)
+        if model is None or outdated:
+            log.debug("%s is compiled: %s", request.title, outdated or "nothing is stored")
             return None
-        with self._request.timings.stage("open"):
-            compiled = self._store.find_plan(plan_key_parts(self._request, self._store))
-            device = players.recall_facts(self._request.device, self._store)
-            outdated = () if compiled is None else why_outdated(compiled, self._choices, device)
-            if compiled is None or outdated:
-                log.debug("%s is compiled: %s", self._request.title, outdated or "no plan is kept")
-                return None
-            return LoadedPlan(compiled, self._binary(self._store, compiled), "store")
+    return LoadedModel(model, "store", partial(_stored_binary, store, request.device))
 
-    def compile(self) -> LoadedPlan:
-        """The long way; UnsupportedError where the device cannot take all of the model."""
-        compiled = compile_request(self._request, self._choices)
-        if self._store is None:
-            return LoadedPlan(compiled, None, "model")
-        with self._request.timings.stage("keep"):
-            players.keep_facts(self._request.device, self._store)  # they are part of the key
-            if compiled.lasts:
-                parts = plan_key_parts(self._request, self._store)
-                self._store.put_plan(self._request.title, parts, compiled)
-            return LoadedPlan(compiled, self._binary(self._store, compiled), "model")
 
-    def _binary(self, store: Store, compiled: Compiled) -> bytes | None:
-        return store.find_binary(program_parts(compiled.plan.program, self._request.device))
+def _stored_binary(store: Store | None, device: DeviceInfo, plan: Plan) -> bytes | None:
+    return None if store is None else store.find_binary(program_parts(plan.program, device))
+
+
+def _compile(request: Request, store: Store | None) -> LoadedModel:
+    model = compile_request(request, tuned_choices(request.device, store))
+    if store is not None:
+        with request.timings.stage("keep"):
+            players.keep_facts(request.device, store)  # they are part of the key
+            if model.cacheable and model.is_data:
+                store.put_model(request.title, model_key_parts(request, store), model)
+    return LoadedModel(model, "model", partial(_stored_binary, store, request.device))
+
+
+def compile_request(request: Request, choices: Mapping[str, str]) -> CompiledModel:
+    """Read, place and lower the model of a request."""
+    if not request.placement_options.only_cpu:
+        players.begin_trials(request.device)
+        if request.plays:
+            players.backend_of(request.device).start_compiler(request.device)
+    with request.timings.stage("imports"):
+        compile_model = compiler.compile_model
+    readable = request.readable
+    model: CompiledModel = compile_model(
+        readable.content,
+        request.device,
+        request.compile_options,
+        request.placement_options,
+        choices,
+        timings=request.timings,
+        title=request.title,
+        origin=readable.origin,
+    )
+    if log.hears(DEBUG) and not model.is_whole:
+        for line in placements.Placement.from_bytes(model.placement).lines():
+            log.debug("%s: %s", request.title, line.strip())
+    return model
+
+
+def _report_fallbacks(request: Request, model: CompiledModel) -> None:
+    """Report operators that stay on the CPU: as an error with strict=True, or to the callback."""
+    options = request.placement_options
+    if model.is_whole or not (options.strict or options.on_fallback):
+        return
+    placement = placements.Placement.from_bytes(model.placement)
+    if options.strict and not placement.whole:
+        reasons = [f"{row.op} '{row.name}': {row.reason}" for row in placement.fallbacks]
+        raise InputError(
+            f"{request.title} does not run whole on {request.device.name}",
+            f"strict=True was passed, and these operators stay on the CPU: {'; '.join(reasons)}",
+            "leave strict out, or see 'fourfold check' for what could be changed",
+        )
+    if options.on_fallback is not None:
+        for row in placement.fallbacks:
+            options.on_fallback(row)
 
 
 def tuned_choices(device: DeviceInfo, store: Store | None) -> Mapping[str, str]:
-    """What was found best on a device: what the package ships, and over it what was found here."""
+    """Return the best choices for a device: those the package ships, then those found here."""
     shipped = known_choices(device)
     return shipped if store is None else {**shipped, **store.choices(device_key(device))}
 
 
-def why_outdated(
-    compiled: Compiled, tuned: Mapping[str, str], device: DeviceInfo
-) -> tuple[str, ...]:
-    """Why a plan that was kept is not played: a choice that it rests on is no longer the one that
-    is kept, or a limit of the device is below what it needs. Nothing where it is.
+def why_stored_is_unused(request: Request, store: Store, parts: Parts) -> tuple[str, ...]:
+    """Return why a stored model with these parts is not used; () where it is, or none exists."""
+    model = store.find(COMPILED, parts, read_compiled, counted=False)
+    return () if model is None else why_outdated(request, store, model)
+
+
+def why_outdated(request: Request, store: Store, model: CompiledModel) -> tuple[str, ...]:
+    """Return why a stored model cannot be used any more; () where it can.
+
+    Tuning may have found better choices, a limit of the device may have shrunk, or the CPU engines
+    that a part of the model runs in may have changed.
     """
-    same = all(tuned.get(key) == choice for key, choice in compiled.choices.items())
-    better = () if same else ("tuning has found better choices since",)
-    return (*better, *compiled.plan.requirements.over_limits(device))
+    device = players.recall_facts(request.device, store)
+    choices = tuned_choices(request.device, store)
+    same = all(choices.get(key) == choice for key, choice in model.choices.items())
+    reasons = [] if same else ["tuning has found better choices since"]
+    reasons += model.requirements.over_limits(device)
+    if model.environment:
+        now = placement_environment(request.placement_options.thread_count)
+        changed = [name for name in now if now[name] != model.environment.get(name)]
+        reasons += [f"{name} changed: {model.environment.get(name)!r} then" for name in changed]
+    return tuple(reasons)
 
 
-def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
-    """Reads, rewrites and lowers all of the model."""
-    players.begin_trials(request.device)
-    if request.plays:
-        players.backend_of(request.device).start_compiler(request.device)
-    with request.timings.stage("imports"):
-        compile_model = compiler.compile_model
-    compiled: Compiled = compile_model(
-        request.readable.content, request.device, request.compile_options, tuned, request.timings
-    )
-    return compiled
+class PlayerFactory:
+    """Opens the plans of a model, each with its binary where one is found."""
+
+    def __init__(self, request: Request, store: Store | None, find: FindBinary) -> None:
+        self._request, self._store, self._find = request, store, find
+        self.built = False  # whether a program had to be built from text
+
+    def __call__(self, plan: Plan) -> players.Player:
+        binary = self._find(plan)
+        self.built = self.built or binary is None
+        return start_player(self._request, plan, binary, self._store)

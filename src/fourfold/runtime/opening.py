@@ -13,13 +13,16 @@ from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
-from fourfold.options import PlacementOptions
+from fourfold.options import AUTO, PlacementOptions, SessionOptions
+from fourfold.runtime.request import Request
+from fourfold.timings import Timings
 
 if TYPE_CHECKING:
     import mmap
 
     from fourfold import convert as conversions
     from fourfold.store import store as stores
+    from fourfold.store.store import Store
 else:
     conversions, stores = lazy_import("fourfold.convert"), lazy_import("fourfold.store.store")
 
@@ -34,7 +37,7 @@ PathName = str | os.PathLike[str]
 Buffer = Union[bytes, bytearray, memoryview, "mmap.mmap"]
 Model = PathName | Buffer | ModelFile | Sequence[PathName]
 Cache = Union[PathName, "stores.Store", None]
-AUTO, MEMORY = "auto", "memory"
+MEMORY = "memory"
 
 
 def path_or_bytes(model: Model) -> str | bytes:
@@ -99,6 +102,29 @@ def model_reader(
         return conversions.make_readable(model, store, config.conversion_limit)
 
     return cache_once(make)
+
+
+def open_request(source: str | bytes, options: SessionOptions) -> tuple[Request, Store | None]:
+    """Return what the caller asks for, with the device that it runs on, and the store."""
+    config, timings = Config.from_environment(), Timings()
+    placement = options.placement_options(config)
+    with timings.stage("device"):
+        device = session_device(options.wanted_device(config), placement)
+    compile_options = options.compile_options(config)
+    store = find_store(options.cache, options.serialization_dir, config)
+    check_precision(compile_options.precision, device, store)
+    request = Request(
+        model=source,
+        device=device,
+        config=config,
+        compile_options=compile_options,
+        placement_options=placement,
+        timings=timings,
+        name=options.model,
+        token=options.model_token,
+        make_readable=model_reader(source, store, config),
+    )
+    return request, store
 
 
 def find_store(

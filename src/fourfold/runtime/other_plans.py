@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fourfold import players
 from fourfold.errors import BuildError, DeviceError
 from fourfold.log import Log
-from fourfold.plan import Plan
+from fourfold.plan import CompiledModel, Plan
 from fourfold.runtime.loading import compile_request, tuned_choices
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
@@ -20,17 +20,18 @@ log = Log("runtime")
 
 
 class OtherPlans(NamedTuple):
-    """A `plan` that is played, and what it was made of."""
+    """The compiled model of a session, and what it was compiled from."""
 
-    plan: Plan
+    model: CompiledModel
     request: Request
     store: Store | None
     origin: str
 
     @property
     def can_be_made(self) -> bool:
-        """Whether there is a plan of one launch, and a model to make others of."""
-        return self.plan.stages > len(self.plan.launches) and self.origin != "file"
+        """Whether the model is one launch, and its source is at hand to compile it again."""
+        model = self.model
+        return model.is_whole and model.stages > len(model.launches) and self.origin != "file"
 
     def with_clocks(self) -> Plan | None:
         """The plan with clocks in its stages; None where that cannot be."""

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from fourfold import players
 from fourfold.display import count_text, html_table, time_text
+from fourfold.plan import Launch
 from fourfold.players.protocol import ClockedPlayer
-from fourfold.runtime.hybrid_player import HybridPlayer
+from fourfold.runtime.executor import Executor
 from fourfold.runtime.other_plans import OtherPlans
 from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
 
@@ -92,13 +93,15 @@ class Profile(list[KernelTime]):
 
 
 def profile_model(
-    player: players.Player | HybridPlayer, others: OtherPlans, arrays: Sequence[Any], runs: int
+    executor: Executor, others: OtherPlans, arrays: Sequence[Any], runs: int
 ) -> Profile:
-    """All kernels of a model: its launches, the stages of its one launch by a clock that they read,
-    or, where there is none, a list that is made of them.
+    """Return the times of all kernels of a model: its launches, the stages of its one launch by a
+    clock that kernels read, or, without such a clock, the launches of a list compiled for it.
     """
-    if isinstance(player, HybridPlayer) or not others.can_be_made:
-        return Profile(profile_launches(player, arrays, runs))
+    player = executor.player
+    if player is None or not others.can_be_made:
+        seconds = executor.profile(arrays, runs)
+        return Profile(_launch_times(executor.model.launches, seconds))
     clocked = others.clocked_player()
     if clocked is not None:
         with closing(clocked):
@@ -109,11 +112,13 @@ def profile_model(
         return Profile(profile_launches(listed, arrays, runs), "list")
 
 
-def profile_launches(
-    player: players.Player | HybridPlayer, arrays: Sequence[Any], runs: int
-) -> list[KernelTime]:
-    """The shortest time of every launch, by the device's own clock."""
-    pairs = zip(player.plan.launches, player.profile(arrays, runs), strict=True)
+def profile_launches(player: players.Player, arrays: Sequence[Any], runs: int) -> list[KernelTime]:
+    """Return the shortest time of every launch, by the device's own clock."""
+    return _launch_times(player.plan.launches, player.profile(arrays, runs))
+
+
+def _launch_times(launches: Sequence[Launch], times: Sequence[float]) -> list[KernelTime]:
+    pairs = zip(launches, times, strict=True)
     return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
 
 

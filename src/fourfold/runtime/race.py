@@ -6,15 +6,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fourfold.cpu.registry import runtime_versions
 from fourfold.log import Log
 from fourfold.plan import Plan
-from fourfold.runtime.hybrid_loading import LoadedHybrid, hybrid_key_parts, load_hybrid
-from fourfold.runtime.request import Request
+from fourfold.players import Player
+from fourfold.runtime.executor import Executor, open_executor
+from fourfold.runtime.loading import LoadedModel, load_compiled
+from fourfold.runtime.request import Request, model_key_parts
 from fourfold.store.keys import device_key, key_of
 from fourfold.store.store import Store
 from fourfold.types import blank_array
@@ -26,42 +28,39 @@ RUNS = 3  # in a row, of which the first does not count: the other one's threads
 ON_DEVICE, ON_CPU = "device", "cpu: "  # what is kept: the device, or the CPU and why
 
 
-class Runnable(Protocol):
-    """Who is timed: a player of one plan or of parts."""
-
-    @property
-    def plan(self) -> Plan: ...
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]: ...
-
-
-def race_cpu(request: Request, store: Store | None, player: Runnable) -> LoadedHybrid | None:
-    """The model on the CPU, if that is faster; None if the device is. The answer is kept."""
+def race_cpu(request: Request, store: Store | None, executor: Executor) -> LoadedModel | None:
+    """Return the model for the CPU engines if they are faster, else None. The store has the answer
+    for later starts.
+    """
     if not runtime_versions():
         return None
     device = device_key(request.device)
-    key = "" if store is None else f"placement of {key_of(hybrid_key_parts(request, store))}"
+    key = "" if store is None else f"placement of {key_of(model_key_parts(request, store))}"
     answer = "" if store is None else store.choices(device).get(key, "")
     if not answer:
-        answer, seconds = _race(request, player)
+        answer, seconds = _race(request, executor)
         if store is not None:
             store.put_choice(device, key, answer, seconds)
     if answer == ON_DEVICE:
         return None
-    return load_hybrid(_on_cpu(request, reason=answer.removeprefix(ON_CPU)), store)
+    return load_compiled(_on_cpu(request, reason=answer.removeprefix(ON_CPU)), store)
 
 
 def _on_cpu(request: Request, **changes: Any) -> Request:
-    options = replace(request.placement_options, placement="cpu", measured=False, **changes)
+    options = replace(request.placement_options, placement="cpu", **changes)
     return request._replace(placement_options=options)
 
 
-def _race(request: Request, player: Runnable) -> tuple[str, float]:
-    """Who won, and in how many seconds. What runs for the race alone is not kept and not told."""
-    rival = load_hybrid(_on_cpu(request, on_fallback=None), None)
-    if rival.only_numpy:  # its format has no runtime here, and definitions are slow
+def _race(request: Request, executor: Executor) -> tuple[str, float]:
+    """Return the faster side and its seconds. The model for the CPU is neither stored nor reported
+    at this point.
+    """
+    model = load_compiled(_on_cpu(request, on_fallback=None), None).model
+    if model.only_numpy:  # no runtime of the model's format is installed, and NumPy is slow
         return ON_DEVICE, 0.0
-    device, cpu = _times(player, rival.player)
-    rival.player.close()
+    rival = open_executor(model, _no_plan, request.placement_options.thread_count)
+    device, cpu = _times(executor, rival)
+    rival.close()
     log.debug(
         "%s: %.2f ms on the device, %.2f ms on the CPU", request.title, device * 1e3, cpu * 1e3
     )
@@ -71,22 +70,25 @@ def _race(request: Request, player: Runnable) -> tuple[str, float]:
     return f"{ON_CPU}{reason}", cpu
 
 
-def _times(on_device: Runnable, on_cpu: Runnable) -> tuple[float, float]:
-    """Median seconds of both, run in turns on zeros; the first round does not count."""
-    ports = on_device.plan.inputs
-    arrays = [blank_array(port.type) for port in ports]
+def _no_plan(plan: Plan) -> Player:
+    raise AssertionError(f"{plan.name} is a plan for the device")
+
+
+def _times(on_device: Executor, on_cpu: Executor) -> tuple[float, float]:
+    """Return the median seconds of both, run interleaved on zeros; the first round is discarded."""
+    arrays = [blank_array(port.type) for port in on_device.model.inputs]
     times: tuple[list[float], list[float]] = ([], [])
     stop = time.perf_counter() + SECONDS
     for number in range(ROUNDS + 1):
-        for player, noted in zip((on_device, on_cpu), times, strict=True):
-            seconds = [_timed(player, arrays) for _ in range(RUNS)]
+        for executor, noted in zip((on_device, on_cpu), times, strict=True):
+            seconds = [_timed(executor, arrays) for _ in range(RUNS)]
             noted.extend(seconds[1:] if number else ())
         if number and time.perf_counter() > stop:
             break
     return median(times[0]), median(times[1])
 
 
-def _timed(player: Runnable, arrays: Sequence[np.ndarray]) -> float:
+def _timed(executor: Executor, arrays: Sequence[np.ndarray]) -> float:
     began = time.perf_counter()
-    player.run(arrays)
+    executor.run(arrays)
     return time.perf_counter() - began

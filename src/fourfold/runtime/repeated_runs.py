@@ -41,7 +41,7 @@ class RepeatedRun(NamedTuple):
     """A run, who plays it, and what it was asked for with."""
 
     run: BoundRun
-    player: object
+    executor: object
     inputs: tuple[KnownMemory, ...]
     outputs: tuple[KnownMemory, ...]
 
@@ -60,7 +60,7 @@ class RepeatedRuns:
         """Play what was asked for before in the same way; None where it was not."""
         given = listed(instance.input_names, inputs)
         found = self._kept.get(id(given[0])) if given else None
-        if found is None or found.player is not instance.player:
+        if found is None or found.executor is not instance.executor:
             return None
         targets = listed(instance.output_names, out)
         if not found.is_asked_for(given, targets) or not instance.play_bound(found.run):
@@ -92,7 +92,7 @@ class RepeatedRuns:
             return
         if len(self._kept) == MOST:
             self._kept.pop(next(iter(self._kept)))
-        self._kept[key] = RepeatedRun(run, instance.player, source, target)
+        self._kept[key] = RepeatedRun(run, instance.executor, source, target)
 
 
 def _are_given(known: Sequence[KnownMemory], given: Sequence[object]) -> bool:

@@ -1,4 +1,4 @@
-"""Request: which model is to be opened, on which device, and what the caller said of it."""
+"""Request: the model to open, the device to open it on, and the caller's options."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.store.keys import Parts, digest, plan_parts
+from fourfold.store.keys import Parts, compiled_parts, digest
 from fourfold.timings import Timings
 
 if TYPE_CHECKING:
     from fourfold import convert as conversions
-    from fourfold import pixels
     from fourfold.convert import ReadableModel
-    from fourfold.processing import option as processing
     from fourfold.store.store import Store
 else:
-    conversions, pixels = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
-    processing = lazy_import("fourfold.processing.option")
+    conversions = lazy_import("fourfold.convert")
 
 
 class Request(NamedTuple):
-    """What is to be opened, where, and how; `timings` notes how long each stage took."""
+    """A model to open, where and how. `timings` receives the seconds of each stage."""
 
     model: str | bytes
     device: DeviceInfo
@@ -36,10 +33,9 @@ class Request(NamedTuple):
     placement_options: PlacementOptions
     timings: Timings
     name: str | None = None  # of a model among several in a prepared file
-    token: str = ""  # of the caller, one more part of the key
-    any_precision: bool = False  # whether a prepared file's own will do: the caller named none
-    make_readable: Callable[[], ReadableModel] | None = None  # None: readers take it as it is
-    plays: bool = True  # whether a player of the plan is made next, so that a compiler may warm up
+    token: str = ""  # the caller's version of the model, part of the key
+    make_readable: Callable[[], ReadableModel] | None = None  # None: the model needs no conversion
+    plays: bool = True  # the plans are opened next, so that a compiler may warm up
 
     @property
     def title(self) -> str:
@@ -49,27 +45,15 @@ class Request(NamedTuple):
 
     @property
     def readable(self) -> ReadableModel:
-        """The model as readers take it. A start from the store never asks for it."""
+        """The model in a format that can be read. A start from the store never needs it."""
         if self.make_readable is None:
             return conversions.ReadableModel(self.model)
         return self.make_readable()
 
-    @property
-    def pixels_text(self) -> str:
-        """In words which inputs come as bytes."""
-        given = self.compile_options.pixels
-        return "" if given is None else str(pixels.pixels_text(given))
 
-    @property
-    def postprocess_text(self) -> str:
-        """In words what is made of outputs."""
-        given = self.compile_options.postprocess
-        return "" if given is None else str(processing.postprocess_text(given))
-
-
-def plan_key_parts(request: Request, store: Store) -> Parts:
-    """The labelled parts of the key under which the plan of a request is kept."""
-    options = request.compile_options
+def model_key_parts(request: Request, store: Store) -> Parts:
+    """Return the labelled parts of the key under which the store has a compiled model."""
+    options, placement = request.compile_options, request.placement_options
     model = {"model": _model_digest(request.model, store), "token": request.token}
     stated = {
         "precision": options.precision,
@@ -77,16 +61,25 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "launches": options.launches,
         "quantized": str(options.quantized),
         "follow": str(options.follow_batch),
-        "pixels": request.pixels_text,
-        "postprocess": request.postprocess_text,
+        "pixels": options.pixels_text,
+        "postprocess": options.postprocess_text,
         "signature": options.signature or "",
+        "placement": _placement_text(placement),
     }
     if options.memory_limit is not None:
-        stated["memory"] = str(options.memory_limit)
+        precision = "any" if options.any_precision else "this"
+        stated["memory"] = f"{options.memory_limit} bytes, {precision} precision"
     if options.outputs:
         stated["outputs"] = repr(options.outputs)
     device = players.recall_facts(request.device, store)
-    return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}
+    return {**store.engine_parts, **compiled_parts(model, options.shapes, device, stated)}
+
+
+def _placement_text(options: PlacementOptions) -> str:
+    """Return what a placement depends on. Measuring compares the same model with the CPU."""
+    name = "auto" if options.placement == "measure" else options.placement
+    limit = "" if options.max_partitions is None else f", at most {options.max_partitions} parts"
+    return f"{name}{limit}{options.reason and f': {options.reason}'}"
 
 
 def _model_digest(model: str | bytes, store: Store) -> str:

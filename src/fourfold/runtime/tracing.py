@@ -19,7 +19,7 @@ from fourfold.log import Log
 from fourfold.plan import Plan
 from fourfold.players.protocol import Into, Outputs, Slot
 from fourfold.players.traced_run import TracedPlayer, TracedRun
-from fourfold.runtime.hybrid_player import HybridPlayer, Runner
+from fourfold.runtime.executor import Executor, Runner
 from fourfold.runtime.instance import ModelInstance, not_direct
 from fourfold.runtime.stage_times import ClockSample, clock_speed, read_notes
 from fourfold.trace import DEVICE, DeviceClock, Trace, TraceSpan
@@ -38,13 +38,13 @@ def trace_instance(instance: ModelInstance, trace: Trace) -> Iterator[None]:
     device = others.request.device
     if device != CPU:
         device = players.ready_to_play(device, others.store)
-    before, direct = instance.player, instance.direct
+    before, direct = instance.executor, instance.direct
     tracer = RunTracer(before, trace, device, clocked)
-    instance.use_player(tracer.player, not_direct)
+    instance.use_executor(tracer.executor, not_direct)
     try:
         yield
     finally:
-        instance.use_player(before, direct)
+        instance.use_executor(before, direct)
         tracer.finish()
 
 
@@ -117,7 +117,7 @@ class RunTracer:
 
     def __init__(
         self,
-        player: players.Player | HybridPlayer,
+        executor: Executor,
         trace: Trace,
         device: DeviceInfo,
         clocked: Plan | None,
@@ -125,19 +125,20 @@ class RunTracer:
         """`clocked` is the player's plan with clocks in its stages, if there can be one."""
         self._trace, self._device = trace, device
         self._traced: list[tuple[players.Player, TracedPlayer]] = []
-        numbers = count()
-        inner: Any
-        if isinstance(player, HybridPlayer):
-            inner = player.with_runners(lambda name, one: self._runner(name, one, player))
-        else:
-            inner = self._start(player, clocked)
-        self.player = cast(players.Player, SpannedRuns(inner, trace, "run", numbers))
+        self.executor = executor.with_runners(
+            lambda target, runner: self._runner(target, runner, executor, clocked)
+        )
+        if executor.player is None:
+            self.executor = cast(Executor, SpannedRuns(self.executor, trace, "run", count()))
 
-    def _runner(self, name: str, runner: Runner, whole: HybridPlayer) -> Runner:
-        """A runner of one part of a model, as a span within the run."""
-        if runner in whole.players:
-            runner = self._start(runner, None)
-        return cast(Runner, SpannedRuns(runner, self._trace, f"part on {name}", count()))
+    def _runner(
+        self, target: str, runner: Runner, executor: Executor, clocked: Plan | None
+    ) -> Runner:
+        """Return a runner whose runs are spans: of the whole model, or of one part within it."""
+        if runner in executor.players:
+            runner = self._start(runner, clocked)
+        name = "run" if executor.player is not None else f"part on {target}"
+        return cast(Runner, SpannedRuns(runner, self._trace, name, count()))
 
     def _start(self, player: players.Player, clocked: Plan | None) -> players.Player:
         """A player that traces what this one plays; the same one where its API has none."""

@@ -39,6 +39,18 @@ class AssignmentProblem:
     costs: Costs
     bound: tuple[frozenset[str], ...] = ()
 
+    @property
+    def fits_device(self) -> bool:
+        """Whether the device can run every unit, so that the model needs no split."""
+        return all(self.support[unit.name].allows(GPU) for unit in self.units)
+
+    def on_device(self) -> Assignment:
+        """Return the assignment of every unit to the device, in one partition."""
+        targets = {unit.name: GPU for unit in self.units}
+        graph = self.graph
+        partition = Partition(GPU, tuple(self.units), graph.arguments, graph.results)
+        return Assignment(targets, (partition,), self.costs.total((partition,)))
+
     def cpu_target(self, unit: Unit) -> str:
         """Who runs a unit on the CPU; '' if nobody can."""
         return self.support[unit.name].cpu_target
@@ -49,7 +61,9 @@ class AssignmentProblem:
 
 
 def assign_units(problem: AssignmentProblem, options: PlacementOptions) -> Assignment:
-    """The targets that cost least, by measured or estimated times."""
+    """Return the targets that cost least, by measured or estimated times."""
+    if options.placement != "cpu" and problem.fits_device:
+        return problem.on_device()
     on_cpu = {unit.name: problem.cpu_target(unit) or GPU for unit in problem.units}
     if options.placement == "cpu":
         reason = options.reason or "placement is 'cpu'"

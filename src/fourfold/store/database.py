@@ -39,9 +39,9 @@ CREATE TABLE IF NOT EXISTS loaded(digest TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS facts(
   device TEXT NOT NULL, name TEXT NOT NULL, value TEXT, tries INTEGER NOT NULL,
   checksum INTEGER NOT NULL, PRIMARY KEY(device, name)) WITHOUT ROWID;
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;
 """
-VERSION = 4
+VERSION = 5
 
 
 class Damaged(Exception):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
-from fourfold.plan import Compiled, Section, write_container
+from fourfold.plan import CompiledModel, Section, model_sections, write_container
 from fourfold.plan.container import flat_bytes
-from fourfold.plan.hybrid import HybridPlan, hybrid_sections
-from fourfold.plan.record import plan_sections, requirements_record
+from fourfold.plan.record import requirements_record
 from fourfold.store.keys import Parts, digest
-from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_facts
+from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_facts, plan_ranks
 from fourfold.types import Shape
 from fourfold.version import VERSION
 
@@ -59,57 +58,37 @@ class Draft:
         return len(models) - 1
 
     def _drop_plans(self, model: int) -> None:
-        for name in ("plans", "hybrid_plans"):
-            self._lists[name] = [one for one in self._lists[name] if one["model"] != model]
+        self._lists["plans"] = [one for one in self._lists["plans"] if one["model"] != model]
 
-    def add_plan(
+    def add_compiled(
         self,
         model: int,
         device: DeviceInfo,
-        compiled: Compiled,
+        compiled: CompiledModel,
         shapes: Mapping[str, Shape],
         generic: bool = False,
     ) -> None:
-        """A plan that was made for a device; a `generic` one needs only what its kind has."""
-        row = self._row(model, device, compiled, shapes, plan_sections(compiled))
-        self._replace("plans", {**row, "generic": generic}, SAME_PLAN)
-
-    def add_hybrid(
-        self,
-        model: int,
-        device: DeviceInfo,
-        hybrid: HybridPlan,
-        shapes: Mapping[str, Shape],
-        generic: bool = False,
-    ) -> None:
-        """The same for a model in parts."""
-        row = self._row(model, device, hybrid.compiled, shapes, hybrid_sections(hybrid))
-        self._replace("hybrid_plans", {**row, "generic": generic}, SAME_PLAN)
-
-    def _row(
-        self,
-        model: int,
-        device: DeviceInfo,
-        compiled: Compiled,
-        shapes: Mapping[str, Shape],
-        sections: Sequence[Section],
-    ) -> dict[str, Any]:
-        plan = compiled.plan
-        return {
+        """Add a model that was compiled for a device; a `generic` one runs on any of its kind."""
+        row = {
             "model": model,
+            "parts": [part.target for part in compiled.parts],
             "device": device.name,
             "made_for": describe_device(device),
             "facts": describe_facts(device),
-            "precision": plan.precision,
+            "generic": generic,
+            "ranks": plan_ranks(generic=generic, changed=bool(shapes) + bool(compiled.pixels)),
+            "most_units": 2 * device.compute_units,
+            "precision": compiled.precision,
             "shapes": {one: list(size) for one, size in shapes.items()},
             "pixels": dict(compiled.pixels),
             "signature": compiled.signature,
             "postprocess": compiled.postprocess,
-            "requirements": requirements_record(plan.requirements),
-            "sections": [self._section(one) for one in sections],
+            "requirements": requirements_record(compiled.requirements),
+            "sections": [self._section(one) for one in model_sections(compiled)],
             "engine": VERSION,
             "added": time.time(),
         }
+        self._replace("plans", row, SAME_PLAN)
 
     def add_binary(self, parts: Parts, binary: bytes) -> None:
         section = self._section(Section("binary", binary))

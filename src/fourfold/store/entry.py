@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fourfold.errors import ModelError
-from fourfold.plan import Compiled, Container, Section, read_plan
-from fourfold.plan.record import plan_sections
+from fourfold.plan import CompiledModel, Container, Section, read_model
 from fourfold.store.keys import Parts, key_of
 
-PLAN, BINARY, HYBRID, MODEL = "plan", "binary", "hybrid", "model"  # a converted one
-KINDS = (PLAN, BINARY, HYBRID, MODEL)
+COMPILED, BINARY, CONVERTED = "compiled", "binary", "converted"
+KINDS = (COMPILED, BINARY, CONVERTED)
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,8 @@ def read_head(file: Container, number: int = 0) -> tuple[str, str, Parts]:
     return kind, title, parts
 
 
-def compiled_sections(compiled: Compiled) -> Sequence[Section]:
-    return plan_sections(compiled)
-
-
-def read_compiled(file: Container) -> Compiled:
-    return read_plan(file, *range(1, len(file.names))[:4])
+def read_compiled(file: Container) -> CompiledModel:
+    return read_model(file, range(1, len(file.names)))
 
 
 def read_binary(file: Container) -> bytes:

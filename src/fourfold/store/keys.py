@@ -85,19 +85,19 @@ def device_key(device: DeviceInfo) -> str:
     return f"{device.platform} / {device.name} / {device.compute_units} units"
 
 
-def plan_parts(
+def compiled_parts(
     model: Mapping[str, str],
     shapes: Mapping[str, Shape],
     device: DeviceInfo,
-    how: Mapping[str, str],
+    options: Mapping[str, str],
 ) -> Parts:
-    """All that a plan depends on but who makes it, tuned choices and limits; `model` and `how` are
-    labelled parts, too.
+    """Return what a compiled model depends on, except the version of fourfold, tuned choices and
+    limits; `model` and `options` are labelled parts, too.
     """
-    told = {name: str(value) for name, value in vars(device).items() if name not in NOT_IN_KEYS}
-    facts = {**told, **fact_parts(device)}
+    stated = {name: str(value) for name, value in vars(device).items() if name not in NOT_IN_KEYS}
+    facts = {**stated, **fact_parts(device)}
     sizes = ";".join(f"{name}={list(shape)}" for name, shape in sorted(shapes.items()))
-    return {**facts, **model, **how, "kind of entry": "plan", "shapes": sizes}
+    return {**facts, **model, **options, "kind of entry": "compiled", "shapes": sizes}
 
 
 def conversion_parts(model: str, converter: str, script: str) -> Parts:
@@ -105,7 +105,7 @@ def conversion_parts(model: str, converter: str, script: str) -> Parts:
     what we tell it to do.
     """
     own = {"model": model, "converter": converter, "script": script}
-    return {"kind of entry": "model", "format": FORMAT, **own}
+    return {"kind of entry": "converted", "format": FORMAT, **own}
 
 
 def program_parts(program: Program, device: DeviceInfo) -> Parts:

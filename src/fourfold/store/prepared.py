@@ -1,15 +1,18 @@
-"""Prepared files: models made ready for any number of devices, in one mapped file."""
+"""Prepared files: compiled models for any number of devices, in one mapped file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
 
 from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, nearest
 from fourfold.lazy import lazy_import
-from fourfold.plan import Compiled, Container, Program, read_plan
+from fourfold.options import CompileOptions
+from fourfold.plan import CompiledModel, Container, Program, read_model
+from fourfold.plan.compiled_record import ABOUT, read_section
 from fourfold.plan.container import MAGIC
 from fourfold.plan.record import device_bytes, read_requirements
 from fourfold.store.keys import key_of, loadable_parts
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 else:
     display = lazy_import("fourfold.display")
 
-LISTS = ("models", "plans", "hybrid_plans", "binaries", "choices")
+LISTS = ("models", "plans", "binaries", "choices")
 AskFacts = Callable[[DeviceInfo, Collection[str]], DeviceInfo]
 _IDENTITY = ("api", "name", "platform", "driver", "version", "compute_units")
 
@@ -41,24 +44,28 @@ def is_prepared(source: str | bytes) -> bool:
         return False
 
 
-class Wanted(NamedTuple):
-    """What a plan is looked for by, beside the model and the device; None and '' leave it open.
+ANYTHING = CompileOptions(any_precision=True)
 
-    `pixels` says in words which inputs are to come as bytes, `postprocess` what is to be made of
-    outputs. Of several precisions the `preferred` one is taken. `memory_limit` is what a plan may
-    take on the device, in bytes.
+
+class Relation(IntEnum):
+    """How the device that a plan was compiled for relates to the device that is to run it."""
+
+    SAME_DEVICE = 0
+    SAME_KIND = 1  # another device of the same kind, with at most `most_units` compute units
+    LARGER_DEVICE = 2  # of the same kind, with more compute units than the plan keeps busy
+    OTHER_KIND = 3
+
+
+def plan_ranks(*, generic: bool, changed: int) -> list[int]:
+    """Return the rank of a plan for each `Relation`: the plan with the lowest rank is chosen.
+
+    This is the only place that ranks plans; files hold the ranks, and players compare them. Plans
+    for the model's own inputs come first: `changed` counts whether shapes and pixels differ. A plan
+    for another device of the same kind suits such devices better than a generic one, but keeps no
+    more compute units busy than that device has.
     """
-
-    precision: str | None = None
-    shapes: Mapping[str, Shape] | None = None
-    preferred: str = "fp32"
-    pixels: str = ""
-    signature: str = ""
-    memory_limit: int | None = None
-    postprocess: str = ""
-
-
-ANYTHING = Wanted()
+    ranks = [0, 2, 2, 4] if generic else [0, 1, 3, 4]
+    return [5 * changed + rank for rank in ranks]
 
 
 class Prepared:
@@ -106,20 +113,22 @@ class Prepared:
         self,
         model: int,
         device: DeviceInfo,
-        wanted: Wanted = ANYTHING,
+        options: CompileOptions = ANYTHING,
         ask: AskFacts = ask_nothing,
     ) -> Mapping[str, Any]:
-        """The row of the index that fits a device best: of a plan, or of a hybrid one.
+        """Return the row of the index that fits a device and the options best.
 
-        What must be known of the device to decide, and is not known yet, is asked of `ask`.
+        `ask` probes the device for facts that the decision needs and that are not known yet.
         """
+        precision = None if options.any_precision else options.precision
         try:
-            rows = [one for one in _rows(self) if one["model"] == model]
-            rows = self._for_pixels(self._for_signature(rows, wanted.signature), wanted.pixels)
-            rows = self._for_postprocess(rows, wanted.postprocess)
-            rows = self._suitable(rows, wanted.precision, wanted.shapes)
-            rows.sort(key=lambda one: _distance(one, device, wanted.preferred))
-            rows = self._within(rows, wanted.memory_limit)
+            rows = [one for one in self.rows if one["model"] == model]
+            rows = self._for_signature(rows, options.signature or "")
+            rows = self._for_pixels(rows, options.pixels_text)
+            rows = self._for_postprocess(rows, options.postprocess_text)
+            rows = self._suitable(rows, precision, options.shapes or None)
+            rows.sort(key=lambda one: _rank(one, device, options.precision))
+            rows = self._within(rows, options.memory_limit)
             return self._first_playable(rows, device, ask)
         except MALFORMED as error:
             raise self._damaged(error) from error
@@ -141,21 +150,22 @@ class Prepared:
             refusals[str(row["device"])] = ", and ".join(unmet)
         raise _none_fits(self.file.title, device, refusals)
 
-    def is_hybrid(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row is of a model in parts."""
-        return any(row is one for one in self.index["hybrid_plans"])
+    @property
+    def rows(self) -> list[Any]:
+        """The rows of all compiled models."""
+        rows: list[Any] = self.index["plans"]
+        return rows
 
-    def plan(self, row: Mapping[str, Any]) -> Compiled:
-        """The plan of a row."""
+    def model(self, row: Mapping[str, Any]) -> CompiledModel:
+        """Return the compiled model of a row."""
         try:
-            return read_plan(self.file, *row["sections"])
+            return read_model(self.file, row["sections"])
         except MALFORMED as error:
             raise self._damaged(error) from error
 
     def about(self, row: Mapping[str, Any]) -> bytes:
-        """What the model of a row says of itself, as `fourfold.metadata` writes it."""
-        names, last = self.file.names, row["sections"][-1]
-        return bytes(self.file.section(last, "about")) if names[last] == "about" else b""
+        """Return the metadata of the model of a row, as `fourfold.metadata` writes it."""
+        return read_section(self.file, row["sections"], ABOUT)
 
     def _for_signature(self, rows: list[Any], signature: str) -> list[Any]:
         """Without a signature those that were prepared without one, or the only one there is."""
@@ -264,19 +274,14 @@ def _none_fits(title: str, device: DeviceInfo, refusals: Mapping[str, str]) -> I
     )
 
 
-def _rows(prepared: Prepared) -> list[Any]:
-    """The rows of all plans, whole or in parts."""
-    return [*prepared.index["plans"], *prepared.index["hybrid_plans"]]
-
-
 def _line(prepared: Prepared) -> str:
     devices = dict.fromkeys(device for _, device, _ in _listed(prepared))
-    models, plans = ", ".join(prepared.models), display.count_text(len(_rows(prepared)), "plan")
+    models, plans = ", ".join(prepared.models), display.count_text(len(prepared.rows), "plan")
     return f"<Prepared {prepared.file.title}: {models}; {plans} for {', '.join(devices)}>"
 
 
 def _table(prepared: Prepared) -> str:
-    title = f"{prepared.file.title}: {display.count_text(len(_rows(prepared)), 'plan')}"
+    title = f"{prepared.file.title}: {display.count_text(len(prepared.rows), 'plan')}"
     return str(display.html_table(title, ("model", "device", "precision"), _listed(prepared)))
 
 
@@ -285,7 +290,7 @@ def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
     try:
         return [
             (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
-            for one in _rows(prepared)
+            for one in prepared.rows
         ]
     except MALFORMED:
         return []
@@ -293,7 +298,7 @@ def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
 
 def languages_of(prepared: Prepared) -> set[str]:
     """What kernels of the plans in a file that could be read are written in."""
-    return {read_requirements(one["requirements"]).language for one in _rows(prepared)}
+    return {read_requirements(one["requirements"]).language for one in prepared.rows}
 
 
 def describe_device(device: DeviceInfo) -> dict[str, Any]:
@@ -318,35 +323,27 @@ def _with_facts_of(row: Mapping[str, Any], device: DeviceInfo) -> DeviceInfo:
     return device.with_facts({name: facts[name] for name in facts if not device.knows(name)})
 
 
-def _distance(row: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, ...]:
-    """How far a plan is from what is wanted: made for the model's own inputs, for the device, for
-    another of its kind, for another kind, in the precision.
-    """
-    changed = int(bool(row["shapes"])) + int(bool(row["pixels"]))
-    return (changed, _strangeness(row, device), int(row["precision"] != preferred))
+def _rank(row: Mapping[str, Any], device: DeviceInfo, precision: str) -> tuple[int, bool]:
+    """Return the rank of a plan for a device; of two equal ones, the preferred precision wins."""
+    rank: int = row["ranks"][_relation(row, device)]
+    return rank, row["precision"] != precision
 
 
-def _strangeness(row: Mapping[str, Any], device: DeviceInfo) -> int:
-    """A plan for another device of the kind knows more of such devices than a generic one, but
-    keeps no more units busy than that device has.
-    """
+def _relation(row: Mapping[str, Any], device: DeviceInfo) -> Relation:
     if is_for(row, device):
-        return 0
+        return Relation.SAME_DEVICE
     if row["made_for"]["kind"] != device.kind:
-        return 4
-    if row["generic"]:
-        return 2
-    return 1 if 2 * row["made_for"]["compute_units"] >= device.compute_units else 3
+        return Relation.OTHER_KIND
+    enough = row["most_units"] >= device.compute_units
+    return Relation.SAME_KIND if enough else Relation.LARGER_DEVICE
 
 
 def _signature(row: Mapping[str, Any]) -> str:
-    """The signature of a plan; files have it since there are such."""
-    return str(row.get("signature", ""))
+    return str(row["signature"])
 
 
 def _postprocess(row: Mapping[str, Any]) -> str:
-    """What a plan makes of outputs; files have it since there is such."""
-    return str(row.get("postprocess", ""))
+    return str(row["postprocess"])
 
 
 def _pixel_texts(row: Mapping[str, Any]) -> list[str]:

@@ -11,15 +11,14 @@ from pathlib import Path
 from fourfold.config import Config
 from fourfold.device import DeviceInfo, Fact
 from fourfold.log import Log
-from fourfold.plan import Compiled, Section
+from fourfold.plan import CompiledModel, Section, model_sections
 from fourfold.store import choices, digests, facts, models, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import (
     BINARY,
-    MODEL,
-    PLAN,
-    compiled_sections,
+    COMPILED,
+    CONVERTED,
     read_binary,
     read_compiled,
     read_converted,
@@ -35,12 +34,12 @@ log = Log("store")
 class Store(Entries):
     """What is kept in one folder, or in memory. Safe for any number of threads and processes."""
 
-    def find_plan(self, parts: Parts) -> Compiled | None:
-        """The plan that was made for exactly these parts."""
-        return self.find(PLAN, parts, read_compiled)
+    def find_model(self, parts: Parts) -> CompiledModel | None:
+        """Return the model that was compiled for exactly these parts."""
+        return self.find(COMPILED, parts, read_compiled)
 
-    def put_plan(self, title: str, parts: Parts, compiled: Compiled) -> None:
-        self.put(PLAN, title, parts, compiled_sections(compiled))
+    def put_model(self, title: str, parts: Parts, model: CompiledModel) -> None:
+        self.put(COMPILED, title, parts, model_sections(model))
 
     def find_binary(self, parts: Parts) -> bytes | None:
         return self.find(BINARY, parts, read_binary)
@@ -50,10 +49,10 @@ class Store(Entries):
 
     def find_converted(self, parts: Parts) -> bytes | None:
         """What a converter made of exactly this model."""
-        return self.find(MODEL, parts, read_converted)
+        return self.find(CONVERTED, parts, read_converted)
 
     def put_converted(self, title: str, parts: Parts, content: bytes) -> None:
-        self.put(MODEL, title, parts, [Section("model", content)])
+        self.put(CONVERTED, title, parts, [Section("model", content)])
 
     def choices(self, device: str) -> dict[str, str]:
         """The tuned choices for a device, by what is computed."""

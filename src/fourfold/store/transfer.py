@@ -11,14 +11,13 @@ from fourfold.errors import MALFORMED, InputError, ModelError
 from fourfold.log import Log
 from fourfold.plan import Container, Section, write_container
 from fourfold.store.choices import Choice
-from fourfold.store.entry import BINARY, PLAN, read_head
+from fourfold.store.entry import BINARY, CONVERTED, read_head
 from fourfold.store.facts import FactRow
 from fourfold.store.store import Store
 
 log = Log("store")
 
-_PLAN = ("plan", "text", "constants")
-CONTENT = {PLAN: (_PLAN, (*_PLAN, "about")), BINARY: (("binary",),)}
+CONTENT = {BINARY: ("binary",), CONVERTED: ("model",)}
 
 
 def export_store(store: Store, path: Path) -> tuple[int, int, int]:
@@ -80,7 +79,7 @@ def _choice(device: Any, key: Any, choice: Any, seconds: Any, effort: Any = 0) -
 def _take(store: Store, file: Container, numbers: list[Any]) -> int:
     kind, title, parts = read_head(file, numbers[0])
     names = [file.names[number] for number in numbers[1:]]
-    if kind in CONTENT and tuple(names) not in CONTENT[kind]:
+    if tuple(names) != CONTENT.get(kind, tuple(names)):
         log.warn_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
         return 0
     data = [

@@ -10,13 +10,12 @@ from fourfold.store.entry import Entry
 from fourfold.store.keys import Parts, key_of
 
 MEANING = {
-    "CPU engines": "other runtimes for the CPU were installed",
-    "custom ops": "other custom ops were registered",
     "driver": "the driver was changed",
     **dict.fromkeys((*PROBED, *MEASURED), "a trial of the device had another answer"),
     "engine": "it was kept by another version of fourfold",
     "follow": "another follow_batch= was passed",
     "format": "it was kept in another format",
+    "memory": "another memory_limit= was passed",
     "launches": "the setting FOURFOLD_LAUNCHES was another one",
     "model": "the model file has other content",
     "name": "it was kept for another device",
@@ -29,7 +28,6 @@ MEANING = {
     "signature": "another signature= was passed",
     "sizes": "the setting FOURFOLD_SIZES was another one",
     "sources": "fourfold's own files have changed",
-    "threads": "the CPU's parts had another number of threads",
     "token": "another model_token was passed",
 }
 
@@ -54,7 +52,7 @@ class Explanation:
 
 
 def explain(parts: Parts, entries: Sequence[Entry], title: str) -> Explanation:
-    """What the store has for a plan, or a model in parts, with these labelled parts."""
+    """Compare these labelled parts with what the store has."""
     plans = [entry for entry in entries if entry.kind == parts["kind of entry"]]
     key = key_of(parts)
     for entry in plans:

@@ -15,18 +15,16 @@ from fourfold.compile import compile_model
 from fourfold.compile.memory_limit import smaller_options
 from fourfold.device import PROBED
 from fourfold.errors import DeviceError
-from fourfold.options import CompileOptions, MemoryLimit
+from fourfold.options import CompileOptions
 from fourfold.plan import Plan
-from fourfold.timings import Timings
 
 DEVICE = replace(X86, probed=PROBED, version="OpenCL 1.2 x86_64 linux")
 MODEL = deep_onnx(layers=5, channels=32, size=160)  # its values are not small
 
 
 def plan(limit: int | None, any_precision: bool = True, **options: str) -> Plan:
-    kept = None if limit is None else MemoryLimit(limit, any_precision)
-    asked = CompileOptions(memory_limit=kept, **options)  # type: ignore[arg-type]
-    return compile_model(MODEL, DEVICE, asked, {}, Timings()).plan
+    asked = CompileOptions(memory_limit=limit, any_precision=any_precision, **options)  # type: ignore[arg-type]
+    return compile_model(MODEL, DEVICE, asked).plan
 
 
 def titles(made: Plan) -> set[str]:

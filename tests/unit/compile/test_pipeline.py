@@ -15,7 +15,7 @@ from fourfold.config import Config
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.kernel.context import KernelOptions
-from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.timings import Timings
 
@@ -75,10 +75,10 @@ def test_a_stage_that_comes_again_adds_up_and_one_that_fails_is_not_noted() -> N
 
 def test_settings_fill_in_what_a_caller_does_not_say() -> None:
     config = Config(precision="mixed", sizes="literal", launches="one")
-    found = CompileOptions.from_config(config)
-    assert found == CompileOptions("mixed", literal_sizes=True, launches="one")
-    assert CompileOptions.from_config(config, "fp32", {"x": (1,)}).shapes == {"x": (1,)}
-    assert CompileOptions.from_config(config, "fp32").precision == "fp32"
+    found = SessionOptions().compile_options(config)
+    assert found == CompileOptions("mixed", any_precision=True, literal_sizes=True, launches="one")
+    stated = SessionOptions(precision="fp32", shapes={"x": (1,)}).compile_options(config)
+    assert (stated.precision, stated.any_precision, stated.shapes) == ("fp32", False, {"x": (1,)})
     with pytest.raises(InputError, match="did you mean 'fp16'"):
         CompileOptions("fp61")
 

@@ -25,7 +25,7 @@ from fourfold.cli import main
 from fourfold.convert import make_readable
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
-from fourfold.store.entry import MODEL
+from fourfold.store.entry import CONVERTED
 from fourfold.store.store import Store
 
 LIMIT = 60.0  # seconds, far more than a conversion takes
@@ -90,7 +90,7 @@ def test_what_is_kept_is_used_until_something_changes(
     script = framework.folder / "fake_converter.py"
     script.write_text(f"{script.read_text()}\nOTHER = 1\n")
     assert [count(), count()] == [4, 4]
-    kept = [entry for entry in store.entries() if entry.kind == MODEL]
+    kept = [entry for entry in store.entries() if entry.kind == CONVERTED]
     assert {entry.title for entry in kept} == {"net"}
     (tmp_path / "cache" / "entries" / kept[0].file).write_bytes(b"damaged")
     assert [count(), count()] == [5, 5]

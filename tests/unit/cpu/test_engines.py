@@ -103,7 +103,7 @@ def test_auto_races_it_where_it_is_installed(
     asked: list[int] = []
     monkeypatch.setattr(type(abacus), "present", present)
     monkeypatch.setattr(race, "_times", lambda *_: asked.append(1) or (2.0, 1.0))
-    with fourfold.Session(WHOLE, placement="auto", cache=None) as session:
+    with fourfold.Session(WHOLE, placement="measure", cache=None) as session:
         assert targets(session) == ["abacus" if raced else GPU]
     assert len(asked) == raced
 

@@ -9,7 +9,7 @@ from random_graphs import build
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
-from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
+from fourfold.plan import Container, Plan, container_bytes, read_plan
 from fourfold.plan.record import plan_sections
 from fourfold.players.null import NULL_GPU
 
@@ -22,9 +22,8 @@ NODES = {
 
 
 def read_again(plan: Plan) -> Plan:
-    compiled = Compiled(plan, tuple(port.name for port in plan.inputs), ("y",))
-    file = Container(container_bytes(plan_sections(compiled)), "a plan")
-    return read_plan(file, 0, 1, 2).plan
+    file = Container(container_bytes(plan_sections(plan)), "a plan")
+    return read_plan(file, 0, 1, 2)
 
 
 @pytest.mark.parametrize("like", DEVICES.values(), ids=list(DEVICES))

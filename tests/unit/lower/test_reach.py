@@ -16,7 +16,6 @@ from fourfold.kernel.stage_table import AWAITS, HEAD
 from fourfold.lower import make_plan
 from fourfold.plan import (
     Buffer,
-    Compiled,
     Container,
     Plan,
     container_bytes,
@@ -81,12 +80,12 @@ def test_an_input_that_is_also_an_output_is_fetched_and_there_already() -> None:
 def test_a_plan_comes_back_from_a_file() -> None:
     """Every kind of buffer that there is."""
     made = plan()
-    sections = plan_sections(Compiled(made, ("x",), ("c", "d"), {}))
+    sections = plan_sections(made)
     found = read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
     assert {buffer.kind for buffer in made.buffers} >= {"host", "host_protocol", "state"}
-    assert found.plan.buffers == made.buffers
-    assert found.plan.launches == made.launches
-    assert found.plan.on_device == made.on_device
+    assert found.buffers == made.buffers
+    assert found.launches == made.launches
+    assert found.on_device == made.on_device
     assert made.on_device is not None
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fourfold.plan.hybrid import _binding, _binding_record
 
 from fourfold.errors import InputError
 from fourfold.pixels import Pixels
-from fourfold.plan.hybrid import _binding, _binding_record
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.types import TensorType
 

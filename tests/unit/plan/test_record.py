@@ -16,73 +16,92 @@ from tiny_plan import line
 from fourfold.errors import ModelError
 from fourfold.plan import (
     BufferUse,
-    Compiled,
+    CompiledModel,
     Container,
     InputsOnDevice,
     Plan,
     Section,
     container_bytes,
+    model_sections,
     plan_record,
+    read_model,
     read_plan,
 )
 from fourfold.plan.record import plan_sections
 from fourfold.types import TensorType
 
 
-def again(compiled: Compiled) -> Compiled:
-    return read_plan(Container(container_bytes(plan_sections(compiled)), "it"), 0, 1, 2)
+def again(plan: Plan) -> Plan:
+    return read_plan(Container(container_bytes(plan_sections(plan)), "it"), 0, 1, 2)
 
 
-def with_record(compiled: Compiled, record: Any) -> Compiled:
-    _, text, constants = plan_sections(compiled)
+def with_record(plan: Plan, record: Any) -> Plan:
+    _, text, constants = plan_sections(plan)
     sections = [Section("plan", json.dumps(record).encode()), text, constants]
     return read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
 
 
-def test_every_field_comes_back() -> None:
-    compiled = line(choices={"add f32[4]": "wide", "mul": None})
-    found = again(compiled)
+def test_every_field_of_a_plan_comes_back() -> None:
+    plan = line().plan
+    found = again(plan)
     for field in fields(Plan):
-        one, other = getattr(compiled.plan, field.name), getattr(found.plan, field.name)
+        one, other = getattr(plan, field.name), getattr(found, field.name)
         assert np.array_equal(one, other) if field.name == "constants" else one == other
-    for name in ("input_names", "output_names", "choices"):
-        assert getattr(found, name) == getattr(compiled, name)
+
+
+def test_every_field_of_a_model_comes_back() -> None:
+    model = replace(
+        line(choices={"add f32[4]": "wide", "mul": None}),
+        open_sizes=((-1,),),
+        pixels={"the x": "rgb"},
+        signature="serve",
+        postprocess="topk",
+        environment={"threads": "2"},
+        placement=b"{}",
+        about=b"{}",
+    )
+    sections = model_sections(model)
+    found = read_model(Container(container_bytes(sections), "it"), range(len(sections)))
+    for field in fields(CompiledModel):
+        if field.name != "parts":
+            assert getattr(found, field.name) == getattr(model, field.name), field.name
+    assert [part[:3] for part in found.parts] == [part[:3] for part in model.parts]
+    assert str(found.plan) == str(model.plan)
 
 
 def test_local_memory_that_a_launch_asks_for_comes_back() -> None:
-    compiled = line()
-    plan, (launch,) = compiled.plan, compiled.plan.launches
-    assert len(plan_record(compiled)["launches"][0]) == 7  # as readers have known it
+    plan = line().plan
+    (launch,) = plan.launches
+    assert len(plan_record(plan)["launches"][0]) == 7  # as readers have known it
     asking = replace(plan, launches=(launch._replace(local_bytes=65536),))
-    found = again(replace(compiled, plan=asking))
-    assert found.plan.launches == asking.launches
+    assert again(asking).launches == asking.launches
 
 
 def test_a_shorter_way_for_inputs_on_the_device_comes_back() -> None:
-    compiled = line()
-    plan, (launch,) = compiled.plan, compiled.plan.launches
-    assert "on_device" not in plan_record(compiled)  # as readers have known it
+    plan = line().plan
+    (launch,) = plan.launches
+    assert "on_device" not in plan_record(plan)  # as readers have known it
     way = InputsOnDevice(launch.arguments, tuple(port.buffer for port in plan.inputs))
-    found = again(replace(compiled, plan=replace(plan, on_device=way)))
-    assert found.plan.on_device == way
+    found = again(replace(plan, on_device=way))
+    assert found.on_device == way
     record = plan_record(found)
     for wrong in ([record["on_device"][0][:-1], [2]], [record["on_device"][0], [99]], [1, 2], []):
         with pytest.raises(ModelError, match="damaged"):
-            with_record(compiled, {**record, "on_device": wrong})
+            with_record(plan, {**record, "on_device": wrong})
 
 
-def with_image(text: str = "f16[6,4]", offset: int = 8) -> Compiled:
-    compiled = line()
-    plan, (launch,) = compiled.plan, compiled.plan.launches
+def with_image(text: str = "f16[6,4]", offset: int = 8) -> Plan:
+    plan = line().plan
+    (launch,) = plan.launches
     use = BufferUse(1, offset, TensorType.parse(text))
     launch = launch._replace(arguments=(launch.arguments[0], use, *launch.arguments[2:]))
-    return replace(compiled, plan=replace(plan, launches=(launch,)))
+    return replace(plan, launches=(launch,))
 
 
 def test_images_come_back() -> None:
-    compiled = with_image()
-    assert again(compiled).plan.launches == compiled.plan.launches
-    assert "#1+8 as f16[6,4]" in str(again(compiled).plan)
+    plan = with_image()
+    assert again(plan).launches == plan.launches
+    assert "#1+8 as f16[6,4]" in str(again(plan))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +121,7 @@ def test_images_that_cannot_be_are_refused(text: str, offset: int) -> None:
 
 
 def test_constants_are_not_copied() -> None:
-    found = again(line())
-    assert not found.plan.constants.flags.owndata
+    assert not again(line().plan).constants.flags.owndata
 
 
 @pytest.mark.parametrize(
@@ -130,29 +148,29 @@ def test_constants_are_not_copied() -> None:
     ],
 )
 def test_a_record_that_cannot_be_is_refused(path: tuple[Any, ...], value: Any) -> None:
-    record: Any = plan_record(line())
+    record: Any = plan_record(line().plan)
     inner = record
     for step in path[:-1]:
         inner = inner[step]
     inner[path[-1]] = value
     with pytest.raises(ModelError, match="damaged"):
-        with_record(line(), record)
+        with_record(line().plan, record)
 
 
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_random_records_are_refused_or_read(data: st.DataObject) -> None:
-    record: Any = json.loads(json.dumps(plan_record(line())))
+    record: Any = json.loads(json.dumps(plan_record(line().plan)))
     key = data.draw(st.sampled_from(sorted(record)))
     leaf = st.none() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
     record[key] = data.draw(st.recursive(leaf, lambda inner: st.lists(inner, max_size=4)))
     with suppress(ModelError):
-        with_record(line(), record)
+        with_record(line().plan, record)
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000])
 def test_no_json_no_plan(text: bytes) -> None:
-    _, source, constants = plan_sections(line())
+    _, source, constants = plan_sections(line().plan)
     content = container_bytes([Section("plan", text), source, constants])
     with pytest.raises(ModelError):
         read_plan(Container(content, "it"), 0, 1, 2)

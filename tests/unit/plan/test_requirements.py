@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_devices import EXTENDED, LARGE, NVIDIA, TENSOR_CORES, X86
+from fourfold.plan.hybrid import join_plans
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
@@ -18,7 +19,6 @@ from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Plan, Requirements
-from fourfold.plan.hybrid import join_plans
 from fourfold.plan.record import read_requirements, requirements_record
 from fourfold.plan.requirements import ImageNeed, hardest_images, join_requirements
 from fourfold.players.null import NULL_GPU

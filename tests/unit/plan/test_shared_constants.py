@@ -40,7 +40,7 @@ def test_nobody_is_kept_alive() -> None:
 
 
 def test_a_plan_that_is_read_twice_has_its_constants_once() -> None:
-    file = container_bytes(plan_sections(line(a=3.0, b=41.0)))
-    first, second = (read_plan(Container(bytes(file), "it"), 0, 1, 2).plan for _ in range(2))
+    file = container_bytes(plan_sections(line(a=3.0, b=41.0).plan))
+    first, second = (read_plan(Container(bytes(file), "it"), 0, 1, 2) for _ in range(2))
     assert first.constants is second.constants
     assert np.array_equal(first.constants, line(a=3.0, b=41.0).plan.constants)

@@ -84,7 +84,7 @@ def prepare_file(folder: Path, architecture: str, units: int = 1) -> str:
 
 def kernels_of(file: str, folder: Path) -> HostKernels:
     prepared = Prepared.open(file)
-    plan = prepared.plan(prepared.best(0, probe(find_device("cuda:0")))).plan
+    plan = prepared.model(prepared.best(0, probe(find_device("cuda:0")))).plan
     return HostKernels(plan.program, folder)
 
 
@@ -223,7 +223,7 @@ def test_what_is_prepared_is_built_as_a_whole(
             picture = np.random.default_rng(3).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
             found = session.run(picture)["scores"]
             np.testing.assert_allclose(found, expected(picture), rtol=1e-5, atol=1e-5)
-            player = session._instance.player
+            player = session._instance.executor.player
             assert isinstance(player, Player)
             image = unpack(player.binary())
             assert image is not None

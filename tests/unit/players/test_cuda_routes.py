@@ -36,7 +36,7 @@ def session(
 
 
 def player_of(session: fourfold.Session) -> Player:
-    player = session._instance.player
+    player = session._instance.executor.player
     assert isinstance(player, Player)
     return player
 

@@ -150,7 +150,7 @@ def test_what_is_prepared_needs_no_compiler(
         words += ["--units", "1"]
         CliRunner().invoke(main, words, standalone_mode=False)
     prepared = Prepared.open(file)
-    plan = prepared.plan(prepared.best(0, fourfold.players.probe(find_device("cuda:0")))).plan
+    plan = prepared.model(prepared.best(0, fourfold.players.probe(find_device("cuda:0")))).plan
     driver.images[b"code"] = HostKernels(plan.program, tmp_path)
     with fourfold.Session(file, device="gpu") as session:
         assert session.device.address == "cuda:0"

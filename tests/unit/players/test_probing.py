@@ -23,7 +23,7 @@ from fourfold.players import (
     with_known_facts,
 )
 from fourfold.players.null import NULL_GPU
-from fourfold.store.keys import facts_key, plan_parts
+from fourfold.store.keys import compiled_parts, facts_key
 from fourfold.store.store import Store
 
 GPU = replace(NULL_GPU, name="a GPU of the tests", api="fake", claims={"dot_products": "ptx"})
@@ -221,12 +221,12 @@ def test_an_answer_at_last_is_kept(backend: FakeBackend, tmp_path: Path) -> None
     backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
     probe(GPU)
     keep_facts(GPU, Store(tmp_path))
-    parts = plan_parts({}, {}, recall_facts(GPU, Store(tmp_path)), {})
+    parts = compiled_parts({}, {}, recall_facts(GPU, Store(tmp_path)), {})
     new_process()
     backend.answers = ALL
     found = recall_facts(GPU, Store(tmp_path))
     assert found.resident
-    assert plan_parts({}, {}, found, {}) != parts  # a plan for it is another one
+    assert compiled_parts({}, {}, found, {}) != parts  # a plan for it is another one
     new_process()
     backend.asked.clear()
     assert recall_facts(GPU, Store(tmp_path)).resident
@@ -255,7 +255,7 @@ def test_some_facts_are_asked_for_by_name(backend: FakeBackend, tmp_path: Path) 
 
 def test_keys_have_the_facts_that_plans_are_made_from(backend: FakeBackend) -> None:
     def parts(device: DeviceInfo) -> dict[str, str]:
-        return plan_parts({}, {}, device, {})
+        return compiled_parts({}, {}, device, {})
 
     told = probe(GPU)
     assert parts(told)["resident"] == "True"

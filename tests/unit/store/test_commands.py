@@ -123,7 +123,7 @@ def kinds_of(out: Path) -> list[tuple[str, bool, int]]:
     """Of each plan in a file: the kind of device, whether it is generic, and its launches."""
     prepared = Prepared.open(str(out))
     rows = prepared.index["plans"]
-    launches = [len(prepared.plan(row).plan.launches) for row in rows]
+    launches = [len(prepared.model(row).plan.launches) for row in rows]
     return [
         (row["made_for"]["kind"], row["generic"], count)
         for row, count in zip(rows, launches, strict=True)

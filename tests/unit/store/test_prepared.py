@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_devices import H200
-from tiny_plan import line
+from tiny_plan import line, with_plan
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
-from fourfold.plan import Compiled
+from fourfold.options import CompileOptions
+from fourfold.plan import CompiledModel
 from fourfold.plan.requirements import ImageNeed
 from fourfold.players.null import NULL_GPU
 from fourfold.prepare import ANY_GPU
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
-from fourfold.store.prepared import Prepared, Wanted, is_for, is_prepared
+from fourfold.store.prepared import Prepared, is_for, is_prepared
 
 CPU = replace(NULL_GPU, name="a cpu", kind="cpu")
 OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")
@@ -29,8 +30,8 @@ OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")
 def draft() -> Draft:
     made = Draft()
     number = made.add_model("m", "digest", 100)
-    made.add_plan(number, NULL_GPU, line(2.0), {})
-    made.add_plan(number, CPU, line(3.0), {})
+    made.add_compiled(number, NULL_GPU, line(2.0), {})
+    made.add_compiled(number, CPU, line(3.0), {})
     made.add_binary(program_parts(line().plan.program, NULL_GPU), b"\x7fELF")
     made.add_choices("gpu", {"conv": "wide"})
     return made
@@ -46,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 def factor(prepared: Prepared, **facts: object) -> tuple[float, bool]:
     device = replace(NULL_GPU, **facts)  # type: ignore[arg-type]
     row = prepared.best(0, device)
-    constants = prepared.plan(row).plan.constants
+    constants = prepared.model(row).plan.constants
     return float(constants[:4].view(np.float32)[0]), is_for(row, device)
 
 
@@ -69,18 +70,18 @@ def test_a_device_that_is_too_small_is_told(path: Path) -> None:
         factor(Prepared.open(str(path)), max_allocation=10)
 
 
-def needing(**needed: Any) -> Compiled:
+def needing(**needed: Any) -> CompiledModel:
     compiled = line(5.0)
     requirements = compiled.plan.requirements._replace(**needed)
-    return replace(compiled, plan=replace(compiled.plan, requirements=requirements))
+    return with_plan(compiled, replace(compiled.plan, requirements=requirements))
 
 
-def file_of(tmp_path: Path, *plans: tuple[DeviceInfo, Compiled, bool]) -> Prepared:
+def file_of(tmp_path: Path, *plans: tuple[DeviceInfo, CompiledModel, bool]) -> Prepared:
     """A file with plans, each made for a device, generic or not."""
     made = Draft()
     number = made.add_model("m", "digest", 100)
     for device, compiled, generic in plans:
-        made.add_plan(number, device, compiled, {}, generic)
+        made.add_compiled(number, device, compiled, {}, generic)
     made.write(tmp_path / "m.fourfold")
     return Prepared.open(str(tmp_path / "m.fourfold"))
 
@@ -191,16 +192,16 @@ def test_bytes_serve_as_well(path: Path) -> None:
 def test_what_is_asked_for_must_be_there(path: Path) -> None:
     prepared = Prepared.open(str(path))
     with pytest.raises(InputError, match="mixed"):
-        prepared.best(0, NULL_GPU, Wanted("mixed"))
+        prepared.best(0, NULL_GPU, CompileOptions("mixed"))
     with pytest.raises(InputError, match="prepared for: fp32"):
-        prepared.best(0, NULL_GPU, Wanted(shapes={"x": (2, 2)}))
+        prepared.best(0, NULL_GPU, CompileOptions(any_precision=True, shapes={"x": (2, 2)}))
     with pytest.raises(InputError, match="did you mean 'm'"):
         prepared.choose_model("mm")
 
 
 def test_one_of_several_models_needs_a_name(path: Path) -> None:
     more = Draft.of(Prepared.open(str(path)))
-    more.add_plan(more.add_model("n", "other", 7), NULL_GPU, line(5.0), {})
+    more.add_compiled(more.add_model("n", "other", 7), NULL_GPU, line(5.0), {})
     more.write(path)
     prepared = Prepared.open(str(path))
     with pytest.raises(InputError, match="2 models"):
@@ -211,7 +212,7 @@ def test_one_of_several_models_needs_a_name(path: Path) -> None:
 def test_adding_loses_nothing_and_keeps_equal_pieces_once(path: Path) -> None:
     before = path.stat().st_size
     more = Draft.of(Prepared.open(str(path)))
-    more.add_plan(0, OTHER_GPU, line(2.0), {})
+    more.add_compiled(0, OTHER_GPU, line(2.0), {})
     more.write(path)
     prepared = Prepared.open(str(path))
     assert factor(prepared) == (2.0, True)
@@ -226,7 +227,7 @@ def test_adding_loses_nothing_and_keeps_equal_pieces_once(path: Path) -> None:
 def test_a_model_with_other_content_takes_the_place_of_the_old(path: Path) -> None:
     more = Draft.of(Prepared.open(str(path)))
     number = more.add_model("m", "new digest", 100)
-    more.add_plan(number, NULL_GPU, line(7.0), {})
+    more.add_compiled(number, NULL_GPU, line(7.0), {})
     more.write(path)
     prepared = Prepared.open(str(path))
     assert prepared.models == ("m",)
@@ -252,7 +253,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.M
 
     before = path.read_bytes()
     more = Draft.of(Prepared.open(str(path)))
-    more.add_plan(0, OTHER_GPU, line(9.0), {})
+    more.add_compiled(0, OTHER_GPU, line(9.0), {})
     monkeypatch.setattr("fourfold.plan.container._write", full)
     with pytest.raises(InputError, match="No space left"):
         more.write(path)

@@ -75,7 +75,7 @@ def test_a_prepared_start_imports_nothing_that_makes_plans(
 ) -> None:
     path = tmp_path / "m.fourfold"
     draft = Draft()
-    draft.add_plan(draft.add_model("m", "digest", 1), device, line(), {})
+    draft.add_compiled(draft.add_model("m", "digest", 1), device, line(), {})
     draft.write(path)
     assert watch(path, device, tmp_path / "store") == "file"
 
@@ -87,7 +87,7 @@ def test_a_prepared_start_without_a_store_imports_little(
     player = make_player(device, compiled.plan)
     player.run([X])
     draft = Draft()
-    draft.add_plan(draft.add_model("m", "digest", 1), device, compiled, {})
+    draft.add_compiled(draft.add_model("m", "digest", 1), device, compiled, {})
     draft.add_binary(program_parts(compiled.plan.program, device), player.binary())
     draft.write(path)
     player.close()

@@ -16,7 +16,7 @@ from fourfold.errors import ModelError
 from fourfold.plan import Section
 from fourfold.players.null import NULL_GPU
 from fourfold.store import database, models
-from fourfold.store.keys import device_key, engine_parts, key_of, plan_parts, program_parts
+from fourfold.store.keys import compiled_parts, device_key, engine_parts, key_of, program_parts
 from fourfold.store.store import Store, memory_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import explain
@@ -28,16 +28,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def parts(model: str = "m", precision: str = "fp32") -> dict[str, str]:
-    return plan_parts({"model": model}, {}, NULL_GPU, {"precision": precision})
+    return compiled_parts({"model": model}, {}, NULL_GPU, {"precision": precision})
 
 
 def test_a_plan_comes_back(store: Store) -> None:
-    assert store.find_plan(parts()) is None
-    store.put_plan("m.tflite", parts(), line(3.0))
-    found = store.find_plan(parts())
+    assert store.find_model(parts()) is None
+    store.put_model("m.tflite", parts(), line(3.0))
+    found = store.find_model(parts())
     assert found is not None
     assert np.array_equal(found.plan.constants, line(3.0).plan.constants)
-    assert store.find_plan(parts("other")) is None
+    assert store.find_model(parts("other")) is None
     (entry,) = store.entries()
     assert (entry.kind, entry.title, entry.hits) == ("plan", "m.tflite", 1)
     assert entry.parts == parts()
@@ -51,7 +51,7 @@ def test_a_binary_comes_back(store: Store) -> None:
 
 
 def test_a_plan_is_no_binary(store: Store) -> None:
-    store.put_plan("m", parts(), line())
+    store.put_model("m", parts(), line())
     assert store.find_binary(parts()) is None
 
 
@@ -71,9 +71,9 @@ def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
 
 def test_prune_and_clear(store: Store) -> None:
     for name in "abc":
-        store.put_plan(name, parts(name), line())
+        store.put_model(name, parts(name), line())
     assert store.prune(0) == 3
-    store.put_plan("d", parts("d"), line())
+    store.put_model("d", parts("d"), line())
     store.put_choice("gpu", "conv", "wide", 0.1)
     store.clear()
     assert store.entries() == []
@@ -82,8 +82,8 @@ def test_prune_and_clear(store: Store) -> None:
 
 def test_verify_forgets_what_is_damaged(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.put_plan("good", parts("good"), line())
-    store.put_plan("bad", parts("bad"), line())
+    store.put_model("good", parts("good"), line())
+    store.put_model("bad", parts("bad"), line())
     bad = next(entry for entry in store.entries() if entry.title == "bad")
     path = tmp_path / "entries" / bad.file
     path.write_bytes(path.read_bytes()[:-1] + b"!")
@@ -114,7 +114,7 @@ def test_the_effort_is_kept_with_a_choice(tmp_path: Path, store: Store) -> None:
 
 def test_a_database_of_the_format_before_is_taken_over(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.put_plan("m", parts(), line())
+    store.put_model("m", parts(), line())
     store.put_choice("gpu", "conv", "wide", 0.5, effort=8)
     with closing(sqlite3.connect(tmp_path / database.NAME)) as connection:
         connection.execute("ALTER TABLE choices DROP COLUMN effort")
@@ -124,24 +124,24 @@ def test_a_database_of_the_format_before_is_taken_over(tmp_path: Path) -> None:
     assert again.choices("gpu") == {}  # the call that finds out
     assert again.choices("gpu") == {"conv": "wide"}
     assert again.efforts("gpu") == {"conv": 0}
-    assert again.find_plan(parts()) is not None
+    assert again.find_model(parts()) is not None
 
 
 def test_an_exported_store_can_be_taken_over(tmp_path: Path, store: Store) -> None:
-    store.put_plan("m", parts(), line())
+    store.put_model("m", parts(), line())
     store.put_binary("m", program_parts(line().plan.program, NULL_GPU), b"\x7fELF")
     store.put_choice("gpu", "conv", "wide", 0.5)
     file = tmp_path / "all.fourfold"
     assert export_store(store, file)[:2] == (2, 1)
     other = Store(tmp_path / "other")
     assert import_store(other, file) == (2, 1)
-    assert other.find_plan(parts()) is not None
+    assert other.find_model(parts()) is not None
     assert other.find_binary(program_parts(line().plan.program, NULL_GPU)) == b"\x7fELF"
     assert other.choices("gpu") == {"conv": "wide"}
 
 
 def test_why_names_what_differs(store: Store) -> None:
-    store.put_plan("m.tflite", parts(), line())
+    store.put_model("m.tflite", parts(), line())
     assert explain(parts(), store.entries(), "m.tflite").hit
     answer = explain(parts(precision="mixed"), store.entries(), "m.tflite")
     assert [(one.label, one.wanted, one.kept) for one in answer.differences] == [
@@ -153,8 +153,8 @@ def test_why_names_what_differs(store: Store) -> None:
 
 
 def test_the_nearest_entry_is_the_one_with_fewest_differences(store: Store) -> None:
-    store.put_plan("m", {**parts(), "driver": "0.9", "precision": "fp16"}, line())
-    store.put_plan("m", {**parts(), "driver": "0.9"}, line())
+    store.put_model("m", {**parts(), "driver": "0.9", "precision": "fp16"}, line())
+    store.put_model("m", {**parts(), "driver": "0.9"}, line())
     answer = explain(parts(), store.entries(), "m")
     assert [one.label for one in answer.differences] == ["driver"]
 
@@ -225,6 +225,6 @@ def test_the_digest_of_a_model_covers_all_of_its_files(
 
 def test_memory_is_one_store_a_process(tmp_path: Path) -> None:
     assert memory_store() is memory_store()
-    memory_store().put_plan("m", parts("in memory"), line())
-    assert memory_store().find_plan(parts("in memory")) is not None
+    memory_store().put_model("m", parts("in memory"), line())
+    assert memory_store().find_model(parts("in memory")) is not None
     assert os.listdir(tmp_path) == []

@@ -16,7 +16,7 @@ from fourfold.packages import describe
 
 if TYPE_CHECKING:
     from fourfold.formats import Model
-    from fourfold.plan.hybrid import HybridPart
+    from fourfold.plan import Part
     from fourfold.split import Unit
 
 
@@ -47,7 +47,7 @@ class Litert:
             return f"LiteRT cannot run it: {first_line(error)}"
         return ""
 
-    def open_part(self, part: HybridPart, threads: int) -> LitertPart:
+    def open_part(self, part: Part, threads: int) -> LitertPart:
         return LitertPart(part.content, *part.bindings, threads)
 
     def open_model(

@@ -15,7 +15,7 @@ from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.targets import NUMPY
 
 if TYPE_CHECKING:
-    from fourfold.plan.hybrid import HybridPart
+    from fourfold.plan import Part
     from fourfold.split import Unit
 
 
@@ -39,7 +39,7 @@ class Numpy:
         strange = next((value for value in values if not types[value].dtype.has_numpy), None)
         return "" if strange is None else f"'{strange}' holds what NumPy has no arrays for"
 
-    def open_part(self, part: HybridPart, threads: int) -> NumpyPart:
+    def open_part(self, part: Part, threads: int) -> NumpyPart:
         return NumpyPart(read_graph(part.content) if part.graph is None else part.graph)
 
     def open_model(

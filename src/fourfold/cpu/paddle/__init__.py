@@ -16,7 +16,7 @@ from fourfold.lazy import lazy_import
 if TYPE_CHECKING:
     from fourfold.cpu import numpy as definitions
     from fourfold.formats import Model
-    from fourfold.plan.hybrid import HybridPart
+    from fourfold.plan import Part
     from fourfold.split import Unit
 else:
     definitions = lazy_import("fourfold.cpu.numpy")
@@ -47,7 +47,7 @@ class Paddle:
             return f"Paddle Inference cannot run it: {inference.last_words(error)}"
         return ""
 
-    def open_part(self, part: HybridPart, threads: int) -> PaddlePart:
+    def open_part(self, part: Part, threads: int) -> PaddlePart:
         return PaddlePart(part.content, *part.bindings, threads)
 
     def open_model(

@@ -17,7 +17,8 @@ from fourfold.formats.source import ModelSource
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.tflite.metadata import read_metadata
-from fourfold.formats.tflite.records import FileRecord, SubgraphRecord
+from fourfold.formats.tflite.options import CallOnceOptions
+from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.signatures import describe_signature, find_entry_point
 from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
 from fourfold.formats.tflite.tensors import declared, sizes_left_open, tensor_names
@@ -30,7 +31,8 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     file, main, record = entry.file, entry.subgraph, entry.record
     parts = [*_others(file, main, options.quantized)]
     options = replace(options, shapes=entry.own_shapes(options.shapes))
-    found = parts[main] = convert_subgraph(file, record, options, Budget.of(file.size))
+    found, holds_variables = _convert_main(file, record, options)
+    parts[main] = found
     if found.graph is None:
         raise _unsupported(source.title, record, found.refusals)
     signatures = {
@@ -49,7 +51,29 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
         source_graph=TFLiteSourceGraph(
             source.content, file, main, found.names, found.known, found.changed
         ),
+        holds_variables=holds_variables,
     )
+
+
+def _convert_main(
+    file: FileRecord, record: SubgraphRecord, options: ReadOptions
+) -> tuple[Converted, bool]:
+    """Convert the main graph. Resource variables become states of the graph, which the second
+    result says, if every operator can be converted; otherwise the CPU engine holds them.
+    """
+    if not any(_uses_variables(operator) for operator in record.operators):
+        return convert_subgraph(file, record, options, Budget.of(file.size)), False
+    if options.variables == "auto":
+        strict = replace(options, keep_unsupported=False)
+        converted = convert_subgraph(file, record, strict, Budget.of(file.size))
+        if converted.graph is not None or not options.keep_unsupported:
+            return converted, True
+    return convert_subgraph(file, record, options, Budget.of(file.size)), False
+
+
+def _uses_variables(operator: OperatorRecord) -> bool:
+    rule = rules().get(operator.title)
+    return isinstance(operator.options, CallOnceOptions) or (rule is not None and rule.resources)
 
 
 def operators() -> Mapping[str, str]:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from fourfold.device import DeviceInfo
-from fourfold.plan import Compiled, Plan
+from fourfold.plan import CompiledModel, Plan
 from fourfold.players.remote.machine import Machine
 from fourfold.store.draft import Draft
 from fourfold.store.keys import digest, program_parts
@@ -19,7 +19,7 @@ def send_plan(
     inputs, outputs = (tuple(one.name for one in ports) for ports in (plan.inputs, plan.outputs))
     draft = Draft()
     number = draft.add_model(plan.name, digest(plan.program.text.encode()), 0)
-    draft.add_plan(number, device, Compiled(plan, inputs, outputs), {})
+    draft.add_compiled(number, device, CompiledModel.of_plan(plan, inputs, outputs), {})
     if binary is not None:
         draft.add_binary(program_parts(plan.program, device), binary)
     with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:

@@ -18,11 +18,11 @@ from fourfold.report.values import COUNTED
 from fourfold.report.verification import Output, Verification
 from fourfold.report.verify import Sample, verify_sample
 from fourfold.runtime.instance import ModelInstance
-from fourfold.runtime.model_runner import ModelRunner
+from fourfold.session import Session
 
 
 def verify_run(
-    runner: ModelRunner, instance: ModelInstance, inputs: Mapping[str, np.ndarray]
+    runner: Session, instance: ModelInstance, inputs: Mapping[str, np.ndarray]
 ) -> Verification:
     """Outputs and all values on the way, compared."""
     request = instance.request
@@ -33,7 +33,7 @@ def verify_run(
     model = model_of_signature(content, options.signature)
     theirs = engine.open_model(model, dict(inputs), None)()
     names = [info.name for info in runner.outputs]
-    literal = replace(options, precision=instance.plan.precision, follow_batch=False)
+    literal = replace(options, precision=instance.model.precision, follow_batch=False)
     sample = Sample(content, runner.device, literal, list(inputs.values()), ours, names)
     return verify_sample(sample, theirs, engine.title, layers=True)
 

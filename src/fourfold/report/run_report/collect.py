@@ -15,7 +15,7 @@ import numpy as np
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.placement import Placement
-from fourfold.plan import Plan
+from fourfold.plan import CompiledModel
 from fourfold.report.advice import Subject as AdviceSubject
 from fourfold.report.advice import advise
 from fourfold.report.check import open_inputs
@@ -29,8 +29,8 @@ from fourfold.report.run_report.measured import measure_kernels, measure_runs
 from fourfold.report.run_report.plan_graph import graph_of_plan
 from fourfold.report.verification import Verification
 from fourfold.runtime.instance import ModelInstance
-from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.random_inputs import random_inputs
+from fourfold.session import Session
 from fourfold.split import Costs
 from fourfold.store.prepared import is_prepared
 from fourfold.version import VERSION
@@ -65,7 +65,7 @@ class _Findings:
 
 
 def collect(
-    runner: ModelRunner,
+    runner: Session,
     instance: ModelInstance,
     inputs: Mapping[str, np.ndarray] | None,
     options: ReportOptions,
@@ -76,7 +76,7 @@ def collect(
     times = measure_runs(runner, arrays, options.seconds)
     found = _findings(runner, instance, arrays, options)
     verified = _verify(runner, instance, arrays, found) if options.verify else None
-    plan, placement = instance.plan, found.placement
+    model, placement = instance.model, found.placement
     data = f"random numbers, seed {SEED}" if inputs is None else "given by the caller"
     return record.RunRecord(
         version=record.VERSION,
@@ -89,10 +89,10 @@ def collect(
         edges=tuple(found.graph.edges),
         kernels=tuple(found.graph.kernels),
         texts=found.graph.texts,
-        launches=len(plan.launches),
+        launches=len(model.launches),
         form=found.graph.form,
-        ceilings=_ceilings(runner.device, plan, options, found),
-        memory=_memory(plan, found),
+        ceilings=_ceilings(runner.device, model, options, found),
+        memory=_memory(model, found),
         advice=found.advice,
         accuracy=None if verified is None else summarise_accuracy(verified),
         notes=tuple(found.notes),
@@ -100,7 +100,7 @@ def collect(
 
 
 def _findings(
-    runner: ModelRunner,
+    runner: Session,
     instance: ModelInstance,
     inputs: Mapping[str, np.ndarray],
     options: ReportOptions,
@@ -108,7 +108,7 @@ def _findings(
     kernels = measure_kernels(runner, inputs)
     if is_prepared(instance.request.model):
         note = "A prepared file holds plans without the model's graph: launches are shown in order."
-        return _Findings(graph_of_plan(instance.plan, kernels), notes=[note])
+        return _Findings(graph_of_plan(instance.model, kernels), notes=[note])
     placement = instance.placement
     model = find_lowered(instance, placement)
     graph = build_graph(model, kernels)
@@ -130,7 +130,7 @@ def _time_candidates(model: LoweredModel, graph: RunGraph) -> Candidates:
 
 
 def _verify(
-    runner: ModelRunner,
+    runner: Session,
     instance: ModelInstance,
     inputs: Mapping[str, np.ndarray],
     found: _Findings,
@@ -149,7 +149,7 @@ def _verify(
     return verified
 
 
-def _subject(runner: ModelRunner, instance: ModelInstance, data: str) -> record.RunSubject:
+def _subject(runner: Session, instance: ModelInstance, data: str) -> record.RunSubject:
     request, device = instance.request, runner.device
     return record.RunSubject(
         model=request.title,
@@ -160,7 +160,7 @@ def _subject(runner: ModelRunner, instance: ModelInstance, data: str) -> record.
         device_kind=_kind(device),
         driver=device.driver,
         api="" if device == CPU else device.api,
-        precision=instance.plan.precision,
+        precision=instance.model.precision,
         placement=request.placement_options.placement,
         origin=instance.origin,
         inputs=tuple(f"{info.name}: {info.dtype}{list(info.shape)}" for info in runner.inputs),
@@ -218,26 +218,26 @@ def _arenas(model: LoweredModel) -> list[record.RunArena]:
     ]
 
 
-def _memory(plan: Plan, found: _Findings) -> record.RunMemory:
-    arena = plan.bytes("arena")
+def _memory(model: CompiledModel, found: _Findings) -> record.RunMemory:
+    arena = model.bytes("arena")
     known = sum(one.bytes for one in found.arenas)
     fits = known == arena and bool(found.arenas)
     note = "" if fits or not arena else "Where values lie in the arena is not known for this plan."
     return record.RunMemory(
-        weights=plan.bytes("constants"),
+        weights=model.bytes("constants"),
         arena=arena,
-        inputs=plan.bytes("input"),
-        outputs=plan.bytes("output"),
-        states=plan.bytes("variable") + plan.bytes("state"),
+        inputs=model.bytes("input"),
+        outputs=model.bytes("output"),
+        states=model.bytes("variable") + model.bytes("state"),
         arenas=found.arenas if fits else (),
         note=note,
     )
 
 
 def _ceilings(
-    device: DeviceInfo, plan: Plan, options: ReportOptions, found: _Findings
+    device: DeviceInfo, model: CompiledModel, options: ReportOptions, found: _Findings
 ) -> record.DeviceCeilings | None:
-    if not options.ceilings or device == CPU or not plan.launches:
+    if not options.ceilings or device == CPU or not model.launches:
         return None
     ceilings = measure_ceilings(device)
     if ceilings is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fourfold.compile import LoweringInput, load_model, prepare_lowering
+from fourfold.compile import LoweringInput
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.graph import Graph, Node
 from fourfold.lower.details import LoweringDetails
@@ -50,19 +50,21 @@ def find_lowered(instance: ModelInstance, placement: Placement) -> LoweredModel:
     readable = request.readable
     options = request.compile_options
     problem = read_problem(
-        readable.content, request.title, request.device, options, quiet, readable.origin
+        readable.content,
+        request.device,
+        options,
+        quiet,
+        title=request.title,
+        origin=readable.origin,
     )
-    lowerings: Mapping[int, LoweringInput] = {}
-    if not instance.in_parts:
-        whole = load_model(readable.content, options).graph  # only so variables are the device's
-        lowerings = {0: prepare_lowering(whole, request.device, options)}
-    elif placement.on_gpu:
-        planned = decide(problem, choices).planned
-        lowerings = {number: part.lowering for number, part in planned.items()}
-    parts = tuple(
-        DevicePart(number, lowering, _details(instance, lowering, choices))
-        for number, lowering in lowerings.items()
-    )
+    parts: tuple[DevicePart, ...] = ()
+    if placement.on_gpu:
+        decision = decide(problem, choices)
+        problem = decision.problem
+        parts = tuple(
+            DevicePart(number, part.lowering, _details(instance, part.lowering, choices))
+            for number, part in decision.lowered.items()
+        )
     units = find_units(problem.graph, problem.model.source_graph)
     return LoweredModel(problem, problem.graph, units, placement, parts)
 
@@ -72,7 +74,7 @@ def _details(
 ) -> LoweringDetails:
     """The details of the plan that is played: where memory is short, that of smaller kernels."""
     found = lowering.details(choices)
-    if found.arena in {buffer.bytes for buffer in instance.plan.buffers if buffer.kind == "arena"}:
+    if found.arena in {buffer.bytes for buffer in instance.model.buffers if buffer.kind == "arena"}:
         return found
     smaller = replace(lowering.options, saves_memory=True)
     return lowering._replace(options=smaller).details(choices)

@@ -13,8 +13,8 @@ import numpy as np
 
 from fourfold.report.run_parts import measure_parts
 from fourfold.report.run_report.record import RunTimes
-from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.profile import KernelTime, Profile
+from fourfold.session import Session
 
 WARM_UP = 5
 LEAST_RUNS, MOST_RUNS = 3, 200
@@ -38,7 +38,7 @@ class KernelTimes:
         return left.popleft() if left else None
 
 
-def measure_runs(runner: ModelRunner, inputs: Mapping[str, np.ndarray], seconds: float) -> RunTimes:
+def measure_runs(runner: Session, inputs: Mapping[str, np.ndarray], seconds: float) -> RunTimes:
     """Whole runs, as many as there is time for, and what the parts of one take."""
     runner.run(inputs)  # the first builds what drivers build late
     took = min(runner.run_seconds(inputs, WARM_UP))
@@ -52,7 +52,7 @@ def measure_runs(runner: ModelRunner, inputs: Mapping[str, np.ndarray], seconds:
 
 
 def measure_kernels(
-    runner: ModelRunner, inputs: Mapping[str, np.ndarray], runs: int = 10
+    runner: Session, inputs: Mapping[str, np.ndarray], runs: int = 10
 ) -> KernelTimes:
     """What the device's clock says of every kernel."""
     return KernelTimes(runner.profile(inputs, runs))

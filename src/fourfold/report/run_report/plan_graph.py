@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.plan import Plan
+from fourfold.plan import CompiledModel
 from fourfold.report.run_report.graph_nodes import RunGraph, node_width
 from fourfold.report.run_report.layout import layered_layout
 from fourfold.report.run_report.measured import KernelTimes
@@ -10,13 +10,14 @@ from fourfold.report.run_report.record import RunEdge, RunKernel, RunNode
 from fourfold.targets import GPU
 
 
-def graph_of_plan(plan: Plan, times: KernelTimes) -> RunGraph:
-    """A node for each launch, in a row; the program's text is that of all of them."""
-    built = RunGraph(texts={"program": plan.program.text}, form=times.form)
-    width = node_width(max((launch.title for launch in plan.launches), key=len, default=""))
-    pairs = [(number, number + 1) for number in range(len(plan.launches) - 1)]
-    layout = layered_layout([width] * len(plan.launches), pairs)
-    for number, launch in enumerate(plan.launches):
+def graph_of_plan(model: CompiledModel, times: KernelTimes) -> RunGraph:
+    """Return a graph with a node for each launch, in a row."""
+    text = "\n".join(plan.program.text for plan in model.plans)
+    built = RunGraph(texts={"program": text}, form=times.form)
+    width = node_width(max((launch.title for launch in model.launches), key=len, default=""))
+    pairs = [(number, number + 1) for number in range(len(model.launches) - 1)]
+    layout = layered_layout([width] * len(model.launches), pairs)
+    for number, launch in enumerate(model.launches):
         time = times.take(launch.node)
         seconds = None if time is None else time.seconds
         place = (*layout.nodes[number], width)

@@ -15,13 +15,13 @@ from fourfold.report.run_report.page import make_report_page
 from fourfold.report.run_report.record import RunRecord
 from fourfold.report.run_report.record_file import record_as_data, write_record
 from fourfold.runtime.instance import ModelInstance
-from fourfold.runtime.model_runner import ModelRunner
+from fourfold.session import Session
 
 NOTEBOOK_HEIGHT = 780  # pixels
 
 
 def report_run(
-    runner: ModelRunner,
+    runner: Session,
     instance: ModelInstance,
     inputs: Mapping[str, np.ndarray] | None,
     **options: Any,

@@ -12,7 +12,7 @@ import numpy as np
 from fourfold.cpu.protocol import Direct, Lock, RunModel
 from fourfold.errors import InputError
 from fourfold.formats import Model
-from fourfold.plan.hybrid import HybridPart
+from fourfold.plan import Part
 from fourfold.split import Unit
 
 FUNCTIONS = {
@@ -39,7 +39,7 @@ def _names(file: Mapping[str, Any]) -> list[str]:
 
 
 class AbacusPart:
-    def __init__(self, part: HybridPart) -> None:
+    def __init__(self, part: Part) -> None:
         OPENED.append(part.content)
         self._content, (self._inputs, self._outputs) = part.content, part.bindings
 
@@ -89,7 +89,7 @@ class Abacus:
     def refusal(self, model: Model, unit: Unit) -> str:
         return "" if unit.title in FUNCTIONS else "Abacus has no such bead"
 
-    def open_part(self, part: HybridPart, threads: int) -> AbacusPart:
+    def open_part(self, part: Part, threads: int) -> AbacusPart:
         return AbacusPart(part)
 
     def open_model(
