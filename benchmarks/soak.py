@@ -48,7 +48,7 @@ def table_of(outcomes: list[loads.Outcome]) -> Table:
 @click.option("--runs", default=100_000, show_default=True, help="Of one session.")
 @click.option("--at-once", default=200, show_default=True, help="Sessions open at once.")
 @click.option("--json", "as_json", is_flag=True)
-def main(  # noqa: PLR0913 - each is an option
+def main(
     device: str,
     seconds: float,
     threads: int,

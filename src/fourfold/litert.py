@@ -32,7 +32,7 @@ class GpuDelegate:
     interpreter. Further options are those of TFLite's own GPU delegate; see GpuOptions.
     """
 
-    def __init__(  # noqa: PLR0913 - each is an option that callers know by name
+    def __init__(
         self,
         model: str | os.PathLike[str] | bytes,
         device: str | int | DeviceInfo | None = None,

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from fourfold.display import html_table
+from fourfold.errors import Refusal, UnsupportedError
 from fourfold.targets import GPU, NUMPY
 
 _DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by their kind
@@ -84,6 +85,14 @@ class Placement:
     def whole(self) -> bool:
         """Whether all of it runs on the GPU."""
         return self.on_gpu == len(self.rows)
+
+    def why_not_whole(self, title: str) -> UnsupportedError:
+        """Return the error for a model that has to run whole on the device and does not."""
+        unable = [row for row in self.fallbacks if not row.able]
+        rows = unable or self.fallbacks
+        refusals = [Refusal(row.name, row.op, row.reason) for row in rows]
+        what = f"{title} does not run whole on {self.device}"
+        return UnsupportedError(what, refusals, "see 'fourfold check' for what could be changed")
 
     @property
     def share(self) -> float:

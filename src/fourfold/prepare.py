@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fourfold.compile import compile_model
 from fourfold.compile.placement import decide, read_problem
 from fourfold.device import PROBED, DeviceInfo
-from fourfold.errors import FourfoldError, InputError, Refusal, UnsupportedError
+from fourfold.errors import FourfoldError, InputError
 from fourfold.log import Log
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.placement import Placement
@@ -202,11 +202,7 @@ def _compile(
         str(model), device, options, placement, choices, timings=timings, title=model.name
     )
     if placement.strict and not compiled.is_whole:
-        fallbacks = Placement.from_bytes(compiled.placement).fallbacks
-        refusals = [Refusal(row.name, row.op, row.reason) for row in fallbacks]
-        what = f"{model.name} does not run whole on {device.name}"
-        fix = "see 'fourfold check' for what could be changed"
-        raise UnsupportedError(what, refusals, fix)
+        raise Placement.from_bytes(compiled.placement).why_not_whole(model.name)
     if not compiled.is_data:
         why = "operators of it run by code of the caller's, which no file can hold"
         raise InputError(f"{model.name} cannot be prepared", why, "open the model itself instead")

@@ -87,8 +87,8 @@ class Session:
             `pyopencl.CommandQueue`, `pyopencl.Context` or CUDA stream to share.
         precision: 'fp32', 'mixed' (fp16 storage, fp32 arithmetic) or 'fp16'.
         shapes: Shapes of inputs by name, where they differ from the model's own.
-        cache: Where compiled models are cached: 'auto' (the user's cache folder, or FOURFOLD_CACHE),
-            a folder, 'memory' (this process), or None.
+        cache: Where compiled models are cached: 'auto' (the user's cache folder), a folder,
+            'memory' (this process), or None.
         model: Name of the model, for a prepared file that holds several.
         placement: 'auto' (the device, except operators that it cannot run or would run slower),
             'measure' (as 'auto', then run the model on the CPU too and keep the faster), 'gpu'

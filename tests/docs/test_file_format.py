@@ -12,7 +12,7 @@ from docs.blocks import ROOT, blocks
 from tiny_plan import line
 
 from fourfold.placement import Placement
-from fourfold.plan import InputsOnDevice, model_sections, record
+from fourfold.plan import InputsOnDevice, compiled_sections, record
 from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, MAGIC, PAGE, VERSION
 from fourfold.plan.requirements import Requirements
 from fourfold.store import entry, prepared
@@ -90,7 +90,7 @@ def test_records() -> None:
     way = InputsOnDevice(compiled.plan.launches[0].arguments, ())
     plan = dataclasses.replace(compiled.plan, on_device=way)
     assert keys("A plan") - values == set(record.plan_record(plan))
-    sections = model_sections(compiled)
+    sections = compiled_sections(compiled)
     assert keys("A compiled model") - {"gpu"} == set(json.loads(bytes(sections[0].data)))
     fields = {field.name for field in dataclasses.fields(Placement)}
     placement = section("A compiled model").partition("`placement` is JSON: ")[2].partition(".")[0]

@@ -106,7 +106,7 @@ def test_swapped_entries_are_seen(world: World, tmp_path: Path) -> None:
     world.start()
     world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     world.start()
-    one, two = world.files("plan")
+    one, two = world.files("compiled")
     first, second = one.read_bytes(), two.read_bytes()
     one.write_bytes(second)
     two.write_bytes(first)
@@ -116,7 +116,7 @@ def test_swapped_entries_are_seen(world: World, tmp_path: Path) -> None:
 
 def test_a_removed_file_is_a_miss(world: World) -> None:
     world.start()
-    for path in (*world.files("plan"), *world.files("binary")):
+    for path in (*world.files("compiled"), *world.files("binary")):
         path.unlink()
     assert world.start() == "model"
     assert world.start() == "store"
@@ -140,7 +140,7 @@ def test_a_row_that_was_changed_is_not_believed(world: World) -> None:
     world.start()
     connection = sqlite3.connect(world.folder / NAME)
     with connection:
-        connection.execute("UPDATE entries SET file='../../../etc/passwd' WHERE kind='plan'")
+        connection.execute("UPDATE entries SET file='../../../etc/passwd' WHERE kind='compiled'")
     connection.close()
     assert world.start() == "model"
     assert len(world.said) == 1

@@ -70,7 +70,7 @@ def test_a_database_that_cannot_grow(world: World, monkeypatch: pytest.MonkeyPat
         patch.setattr(Store, "_insert", full)
         assert world.start() == "model"
         assert len(world.said) == 1
-    assert len(world.files("plan")) == 1  # the file of the entry that was not kept is gone
+    assert len(world.files("compiled")) == 1  # the file of the entry that was not kept is gone
     assert [world.start(), world.start()] == ["model", "store"]
 
 
@@ -160,7 +160,7 @@ def test_two_writers_of_the_same_key(world: World) -> None:
     assert world.said == []
     assert len(world.store.entries()) == 1
     assert world.store.find_model(parts) is not None
-    assert len(world.files("plan")) == 1
+    assert len(world.files("compiled")) == 1
 
 
 def test_who_comes_late_to_make_the_store_leaves_it_alone(world: World) -> None:

@@ -25,9 +25,9 @@ from fourfold.plan import (
     CompiledModel,
     Container,
     Plan,
+    compiled_sections,
     container_bytes,
-    model_sections,
-    read_model,
+    read_compiled_model,
 )
 from fourfold.players import make_player
 from fourfold.players.interpret.device import device as interpreted
@@ -100,9 +100,11 @@ def _stored(model: CompiledModel) -> CompiledModel:
     """The same after it was written and read, as a store does."""
     if not model.is_data:
         return model
-    sections = model_sections(model)
+    sections = compiled_sections(model)
     try:
-        again = read_model(Container(container_bytes(sections), "a model"), range(len(sections)))
+        again = read_compiled_model(
+            Container(container_bytes(sections), "a model"), range(len(sections))
+        )
     except FourfoldError as error:
         raise Astray("the model cannot be read back") from error
     if str(again) != str(model):

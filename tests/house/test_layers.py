@@ -51,9 +51,9 @@ ROOMS = (
     "cpu",
     "compile",
     "runtime",
+    "session",
     "prepare",
     "report",
-    "session",
     "results",
     "quantization",
     "delegate",
@@ -80,6 +80,8 @@ STAGES = {
     "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
 }
 OPTIONAL = {("pictures.py", "PIL")}
+# A method of the session opens a tool above it; the tool is imported when the method is called.
+LAZY = {("fourfold.session", "fourfold.report.run_report.report")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:
@@ -89,7 +91,7 @@ def targets(module: Module) -> list[tuple[ast.AST, str]]:
     for node in module.nodes(ast.Import, ast.ImportFrom):
         for name in imported(node):
             name = name if name in known else name.rpartition(".")[0]
-            if name in known and name != module.name:
+            if name in known and name != module.name and (module.name, name) not in LAZY:
                 found.append((node, name))
     return found
 

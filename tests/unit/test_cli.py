@@ -67,7 +67,7 @@ class FakeSession:
     runs = 0
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
-    def __init__(  # noqa: PLR0913 - as many as a session's
+    def __init__(
         self,
         source: str,
         device: Any,

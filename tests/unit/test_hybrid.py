@@ -24,7 +24,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
-from fourfold.plan import Container, Section, container_bytes, read_model
+from fourfold.plan import Container, Section, container_bytes, read_compiled_model
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store
 from fourfold.store.transfer import export_store, import_store
@@ -323,4 +323,4 @@ def test_a_record_that_does_not_fit_is_damage(
     sections[1] = Section("model", json.dumps(record).encode())
     changed = Container(container_bytes(sections), "it")
     with pytest.raises(ModelError, match="damaged"):
-        read_model(changed, range(1, len(sections)))
+        read_compiled_model(changed, range(1, len(sections)))

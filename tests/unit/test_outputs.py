@@ -61,7 +61,7 @@ def session(request: pytest.FixtureRequest, device: DeviceInfo) -> Iterator[four
     if request.param != "whole" and not litert.ENGINE.installed():
         pytest.skip("LiteRT is not installed")
     where: Any = "cpu" if request.param == "cpu" else device
-    placement: Any = "gpu" if request.param == "parts" else None
+    placement: Any = "gpu" if request.param == "parts" else "auto"
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "parts":
             forget_tanh(patch)
@@ -229,7 +229,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
             found.append(request.compile_options.outputs)
             super().__init__(request, **more)
 
-    monkeypatch.setattr("fourfold.runtime.lifetime.ModelInstance", Noted)
+    monkeypatch.setattr("fourfold.session.ModelInstance", Noted)
     return found
 
 
@@ -338,11 +338,11 @@ def test_parts_that_nobody_needs_are_skipped(
 ) -> None:
     forget_tanh(monkeypatch)
     with fourfold.Session(heads(), device, cache=None, placement="gpu") as session:
-        player: Any = session._instance.executor.player
-        assert len(player._runners) > 1
+        executor: Any = session._instance.executor
+        assert len(executor._runners) > 1
         ran: list[str] = []
         fetched: list[dict[str, bool]] = []
-        for part, runner in zip(player._hybrid.parts, player._runners, strict=True):
+        for part, runner in zip(executor.model.parts, executor._runners, strict=True):
 
             def noted(given: Any, wanted: Any, run: Any = runner.run, part: Any = part) -> Any:
                 ran.append(part.target)

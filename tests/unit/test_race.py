@@ -1,4 +1,4 @@
-"""placement='measure': the model stays where it was seen to be faster, and the placement says why."""
+"""placement='measure' keeps the model where it was measured to be faster, and says why."""
 
 from __future__ import annotations
 

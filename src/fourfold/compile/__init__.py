@@ -187,7 +187,7 @@ def _log_model(model: CompiledModel, recorded: RecordedChoices) -> None:
     for key, choice in tuned.items():
         log.debug("tuned before: %s for %s", choice, key)
     log.debug(
-        "compiled: parts %d, launches %d, stages %d, bytes on the device %d; %d of %d choices tuned",
+        "compiled: parts %d, launches %d, stages %d, device bytes %d; %d of %d choices tuned",
         len(model.parts),
         len(model.launches),
         model.stages,

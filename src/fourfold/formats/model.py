@@ -85,7 +85,8 @@ class Model:
     indexed as in the file; None where one cannot run here, for which `refusals` have the reason.
     `source_graph` is None where the format has no CPU engine. The format's name and CPU engine
     come from its `Format`. `holds_variables` says that resource variables became states of the
-    graph, which only a model that runs whole on the device can use. `read_metadata` reads what the file says of the model for people.
+    graph, which only a model that runs whole on the device can use. `read_metadata` reads what the
+    file says of the model for people.
     """
 
     main: Graph

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from fourfold.config import Precision
 from fourfold.device import DeviceInfo
 from fourfold.optimization.optimizer import VerifyOption
 from fourfold.optimization.options import TARGETS, OptimizeOptions, QuantizationRequest
@@ -17,7 +18,7 @@ from fourfold.quantization.samples import SamplesOption
 from fourfold.types import Shape
 
 
-def optimize(  # noqa: PLR0913 - each is an option that callers know by name
+def optimize(
     model: ModelOption | Sequence[ModelOption],
     output: PathName,
     *,

@@ -1,7 +1,7 @@
 """Plan: a compiled model as plain data, and its file form."""
 
 from fourfold.plan.compiled import CompiledModel, Part
-from fourfold.plan.compiled_record import model_sections, read_model
+from fourfold.plan.compiled_record import compiled_sections, read_compiled_model
 from fourfold.plan.container import Container, Section, container_bytes, write_container
 from fourfold.plan.data import (
     ARENA,
@@ -41,11 +41,11 @@ __all__ = [
     "Program",
     "Requirements",
     "Section",
+    "compiled_sections",
     "container_bytes",
-    "model_sections",
     "padded",
     "plan_record",
-    "read_model",
+    "read_compiled_model",
     "read_plan",
     "write_container",
 ]

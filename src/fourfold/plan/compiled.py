@@ -182,7 +182,8 @@ class CompiledModel:
             yield from self.plan.lines()
             return
         for number, part in enumerate(self.parts):
-            yield f"part {number} on {part.target}: {_listed(part.inputs)} -> {_listed(part.outputs)}"
+            ends = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
+            yield f"part {number} on {part.target}: {ends}"
             if part.plan is not None:
                 yield from (f"  {line}" for line in part.plan.lines())
 

@@ -18,9 +18,9 @@ from fourfold.plan.container import Container, Section
 from fourfold.plan.data import Port
 from fourfold.plan.record import (
     PortNames,
-    open_sizes,
     plan_sections,
     port_record,
+    read_open_sizes,
     read_plan,
     read_port,
     text_map,
@@ -37,7 +37,7 @@ else:  # parts in CPU engines alone have bindings
 MODEL, PART, PLACEMENT, ABOUT = "model", "part", "placement", "about"
 
 
-def model_sections(model: CompiledModel) -> list[Section]:
+def compiled_sections(model: CompiledModel) -> list[Section]:
     """Return the sections of a compiled model, its record first."""
     text = json.dumps(_record(model), separators=(",", ":"), ensure_ascii=False)
     sections = [Section(MODEL, text.encode())]
@@ -56,7 +56,7 @@ def _part_sections(model: CompiledModel, part: Part) -> list[Section]:
     return plan_sections(part.plan, ports)
 
 
-def read_model(file: Container, numbers: Sequence[int]) -> CompiledModel:
+def read_compiled_model(file: Container, numbers: Sequence[int]) -> CompiledModel:
     """Read the model in these sections of a file; ModelError where they do not make one."""
     try:
         record = json.loads(bytes(file.section(numbers[0], MODEL)))
@@ -114,7 +114,7 @@ def _read_record(
         crossing={name: TensorType.parse(type) for name, type in record["crossing"].items()},
         states=tuple(int(number) for number in record["states"]),
         choices=dict(record["choices"]),
-        open_sizes=tuple(open_sizes(one) for one in record["open_sizes"]),
+        open_sizes=tuple(read_open_sizes(one) for one in record["open_sizes"]),
         pixels=text_map(record["pixels"]),
         signature=signature,
         postprocess=postprocess,

@@ -274,7 +274,7 @@ def _sizes(items: list[Any]) -> tuple[int, ...]:
     return tuple(_whole(one, 1, 2**40) for one in items)
 
 
-def open_sizes(items: list[Any]) -> tuple[int, ...]:
+def read_open_sizes(items: list[Any]) -> tuple[int, ...]:
     return tuple(_whole(one, -1, 2**40) for one in items)
 
 

@@ -29,7 +29,7 @@ from fourfold.types import Shape
 TFLITE = "tflite"
 
 
-def quantize(  # noqa: PLR0913 - each is an option that callers know by name
+def quantize(
     model: str | os.PathLike[str] | bytes,
     output: str | os.PathLike[str] | None = None,
     method: str = "int8",

@@ -20,7 +20,7 @@ from fourfold.runtime.direct_run import DirectRun
 from fourfold.runtime.executor import Executor, open_executor
 from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.instance_slots import InstanceSlots
-from fourfold.runtime.loading import LoadedModel, PlayerFactory, load_compiled
+from fourfold.runtime.loading import LoadResult, PlayerFactory, load_compiled
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import describe_ports
 
@@ -56,7 +56,7 @@ class ModelInstance(InstanceSlots):
         if request.placement_options.is_measured and not request.device.remote:
             self._measure()
 
-    def _use_model(self, loaded: LoadedModel, make_room: Callable[[int], None]) -> None:
+    def _use_model(self, loaded: LoadResult, make_room: Callable[[int], None]) -> None:
         model, request = loaded.model, self.request
         make_room(model.device_bytes)
         factory = PlayerFactory(request, self._store, loaded.find_binary)

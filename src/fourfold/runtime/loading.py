@@ -32,7 +32,7 @@ log = Log("runtime")
 FindBinary = Callable[[Plan], "bytes | None"]
 
 
-class LoadedModel(NamedTuple):
+class LoadResult(NamedTuple):
     """A compiled model, where it came from, and a function that finds binaries of its plans."""
 
     model: CompiledModel
@@ -40,7 +40,7 @@ class LoadedModel(NamedTuple):
     find_binary: FindBinary
 
 
-def load_compiled(request: Request, store: Store | None) -> LoadedModel:
+def load_compiled(request: Request, store: Store | None) -> LoadResult:
     """Return the compiled model of a request, from the first source that has it."""
     if is_prepared(request.model):
         loaded = _from_file(request, store)
@@ -54,7 +54,7 @@ def load_compiled(request: Request, store: Store | None) -> LoadedModel:
     return loaded
 
 
-def _from_file(request: Request, store: Store | None) -> LoadedModel:
+def _from_file(request: Request, store: Store | None) -> LoadResult:
     device = request.device
     with request.timings.stage("open"):
         prepared = Prepared.open(request.model)
@@ -66,7 +66,7 @@ def _from_file(request: Request, store: Store | None) -> LoadedModel:
             if binary is None and store is not None:
                 binaries[program] = store.find_binary(program_parts(program, device))
     _log_missing(prepared, row, device, None in binaries.values())
-    return LoadedModel(model, "file", lambda plan: binaries[plan.program])
+    return LoadResult(model, "file", lambda plan: binaries[plan.program])
 
 
 def _check_can_place(request: Request, model: CompiledModel) -> None:
@@ -98,7 +98,7 @@ def _log_missing(
         log.warn_once(f"{why}: its kernels are built from text")
 
 
-def _from_store(request: Request, store: Store) -> LoadedModel | None:
+def _from_store(request: Request, store: Store) -> LoadResult | None:
     """Return the stored model, unless it is out of date."""
     with request.timings.stage("open"):
         model = store.find_model(model_key_parts(request, store))
@@ -106,21 +106,21 @@ def _from_store(request: Request, store: Store) -> LoadedModel | None:
         if model is None or outdated:
             log.debug("%s is compiled: %s", request.title, outdated or "nothing is stored")
             return None
-    return LoadedModel(model, "store", partial(_stored_binary, store, request.device))
+    return LoadResult(model, "store", partial(_stored_binary, store, request.device))
 
 
 def _stored_binary(store: Store | None, device: DeviceInfo, plan: Plan) -> bytes | None:
     return None if store is None else store.find_binary(program_parts(plan.program, device))
 
 
-def _compile(request: Request, store: Store | None) -> LoadedModel:
+def _compile(request: Request, store: Store | None) -> LoadResult:
     model = compile_request(request, tuned_choices(request.device, store))
     if store is not None:
         with request.timings.stage("keep"):
             players.keep_facts(request.device, store)  # they are part of the key
             if model.cacheable and model.is_data:
                 store.put_model(request.title, model_key_parts(request, store), model)
-    return LoadedModel(model, "model", partial(_stored_binary, store, request.device))
+    return LoadResult(model, "model", partial(_stored_binary, store, request.device))
 
 
 def compile_request(request: Request, choices: Mapping[str, str]) -> CompiledModel:
@@ -155,12 +155,7 @@ def _report_fallbacks(request: Request, model: CompiledModel) -> None:
         return
     placement = placements.Placement.from_bytes(model.placement)
     if options.strict and not placement.whole:
-        reasons = [f"{row.op} '{row.name}': {row.reason}" for row in placement.fallbacks]
-        raise InputError(
-            f"{request.title} does not run whole on {request.device.name}",
-            f"strict=True was passed, and these operators stay on the CPU: {'; '.join(reasons)}",
-            "leave strict out, or see 'fourfold check' for what could be changed",
-        )
+        raise placement.why_not_whole(request.title)
     if options.on_fallback is not None:
         for row in placement.fallbacks:
             options.on_fallback(row)

@@ -15,7 +15,7 @@ from fourfold.log import Log
 from fourfold.plan import Plan
 from fourfold.players import Player
 from fourfold.runtime.executor import Executor, open_executor
-from fourfold.runtime.loading import LoadedModel, load_compiled
+from fourfold.runtime.loading import LoadResult, load_compiled
 from fourfold.runtime.request import Request, model_key_parts
 from fourfold.store.keys import device_key, key_of
 from fourfold.store.store import Store
@@ -28,7 +28,7 @@ RUNS = 3  # in a row, of which the first does not count: the other one's threads
 ON_DEVICE, ON_CPU = "device", "cpu: "  # what is kept: the device, or the CPU and why
 
 
-def race_cpu(request: Request, store: Store | None, executor: Executor) -> LoadedModel | None:
+def race_cpu(request: Request, store: Store | None, executor: Executor) -> LoadResult | None:
     """Return the model for the CPU engines if they are faster, else None. The store has the answer
     for later starts.
     """

@@ -10,7 +10,7 @@ from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
-from fourfold.plan import CompiledModel, Section, model_sections, write_container
+from fourfold.plan import CompiledModel, Section, compiled_sections, write_container
 from fourfold.plan.container import flat_bytes
 from fourfold.plan.record import requirements_record
 from fourfold.store.keys import Parts, digest
@@ -84,7 +84,7 @@ class Draft:
             "signature": compiled.signature,
             "postprocess": compiled.postprocess,
             "requirements": requirements_record(compiled.requirements),
-            "sections": [self._section(one) for one in model_sections(compiled)],
+            "sections": [self._section(one) for one in compiled_sections(compiled)],
             "engine": VERSION,
             "added": time.time(),
         }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fourfold.errors import ModelError
-from fourfold.plan import CompiledModel, Container, Section, read_model
+from fourfold.plan import CompiledModel, Container, Section, read_compiled_model
 from fourfold.store.keys import Parts, key_of
 
 COMPILED, BINARY, CONVERTED = "compiled", "binary", "converted"
@@ -65,7 +65,7 @@ def read_head(file: Container, number: int = 0) -> tuple[str, str, Parts]:
 
 
 def read_compiled(file: Container) -> CompiledModel:
-    return read_model(file, range(1, len(file.names)))
+    return read_compiled_model(file, range(1, len(file.names)))
 
 
 def read_binary(file: Container) -> bytes:

@@ -11,7 +11,7 @@ from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, nearest
 from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions
-from fourfold.plan import CompiledModel, Container, Program, read_model
+from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
 from fourfold.plan.container import MAGIC
 from fourfold.plan.record import device_bytes, read_requirements
@@ -159,7 +159,7 @@ class Prepared:
     def model(self, row: Mapping[str, Any]) -> CompiledModel:
         """Return the compiled model of a row."""
         try:
-            return read_model(self.file, row["sections"])
+            return read_compiled_model(self.file, row["sections"])
         except MALFORMED as error:
             raise self._damaged(error) from error
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from fourfold.config import Config
 from fourfold.device import DeviceInfo, Fact
 from fourfold.log import Log
-from fourfold.plan import CompiledModel, Section, model_sections
+from fourfold.plan import CompiledModel, Section, compiled_sections
 from fourfold.store import choices, digests, facts, models, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
@@ -39,7 +39,7 @@ class Store(Entries):
         return self.find(COMPILED, parts, read_compiled)
 
     def put_model(self, title: str, parts: Parts, model: CompiledModel) -> None:
-        self.put(COMPILED, title, parts, model_sections(model))
+        self.put(COMPILED, title, parts, compiled_sections(model))
 
     def find_binary(self, parts: Parts) -> bytes | None:
         return self.find(BINARY, parts, read_binary)

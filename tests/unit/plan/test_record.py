@@ -21,10 +21,10 @@ from fourfold.plan import (
     InputsOnDevice,
     Plan,
     Section,
+    compiled_sections,
     container_bytes,
-    model_sections,
     plan_record,
-    read_model,
+    read_compiled_model,
     read_plan,
 )
 from fourfold.plan.record import plan_sections
@@ -60,8 +60,8 @@ def test_every_field_of_a_model_comes_back() -> None:
         placement=b"{}",
         about=b"{}",
     )
-    sections = model_sections(model)
-    found = read_model(Container(container_bytes(sections), "it"), range(len(sections)))
+    sections = compiled_sections(model)
+    found = read_compiled_model(Container(container_bytes(sections), "it"), range(len(sections)))
     for field in fields(CompiledModel):
         if field.name != "parts":
             assert getattr(found, field.name) == getattr(model, field.name), field.name

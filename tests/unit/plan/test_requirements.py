@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_devices import EXTENDED, LARGE, NVIDIA, TENSOR_CORES, X86
-from fourfold.plan.hybrid import join_plans
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
@@ -243,7 +242,7 @@ def test_parts_need_what_each_of_them_needs() -> None:
     wgsl = Requirements(language="wgsl")
     assert join_requirements([wgsl, wgsl]).language == "wgsl"
     plan = plan_for(NULL_GPU)
-    assert join_plans("both", [plan, plan], (), (), "fp32").requirements == plan.requirements
+    assert join_requirements([plan.requirements] * 2) == plan.requirements
 
 
 @pytest.mark.parametrize("facts", [NULL_GPU, READER, NVIDIA])

@@ -108,9 +108,9 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_litert
-@pytest.mark.parametrize("placement", ["gpu", None])
+@pytest.mark.parametrize("placement", ["gpu", "auto"])
 def test_a_model_in_parts(
-    placement: str | None, model: Path, device: DeviceInfo, in_parts: None, tmp_path: Path
+    placement: str, model: Path, device: DeviceInfo, in_parts: None, tmp_path: Path
 ) -> None:
     wanted = run(model, "cpu", postprocess=OPTION)[1]
     how: dict[str, Any] = {"postprocess": OPTION, "placement": placement}
@@ -118,7 +118,7 @@ def test_a_model_in_parts(
         targets = [part.target for part in session.placement.parts]
         same(session.run(X), wanted)
     assert "litert" in targets
-    assert (targets == [GPU, "litert", GPU]) or placement is None
+    assert (targets == [GPU, "litert", GPU]) or placement == "auto"
     origins = []
     for _ in range(2):
         origin, found = run(model, device, cache=tmp_path / "store", **how)

@@ -98,7 +98,7 @@ def test_the_commands_of_the_store(model: Path, device: DeviceInfo, tmp_path: Pa
             session.run(IMAGE)
     assert ask(*cache, "why", model, *at)["hit"] is True
     listed = ask(*cache, "list")["entries"]
-    assert [one["hits"] for one in listed if one["kind"] == "plan"] == [1]
+    assert [one["hits"] for one in listed if one["kind"] == "compiled"] == [1]
     assert ask(*cache, "info")["plans"] == 1
     answer = ask(*cache, "why", model, "--precision", "mixed", *at)
     assert [one["label"] for one in answer["differences"]] == ["precision"]

@@ -29,7 +29,7 @@ def asking(device: DeviceInfo) -> Request:
     return Request(b"a model", device, Config(), *options)
 
 
-def load(device: DeviceInfo, folder: Path) -> loading.LoadedModel:
+def load(device: DeviceInfo, folder: Path) -> loading.LoadResult:
     return loading.load_compiled(asking(device), Store(folder))
 
 

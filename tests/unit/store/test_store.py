@@ -39,7 +39,7 @@ def test_a_plan_comes_back(store: Store) -> None:
     assert np.array_equal(found.plan.constants, line(3.0).plan.constants)
     assert store.find_model(parts("other")) is None
     (entry,) = store.entries()
-    assert (entry.kind, entry.title, entry.hits) == ("plan", "m.tflite", 1)
+    assert (entry.kind, entry.title, entry.hits) == ("compiled", "m.tflite", 1)
     assert entry.parts == parts()
 
 
