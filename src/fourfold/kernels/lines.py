@@ -1,4 +1,4 @@
-"""Walking along one axis of a tensor: a line is all that differs in that axis alone."""
+"""Iteration along one axis of a tensor; a line is all elements that differ only in that axis."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fourfold.kernels.grid import gpu_group
 def line_grid(
     kernel: Kernel, device: DeviceInfo, view: View, axis: int
 ) -> tuple[Callable[[Expression], Expression], Expression]:
-    """One work-item for each line along `axis` (not the last one) and slice.
+    """Start one work-item for each slice and line along `axis` (not the last axis).
 
-    The first result gives the pixel at a place along the line, the second is the slice.
+    Returns a function from the position along the line to the pixel, and the slice.
     """
     shape = view.type.shape
     inner = math.prod(shape[axis + 1 : -1])
@@ -26,4 +26,4 @@ def line_grid(
     line, slice_ = kernel.ids(lines, view.type.slices, local=group)
     step = kernel.size("line_step", inner)
     first = kernel.let(line // step * (step * view.axis(axis)) + line % step, "first")
-    return lambda place: kernel.let(first + place * step, "at"), slice_
+    return lambda position: kernel.let(first + position * step, "at"), slice_

@@ -1,4 +1,4 @@
-"""The kernel of pools: one output pixel and slice a work-item, the window walked by loops."""
+"""The kernel of 2D pools: one output pixel and slice per work-item, a loop over the window."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fourfold.kernels.reduce import least
 from fourfold.op import Variant
 from fourfold.op.window import NO_PADDING, Pool2d
 
-UNROLLED = 16  # pixels under a window
+UNROLLED = 16  # taps of a window
 Combine = Callable[[Expression, Expression], Expression]
 
 
 def pools(combine: Combine, start: float, average: bool) -> tuple[Variant, ...]:
-    """The variant of a pool; an average is divided by how many pixels of the window are inside."""
+    """Return the variant of a pool. An average divides by the number of taps inside the image."""
     return (Variant("pool", lambda context: _build(context, combine, start, average)),)
 
 
@@ -57,7 +57,7 @@ def _build(context: NodeContext, combine: Combine, start: float, average: bool) 
 
 
 def _is_plain(attributes: Pool2d) -> bool:
-    """Whether every window is whole, and small enough to be written out."""
+    """Return True if every window is inside the image and small enough to unroll."""
     height, width = attributes.filter
     return attributes.padding == NO_PADDING and height * width <= UNROLLED
 
@@ -69,7 +69,7 @@ def _all_inside(
     slice_: Expression,
     combine: Combine,
 ) -> Expression:
-    """The pixels under one window, none of them missing."""
+    """Combine all pixels under a window that is inside the image."""
     image, y, x = at
     top, left = y * attributes.stride[0], x * attributes.stride[1]
     first = source.kernel.let(source.pixel([image, top, left]), "first")
@@ -90,9 +90,7 @@ def _span(
     axis: int,
     at: Expression,
 ) -> tuple[Expression, Expression]:
-    """The first row (axis 0) or column under the window that is inside, and the one after the
-    last.
-    """
+    """Return the first row (axis 0) or column under the window inside the image, and the end."""
     step = kernel.size(f"stride{axis}", attributes.stride[axis])
     start = kernel.let(at * step - kernel.size(f"before{axis}", before[axis]), "start")
     size = kernel.size(f"filter{axis}", attributes.filter[axis])

@@ -1,4 +1,4 @@
-"""The kernel of pools over any number of axes: one output pixel and slice a work-item."""
+"""The kernel of pools over any number of axes: one output pixel and slice per work-item."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def _as_it_is(
 
 
 def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> tuple[Variant, ...]:
-    """The variant of a pool: `combine(attributes, total, value)` for all taps that are inside, then
-    `finish(attributes, total, inside, padded)`, with how many taps are inside and how many are not
-    beyond the padding.
+    """Return the variant of a pool over any number of axes.
+
+    `combine(attributes, total, value)` is applied to each tap inside the input, then
+    `finish(attributes, total, inside, padded)`. `inside` counts the taps inside the input, `padded`
+    those inside the padded input.
     """
 
     def build(context: NodeContext) -> None:
@@ -41,9 +43,9 @@ def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> 
             spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
             total = kernel.variable(least(source.kind, start), "total")
             with ExitStack() as loops:
-                places = [loops.enter_context(span.walk()) for span in spans]
-                there = [span.place(tap) for span, tap in zip(spans, places, strict=True)]
-                value = source.load(source.pixel([image, *there]), slice_)
+                taps = [loops.enter_context(span.walk()) for span in spans]
+                coordinates = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]
+                value = source.load(source.pixel([image, *coordinates]), slice_)
                 kernel.set(total, combine(attributes, total, value))
             inside, padded = const(1), const(1)
             for span in spans:
@@ -55,7 +57,7 @@ def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> 
 
 
 class TapSpan:
-    """The taps along one axis that lie inside for one place of the result."""
+    """The taps along one axis that are inside the input, for one position of the result."""
 
     def __init__(
         self, kernel: Kernel, source: View, attributes: PoolAxes, axis: int, at: Expression
@@ -72,9 +74,9 @@ class TapSpan:
         self._after = end + kernel.size(f"after{axis}", attributes.after[axis])
 
     def _taps_within(self, end: Expression) -> Expression:
-        """How many taps lie before a place."""
-        room = maximum(end - self._start, const(0))
-        return minimum((room + (self._step - 1)) // self._step, self._taps)
+        """Return how many taps are before position `end`."""
+        distance = maximum(end - self._start, const(0))
+        return minimum((distance + (self._step - 1)) // self._step, self._taps)
 
     def walk(self) -> AbstractContextManager[Expression]:
         return self._kernel.loop(self._stop, self._first, title="tap")

@@ -1,4 +1,4 @@
-"""What the comparisons share: two numbers in, a bool out."""
+"""Type rule, reference and cases of the comparison ops: two numbers in, a bool out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.types import DType, TensorType
 
 
 def compared(op: str, kinds: Kinds = NUMBERS) -> Infer:
-    """Two inputs of one element type that broadcast; the result is bool."""
+    """Return the type rule of a comparison: two inputs of one dtype that broadcast, bool out."""
     rule = broadcast(op, kinds)
 
     def infer(attributes: object, *types: TensorType | None) -> Types:
@@ -23,7 +23,7 @@ def compared(op: str, kinds: Kinds = NUMBERS) -> Infer:
 
 
 def comparison(function: Callable[..., object]) -> Callable[..., np.ndarray]:
-    """The reference of a comparison; rank 0 stays an array."""
+    """Return the reference of a comparison. Results of rank 0 stay arrays."""
 
     def reference(attributes: object, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.asarray(function(a, b), np.bool_)
@@ -32,5 +32,5 @@ def comparison(function: Callable[..., object]) -> Callable[..., np.ndarray]:
 
 
 def comparison_cases() -> tuple[Case, ...]:
-    """Fractions, and few whole numbers, so that many are equal."""
+    """Return cases with fractions, and with few different integers so that many are equal."""
     return broadcast_cases() + broadcast_cases("i32", low=-2, high=2)
