@@ -1,7 +1,7 @@
-"""A mean over the pixels, small weighted sums and a softmax, one after the other in one kernel.
+"""A mean over the pixels, small matrix products and a softmax in one kernel.
 
-A work-group makes all of it for one picture, with what is in between in local memory; on a CPU that
-is one work-item, with memory of its own.
+A work-group computes one picture and keeps intermediate values in local memory. On a CPU it is one
+work-item with private memory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fourfold.kernels.reduce import SIDE_BY_SIDE, across, add_run, least
 from fourfold.types import DType, TensorType
 
 ITEMS = 256
-LEAST_HELD = 64  # slices: memory of one size for most kernels, so that they share a text
+LEAST_HELD = 64  # slices; one memory size for most kernels lets them share a text
 
 
 class PartViews(NamedTuple):
-    """From where to where a part leads: views, and the pixel in each."""
+    """The input and output views of a part, and the pixel in each."""
 
     source: View
     source_pixel: Expression
@@ -39,8 +39,10 @@ class PartViews(NamedTuple):
 
 
 class ResultSlot(NamedTuple):
-    """One result of many: its number, the work-item's place among those that share it, how many
-    these are, whether the result exists, and whether this one stores it.
+    """One result: its number, and the work-item's place in the team that computes it.
+
+    `lane` is the work-item's number within the team, `team` the size of the team. `exists` tells
+    whether there is such a result, `ends` whether this work-item stores it.
     """
 
     number: Expression
@@ -51,7 +53,10 @@ class ResultSlot(NamedTuple):
 
 
 class Chain:
-    """The kernel of all parts from `first` on. `memories` has what is made before them."""
+    """The kernel of all parts from `first` on.
+
+    `memories` has the results of the parts before them.
+    """
 
     def __init__(self, parts: Parts, first: int, memories: Memories) -> None:
         self.parts, self.context = parts, parts.context
@@ -93,14 +98,14 @@ class Chain:
         return DType.F16 if self.kernel.real == "half" else DType.F32
 
     def _held(self, type_: TensorType) -> Pointer:
-        """Memory for what is between two parts."""
+        """Return memory for the value between two parts."""
         slices = max(LEAST_HELD, 1 << (type_.slices - 1).bit_length())
         if self.items == 1:
             return self.kernel.private_array("held", self._stored_type, slices * 4)
         return self.kernel.local_array("held", self.kernel.real, 4, slices)
 
     def _mean(self, part: NodeContext, views: PartViews) -> None:
-        """The mean of all pixels of a picture."""
+        """Write the mean of all pixels of a picture."""
         kernel, count = self.kernel, part.input.pixels // part.input.shape[0]
         share = kernel.number("share", 1.0 / count)
         with self._slots(views.source.slices, part.input.slices, count) as slot:
@@ -114,7 +119,7 @@ class Chain:
     def _add_pixels(
         self, total: Variable, views: PartViews, pixels: Expression, slot: ResultSlot
     ) -> None:
-        """Every so many pixels of a picture, from the lane's on, added to a sum."""
+        """Add every `team`-th pixel of a picture, from the lane's on, to a sum."""
         kernel = self.kernel
         first = kernel.let(views.source_pixel * pixels, "first")
 
@@ -128,7 +133,7 @@ class Chain:
                 kernel.add(total, value(step))
 
     def _product(self, part: NodeContext, views: PartViews) -> None:
-        """Weighted sums over the channels of a pixel."""
+        """Write a matrix product over the channels of a pixel."""
         kernel, real = self.kernel, self.kernel.real
         weights, bias = part.array(1), part.array(2)
         assert weights is not None
@@ -147,12 +152,14 @@ class Chain:
             for number, sum_ in enumerate(sums):
                 self._combine(sum_, slot.team, operator.add)
                 with kernel.when(slot.ends):
-                    place = kernel.let(group + number, "place")
-                    result = kernel.let(sum_ + load(offsets, place, real, tile.width), "result")
-                    self._store(views, place, result)
+                    accumulator = kernel.let(group + number, "place")
+                    result = kernel.let(
+                        sum_ + load(offsets, accumulator, real, tile.width), "result"
+                    )
+                    self._store(views, accumulator, result)
 
     def _tile(self, outputs: int) -> ConvTile:
-        """A CPU makes several vectors of eight side by side, an item of a GPU four channels."""
+        """Return the tile: several vectors of eight on a CPU, four channels on a GPU."""
         if self.items > 1:
             return ConvTile(1, 1, 4)
         vectors = max(1, -(-outputs // WIDE))
@@ -178,23 +185,23 @@ class Chain:
                     kernel.add(sum_, wide * factor)
 
     def _elements(self, views: PartViews, slice_: Expression) -> list[Expression]:
-        """Four channels one by one: a CPU reads each as it needs it."""
+        """Return four channels one by one. A CPU loads each when it is needed."""
         source, pixel = views.source, views.source_pixel
         if source.whole and self.items == 1:
             return [source.lane(pixel, slice_, number) for number in range(4)]
         value = source.load(pixel, slice_)
         return [value.lane(number) for number in range(4)]
 
-    def _store(self, views: PartViews, place: Expression, result: Expression) -> None:
-        """What one accumulator holds, as slices of four channels."""
+    def _store(self, views: PartViews, accumulator: Expression, result: Expression) -> None:
+        """Store one accumulator as slices of four channels."""
         slices = result.width // 4
         for number in range(slices):
-            slice_ = self.kernel.let(place * slices + number, "slice")
+            slice_ = self.kernel.let(accumulator * slices + number, "slice")
             with self.kernel.when(slice_ < views.target.slices):
                 views.target.store(views.target_pixel, slice_, result.part(number, 4))
 
     def _softmax(self, part: NodeContext, views: PartViews) -> None:
-        """Less the largest, the powers; then these by their sum."""
+        """Write exp(x - max(x)) divided by its sum."""
         kernel, source = self.kernel, views.source
         beta = const(part.attributes.beta, kernel.real)  # type: ignore[attr-defined]
         lowest, zero = least(source.kind, float("-inf")), least(source.kind, 0.0)
@@ -219,7 +226,10 @@ class Chain:
 
     @contextmanager
     def _slots(self, size: Expression, results: int, steps: int) -> Iterator[ResultSlot]:
-        """For each of so many results, each of so many steps: all work-items stay together."""
+        """Yield the slot of each result; `steps` is the length of its reduction.
+
+        All work-items run the same number of turns, so that barriers stay in step.
+        """
         kernel, team = self.kernel, 1
         while team * 2 * results <= self.items and team * 2 <= steps:
             team *= 2
@@ -232,7 +242,7 @@ class Chain:
             yield ResultSlot(number, lane, team, exists, exists & lane.equals(0))
 
     def _combine(self, value: Variable, team: int, combine: Combine) -> None:
-        """Combine a variable over each team; all get the result."""
+        """Combine a variable over each team; all work-items get the result."""
         if team == 1:
             return
         kernel = self.kernel
@@ -246,11 +256,11 @@ class Chain:
         combine_lanes(kernel, self.shared, [(shelf, value)], left, combine)
 
     def _synchronise(self) -> None:
-        """What was written is there for all, and what was read may be written again."""
+        """Make writes visible to the group, and let it overwrite what was read."""
         if self.items > 1:
             self.kernel.barrier()
 
 
 def _of_one(type_: TensorType) -> TensorType:
-    """The same for one picture."""
+    """Return the type of the same value for one picture."""
     return type_.with_shape(*(1,) * (type_.rank - 1), type_.channels)

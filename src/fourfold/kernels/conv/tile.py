@@ -1,6 +1,4 @@
-"""Tiles: how the outputs of a convolution are shared out among work-items, and which tiles to
-try.
-"""
+"""Tiles: how work-items divide the outputs of a convolution, and which tiles to try."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from fourfold.kernel.stage import group_memory
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)( by image)?")
 CPU_ACCUMULATORS = 14
-WIDE = 8  # output channels of an accumulator on a CPU
-WARP = 32  # work-items that a GPU's unit runs in step, at the least
-DEEPEST = 64  # work-items of a group along its third side, which many GPUs have no more of
+WIDE = 8  # output channels per accumulator on a CPU
+WARP = 32  # work-items that a GPU unit runs in lockstep, at least
+DEEPEST = 64  # limit of many GPUs on the third dimension of a work-group
 GPU_GROUPS = (
     (32, 4),
     (32, 2),
@@ -32,9 +30,9 @@ GPU_GROUPS = (
     (1, 2),
     (1, 1),
 )
-PIXEL_GROUPS = ((64, 1), (32, 1))  # where there is but one tile along the channels
-# What all convolutions share on GPUs where kernels are to be few: up to eight accumulators, large
-# work, small work by groups that split its reduction, and what lies in between.
+PIXEL_GROUPS = ((64, 1), (32, 1))  # for work with a single tile along the channels
+# Tiles that all convolutions share on GPUs where few kernels should be compiled: up to eight
+# accumulators; for large work, for small work with a split reduction, and for sizes between.
 FEW_TILES = (
     "2x1x4 split 1 in 32x2",
     "8x1x4 split 1 in 32x2",
@@ -46,24 +44,24 @@ FEW_TILES = (
     "1x2x4 split 16 in 1x2",
     "1x1x4 split 32 in 1x1",
 )
-# The same where a processor stands in for a GPU: no work-items that wait for each other, and four
-# neighbours in step.
+# Tiles that all convolutions share on a CPU that emulates a GPU: no work-items that wait for each
+# other, and four neighbors in lockstep.
 EMULATED_TILES = (
     "8x2x4 split 1 in 4x1",
     "8x1x4 split 1 in 4x1",
     "4x1x4 split 1 in 4x1",
     "1x1x4 split 1 in 1x4",
 )
-BUILDING = 11000.0  # loads that an accumulator is worth less, for a text that takes so much longer
+BUILDING = 11000.0  # compile time of one more accumulator, as an equivalent number of loads
 
 
 @dataclass(frozen=True)
 class ConvTile:
-    """What one work-item makes, and how work-items form groups.
+    """The outputs of one work-item, and the shape of a work-group.
 
-    `width` is how many output channels one accumulator holds, `split` over how many work-items the
-    reduction is spread, `local` the work-group along pixels and channels. `image` tells whether
-    weights are read by an image, if they fit in one.
+    `width` is the number of output channels per accumulator, `split` the number of work-items that
+    share a reduction, `local` the work-group along pixels and channels. `image` reads the weights
+    through an image if they fit in one.
     """
 
     pixels: int
@@ -80,7 +78,7 @@ class ConvTile:
 
     @staticmethod
     def parse(text: str) -> ConvTile | None:
-        """The tile that `str` wrote, or None."""
+        """Parse the text of `str(tile)`; None if it is not a tile."""
         match = _TEXT.fullmatch(text)
         if match is None:
             return None
@@ -96,8 +94,9 @@ class ConvTile:
 
 @dataclass(frozen=True)
 class Work:
-    """The size of a convolution: output pixels, slices of output channels, and steps of the
-    reduction (slices of input channels times taps).
+    """The size of a convolution.
+
+    `slices` are slices of output channels, `reduction` is slices of input channels times taps.
     """
 
     pixels: int
@@ -107,16 +106,16 @@ class Work:
 
     @property
     def depth(self) -> int:
-        """Slices of input channels, which work-items that split a reduction share out."""
+        """Slices of input channels, which the work-items of a split reduction divide."""
         return self.reduction // self.taps
 
     def tiles(self, tile: ConvTile) -> tuple[int, int]:
-        """How many tiles there are along pixels and channels."""
+        """Return the number of tiles along pixels and channels."""
         return -(-self.pixels // tile.pixels), -(-self.slices * 4 // (tile.width * tile.groups))
 
 
 def choose_tile(target: Target, work: Work, choice: str | None) -> ConvTile:
-    """The tile that was found best for this work, or a good one from its size alone."""
+    """Return the tile that tuning recorded for this work, or a good one by its size."""
     tile = None if choice is None else ConvTile.parse(choice)
     if tile is not None and tile_fits(target, work, tile):
         return tile
@@ -130,7 +129,7 @@ def choose_tile(target: Target, work: Work, choice: str | None) -> ConvTile:
 
 
 def _common_tile(target: Target, work: Work) -> ConvTile:
-    """The best of those few that others use, too."""
+    """Return the best of the tiles that all convolutions share."""
     if target.emulated:
         every = [tile for tile in map(ConvTile.parse, EMULATED_TILES) if tile is not None]
         fitting = [tile for tile in every if tile_fits(target, work, tile)]
@@ -145,14 +144,15 @@ def _common_tile(target: Target, work: Work) -> ConvTile:
 
 
 def tries_images(device: DeviceInfo) -> bool:
-    """Whether weights by image are worth timing: CPUs have no texture units, and where trials are
-    stages of one launch there are no images.
+    """Return True if reading weights through an image is worth timing.
+
+    CPUs have no texture units, and stages of one launch cannot use images.
     """
     return device.image_texels > 0 and not device.is_cpu and not device.resident
 
 
 def tile_fits(target: Target, work: Work, tile: ConvTile) -> bool:
-    """Whether the device can run this tile for this work at all, and the language write it."""
+    """Return True if the device can run this tile for this work and the language supports it."""
     device = target.device
     if min(tile.pixels, tile.groups, tile.split, *tile.local) < 1:
         return False
@@ -170,7 +170,7 @@ def tile_fits(target: Target, work: Work, tile: ConvTile) -> bool:
 
 
 def candidates(target: Target, work: Work) -> list[ConvTile]:
-    """Every tile worth timing, the most promising first."""
+    """Return every tile worth timing, the most promising first."""
     device = target.device
     wide = max(width for width in (4, WIDE) if width in target.capabilities.widths)
     every = _cpu_tiles(work, wide) if device.is_cpu else _gpu_tiles(device, work)
@@ -180,7 +180,9 @@ def candidates(target: Target, work: Work) -> list[ConvTile]:
 
 
 def _cpu_tile(work: Work) -> ConvTile:
-    """Twelve accumulators of eight fill sixteen vector registers with room for their food."""
+    """Return a tile of about twelve accumulators, which leaves four of 16 registers for
+    operands.
+    """
     pixels, pairs = work.pixels, -(-work.slices // 2)
     if pixels == 1:
         return ConvTile(1, min(4, pairs), WIDE)
@@ -188,8 +190,8 @@ def _cpu_tile(work: Work) -> ConvTile:
         return ConvTile(min(7, pixels), 1, WIDE)
     if pairs % 2 and pairs % 3 == 0:
         return ConvTile(min(4, pixels), 3, WIDE)
-    wanted = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
-    return ConvTile(min(wanted, pixels), 2, WIDE)
+    pixels_per_tile = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
+    return ConvTile(min(pixels_per_tile, pixels), 2, WIDE)
 
 
 def _cpu_tiles(work: Work, width: int) -> Iterator[ConvTile]:
@@ -200,12 +202,12 @@ def _cpu_tiles(work: Work, width: int) -> Iterator[ConvTile]:
 
 
 def _cpu_cost(device: DeviceInfo, work: Work, tile: ConvTile) -> float:
-    """Multiplications, waste included, plus the loads that feed them."""
+    """Estimate multiplications, waste included, plus the loads that feed them."""
     across, down = work.tiles(tile)
-    made = across * down * tile.pixels * tile.groups
+    products = across * down * tile.pixels * tile.groups
     feed = (tile.pixels + 2 * tile.groups) / (tile.pixels * tile.groups)
     crowded = 1.4 if tile.pixels * tile.groups > 12 else 1.0
-    return made * (1.0 + 0.5 * feed) * crowded
+    return products * (1.0 + 0.5 * feed) * crowded
 
 
 def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[ConvTile]:
@@ -230,14 +232,14 @@ def _gpu_groups(device: DeviceInfo, down: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_snug(work: Work, tile: ConvTile) -> bool:
-    """Whether a group is not mostly beyond the edge of the work."""
+    """Return True unless most of a group is beyond the edge of the work."""
     across, down = work.tiles(tile)
     wide, tall = tile.local
     return (wide == 1 or wide < 2 * across) and (tall == 1 or tall < 2 * down)
 
 
 def _gpu_cost(device: DeviceInfo, work: Work, tile: ConvTile) -> float:
-    """The steps of the busiest unit: arithmetic and loads of the groups that it must run."""
+    """Estimate the steps of the busiest unit: arithmetic and loads of its groups."""
     across, down = work.tiles(tile)
     wide, tall = tile.local
     groups = -(-across // wide) * -(-down // tall)
@@ -246,18 +248,19 @@ def _gpu_cost(device: DeviceInfo, work: Work, tile: ConvTile) -> float:
     steps = -(-work.reduction // tile.split)
     arithmetic = tile.pixels * tile.groups * 4.0
     loads = tile.pixels + 4.0 * tile.groups
-    # Few resident work-items cannot hide the latency of memory.
+    # Few resident work-items cannot hide memory latency.
     latency = 40.0 / max(1.0, tile.items * resident / 128)
     item = steps * (arithmetic + 2.0 * loads + latency)
     finish = 8.0 * tile.pixels * tile.groups + (60.0 if tile.split > 1 else 0.0)
-    # A group takes whole warps, however few its work-items are, unless one launch packs them.
-    taken = tile.items if device.resident else max(tile.items, WARP)
-    return waves * taken / 128 * (item + finish) + (item + finish)
+    # A group occupies whole warps even if it has fewer work-items, unless one launch packs them.
+    occupied = tile.items if device.resident else max(tile.items, WARP)
+    return waves * occupied / 128 * (item + finish) + (item + finish)
 
 
 def _emulated_cost(work: Work, tile: ConvTile) -> float:
-    """What all cores do together, waste included, in loads, and a share of what the compiler does.
-    Four sums take SwiftShader not quite as long as a load.
+    """Estimate the work of all cores in loads, waste included, plus a share of compile time.
+
+    With SwiftShader, four sums take slightly less time than a load.
     """
     across, down = work.tiles(tile)
     wide, tall = tile.local

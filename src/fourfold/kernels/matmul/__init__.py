@@ -1,1 +1,1 @@
-"""Products of matrices and vectors."""
+"""Matrix-vector products."""
