@@ -27,7 +27,7 @@ LEAST = 2 * LANES  # slices; with fewer, most of a row would be idle
 def refuses_rows(context: NodeContext) -> str | None:
     """Return why a product should use another kernel, or None."""
     if context.device.is_cpu or context.device.max_work_group < LANES * ROWS:
-        return "the device is no GPU with work-groups of that size"
+        return f"it needs a GPU with work-groups of {LANES * ROWS} work-items"
     if not context.device.local_memory:
         return "the device has no local memory"
     if context.output.pixels > FEW_PIXELS or context.input.pixels != context.output.pixels:

@@ -1,4 +1,4 @@
-"""A depthwise filter on the way to matrix units: what it makes of pixels is never in memory."""
+"""A depthwise filter fused in front of matrix units: its result never goes through memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NOTHING = const(0, "uint")
 
 
 class DepthwiseFeed:
-    """What a depthwise filter makes of the pixels under it: made on the way in, by matrix units.
+    """Computes a depthwise filter with matrix units, as the input of a matrix product.
 
-    Two filter taps are a matrix with their weights on two diagonals, eight channels at a time; what
-    comes out lies in the work-items just as the next product wants it. A work-item has pixels
-    beside each other: what lies under the filter for both is read once.
+    Two filter taps form a matrix with their weights on two diagonals, eight channels at a time. The
+    result is in the registers where the next product needs it. A work-item has neighboring pixels,
+    so inputs that both need are read once.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class DepthwiseFeed:
         filters: tuple[np.ndarray, np.ndarray],
         finish: Callable[[Expression], Expression],
     ) -> None:
-        """`filters` is [taps, channels], with an offset for each channel; `finish` comes last."""
+        """`filters` is [taps, channels] and an offset per channel; `finish` is applied last."""
         self.context, self.window, self.finish = context, window, finish
         self.wide = context.options.keeps_values
         parts = split_weights(filters[0], weight_parts(context, 1))
@@ -90,15 +90,15 @@ class DepthwiseFeed:
             [words[part * reads + tap // 4].lane(tap % 4) for tap in range(self.work.sums)]
             for part in range(len(self.factors))
         ]
-        ends = [
-            self._parts(end)
+        pixel_parts = [
+            self._parts(value)
             for spots in self.under.spots(inputs)
-            for end in self._filtered(spots, factors, offset)
+            for value in self._filtered(spots, factors, offset)
         ]
-        return [list(part) for part in zip(*ends, strict=True)]
+        return [list(part) for part in zip(*pixel_parts, strict=True)]
 
     def _parts(self, value: Expression) -> list[Expression]:
-        """Four floats as halves; with what these leave over where values are kept as floats."""
+        """Pack four floats as fp16, with the rounding error as a second part if values are fp32."""
         if self.wide:
             return in_halves(self.kernel, self.kernel.let(value, "x"))
         return [self.kernel.let(pack_halves(value), "a")]
@@ -109,9 +109,9 @@ class DepthwiseFeed:
         factors: list[list[Expression]],
         offset: Expression,
     ) -> list[Expression]:
-        """The filter's result for the upper and the lower pixels of one block.
+        """Return the filter's result for the upper and the lower pixels of one block.
 
-        Every other two taps have sums of their own: a sum waits for the one before it.
+        Pairs of taps alternate between two sets of sums, because a sum waits for the previous one.
         """
         kernel = self.kernel
         both = [offset.part(half, 2) for half in (0, 1)]
@@ -119,7 +119,7 @@ class DepthwiseFeed:
             [kernel.variable(vector(part, part), "sum") for part in both],
             [kernel.variable(const(0.0, "float", 4), "sum") for _ in both],
         ]
-        halves = {place: self._halves(value) for place, value in read.items()}
+        halves = {spot: self._halves(value) for spot, value in read.items()}
         (down, across), gap, stride = (
             self.window.filter,
             self.window.dilation[1],
@@ -127,7 +127,7 @@ class DepthwiseFeed:
         )
         taps = [(row, tap * gap) for row in range(down) for tap in range(across)]
         for number in range(0, len(taps), 2):
-            # Of what halves leave over, values times weights are too little to count.
+            # The product of both rounding errors is too small to matter.
             for part, weight in self._products():
                 words = [
                     halves[row, column + move][part]
@@ -140,21 +140,21 @@ class DepthwiseFeed:
                     taken += [*weights, *[const(0)] * (2 - len(weights)), self.pick[half]]
                     kernel.emit(DiagonalMultiply(total, *taken))
         totals = [kernel.let(a + b, "total") for a, b in zip(*sums, strict=True)]
-        ends = [vector(*(total.part(row, 2) for total in totals)) for row in (0, 1)]
-        return [self.finish(end) for end in ends]
+        results = [vector(*(total.part(row, 2) for total in totals)) for row in (0, 1)]
+        return [self.finish(result) for result in results]
 
     def _products(self) -> list[tuple[int, int]]:
-        """Which parts of values and weights are multiplied."""
+        """Return which parts of values and weights are multiplied."""
         values = [(0, 0), (1, 0)] if self.wide else [(0, 0)]
         return [*values, *((0, part) for part in range(1, len(self.factors)))]
 
     def _halves(self, value: Expression) -> list[Expression]:
-        """A pixel as halves, and what these leave over where it counts."""
+        """Return a pixel as fp16, with its rounding error as a second part if values are fp32."""
         return in_halves(self.kernel, value) if self.wide else [value]
 
 
 def filter_work(steps: int, output: TensorType, window: Window, wide: bool) -> MatrixWork:
-    """What there is to do where a filter is applied on the way to a result."""
+    """Return the work of a matrix product with a depthwise filter in front of it."""
     taps = window.filter[0] * window.filter[1]
     return MatrixWork(
         pixels=InPairs(output.shape).count,
@@ -168,12 +168,14 @@ def filter_work(steps: int, output: TensorType, window: Window, wide: bool) -> M
 
 
 def _words(taps: int) -> int:
-    """Reads of the weights of so many taps."""
+    """Return the reads of four words that the weights of `taps` taps need."""
     return -(-taps // 4)
 
 
 def pack_diagonals(filters: np.ndarray) -> np.ndarray:
-    """[taps, channels] -> [slice][2][taps, in fours] words: weights of channels two apart."""
+    """Pack [taps, channels] as [slice][2][taps, in fours] words with weights of channels two
+    apart.
+    """
     taps, channels = filters.shape
     padded = np.zeros((-(-taps // 4) * 4, -(-channels // 16) * 16), np.float16)
     padded[:taps, :channels] = filters

@@ -1,4 +1,4 @@
-"""Which pixels the sixteen rows of a block are: two in each of the eight lines of a warp."""
+"""Order of the 16 pixels of a block: two in each of the eight lines of a warp."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Rows(Protocol):
     """The two pixels of a line of a block."""
 
     def pixels(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
-        """Numbers of both; one that does not exist is beyond the last pixel."""
+        """Return the numbers of both; a missing one is beyond the last pixel."""
 
     def readable(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
-        """The same, kept to such as can be read for."""
+        """Return the numbers of both, clamped to pixels whose inputs can be read."""
 
 
 @dataclass(frozen=True)
 class InOrder:
-    """Eight pixels, and the next eight."""
+    """Eight pixels, then the next eight."""
 
     count: int
 
@@ -41,16 +41,16 @@ class InOrder:
 
 @dataclass(frozen=True)
 class InPairs:
-    """Eight pixels, and the neighbour of each: most of what two of them need is the same.
+    """Eight pixels and the right neighbor of each, which shares most of its inputs.
 
-    Where a line of the image is odd, the last pixel of a line has a neighbour that does not exist.
+    If the image width is odd, the last pixel of a line has a neighbor that does not exist.
     """
 
     shape: Shape
 
     @property
     def count(self) -> int:
-        """With those that do not exist."""
+        """Number of pixels, including neighbors that do not exist."""
         return 2 * self._pairs
 
     @property

@@ -1,4 +1,4 @@
-"""Reads what lies under a filter for pairs of neighbouring pixels, which share most of it."""
+"""Reads of the inputs under a filter for pairs of neighboring pixels, which share most of them."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ from fourfold.kernels.matrix.feed import base_of, four_floats, four_halves, name
 from fourfold.op.window import Window
 from fourfold.types import DType
 
-_LINE = 4  # work-items
+_LINE = 4  # work-items per line
 _LAST_LINE = 7
-Spot = tuple[int, int]  # a row and a column under the filter, from the first of the first pixel on
+# row and column under the filter, relative to the first tap of the first pixel
+Spot = tuple[int, int]
 
 
 class Under(Protocol):
-    """Reads for each pair of pixels."""
+    """Reads the inputs of pairs of pixels."""
 
     def aim(self, pixels: list[Expression], line: Expression) -> None:
-        """Find out where to read for pairs of pixels, in lines one after the other."""
+        """Find the inputs of the pixels, which are in pairs; `line` is the work-item's line."""
 
     def read(self, slice_: Expression) -> list[Expression]:
-        """All that must be read for a slice."""
+        """Read all inputs of a slice."""
 
     def spots(self, read: list[Expression]) -> list[dict[Spot, Expression]]:
-        """What lies under the filter, for each pair."""
+        """Return the inputs under the filter for each pair, from the values that were read."""
 
 
 def columns(window: Window) -> list[int]:
-    """Columns under the filter for two pixels beside each other."""
+    """Return the columns under the filter for two neighboring pixels."""
     own = [tap * window.dilation[1] for tap in range(window.filter[1])]
     return sorted({*own, *(column + window.stride[1] for column in own)})
 
 
 def under(source: View, taps: Taps, window: Window, odd: bool, wide: bool) -> Under:
-    """The better way to read; `odd` is whether pairs may lack their second pixel."""
-    places = _Places(source, taps, window, odd)
+    """Return the better reader. `odd` is true if pairs may lack their second pixel."""
+    finder = _Places(source, taps, window, odd)
     halves = source.location.dtype is DType.F16 and source.location.layout is Layout.SLICED
     if halves and not wide and window.stride[1] > 1 and _reaches_neighbours(window):
-        return _FromNeighbours(places)
-    return _Alone(places, wide)
+        return _FromNeighbours(finder)
+    return _Alone(finder, wide)
 
 
 def _reaches_neighbours(window: Window) -> bool:
-    """Whether all that a pair needs is its own or that of a pair beside it."""
+    """Return True if each input of a pair belongs to it or to a neighboring pair."""
     block, before = 2 * window.stride[1], window.padding.left
     last = columns(window)[-1] - before
     near = before <= block and last < 2 * block
@@ -58,7 +59,7 @@ def _reaches_neighbours(window: Window) -> bool:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the spots of a pair are."""
+    """Finds the input pixels of a pair."""
 
     source: View
     taps: Taps
@@ -78,17 +79,17 @@ class _Places:
         gap, stride = self.window.dilation[1], self.window.stride[1]
         own = column % gap == 0
         tap = column // gap if own else (column - stride) // gap
-        place, inside = self.taps.find(upper if own else lower, const(row), const(tap))
+        pixel, inside = self.taps.find(upper if own else lower, const(row), const(tap))
         if inside is None and self.odd:
             inside = upper[1] + column < self.source.axis(2)
-        return named(self.kernel, (place, inside))
+        return named(self.kernel, (pixel, inside))
 
 
 class _Alone:
-    """Every spot by a read of its own."""
+    """Reads every spot separately."""
 
-    def __init__(self, places: _Places, wide: bool) -> None:
-        self.locations, self.load = places, four_floats if wide else four_halves
+    def __init__(self, finder: _Places, wide: bool) -> None:
+        self.locations, self.load = finder, four_floats if wide else four_halves
 
     def aim(self, pixels: list[Expression], line: Expression) -> None:
         rows, across = range(self.locations.window.filter[0]), columns(self.locations.window)
@@ -108,16 +109,16 @@ class _Alone:
 
 
 class _FromNeighbours:
-    """A line reads the block of pixels that is its own, and gets the rest from the lines beside it.
+    """Each line reads its own block of pixels and gets the others from neighboring lines.
 
-    Only the first and the last of eight lines read what is beyond. Memory gives whole sectors, and
-    a read in steps of two pixels would use half of each.
+    Only the first and the last of eight lines read beyond their block. Memory delivers whole
+    sectors, and reads in steps of two pixels would waste half of each.
     """
 
-    def __init__(self, places: _Places) -> None:
-        self.locations, window = places, places.window
+    def __init__(self, finder: _Places) -> None:
+        self.locations, window = finder, finder.window
         self.block, self.before = 2 * window.stride[1], window.padding.left
-        self.whole = places.source.type.shape[2] % 2 == 0  # two pixels are sixteen aligned bytes
+        self.whole = finder.source.type.shape[2] % 2 == 0  # two pixels are sixteen aligned bytes
         beside = [c for c in columns(window) if not 0 <= c - self.before < self.block]
         self.beside = [(row, c) for row in range(window.filter[0]) for c in beside]
         starts = range(self.before, self.before + self.block, 1 + self.whole)
@@ -133,10 +134,10 @@ class _FromNeighbours:
             edges: list[Found] = []
             inner = []
             for spot in self.beside:
-                place, inside = self.locations.find(pair, spot)
+                pixel, inside = self.locations.find(pair, spot)
                 edge = first if spot[1] < self.before else last
                 exists = const(True) if inside is None else inside
-                edges.append((place, kernel.let(exists & edge, "edge")))
+                edges.append((pixel, kernel.let(exists & edge, "edge")))
                 inner.append(kernel.let(exists & edge.equals(False), "inner"))
             self.found.append((own, edges, inner))
 
@@ -148,33 +149,33 @@ class _FromNeighbours:
         return values
 
     def _block(self, found: Found, slice_: Expression) -> Expression:
-        source, (place, inside) = self.locations.source, found
+        source, (pixel, inside) = self.locations.source, found
         if not self.whole:
             return four_halves(source, found, slice_)
-        index = source.index(place, slice_) * 4
-        asked = const(True) if inside is None else inside
-        return source.kernel.let(load_double_words(source.pointer, index, asked), "two")
+        index = source.index(pixel, slice_) * 4
+        exists = const(True) if inside is None else inside
+        return source.kernel.let(load_double_words(source.pointer, index, exists), "two")
 
     def spots(self, read: list[Expression]) -> list[dict[Spot, Expression]]:
         values, every = iter(read), []
         for _, edges, inner in self.found:
-            known: dict[Spot, Expression] = {}
+            inputs: dict[Spot, Expression] = {}
             for row, column in self.own:
                 value = next(values)
                 for number in range(1 + self.whole):
-                    known[row, column + number] = value.part(number, 2)
+                    inputs[row, column + number] = value.part(number, 2)
             edge_values = [next(values) for _ in edges]
             for spot, edge, within in zip(self.beside, edge_values, inner, strict=True):
-                known[spot] = self._beside(known, spot, edge, within)
-            every.append(known)
+                inputs[spot] = self._beside(inputs, spot, edge, within)
+            every.append(inputs)
         return every
 
     def _beside(
-        self, known: dict[Spot, Expression], spot: Spot, edge: Expression, within: Expression
+        self, inputs: dict[Spot, Expression], spot: Spot, edge: Expression, within: Expression
     ) -> Expression:
-        """What the line beside has, or what was read at the edge."""
+        """Return the value of the neighboring line, or the one read at the edge."""
         kernel, (row, column) = self.locations.kernel, spot
         behind = column >= self.before
-        theirs = known[row, column + (-self.block if behind else self.block)]
-        moved = kernel.let(subgroup_shift(theirs, _LINE if behind else -_LINE), "moved")
+        neighbour = inputs[row, column + (-self.block if behind else self.block)]
+        moved = kernel.let(subgroup_shift(neighbour, _LINE if behind else -_LINE), "moved")
         return kernel.let(where(within, moved, edge), "beside")

@@ -1,1 +1,1 @@
-"""Convolutions of bytes, by dot products of four at once."""
+"""Quantized convolutions with dot products of four bytes."""

@@ -1,4 +1,4 @@
-"""Which form of Winograd's convolution to take, and when to take it without having timed it."""
+"""Choice of the Winograd kernel form, and when to use it without timing."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernels.conv.tile import ConvTile, Work, candidates, choose_tile, tile_fits
 from fourfold.kernels.winograd.transforms import FILTER, HELD, Form, Tiling
 
-GPU_BLOCK = 4  # accumulators of a GPU's work-item: it keeps one set for each position
+GPU_BLOCK = 4  # accumulators of a GPU work-item, which keeps one set per position
 
-# Costs are counted in multiply-adds of eight numbers on one core, and fitted to ResNet-50, EDSR
-# and style transfer on PoCL. To transform four channels of a tile, to transform eight sums back:
+# Costs are in multiply-adds of eight numbers on one core, fitted to ResNet-50, EDSR and style
+# transfer with PoCL. INPUT is the transform of four channels of a tile, OUTPUT the inverse
+# transform of eight sums.
 INPUT = {(2, True): 70.0, (4, True): 240.0, (2, False): 220.0, (4, False): 540.0}
 OUTPUT = {2: 60.0, 4: 180.0}
-WEIGHT = 1.0  # to bring one from memory, which other layers want to use as well
-CACHE = 1 << 17  # weights that stay near a core
+WEIGHT = 1.0  # to load one from memory, which other layers compete for
+CACHE = 1 << 17  # weights that stay in a core's cache
 LAUNCH = 3e4
-COPY = 18.0  # to copy four channels of a pixel
-CROWDED = 12  # accumulators beyond which a CPU's registers do not suffice
-GAIN = 0.9  # of the direct way's cost, at most
+COPY = 18.0  # of four channels of a pixel
+CROWDED = 12  # accumulators beyond which CPU registers spill
+GAIN = 0.9  # maximum cost relative to the direct convolution
 
 
 def choose_form(context: NodeContext) -> Form:
-    """The form that was found best for this work, or a good one from its size alone."""
+    """Return the form that tuning recorded for this work, or a good one by its size."""
     form = Form.parse(context.choice)
     return form if form is not None and _fits(context, form) else _forms(context)[0]
 
 
 def winograd_choices(context: NodeContext) -> list[str]:
-    """Every form worth timing, the most promising first."""
+    """Return every form worth timing, the most promising first."""
     return [str(form) for form in _forms(context)]
 
 
 def suits_winograd(context: NodeContext) -> bool:
-    """Whether it is the better way on a CPU. On a GPU only a clock can tell."""
+    """Return True if Winograd is faster on this CPU. On a GPU it must be timed."""
     if not context.device.is_cpu or context.options.real == "half":
         return False
     return _cost(context, _forms(context)[0]) < GAIN * _direct_cost(context)
@@ -55,7 +56,7 @@ def _fits(context: NodeContext, form: Form) -> bool:
 
 
 def _forms(context: NodeContext) -> list[Form]:
-    """Two tiles for each size and place of the transform, all by their cost."""
+    """Return two tiles for each output size and kind of transform, the cheapest first."""
     forms: list[Form] = []
     for size in (2, 4):
         tiles = candidates(context.target, _work(context, size))
@@ -67,7 +68,7 @@ def _forms(context: NodeContext) -> list[Form]:
 
 
 def _cost(context: NodeContext, form: Form) -> float:
-    """What the busiest core has to do."""
+    """Estimate the work of the busiest core."""
     tile, inputs = form.tile, context.input.slices
     across, down = _work(context, form.size).tiles(tile)
     block = form.positions * inputs * 4.0 * _steps(tile)
@@ -83,7 +84,7 @@ def _cost(context: NodeContext, form: Form) -> float:
 
 
 def _direct_cost(context: NodeContext) -> float:
-    """The same for the direct way, with its copy of the input."""
+    """Estimate the work of the busiest core for the direct convolution with a padded copy."""
     work = Work(context.output.pixels, context.output.slices, context.input.slices * FILTER**2)
     tile = choose_tile(context.target, work, None)
     across, down = work.tiles(tile)
@@ -93,10 +94,10 @@ def _direct_cost(context: NodeContext) -> float:
 
 
 def _steps(tile: ConvTile) -> float:
-    """Multiply-adds of eight for one input channel, and the loads that feed them."""
-    made = tile.pixels * tile.groups * tile.width / 8
+    """Return the multiply-adds of eight for one input channel, and the loads that feed them."""
+    products = tile.pixels * tile.groups * tile.width / 8
     crowded = 1.4 if tile.pixels * tile.groups > CROWDED else 1.0
-    return (made + 0.25 * (tile.pixels + 2 * tile.groups)) * crowded
+    return (products + 0.25 * (tile.pixels + 2 * tile.groups)) * crowded
 
 
 def _rounds(context: NodeContext, items: int) -> int:

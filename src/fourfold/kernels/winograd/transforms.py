@@ -1,8 +1,9 @@
-"""Winograd's way to convolve: fewer products, paid for with sums before and behind them.
+"""Winograd transforms: fewer multiplications, at the price of additions before and after.
 
-A tile of m x m outputs of a 3x3 filter g over inputs d is A'[(G g G') * (B' d B)]A with ' for
-transposed: (m + 2)^2 products for each pair of channels instead of 9 m^2. Filters are transformed
-when the plan is made, inputs once for all outputs, sums over the channels once for each output.
+A tile of m x m outputs of a 3x3 filter g over inputs d is A'[(G g G') * (B' d B)]A, where ' is the
+transpose. It takes (m + 2)^2 products per pair of channels instead of 9 m^2. Filters are
+transformed when the plan is made, inputs once for all outputs, and sums over the channels once for
+each output.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TEXT = re.compile(r"F(\d) (apart|within) (.*)")
 
 @dataclass(frozen=True)
 class Transforms:
-    """The three matrices for tiles of one size; those that kernels apply as factors, last first."""
+    """The matrices for tiles of one size; those of kernels as factors, the last one first."""
 
     filter: Matrix
     input: tuple[Matrix, ...]
@@ -83,8 +84,9 @@ TRANSFORMS = {
 
 @dataclass(frozen=True)
 class Form:
-    """How the kernels are written: outputs of a tile along each axis, whether inputs are
-    transformed within the kernel that multiplies them, and what one of its work-items makes.
+    """A kernel form: outputs of a tile along each axis, and the tile of a work-item.
+
+    `within` transforms the inputs in the kernel that multiplies them.
     """
 
     size: int
@@ -96,7 +98,7 @@ class Form:
 
     @staticmethod
     def parse(text: str | None) -> Form | None:
-        """The form that `str` wrote, or None."""
+        """Parse the text of `str(form)`; None if it is not a form."""
         match = _TEXT.fullmatch(text or "")
         tile = None if match is None else ConvTile.parse(match[3])
         if match is None or tile is None or int(match[1]) not in TRANSFORMS:
@@ -137,7 +139,7 @@ class Tiling:
 
 
 def transform_filters(weights: np.ndarray, size: int) -> np.ndarray:
-    """[O,3,3,I] -> [O, positions, I]."""
+    """Transform filters: [O,3,3,I] -> [O, positions, I]."""
     matrix = np.array(TRANSFORMS[size].filter)
     both = np.kron(matrix, matrix).astype(np.float32)
     filters: np.ndarray = both @ weights.reshape(weights.shape[0], FILTER**2, -1)
@@ -147,7 +149,7 @@ def transform_filters(weights: np.ndarray, size: int) -> np.ndarray:
 def apply(
     kernel: Kernel, factors: Sequence[Matrix], values: Sequence[Expression]
 ) -> list[Expression]:
-    """The product of the factors with a column of values, zeros and ones left out."""
+    """Multiply the factors by a column of values, without products by zero or one."""
     column = list(values)
     for matrix in reversed(factors):
         column = [_combine(kernel, row, column) for row in matrix]
