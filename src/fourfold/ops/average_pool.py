@@ -1,4 +1,4 @@
-"""y = the mean of the x under a window over any number of axes, its taps perhaps apart."""
+"""y = mean of x under a window over any number of axes, with dilation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import Shape
 
 @dataclass(frozen=True)
 class AveragePool(PoolAxes):
-    """A pool; `counts_padding` tells whether padding counts as zeros, or not at all."""
+    """A pool; with `counts_padding`, padding counts as zeros in the mean."""
 
     counts_padding: bool = False
 
@@ -44,8 +44,8 @@ def finish(
 
 def _pool(filter: Shape, stride: Shape, *, padding: bool, **others: Shape) -> AveragePool:
     ones, zeros = (1,) * len(filter), (0,) * len(filter)
-    known = {"dilation": ones, "before": zeros, "after": zeros, **others}
-    return AveragePool(filter, stride, **known, counts_padding=padding)
+    options = {"dilation": ones, "before": zeros, "after": zeros, **others}
+    return AveragePool(filter, stride, **options, counts_padding=padding)
 
 
 OP = Op(

@@ -1,4 +1,4 @@
-"""y = the mean of the x under a window, counting only those inside the image."""
+"""y = mean of x under a window, counting only elements inside the image."""
 
 from __future__ import annotations
 

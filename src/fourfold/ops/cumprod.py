@@ -1,4 +1,4 @@
-"""y[i] = the product of x[0] to x[i] along the axis, or without x[i], or from the end."""
+"""y[i] = product of x[0] to x[i] along the axis; optionally without x[i], or from the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fourfold.op import Op
 
 @dataclass(frozen=True)
 class Cumprod(RunningTotal):
-    """Of products."""
+    """Attributes of a cumulative product."""
 
 
 OP = Op(

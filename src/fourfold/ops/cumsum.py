@@ -1,4 +1,4 @@
-"""y[i] = the sum of x[0] to x[i] along the axis, or without x[i], or from the end."""
+"""y[i] = sum of x[0] to x[i] along the axis; optionally without x[i], or from the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fourfold.op import Op
 
 @dataclass(frozen=True)
 class Cumsum(RunningTotal):
-    """Of sums."""
+    """Attributes of a cumulative sum."""
 
 
 OP = Op(

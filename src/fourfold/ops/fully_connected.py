@@ -1,4 +1,4 @@
-"""y[...,n] = bias[n] + the sum over k of x[...,k] * weights[n,k]."""
+"""y[...,n] = bias[n] + sum over k of x[...,k] * weights[n,k]."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def rows(context: NodeContext) -> None:
 
 def refuses_dot_products(context: NodeContext) -> str | None:
     reason = refuses_tiled(context) or refuses_dots(context)
-    return reason or (None if is_in_words(context) else "the input is not in slices")
+    return reason or (None if is_in_words(context) else "the input is not stored in slices")
 
 
 def dots(context: NodeContext) -> None:
@@ -80,7 +80,7 @@ def dots(context: NodeContext) -> None:
 
 def refuses_matrix(context: NodeContext) -> str | None:
     few = context.output.pixels < FEW_ROWS
-    reason = f"fewer than {FEW_ROWS} rows are better taken apart" if few else None
+    reason = f"there are fewer than {FEW_ROWS} rows" if few else None
     return reason or refuses_tiled(context) or refuses_matrix_units(context)
 
 
