@@ -1,4 +1,4 @@
-"""y = x / sqrt(the sum of squares over the last axis, but at least 1e-6)."""
+"""y = x / sqrt(max(sum of x**2 over the last axis, 1e-6))."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reference(attributes: object, x: np.ndarray) -> np.ndarray:
 
 
 def build(context: NodeContext) -> None:
-    """Two walks over the channels of a pixel: the sum of squares, then the quotients."""
+    """Walk over the channels of a pixel twice: for the sum of squares, then for the quotients."""
     split = split_for(context, context.input.slices)
     kernel = context.kernel("l2_normalize" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)

@@ -1,4 +1,4 @@
-"""y = whether a <= b."""
+"""y = a <= b."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = x less the logarithm of the sum of e**x over the last axis."""
+"""y = x - log(sum of e**x over the last axis)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def infer(attributes: object, x: TensorType) -> Types:
 
 
 def reference(attributes: object, x: np.ndarray) -> np.ndarray:
-    less = x - x.max(axis=-1, keepdims=True)
-    y: np.ndarray = less - np.log(np.exp(less).sum(axis=-1, keepdims=True))
+    shifted = x - x.max(axis=-1, keepdims=True)
+    y: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return y
 
 
 def build(context: NodeContext) -> None:
-    """Three walks over the channels of a pixel: the largest, the sum of powers, the differences."""
+    """Walk over the channels of a pixel three times: maximum, sum of exponentials, differences."""
     split = split_for(context, context.input.slices)
     kernel = context.kernel("log_softmax" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
@@ -48,9 +48,9 @@ def build(context: NodeContext) -> None:
         value = kernel.let(exp(view.load(pixel, slice_) - largest), "power")
         kernel.add(total, mask_beyond(view, value, slice_, zero))
     group_combine(kernel, [total], split, operator.add)
-    whole = kernel.let(log(across(total, operator.add)), "whole")
+    log_sum = kernel.let(log(across(total, operator.add)), "whole")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
-        target.store(pixel, slice_, view.load(pixel, slice_) - largest - whole)
+        target.store(pixel, slice_, view.load(pixel, slice_) - largest - log_sum)
 
 
 OP = Op(

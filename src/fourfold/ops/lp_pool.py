@@ -1,4 +1,4 @@
-"""y = the p-norm of the x under a window over any number of axes: (sum of |x|**p) ** (1 / p)."""
+"""y = (sum of |x|**p under a window) ** (1 / p): the p-norm, over any number of axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.op.rules import FLOATS
 
 @dataclass(frozen=True)
 class LpPool(PoolAxes):
-    """A pool, and which norm it takes: 1 is the sum of all sizes, 2 that of Euclid."""
+    """A pool and its norm: 1 sums absolute values, 2 is the Euclidean norm."""
 
     p: float = 2.0
 

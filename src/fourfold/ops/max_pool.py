@@ -1,4 +1,4 @@
-"""y = the largest x under a window over any number of axes, its taps perhaps apart."""
+"""y = maximum of x under a window over any number of axes, with dilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = the largest x under a window."""
+"""y = maximum of x under a window."""
 
 from __future__ import annotations
 

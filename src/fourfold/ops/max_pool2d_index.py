@@ -1,4 +1,4 @@
-"""y = where in its window the largest x is: row * width of the filter + column, as a float."""
+"""y = position of the maximum in its window: row * filter width + column, as a float."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
 
 
 def build(context: NodeContext) -> None:
-    """One walk over the window; a later element must be larger to win."""
+    """Walk over the window once. A later element must be larger to win."""
     attributes = context.attributes
     assert isinstance(attributes, Pool2d)
     kernel = context.kernel("max_pool2d_index")

@@ -1,4 +1,4 @@
-"""y = where in its image the largest x under a window is; of several, the first."""
+"""y = pixel number, within its image, of the first maximum under a window."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def infer(attributes: PoolAxes, *types: TensorType | None) -> Types:
 
 
 def reference(attributes: PoolAxes, x: np.ndarray) -> np.ndarray:
-    """Rows before columns: the number of a pixel in its image."""
+    """Return pixel numbers in row-major order."""
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     inner = x.shape[1:-1]
     numbers = np.arange(np.prod(inner)).reshape(1, *inner, 1)
     values = np.stack([*tap_views(attributes, x, lowest)])
-    places = np.stack([*tap_views(attributes, numbers, -1)])
-    exists = places >= 0
-    # The first that is inside wins where all are as low as what is outside.
+    pixel_numbers = np.stack([*tap_views(attributes, numbers, -1)])
+    exists = pixel_numbers >= 0
+    # If all values equal the fill value, the first one inside the image wins.
     best = np.where(exists, values, lowest).max(axis=0)
     first = np.argmax(exists & (values == best), axis=0)
-    found = np.take_along_axis(np.broadcast_to(places, values.shape), first[None], axis=0)
-    return found[0].astype(np.int32)
+    winners = np.take_along_axis(np.broadcast_to(pixel_numbers, values.shape), first[None], axis=0)
+    return winners[0].astype(np.int32)
 
 
 def build(context: NodeContext) -> None:
-    """One walk over the window; a later element must be larger to win."""
+    """Walk over the window once. A later element must be larger to win."""
     attributes = context.attributes
     assert isinstance(attributes, PoolAxes)
     kernel = context.kernel("max_pool_index")
@@ -52,9 +52,9 @@ def build(context: NodeContext) -> None:
         winner = kernel.variable(const(-1, "int", 4), "winner")
         with ExitStack() as loops:
             taps = [loops.enter_context(span.walk()) for span in spans]
-            there = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]
-            number = kernel.let(source.pixel([const(0), *there]), "number")
-            value = source.load(source.pixel([image, *there]), slice_)
+            coordinates = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]
+            number = kernel.let(source.pixel([const(0), *coordinates]), "number")
+            value = source.load(source.pixel([image, *coordinates]), slice_)
             wins = kernel.let((value > best) | (winner < 0), "wins")
             kernel.set(winner, where(wins, widen(number, 4), winner))
             kernel.set(best, where(wins, value, best))

@@ -1,4 +1,4 @@
-"""y = the mean of x over the axes."""
+"""y = mean of x over the axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = x with its own mirror image around it; `reflect` does not repeat the edge."""
+"""y = x padded with its mirror image; `reflect` does not repeat the edge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class MirrorPad:
-    """How many elements before and after each axis, and whether the mirror stands on the edge."""
+    """The padding before and after each axis, and whether to reflect around the edge elements."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -26,11 +26,11 @@ class MirrorPad:
 def infer(attributes: MirrorPad, x: TensorType) -> Types:
     op, before, after = "mirror_pad", attributes.before, attributes.after
     require_kind(op, ANY, x)
-    known = len(before) == len(after) == x.rank
-    require(known, op, f"{x} needs padding for each of its {x.rank} axes")
+    matches = len(before) == len(after) == x.rank
+    require(matches, op, f"{x} needs padding for each of its {x.rank} axes")
     for axis, (left, right, size) in enumerate(zip(before, after, x.shape, strict=True)):
-        most = max(size - attributes.reflect, 0)
-        fits = min(left, right) >= 0 and max(left, right) <= most
+        limit = max(size - attributes.reflect, 0)
+        fits = min(left, right) >= 0 and max(left, right) <= limit
         require(fits, op, f"axis {axis} of {x} cannot mirror {left} and {right} elements")
     return (x.with_shape(*map(sum, zip(before, x.shape, after, strict=True))),)
 

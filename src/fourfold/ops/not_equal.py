@@ -1,4 +1,4 @@
-"""y = whether a differs from b."""
+"""y = a != b."""
 
 from __future__ import annotations
 

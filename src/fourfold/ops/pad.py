@@ -1,4 +1,4 @@
-"""y = x with `value` around it."""
+"""y = x padded with `value`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Pad:
-    """How many elements before and after each axis."""
+    """The number of elements before and after each axis, and their value."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -26,8 +26,8 @@ class Pad:
 def infer(attributes: Pad, x: TensorType) -> Types:
     before, after = attributes.before, attributes.after
     require_kind("pad", ANY, x)
-    known = len(before) == len(after) == x.rank
-    require(known, "pad", f"{x} needs padding for each of its {x.rank} axes")
+    matches = len(before) == len(after) == x.rank
+    require(matches, "pad", f"{x} needs padding for each of its {x.rank} axes")
     require(min(before + after, default=0) >= 0, "pad", "padding must not be negative")
     return (x.with_shape(*map(sum, zip(before, x.shape, after, strict=True))),)
 

@@ -1,4 +1,4 @@
-"""y[n,c,...] = x[n,...,c]: images whose channels lie apart, from pixels that have them together."""
+"""y[n,c,...] = x[n,...,c]: channels-last images to channels-first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(
 
 
 def view(node: Node, inputs: Types, outputs: Types) -> Alias | None:
-    """No kernel: who makes the input writes the planes."""
+    """Return an alias without a kernel: the producer of the input writes the planes."""
     (planes,) = outputs
     return Alias("write planes", planes=planes) if planes.elements else None
 

@@ -1,4 +1,4 @@
-"""y[n,...,c] = x[n,c,...]: pixels with their channels, from images that have these apart."""
+"""y[n,...,c] = x[n,c,...]: channels-first images to channels-last."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(
 
 
 def view(node: Node, inputs: Types, outputs: Types) -> Alias | None:
-    """No kernel: who reads the result reads the planes."""
+    """Return an alias without a kernel: readers of the result read the planes."""
     (planes,) = inputs
     return Alias("read planes", planes=planes) if planes.elements else None
 

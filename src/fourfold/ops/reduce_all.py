@@ -1,4 +1,4 @@
-"""y = whether all x over the axes are true."""
+"""y = all of x over the axes."""
 
 from __future__ import annotations
 

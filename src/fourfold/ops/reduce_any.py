@@ -1,4 +1,4 @@
-"""y = whether any x over the axes is true."""
+"""y = any of x over the axes."""
 
 from __future__ import annotations
 

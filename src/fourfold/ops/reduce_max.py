@@ -1,4 +1,4 @@
-"""y = the largest x over the axes."""
+"""y = maximum of x over the axes."""
 
 from __future__ import annotations
 

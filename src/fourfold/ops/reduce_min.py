@@ -1,4 +1,4 @@
-"""y = the smallest x over the axes."""
+"""y = minimum of x over the axes."""
 
 from __future__ import annotations
 

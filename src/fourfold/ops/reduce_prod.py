@@ -1,4 +1,4 @@
-"""y = the product of x over the axes."""
+"""y = product of x over the axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = x, with each update at the place along the first axes that its row of the indices names."""
+"""y = x with y[indices[i]] = updates[i] for each row i of the indices, or combined."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class ScatterUpdate:
-    """How an element and its updates combine; indices below zero count from the end."""
+    """The reduction of elements and updates; negative indices count from the end."""
 
     reduction: str = "none"
 
@@ -38,12 +38,12 @@ def reference(
     attributes: ScatterUpdate, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
     sizes = np.array(x.shape[: indices.shape[-1]], indices.dtype)
-    places = np.moveaxis(from_start(indices, sizes), -1, 0)
-    return scatter(x.copy(), tuple(places), updates, attributes.reduction)
+    positions = np.moveaxis(from_start(indices, sizes), -1, 0)
+    return scatter(x.copy(), tuple(positions), updates, attributes.reduction)
 
 
 def build(context: NodeContext) -> None:
-    """Each output asks every row of the indices whether it is meant."""
+    """Each output checks every row of the indices for itself."""
     assert isinstance(context.attributes, ScatterUpdate)
     reduction = context.attributes.reduction
     kernel = context.kernel("scatter_update")
@@ -52,7 +52,7 @@ def build(context: NodeContext) -> None:
     depth, rank = indices.type.channels, source.type.rank
     rows = kernel.size("rows", math.prod(indices.type.shape[:-1]))
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         value = kernel.variable(source.load(pixel, slice_), "value")
         with kernel.loop(rows, title="row") as row:
             meant = const(True)
@@ -62,18 +62,18 @@ def build(context: NodeContext) -> None:
             with kernel.when(kernel.let(meant, "meant")):
                 if depth == rank:
                     named, update = _one_lane((indices, updates, target), row, slice_)
-                    found = where(named, combined(reduction, value, update), value)
+                    updated = where(named, combined(reduction, value, update), value)
                 else:
-                    place = kernel.let(place_of(indices, updates, row, at[depth:]), "place")
-                    found = combined(reduction, value, updates.load(place, slice_))
-                kernel.set(value, found)
+                    update_pixel = kernel.let(place_of(indices, updates, row, at[depth:]), "place")
+                    updated = combined(reduction, value, updates.load(update_pixel, slice_))
+                kernel.set(value, updated)
         target.store(pixel, slice_, value)
 
 
 def _one_lane(
     views: tuple[View, View, View], row: Expression, slice_: Expression
 ) -> tuple[Expression, Expression]:
-    """Which lane a row means that names a channel, too, and its update."""
+    """Return the lane that a row with a channel index selects, and its update."""
     indices, updates, target = views
     kernel, last = target.kernel, indices.type.channels - 1
     count = updates.channels if updates.type.rank else const(1)
@@ -89,8 +89,8 @@ OP = Op(
     reference=reference,
     variants=(Variant("ask", build),),
     cases=(
-        # From the start of the shortest axis that is named to its end, counted from either side.
-        # Who is last of several is not defined: those without a reduction have one row each.
+        # Indices from -size to size - 1 of the shortest indexed axis. The order of updates to one
+        # element is undefined, so cases without a reduction have one row each.
         Case(("f32[7]", "i32[1]", "f32[]"), ScatterUpdate(), low=-7, high=6),
         Case(("f32[3,5,7]", "i64[1,2]", "f32[1,7]"), ScatterUpdate(), low=-3, high=2),
         Case(("f32[7]", "i32[5,1]", "f32[5]"), ScatterUpdate("add"), low=-7, high=6),

@@ -1,4 +1,4 @@
-"""y = e**(beta * x) / the sum of these over the last axis."""
+"""y = e**(beta * x) / sum of e**(beta * x) over the last axis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Softmax:
-    """`beta` scales x before the exponent."""
+    """`beta` scales x before the exponential."""
 
     beta: float = 1.0
 
@@ -33,14 +33,14 @@ def infer(attributes: Softmax, x: TensorType) -> Types:
 
 
 def reference(attributes: Softmax, x: np.ndarray) -> np.ndarray:
-    # Less the largest, so that no exponent overflows: the quotient is the same.
+    # Subtracting the maximum avoids overflow and does not change the quotient.
     powers = np.exp((x - x.max(axis=-1, keepdims=True)) * x.dtype.type(attributes.beta))
     y: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
     return y
 
 
 def build(context: NodeContext) -> None:
-    """Three walks over the channels of a pixel: the largest, the sum of powers, the quotients."""
+    """Walk over the channels of a pixel three times: maximum, sum of exponentials, quotients."""
     assert isinstance(context.attributes, Softmax)
     split = split_for(context, context.input.slices)
     kernel = context.kernel("softmax" + ("_split" if split > 1 else ""), sums=True)

@@ -1,4 +1,4 @@
-"""y[n,h,w,p*channels+c] = x[n,h*b+p/b,w*b+p mod b,c] for the parts p of a block of b by b."""
+"""y[n,h,w,p*channels+c] = x[n,h*b+p/b,w*b+p mod b,c] for positions p in a block of b by b."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = the sum of x over the axes."""
+"""y = sum of x over the axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y[i] = x[i mod size] on every axis: x repeated side by side."""
+"""y[i] = x[i mod size] on every axis: x repeated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Tile:
-    """How often each axis repeats."""
+    """The number of repetitions of each axis."""
 
     multiples: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""y[i0,i1,...] = x with axis permutation[k] where y has axis k."""
+"""y[i0,i1,...] = x transposed: axis k of y is axis permutation[k] of x."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Transpose:
-    """For each axis of the result, the axis of the input that it is."""
+    """The axis of the input for each axis of the result."""
 
     permutation: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""y = the mean of (x - middle)**2 over the axes; `middle` is most often the mean of x."""
+"""y = mean of (x - middle)**2 over the axes; `middle` is usually the mean of x."""
 
 from __future__ import annotations
 
