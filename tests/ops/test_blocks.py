@@ -33,8 +33,8 @@ def test_blocks(
     x = np.random.default_rng(3).uniform(-1, 1, (3, 17, 13, 11)).astype(np.float32)
     results = []
     for far in (1 << 40, near):
-        monkeypatch.setattr(tiled, "FAR_BYTES", far)
-        monkeypatch.setattr(tiled, "NEAR_BYTES", near)
+        monkeypatch.setattr(tiled, "SHARED_CACHE_BYTES", far)
+        monkeypatch.setattr(tiled, "L2_INPUT_BYTES", near)
         plan = make_plan(graph, device, KernelOptions(precision, form="list"))
         player = make_player(device, plan)
         player.poison()

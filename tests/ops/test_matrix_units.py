@@ -209,7 +209,7 @@ def test_shared_reductions(title: str, device: DeviceInfo, kept: str) -> None:
 
 @has_units
 def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_tile, "REGISTERS", 104 if kept == "halves" else 164)
+    monkeypatch.setattr(matrix_tile, "MAX_REGISTERS", 104 if kept == "halves" else 164)
     check("a filter in steps of two", "1x1 by 1 split 1 ahead 4", device, kept)
 
 

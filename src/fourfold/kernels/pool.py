@@ -13,7 +13,7 @@ from fourfold.kernels.reduce import least
 from fourfold.op import Variant
 from fourfold.op.window import NO_PADDING, Pool2d
 
-UNROLLED = 16  # taps of a window
+MAX_UNROLLED_TAPS = 16  # taps of a window
 Combine = Callable[[Expression, Expression], Expression]
 
 
@@ -59,7 +59,7 @@ def _build(context: NodeContext, combine: Combine, start: float, average: bool) 
 def _is_plain(attributes: Pool2d) -> bool:
     """Return True if every window is inside the image and small enough to unroll."""
     height, width = attributes.filter
-    return attributes.padding == NO_PADDING and height * width <= UNROLLED
+    return attributes.padding == NO_PADDING and height * width <= MAX_UNROLLED_TAPS
 
 
 def _all_inside(

@@ -20,9 +20,9 @@ Combine = Callable[[Expression, Expression], Expression]
 Finish = Callable[[Expression, int], Expression]
 Load = Callable[[Expression, Expression], Expression]  # loads four channels by pixel and slice
 Reader = Callable[[NodeContext, Kernel, View], Load]
-GROUP = 256
+MAX_GROUP_ITEMS = 256
 WARP = 32
-SIDE_BY_SIDE = 4
+PARALLEL_TOTALS = 4
 
 
 def reduces(
@@ -137,9 +137,9 @@ def add_run(
 
     On a CPU a single sum would wait for itself at each step.
     """
-    others = [kernel.variable(total, "other") for _ in range(SIDE_BY_SIDE - 1)]
-    unrolled_length = kernel.let(length // SIDE_BY_SIDE * SIDE_BY_SIDE, "whole")
-    with kernel.loop(unrolled_length, 0, SIDE_BY_SIDE, title="r") as step:
+    others = [kernel.variable(total, "other") for _ in range(PARALLEL_TOTALS - 1)]
+    unrolled_length = kernel.let(length // PARALLEL_TOTALS * PARALLEL_TOTALS, "whole")
+    with kernel.loop(unrolled_length, 0, PARALLEL_TOTALS, title="r") as step:
         for number, sum_ in enumerate((total, *others)):
             kernel.set(sum_, combine(sum_, value(step + number)))
     for other in others:
@@ -156,7 +156,7 @@ def split_for(context: NodeContext, length: int) -> int:
     if context.device.is_cpu or not context.device.local_memory:
         return 1
     split = 1
-    while split < GROUP and split < length and split * 2 <= context.device.max_work_group:
+    while split < MAX_GROUP_ITEMS and split < length and split * 2 <= context.device.max_work_group:
         split *= 2
     return split if split >= WARP or split * 4 <= length else max(1, split // 2)
 

@@ -11,7 +11,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernels.conv.direct import direct_convolution
 from fourfold.kernels.conv.padded import PaddedInput
 from fourfold.kernels.conv.taps import plain_taps, window_taps
-from fourfold.kernels.conv.tile import WIDE
+from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS
 from fourfold.kernels.conv.tiled import Convolution, Source, tile_choices
 from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.matrix.convolution import (
@@ -49,7 +49,7 @@ from fourfold.op.window import (
 from fourfold.types import TensorType
 
 REFERENCE_ELEMENTS = 2**21  # input elements per matrix product of the reference, about a cache size
-WIDEST = 128  # output columns; with more, few pixels are near an edge
+MAX_PADDED_COLUMNS = 128  # output columns; with more, few pixels are near an edge
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,8 @@ def refuses_padded(context: NodeContext) -> str | None:
 def suits_padded(context: NodeContext) -> bool:
     """Return True if many pixels are near an edge and the filter has several taps."""
     rows, columns = context.input_type(1).shape[1:3]
-    return rows * columns > 1 and context.input.channels >= 4 and context.output.shape[2] <= WIDEST
+    narrow = context.output.shape[2] <= MAX_PADDED_COLUMNS
+    return rows * columns > 1 and context.input.channels >= 4 and narrow
 
 
 def padded(context: NodeContext) -> None:
@@ -215,7 +216,7 @@ def refuses_winograd(context: NodeContext) -> str | None:
     if context.input_type(1).shape[1:3] != (3, 3) or steps != ((1, 1), (1, 1)):
         return "Winograd needs a 3x3 filter with stride and dilation 1"
     able = context.capabilities
-    if not (able.shifted_pointers and able.private_arrays and WIDE in able.widths):
+    if not (able.shifted_pointers and able.private_arrays and CPU_VECTOR_CHANNELS in able.widths):
         return f"{able.language} lacks shifted pointers, private arrays or vectors of eight"
     return refuses_tiled(context)
 

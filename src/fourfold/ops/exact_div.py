@@ -9,7 +9,7 @@ from fourfold.kernel.expression import Expression, absolute, bitcast, convert, w
 from fourfold.op import Op
 from fourfold.op.rules import FLOATS, broadcast, broadcast_cases, elementwise
 
-_LARGE = 1e38
+_MAX_CORRECTED = 1e38
 _UPPER_HALF = -(1 << 12)  # of the 24 mantissa bits of a float
 
 
@@ -27,7 +27,7 @@ def corrected(quotient: Expression, a: Expression, b: Expression) -> Expression:
     """
     q, d = _halves(quotient), _halves(b)
     remainder = a - q[0] * d[0] - q[0] * d[1] - q[1] * d[0] - q[1] * d[1]
-    finite = (absolute(quotient) < _LARGE) & (absolute(b) < _LARGE)
+    finite = (absolute(quotient) < _MAX_CORRECTED) & (absolute(b) < _MAX_CORRECTED)
     return where(finite, quotient + remainder / b, quotient)
 
 

@@ -33,7 +33,7 @@ from fourfold.pixels.resize import RESIZES, resize_frames, tap_tables
 from fourfold.resampling import TapTable
 from fourfold.types import DType, TensorType
 
-UNROLLED = 2  # taps along an axis; more are a loop over a parameter
+MAX_UNROLLED_TAPS = 2  # taps along an axis; more are a loop over a parameter
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ class _AxisTaps:
     def __init__(self, context: NodeContext, kernel: Kernel, title: str, table: TapTable) -> None:
         count = table.weights.shape[1]
         self.kernel = kernel
-        self.count = const(count) if count <= UNROLLED else kernel.size(f"{title}_taps", count)
+        self.count = (
+            const(count) if count <= MAX_UNROLLED_TAPS else kernel.size(f"{title}_taps", count)
+        )
         self.indices = context.packed(kernel, f"{title}_from", table.indices)
         self.weights: Pointer | None = None
         if count > 1:

@@ -21,7 +21,7 @@ from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import check_bias
 from fourfold.types import TensorType
 
-FEW_ROWS = 8
+MIN_MATRIX_ROWS = 8
 
 
 @takes("fully_connected", 2, 3)
@@ -79,8 +79,8 @@ def dots(context: NodeContext) -> None:
 
 
 def refuses_matrix(context: NodeContext) -> str | None:
-    few = context.output.pixels < FEW_ROWS
-    reason = f"there are fewer than {FEW_ROWS} rows" if few else None
+    few = context.output.pixels < MIN_MATRIX_ROWS
+    reason = f"there are fewer than {MIN_MATRIX_ROWS} rows" if few else None
     return reason or refuses_tiled(context) or refuses_matrix_units(context)
 
 

@@ -35,7 +35,7 @@ from fourfold.resampling import MODES
 from fourfold.types import TensorType
 
 PADDINGS = ("zeros", "border", "reflection")
-BEND = -0.75  # coefficient of the cubic curve
+CUBIC = -0.75  # coefficient of the cubic curve
 TAPS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 
 
@@ -127,8 +127,8 @@ def _weight(mode: str, tap: int, fraction: Any) -> Any:
     if mode == "linear":
         return 1.0 - distance
     if tap in (0, 1):
-        return (distance * (BEND + 2) - (BEND + 3)) * distance * distance + 1.0
-    return ((distance - 5.0) * distance + 8.0) * distance * BEND - 4 * BEND
+        return (distance * (CUBIC + 2) - (CUBIC + 3)) * distance * distance + 1.0
+    return ((distance - 5.0) * distance + 8.0) * distance * CUBIC - 4 * CUBIC
 
 
 def build(context: NodeContext) -> None:

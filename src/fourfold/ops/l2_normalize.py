@@ -14,7 +14,7 @@ from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
 
-LEAST = 1e-6
+EPSILON = 1e-6
 
 
 @takes("l2_normalize", 1)
@@ -26,7 +26,7 @@ def infer(attributes: object, x: TensorType) -> Types:
 
 def reference(attributes: object, x: np.ndarray) -> np.ndarray:
     squares = np.sum(x * x, axis=-1, keepdims=True)
-    y: np.ndarray = x / np.sqrt(np.maximum(squares, x.dtype.type(LEAST)))
+    y: np.ndarray = x / np.sqrt(np.maximum(squares, x.dtype.type(EPSILON)))
     return y
 
 
@@ -41,7 +41,7 @@ def build(context: NodeContext) -> None:
         value = view.load(pixel, slice_)
         kernel.add(total, value * value)
     group_combine(kernel, [total], split, operator.add)
-    share = kernel.let(rsqrt(maximum(across(total, operator.add), LEAST)), "share")
+    share = kernel.let(rsqrt(maximum(across(total, operator.add), EPSILON)), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) * share)
 

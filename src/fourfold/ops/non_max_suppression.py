@@ -24,7 +24,7 @@ from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, takes
 from fourfold.types import DType, TensorType
 
-NOBODY = -1
+NO_BOX = -1
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def reference(
     scores: np.ndarray,
     classes: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
-    indices = np.full((len(boxes), attributes.most, 1), NOBODY, np.int32)
-    owners = np.full(scores.shape, NOBODY, np.int32)
+    indices = np.full((len(boxes), attributes.most, 1), NO_BOX, np.int32)
+    owners = np.full(scores.shape, NO_BOX, np.int32)
     for batch in range(len(boxes)):
         kinds = np.zeros(boxes.shape[1]) if classes is None else classes[batch, :, 0]
         remaining = np.flatnonzero(scores[batch, :, 0] >= np.float32(attributes.score))
@@ -80,7 +80,7 @@ def reference(
             indices[batch, pick] = best
             owners[batch, remaining[suppressed]] = pick
             remaining = remaining[~suppressed]
-    return indices, (indices != NOBODY).sum(1, dtype=np.int32), owners
+    return indices, (indices != NO_BOX).sum(1, dtype=np.int32), owners
 
 
 class _Suppression:
@@ -131,10 +131,10 @@ class _Suppression:
                 self._take(pick, box)
                 kernel.set(picked, picked + 1)
             with self._once():
-                self._give(pick, where(exists, box, NOBODY))
+                self._give(pick, where(exists, box, NO_BOX))
         with self._once():
             with kernel.loop(kernel.size("most", most), tries, title="pick") as pick:
-                self._give(pick, const(NOBODY))
+                self._give(pick, const(NO_BOX))
             self.counts.store(self.batch, const(0), widen(picked, 4))
 
     def _once(self) -> AbstractContextManager[object]:
@@ -150,7 +150,7 @@ class _Suppression:
         kernel = self.kernel
         minimum_score = kernel.number("score", self.attributes.score)
         with kernel.loop(self.count, self.lane, self.split, title="i") as i:
-            self._own(i, const(NOBODY))
+            self._own(i, const(NO_BOX))
             with kernel.when(self._score(i) >= minimum_score):
                 kernel.store(self.candidates, self._slot(self.mine), i)
                 kernel.set(self.mine, self.mine + 1)
@@ -171,7 +171,7 @@ class _Suppression:
         with kernel.loop(self.mine, title="candidate") as number:
             box = kernel.let(load(self.candidates, self._slot(number), "int"), "i")
             owner = self.owners.lane(self.first + box, 0, 0)
-            with kernel.when(owner.equals(NOBODY)):
+            with kernel.when(owner.equals(NO_BOX)):
                 yield box
 
     def _best(self) -> Expression:

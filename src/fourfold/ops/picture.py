@@ -15,7 +15,7 @@ from fourfold.op import Alias, Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
-MOST_CHANNELS = 3
+MAX_CHANNELS = 3
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Picture:
 def infer(attributes: Picture, x: TensorType) -> Types:
     require_kind("picture", frozenset({DType.U8}), x)
     count, bytes_ = len(attributes.channels), [one.byte for one in attributes.channels]
-    require(0 < count <= MOST_CHANNELS, "picture", f"it makes 1 to 3 channels, not {count}")
+    require(0 < count <= MAX_CHANNELS, "picture", f"it makes 1 to 3 channels, not {count}")
     valid = min(bytes_) >= 0 and max(bytes_) < min(x.channels, 4)
     require(valid, "picture", f"pixels of {x} have no bytes {bytes_}")
     return (x.with_dtype(DType.F32).with_shape(*x.shape[:-1], count),)

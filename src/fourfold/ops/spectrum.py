@@ -14,7 +14,7 @@ from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
-LARGEST = 1 << 24
+MAX_TABLE_NUMBERS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def _length(real: Variable, imaginary: Variable) -> Expression:
 def refuses(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, Spectrum)
     numbers = 2 * context.output.channels * min(context.input.channels, context.attributes.size)
-    return f"its table of {numbers} numbers would be too large" if numbers > LARGEST else None
+    too_large = numbers > MAX_TABLE_NUMBERS
+    return f"its table of {numbers} numbers would be too large" if too_large else None
 
 
 def waves(size: int, length: int) -> np.ndarray:

@@ -80,4 +80,4 @@ def test_what_stays_is_what_is_not_overlapped() -> None:
                 assert (scores[rivals, 0] >= scores[place, 0]).any()
                 assert kept[owners[batch, place, 0]] in rivals
             else:
-                assert owners[batch, place, 0] == op.NOBODY
+                assert owners[batch, place, 0] == op.NO_BOX

@@ -8,7 +8,7 @@ import pytest
 from fake_devices import LARGE, target_of
 
 from fourfold.device import DeviceInfo
-from fourfold.kernels.conv.tile import DEEPEST, ConvTile, Work, candidates, choose_tile, tile_fits
+from fourfold.kernels.conv.tile import MAX_GROUP_DEPTH, ConvTile, Work, candidates, choose_tile, tile_fits
 from fourfold.players import find_target
 from fourfold.players.null import NULL_GPU
 
@@ -22,7 +22,7 @@ def test_every_candidate_can_be_run_and_kept_as_text(info: DeviceInfo, work: Wor
     found = candidates(target, work)
     assert found
     for tile in found:
-        assert tile.split <= DEEPEST
+        assert tile.split <= MAX_GROUP_DEPTH
         assert tile_fits(target, work, tile)
         assert ConvTile.parse(str(tile)) == tile
 
@@ -37,7 +37,7 @@ def test_weights_by_image_are_part_of_the_text() -> None:
 
 def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
     work = Work(1, 250, 512)
-    deep = ConvTile(1, 1, 4, 2 * DEEPEST)
+    deep = ConvTile(1, 1, 4, 2 * MAX_GROUP_DEPTH)
     assert not tile_fits(target_of(LARGE), work, deep)
     assert choose_tile(target_of(LARGE), work, str(deep)) != deep
 

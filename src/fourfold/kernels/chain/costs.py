@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
 from fourfold.kernel.context import Target
-from fourfold.kernels.conv.tile import WIDE
+from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS
 from fourfold.types import TensorType
 
 PRODUCTS = ("conv2d", "fully_connected")
 CPU_CHANNELS = 32  # that a CPU work-item computes at once
 GPU_CHANNELS = 4
-MOST_LOST = 2.0  # in transitions between kernels
+MAX_LOST_TRANSITIONS = 2.0  # in transitions between kernels
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def can_chain(target: Target) -> bool:
     device, able = target.device, target.capabilities
     alone = device.is_cpu or device.max_work_group == 1
     shared = able.local_memory and device.local_memory > 0
-    return able.private_arrays and WIDE in able.widths if alone else shared
+    return able.private_arrays and CPU_VECTOR_CHANNELS in able.widths if alone else shared
 
 
 def rates(device: DeviceInfo) -> Rates:
@@ -87,7 +87,7 @@ def is_heavy(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) ->
     if node.op == "reshape":
         return False
     rate, units = rates(device), _units(node, types, device)
-    return _reading(node, types, rate) * (1 - 1 / units) > MOST_LOST * rate.transition
+    return _reading(node, types, rate) * (1 - 1 / units) > MAX_LOST_TRANSITIONS * rate.transition
 
 
 def _reading(node: Node, types: Mapping[str, TensorType], rate: Rates) -> float:

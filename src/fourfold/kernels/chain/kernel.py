@@ -19,14 +19,14 @@ from fourfold.kernel.expression import Expression, Pointer, const, exp, load, ma
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.location import Stored
 from fourfold.kernel.view import View
-from fourfold.kernels.conv.tile import WIDE, ConvTile
+from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS, ConvTile
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.kernels.joined import Memories, PartContext, Parts
-from fourfold.kernels.reduce import SIDE_BY_SIDE, across, add_run, least
+from fourfold.kernels.reduce import PARALLEL_TOTALS, across, add_run, least
 from fourfold.types import DType, TensorType
 
 ITEMS = 256
-LEAST_HELD = 64  # slices; one memory size for most kernels lets them share a text
+MIN_HELD_SLICES = 64  # slices; one memory size for most kernels lets them share a text
 
 
 class PartViews(NamedTuple):
@@ -99,7 +99,7 @@ class Chain:
 
     def _held(self, type_: TensorType) -> Pointer:
         """Return memory for the value between two parts."""
-        slices = max(LEAST_HELD, 1 << (type_.slices - 1).bit_length())
+        slices = max(MIN_HELD_SLICES, 1 << (type_.slices - 1).bit_length())
         if self.items == 1:
             return self.kernel.private_array("held", self._stored_type, slices * 4)
         return self.kernel.local_array("held", self.kernel.real, 4, slices)
@@ -162,8 +162,10 @@ class Chain:
         """Return the tile: several vectors of eight on a CPU, four channels on a GPU."""
         if self.items > 1:
             return ConvTile(1, 1, 4)
-        vectors = max(1, -(-outputs // WIDE))
-        return ConvTile(1, min(SIDE_BY_SIDE, 1 << (vectors - 1).bit_length()), WIDE)
+        vectors = max(1, -(-outputs // CPU_VECTOR_CHANNELS))
+        return ConvTile(
+            1, min(PARALLEL_TOTALS, 1 << (vectors - 1).bit_length()), CPU_VECTOR_CHANNELS
+        )
 
     def _add_products(
         self,

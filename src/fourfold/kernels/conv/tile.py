@@ -11,10 +11,10 @@ from fourfold.kernel.context import Target
 from fourfold.kernel.stage import group_memory
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)( by image)?")
-CPU_ACCUMULATORS = 14
-WIDE = 8  # output channels per accumulator on a CPU
+MAX_CPU_ACCUMULATORS = 14
+CPU_VECTOR_CHANNELS = 8  # output channels per accumulator on a CPU
 WARP = 32  # work-items that a GPU unit runs in lockstep, at least
-DEEPEST = 64  # limit of many GPUs on the third dimension of a work-group
+MAX_GROUP_DEPTH = 64  # limit of many GPUs on the third dimension of a work-group
 GPU_GROUPS = (
     (32, 4),
     (32, 2),
@@ -33,7 +33,7 @@ GPU_GROUPS = (
 PIXEL_GROUPS = ((64, 1), (32, 1))  # for work with a single tile along the channels
 # Tiles that all convolutions share on GPUs where few kernels should be compiled: up to eight
 # accumulators; for large work, for small work with a split reduction, and for sizes between.
-FEW_TILES = (
+COMMON_TILES = (
     "2x1x4 split 1 in 32x2",
     "8x1x4 split 1 in 32x2",
     "2x1x4 split 2 in 32x1",
@@ -52,7 +52,7 @@ EMULATED_TILES = (
     "4x1x4 split 1 in 4x1",
     "1x1x4 split 1 in 1x4",
 )
-BUILDING = 11000.0  # compile time of one more accumulator, as an equivalent number of loads
+BUILD_COST_LOADS = 11000.0  # compile time of one more accumulator, as an equivalent number of loads
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def choose_tile(target: Target, work: Work, choice: str | None) -> ConvTile:
     tile = None if choice is None else ConvTile.parse(choice)
     if tile is not None and tile_fits(target, work, tile):
         return tile
-    if target.device.is_cpu and WIDE in target.capabilities.widths:
+    if target.device.is_cpu and CPU_VECTOR_CHANNELS in target.capabilities.widths:
         tile = _cpu_tile(work)
     elif target.capabilities.few_kernels and not target.device.is_cpu:
         tile = _common_tile(target, work)
@@ -134,7 +134,7 @@ def _common_tile(target: Target, work: Work) -> ConvTile:
         every = [tile for tile in map(ConvTile.parse, EMULATED_TILES) if tile is not None]
         fitting = [tile for tile in every if tile_fits(target, work, tile)]
         return min(fitting, key=lambda tile: _emulated_cost(work, tile))
-    few = [tile for tile in map(ConvTile.parse, FEW_TILES) if tile is not None]
+    few = [tile for tile in map(ConvTile.parse, COMMON_TILES) if tile is not None]
     usable = [
         tile
         for tile in few
@@ -156,11 +156,11 @@ def tile_fits(target: Target, work: Work, tile: ConvTile) -> bool:
     device = target.device
     if min(tile.pixels, tile.groups, tile.split, *tile.local) < 1:
         return False
-    if tile.width not in (4, WIDE) or tile.width not in target.capabilities.widths:
+    if tile.width not in (4, CPU_VECTOR_CHANNELS) or tile.width not in target.capabilities.widths:
         return False
     if tile.pixels * tile.groups > 32 or tile.items > device.max_work_group:
         return False
-    if tile.split > DEEPEST:
+    if tile.split > MAX_GROUP_DEPTH:
         return False
     if tile.local[0] == 1 and tile.pixels > work.pixels:
         return False
@@ -172,7 +172,7 @@ def tile_fits(target: Target, work: Work, tile: ConvTile) -> bool:
 def candidates(target: Target, work: Work) -> list[ConvTile]:
     """Return every tile worth timing, the most promising first."""
     device = target.device
-    wide = max(width for width in (4, WIDE) if width in target.capabilities.widths)
+    wide = max(width for width in (4, CPU_VECTOR_CHANNELS) if width in target.capabilities.widths)
     every = _cpu_tiles(work, wide) if device.is_cpu else _gpu_tiles(device, work)
     usable = [tile for tile in every if tile_fits(target, work, tile)]
     cost = _cpu_cost if device.is_cpu else _gpu_cost
@@ -185,19 +185,19 @@ def _cpu_tile(work: Work) -> ConvTile:
     """
     pixels, pairs = work.pixels, -(-work.slices // 2)
     if pixels == 1:
-        return ConvTile(1, min(4, pairs), WIDE)
+        return ConvTile(1, min(4, pairs), CPU_VECTOR_CHANNELS)
     if pairs == 1:
-        return ConvTile(min(7, pixels), 1, WIDE)
+        return ConvTile(min(7, pixels), 1, CPU_VECTOR_CHANNELS)
     if pairs % 2 and pairs % 3 == 0:
-        return ConvTile(min(4, pixels), 3, WIDE)
+        return ConvTile(min(4, pixels), 3, CPU_VECTOR_CHANNELS)
     pixels_per_tile = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
-    return ConvTile(min(pixels_per_tile, pixels), 2, WIDE)
+    return ConvTile(min(pixels_per_tile, pixels), 2, CPU_VECTOR_CHANNELS)
 
 
 def _cpu_tiles(work: Work, width: int) -> Iterator[ConvTile]:
     for groups in range(1, 6):
         for pixels in range(1, 9):
-            if pixels * groups <= CPU_ACCUMULATORS and groups <= -(-work.slices * 4 // width):
+            if pixels * groups <= MAX_CPU_ACCUMULATORS and groups <= -(-work.slices * 4 // width):
                 yield ConvTile(pixels, groups, width)
 
 
@@ -267,4 +267,4 @@ def _emulated_cost(work: Work, tile: ConvTile) -> float:
     items = -(-across // wide) * wide * -(-down // tall) * tall
     sums = tile.pixels * tile.groups
     loads = tile.pixels + 4 * tile.groups
-    return items * work.reduction * (0.8 * sums + loads) + BUILDING * sums
+    return items * work.reduction * (0.8 * sums + loads) + BUILD_COST_LOADS * sums

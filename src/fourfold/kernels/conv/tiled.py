@@ -30,12 +30,19 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import MakeTaps, Reader
-from fourfold.kernels.conv.tile import WIDE, ConvTile, Work, candidates, choose_tile, tries_images
+from fourfold.kernels.conv.tile import (
+    CPU_VECTOR_CHANNELS,
+    ConvTile,
+    Work,
+    candidates,
+    choose_tile,
+    tries_images,
+)
 
 Source = Callable[[NodeContext, Kernel], View]
-NEAR_BYTES = 1 << 18  # of the L2 cache that is left for the input
-LINE = 16  # floats in a cache line
-FAR_BYTES = 1 << 22  # that the shared caches hold at least
+L2_INPUT_BYTES = 1 << 18  # of the L2 cache that is left for the input
+CACHE_LINE_FLOATS = 16  # floats in a cache line
+SHARED_CACHE_BYTES = 1 << 22  # that the shared caches hold at least
 
 
 def work_of(context: NodeContext, taps: int) -> Work:
@@ -88,9 +95,9 @@ def blocks_of(context: NodeContext, tile: ConvTile, tiles: int) -> int:
     A CPU computes all channels of a block before the next one, so that its inputs stay cached.
     """
     read = context.input.bytes
-    if not (context.device.is_cpu and tile.items == 1 and read > FAR_BYTES):
+    if not (context.device.is_cpu and tile.items == 1 and read > SHARED_CACHE_BYTES):
         return 1
-    return min(tiles, -(-read // NEAR_BYTES))
+    return min(tiles, -(-read // L2_INPUT_BYTES))
 
 
 def _shifts(context: NodeContext, tile: ConvTile) -> bool:
@@ -233,7 +240,7 @@ class Convolution:
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
                 at = kernel.let(tap + slice_ * 4, "k")
                 if ahead is not None:
-                    kernel.prefetch(self.weights, (ahead + at // 4) * LINE)
+                    kernel.prefetch(self.weights, (ahead + at // 4) * CACHE_LINE_FLOATS)
                 pixels = self.reader.pixels(tap_pixels, slice_, from_corners=bool(corners))
                 self._multiply(sums, pixels, self._factors([start + at for start in starts]))
 
@@ -246,9 +253,9 @@ class Convolution:
         if not self.context.device.is_cpu or tile.items > 1 or tile.image:
             return None
         used = tile.groups * tile.width * self.taps.count[0] * self.taps.count[1]
-        lines = used * self.context.input.slices * 4 // LINE
+        lines = used * self.context.input.slices * 4 // CACHE_LINE_FLOATS
         share = kernel.size("share", -(-lines // self.count), always=True)
-        after = (group + tile.groups) * block * tile.width // LINE
+        after = (group + tile.groups) * block * tile.width // CACHE_LINE_FLOATS
         return kernel.let(after + self.number * share, "ahead")
 
     def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
@@ -294,7 +301,7 @@ class Convolution:
         self, values: list[Expression], pixels: list[Expression], slice_: Expression
     ) -> None:
         """Store pixels, in pairs if a work-item has neighbors: wider vectors in the tail."""
-        run = 2 if self.tile.local[0] == 1 and self.tile.width == WIDE else 1
+        run = 2 if self.tile.local[0] == 1 and self.tile.width == CPU_VECTOR_CHANNELS else 1
         with self.kernel.run_of(pixels[0], slice_):
             for first in range(0, len(values), run):
                 group = values[first : first + run]

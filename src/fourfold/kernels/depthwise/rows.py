@@ -14,11 +14,11 @@ from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
 from fourfold.op.window import Window
 
-UNROLLED_TAPS = 25
+MAX_UNROLLED_TAPS = 25
 GPU_WARP = 32
-FEW_TAPS = 9  # with more, compilers take too long over four rows (kernels compiled at start)
-FEW_COLUMNS = 8  # columns of a group for any row length, where few kernels should be compiled
-NEAR_BYTES = 24 << 10  # of the L1 cache that is left for rows
+MAX_FOUR_ROW_TAPS = 9  # with more, emulated GPUs take too long to compile four rows
+COMMON_GROUP_COLUMNS = 8  # for any row length, where few kernels should be compiled
+L1_ROW_BYTES = 24 << 10  # of the L1 cache that is left for rows
 
 
 def pack_filters(weights: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ class DepthwiseRows:
             self.context.output.slices,
         )
         few = self.context.capabilities.few_kernels
-        wide = FEW_COLUMNS if few else min(GPU_WARP, 1 << (width - 1).bit_length())
+        wide = COMMON_GROUP_COLUMNS if few else min(GPU_WARP, 1 << (width - 1).bit_length())
         deep = 1 if self.context.target.emulated else GPU_WARP // wide
         x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, deep), stay=True)
         if few or kernel.grid[0] != width:
@@ -230,7 +230,7 @@ def depthwise_row_choices(context: NodeContext, window: Window) -> list[str]:
     """Return how many output rows a work-item may compute, the most promising first."""
     height = context.output.shape[1]
     taps = window.filter[0] * window.filter[1]
-    short = context.target.emulated and taps <= FEW_TAPS
+    short = context.target.emulated and taps <= MAX_FOUR_ROW_TAPS
     counts = [rows for rows in ((4, 3, 2, 1) if short else (2, 1, 4, 3)) if rows <= height]
     if context.device.is_cpu:
         counts = sorted(range(1, min(8, height) + 1), key=lambda rows: _cost(context, window, rows))
@@ -246,7 +246,7 @@ def _cost(context: NodeContext, window: Window, rows: int) -> float:
     _, height, width, _ = context.output.shape
     read = len(_reached(window, rows))
     work = -(-height // rows) * (read + rows * window.filter[0] * 2 / 3)
-    near = (read * context.input.shape[2] + rows * width) * 16 <= NEAR_BYTES
+    near = (read * context.input.shape[2] + rows * width) * 16 <= L1_ROW_BYTES
     again, crowded = height % rows > 0, rows > 7
     return work * (1.02 if again else 1.0) * (1.0 if near else 1.3) * (1.05 if crowded else 1.0)
 
@@ -267,4 +267,4 @@ def uses_rows(context: NodeContext, window: Window) -> bool:
     in_fours = source.aligned and (
         context.input.channels % 4 == 0 or source.layout.value == "sliced"
     )
-    return taps <= UNROLLED_TAPS and in_fours
+    return taps <= MAX_UNROLLED_TAPS and in_fours

@@ -20,8 +20,8 @@ from fourfold.kernel.location import Layout
 from fourfold.kernels.depthwise.rows import DepthwiseRows
 from fourfold.op.window import Window
 
-LINE = 16  # floats in a cache line
-FEW_EDGES = 2  # columns with unrolled code
+CACHE_LINE_FLOATS = 16  # floats in a cache line
+MAX_UNROLLED_EDGES = 2  # columns with unrolled code
 
 
 def can_walk(context: NodeContext) -> bool:
@@ -66,7 +66,7 @@ class DepthwiseWalk(DepthwiseRows):
         self.masks = self._masks(4)
         out = self.context.output.shape[2]
         edges = self.first + out - self.stop
-        if edges and edges <= FEW_EDGES:
+        if edges and edges <= MAX_UNROLLED_EDGES:
             for number, column in enumerate((*range(self.first), *range(self.stop, out))):
                 self._edge(column, kernel.size(f"edge{number}", column))
         elif edges:
@@ -135,7 +135,7 @@ class DepthwiseWalk(DepthwiseRows):
         share = self.reach * self.window.stride[1] * 4
         next_ = self.source.index(self.lines[0].start, self.slice + 1) * 4
         start = self.kernel.let(next_ + x * share, "ahead")
-        for line in range(0, 2 * share, LINE):
+        for line in range(0, 2 * share, CACHE_LINE_FLOATS):
             self.kernel.prefetch(self.source.pointer, start + line)
 
     def _edge(self, column: int, x: Expression) -> None:

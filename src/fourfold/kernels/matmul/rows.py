@@ -20,8 +20,8 @@ LANES = 32  # work-items per row
 ROWS = 8  # outputs per group
 STEPS = 16  # slices of weights that a work-item requests at once
 BY_BUFFER, BY_IMAGE = "by buffer", "by image"
-FEW_PIXELS = 4
-LEAST = 2 * LANES  # slices; with fewer, most of a row would be idle
+MAX_VECTORS = 4
+MIN_SLICES = 2 * LANES  # slices; with fewer, most of a row would be idle
 
 
 def refuses_rows(context: NodeContext) -> str | None:
@@ -30,9 +30,9 @@ def refuses_rows(context: NodeContext) -> str | None:
         return f"it needs a GPU with work-groups of {LANES * ROWS} work-items"
     if not context.device.local_memory:
         return "the device has no local memory"
-    if context.output.pixels > FEW_PIXELS or context.input.pixels != context.output.pixels:
-        return f"more than {FEW_PIXELS} vectors should share the weights"
-    return None if context.input.slices >= LEAST else "the vectors are too short"
+    if context.output.pixels > MAX_VECTORS or context.input.pixels != context.output.pixels:
+        return f"more than {MAX_VECTORS} vectors should share the weights"
+    return None if context.input.slices >= MIN_SLICES else "the vectors are too short"
 
 
 def row_choices(context: NodeContext) -> list[str]:

@@ -28,7 +28,7 @@ _STEPS = 2  # steps of sixteen inputs per copy
 _SLICES = 4 * _STEPS  # slices of a pixel per copy
 _APART = 4  # padding elements between slices, to avoid bank conflicts
 _WORDS = 8  # bytes per copied element
-_EVERY = [
+_TILE_SIZES = [
     (pixels, channels, buffers)
     for pixels, channels in ((128, 128), (128, 64), (64, 128), (64, 64))
     for buffers in (2, 3, 4)
@@ -76,7 +76,7 @@ class StagedTile(NamedTuple):
 def staged_choices(context: NodeContext) -> list[str]:
     """Return the tiles that fit, the largest first because it reuses each copy most."""
     available_bytes = group_memory(context.device, _ITEMS, asked=True)
-    tiles = [StagedTile(*numbers) for numbers in _EVERY]
+    tiles = [StagedTile(*numbers) for numbers in _TILE_SIZES]
     return [str(tile) for tile in tiles if tile.local_bytes <= available_bytes]
 
 

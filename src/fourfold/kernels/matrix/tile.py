@@ -15,8 +15,8 @@ from fourfold.types import LARGEST_HALF
 
 _TEXT = re.compile(r"(\d+)x(\d+) by (\d+) split (\d+) ahead (\d+)( early)?")
 ROWS, COLUMNS, DEPTH, WARP = 16, 8, 16, 32
-REGISTERS = 190  # of a work-item for blocks and for values read ahead
-LATENCY = 170.0  # clocks of one wait for memory
+MAX_REGISTERS = 190  # of a work-item for blocks and for values read ahead
+LATENCY_CLOCKS = 170.0  # clocks of one wait for memory
 UNIT_WARPS = 8  # warps that a unit runs at once
 
 
@@ -77,7 +77,7 @@ class MatrixWork:
         return across * -(-self.channels // (COLUMNS * tile.columns * tile.warps))
 
 
-class _Room(NamedTuple):
+class _DeviceLimits(NamedTuple):
     """The resources of a device that limit tiles."""
 
     compute_units: int
@@ -85,7 +85,7 @@ class _Room(NamedTuple):
     local_memory: int
 
 
-_EVERY = [
+_TILES = [
     MatrixTile(*numbers)
     for numbers in product(
         (1, 2, 4),
@@ -100,31 +100,31 @@ _EVERY = [
 
 def tiles(device: DeviceInfo, work: MatrixWork) -> tuple[MatrixTile, ...]:
     """Return every tile worth timing, the most promising first."""
-    return _in_order(_room(device), work)
+    return _in_order(_device_limits(device), work)
 
 
 def clocks(device: DeviceInfo, work: MatrixWork) -> float:
     """Estimate the clocks of the work with the best tile."""
-    limits = _room(device)
+    limits = _device_limits(device)
     return _cost(limits, work, _in_order(limits, work)[0])
 
 
 def matrix_tile_fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> bool:
     """Return True if the device can run this tile and the work can use it."""
-    return _fits(_room(device), work, tile)
+    return _fits(_device_limits(device), work, tile)
 
 
-def _room(device: DeviceInfo) -> _Room:
-    return _Room(device.compute_units, device.max_work_group, device.local_memory)
+def _device_limits(device: DeviceInfo) -> _DeviceLimits:
+    return _DeviceLimits(device.compute_units, device.max_work_group, device.local_memory)
 
 
 @lru_cache(256)  # a layer is queried several times, and many layers are equal
-def _in_order(limits: _Room, work: MatrixWork) -> tuple[MatrixTile, ...]:
-    usable = (tile for tile in _EVERY if _fits(limits, work, tile))
+def _in_order(limits: _DeviceLimits, work: MatrixWork) -> tuple[MatrixTile, ...]:
+    usable = (tile for tile in _TILES if _fits(limits, work, tile))
     return tuple(sorted(usable, key=lambda tile: (_cost(limits, work, tile), str(tile))))
 
 
-def _fits(limits: _Room, work: MatrixWork, tile: MatrixTile) -> bool:
+def _fits(limits: _DeviceLimits, work: MatrixWork, tile: MatrixTile) -> bool:
     items = WARP * tile.warps * tile.split
     # As stages of one launch, as many groups as fit run at once.
     shared = UNIT_WARPS * WARP * tile.blocks * 16 if tile.split > 1 else 0
@@ -140,7 +140,7 @@ def _fits(limits: _Room, work: MatrixWork, tile: MatrixTile) -> bool:
         return narrow and low and divides and held(work, tile) >= min(tile.ahead, 2)
     words = tile.ahead * (_inputs(work, tile) + _factors(work, tile))
     words = words * (1 + tile.early) + 4 * tile.blocks
-    return narrow and low and divides and words <= REGISTERS
+    return narrow and low and divides and words <= MAX_REGISTERS
 
 
 def held(work: MatrixWork, tile: MatrixTile) -> int:
@@ -149,7 +149,7 @@ def held(work: MatrixWork, tile: MatrixTile) -> int:
     The factors of all steps, the sums, and the filters of two steps take the other registers.
     """
     used = _factors(work, tile) * tile.ahead + 4 * tile.blocks + 8 * work.filters
-    return max(0, min(tile.ahead, (REGISTERS - used) // _inputs(work, tile)))
+    return max(0, min(tile.ahead, (MAX_REGISTERS - used) // _inputs(work, tile)))
 
 
 def _inputs(work: MatrixWork, tile: MatrixTile) -> int:
@@ -184,7 +184,7 @@ _PLAIN = _Clocks(wait=0.69, step=67.0, sum=17.4, read=4.4, last=166.0)
 _FILTERED = _Clocks(wait=1.46, step=0.0, sum=52.4, read=4.2, last=63.0, once=641.0)
 
 
-def _cost(limits: _Room, work: MatrixWork, tile: MatrixTile) -> float:
+def _cost(limits: _DeviceLimits, work: MatrixWork, tile: MatrixTile) -> float:
     """Estimate the clocks of the busiest unit: its rounds times the cost of a round."""
     rates = _FILTERED if work.filters else _PLAIN
     in_group = tile.warps * tile.split
@@ -200,7 +200,7 @@ def _cost(limits: _Room, work: MatrixWork, tile: MatrixTile) -> float:
     share = 2.2 * tile.blocks + 7.8 * tile.split if tile.split > 1 else 0.0
     together = warps * (steps * rates.read * reads + share + 7.7 * tile.blocks)
     last = rates.last * -(-tile.blocks // tile.split) + rates.once
-    return rounds * (LATENCY * (1.0 + more_waits) + chain + together + last)
+    return rounds * (LATENCY_CLOCKS * (1.0 + more_waits) + chain + together + last)
 
 
 def pack_for_warps(weights: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ from fourfold.kernels.matrix.tile import COLUMNS, DEPTH, ROWS, WARP, MatrixTile,
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) in (\d+)")
 _WARPS = 4  # warps of a warpgroup
-_HIGH = _WARPS * ROWS  # pixels of a warpgroup
+_PIXELS = _WARPS * ROWS  # pixels of a warpgroup
 _PIECE = 8  # fp16 values that are contiguous in local memory
 _PIECE_BYTES = 16
 _UNFINISHED = 2  # buffers of batches that may still be multiplied
@@ -60,7 +60,7 @@ class WarpgroupTile(NamedTuple):
 
     @property
     def items(self) -> int:
-        return self.pixels // _HIGH * _WARPS * WARP
+        return self.pixels // _PIXELS * _WARPS * WARP
 
     @property
     def pieces(self) -> int:
@@ -89,13 +89,13 @@ _CLOCKS = {
     (64, 128, 32): (320, 2400),
     (128, 64, 32): (380, 2200),
 }
-_WIDEST = 128  # channels of a group; with as many channels, smaller groups would copy pixels again
-_EVERY = [WarpgroupTile(*sizes, 4) for sizes in _CLOCKS]
+_MAX_GROUP_CHANNELS = 128  # smaller groups would copy pixels more than once
+_TILES = [WarpgroupTile(*sizes, 4) for sizes in _CLOCKS]
 
 
 def warpgroup_tiles(context: NodeContext, work: MatrixWork) -> list[WarpgroupTile]:
     """Return the tiles that fit, the most promising first."""
-    units, wide = context.device.compute_units, min(work.channels, _WIDEST)
+    units, wide = context.device.compute_units, min(work.channels, _MAX_GROUP_CHANNELS)
     return sorted(
         _usable(context), key=lambda tile: (tile.channels < wide, tile.clocks(work, units))
     )
@@ -105,7 +105,7 @@ def _usable(context: NodeContext) -> list[WarpgroupTile]:
     device, channels = context.device, context.input.channels
     return [
         tile
-        for tile in _EVERY
+        for tile in _TILES
         if channels % tile.inputs == 0
         and tile.items <= device.max_work_group
         and tile.local_bytes <= group_memory(device, tile.items, asked=True)
@@ -177,7 +177,7 @@ class WarpgroupConvolution(AheadConvolution):
     def write(self) -> None:
         kernel, form, work = self.kernel, self.form, self.feed.work
         across, down = -(-work.pixels // form.pixels), -(-work.channels // form.channels)
-        high = form.pixels // _HIGH  # warpgroups of a group
+        high = form.pixels // _PIXELS  # warpgroups of a group
         local = (WARP, _WARPS, high)
         x, y, _ = kernel.ids(across * WARP, down * _WARPS, high, local=local, stay=True)
         lane = kernel.let(kernel.local_id(0), "lane")
@@ -267,7 +267,7 @@ class WarpgroupConvolution(AheadConvolution):
 
     def _multiply(self, sums: list[Variable], buffer: Expression) -> None:
         kernel, form = self.kernel, self.form
-        row = buffer * (form.pieces * form.pixels) + self.warpgroup * _HIGH
+        row = buffer * (form.pieces * form.pixels) + self.warpgroup * _PIXELS
         row = kernel.let(row, "pixels")
         column = kernel.let(buffer * (form.pieces * form.channels), "channels")
         pitches = const(form.pixels), const(form.channels)

@@ -22,10 +22,10 @@ from fourfold.kernels.conv.tile import ConvTile, Work, choose_tile
 from fourfold.kernels.conv.tiled import Convolution, Source, pack_bias, work_of
 from fourfold.types import DType
 
-BYTES = 256
-WRITTEN_OUT = 5
+BYTE_VALUES = 256
+MAX_UNROLLED_TAPS = 5
 BLOCK = 8  # outputs per vector of sums
-LARGEST = 3  # groups of eight outputs: twelve sums in sixteen registers
+MAX_OUTPUT_GROUPS = 3  # groups of eight outputs: twelve sums in sixteen registers
 
 
 def refuses_dots(context: NodeContext) -> str | None:
@@ -44,7 +44,7 @@ def refuses_dots(context: NodeContext) -> str | None:
         return "the input is not stored as bytes"
     if weights is None or not _is_whole(weights) or not _is_whole(bias):
         return "the weights or the bias are not integers"
-    if weights.max() - weights.min() >= BYTES:
+    if weights.max() - weights.min() >= BYTE_VALUES:
         return "the weights need more than eight bits"
     return None
 
@@ -90,7 +90,7 @@ def middle_of(weights: np.ndarray) -> int:
 
 def at_once(columns: int) -> int:
     """Return how many taps of a row are unrolled."""
-    return columns if columns <= WRITTEN_OUT else 1
+    return columns if columns <= MAX_UNROLLED_TAPS else 1
 
 
 def pack_words(weights: np.ndarray, tile: ConvTile, once: int) -> np.ndarray:
@@ -120,7 +120,7 @@ def dot_tile(context: NodeContext, work: Work) -> ConvTile:
     pairs = -(-work.slices // 2)
     if pairs == 1:
         return ConvTile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
-    groups = min(range(LARGEST, 1, -1), key=lambda count: -(-pairs // count) * count)
+    groups = min(range(MAX_OUTPUT_GROUPS, 1, -1), key=lambda count: -(-pairs // count) * count)
     return ConvTile(RUN, groups, 8)
 
 

@@ -20,9 +20,9 @@ from fourfold.op.window import Window
 from fourfold.types import DType
 
 TAPS = 4  # multiplied at once
-MOST_ROWS = 6  # output rows per work-item; each pair of rows takes four of twelve sums
-MOST_WORDS = 1 << 12  # words that a work-item copies
-UNROLLED = 49
+MAX_ROWS = 6  # output rows per work-item; each pair of rows takes four of twelve sums
+MAX_COPIED_WORDS = 1 << 12  # words that a work-item copies
+MAX_UNROLLED_TAPS = 49
 
 
 def refuses_dot_rows(context: NodeContext, window: Window) -> str | None:
@@ -32,11 +32,11 @@ def refuses_dot_rows(context: NodeContext, window: Window) -> str | None:
     """
     if not context.counts_bytes:
         return "the device has no byte dot products, or the result is not stored as bytes"
-    if window.dilation[1] != 1 or window.filter[0] * window.filter[1] > UNROLLED:
+    if window.dilation[1] != 1 or window.filter[0] * window.filter[1] > MAX_UNROLLED_TAPS:
         return "the taps are too far apart, or too many"
     if context.output.shape[2] < RUN:
         return f"the output has fewer than {RUN} columns"
-    if _line(context, window) * window.reach[0] > MOST_WORDS:
+    if _line(context, window) * window.reach[0] > MAX_COPIED_WORDS:
         return "the rows are too long to copy"
     return refuses_dots(context) or (
         None if is_in_words(context) else "the input is not stored in slices"
@@ -58,8 +58,9 @@ def dot_row_choices(context: NodeContext, window: Window) -> list[str]:
 
     fits = [
         rows
-        for rows in range(1, min(MOST_ROWS, height) + 1)
-        if _line(context, window) * ((rows - 1) * window.stride[0] + window.reach[0]) <= MOST_WORDS
+        for rows in range(1, min(MAX_ROWS, height) + 1)
+        if _line(context, window) * ((rows - 1) * window.stride[0] + window.reach[0])
+        <= MAX_COPIED_WORDS
     ]
     return [f"{rows} rows" for rows in sorted(fits, key=cost)]
 

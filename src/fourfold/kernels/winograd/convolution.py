@@ -26,7 +26,7 @@ from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.location import Layout
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.kernels.winograd.transforms import (
-    HELD,
+    MAX_HELD_INPUTS,
     TRANSFORMS,
     Form,
     Tiling,
@@ -75,7 +75,7 @@ class Winograd:
         """Write one kernel: a work-item transforms its inputs and computes all channels."""
         form, kernel = self.form, self.context.kernel("conv2d_winograd_within")
         # One size for all, so that layers of different depth share a kernel text.
-        values = kernel.private_array("values", self.storage, HELD)
+        values = kernel.private_array("values", self.storage, MAX_HELD_INPUTS)
         (x,) = kernel.ids(self.panels)
         first = kernel.let(x * form.panel, "first")
         transform = _Transform(self, kernel, values)

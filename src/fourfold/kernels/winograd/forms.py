@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from fourfold.kernel.context import NodeContext
 from fourfold.kernels.conv.tile import ConvTile, Work, candidates, choose_tile, tile_fits
-from fourfold.kernels.winograd.transforms import FILTER, HELD, Form, Tiling
+from fourfold.kernels.winograd.transforms import FILTER, MAX_HELD_INPUTS, Form, Tiling
 
-GPU_BLOCK = 4  # accumulators of a GPU work-item, which keeps one set per position
+MAX_GPU_ACCUMULATORS = 4  # accumulators of a GPU work-item, which keeps one set per position
 
 # Costs are in multiply-adds of eight numbers on one core, fitted to ResNet-50, EDSR and style
 # transfer with PoCL. INPUT is the transform of four channels of a tile, OUTPUT the inverse
 # transform of eight sums.
-INPUT = {(2, True): 70.0, (4, True): 240.0, (2, False): 220.0, (4, False): 540.0}
-OUTPUT = {2: 60.0, 4: 180.0}
-WEIGHT = 1.0  # to load one from memory, which other layers compete for
-CACHE = 1 << 17  # weights that stay in a core's cache
-LAUNCH = 3e4
-COPY = 18.0  # of four channels of a pixel
-CROWDED = 12  # accumulators beyond which CPU registers spill
-GAIN = 0.9  # maximum cost relative to the direct convolution
+INPUT_COST = {(2, True): 70.0, (4, True): 240.0, (2, False): 220.0, (4, False): 540.0}
+OUTPUT_COST = {2: 60.0, 4: 180.0}
+WEIGHT_COST = 1.0  # to load one from memory, which other layers compete for
+CACHED_WEIGHTS = 1 << 17  # weights that stay in a core's cache
+LAUNCH_COST = 3e4
+COPY_COST = 18.0  # of four channels of a pixel
+MAX_REGISTER_ACCUMULATORS = 12  # accumulators beyond which CPU registers spill
+MAX_COST_RATIO = 0.9  # maximum cost relative to the direct convolution
 
 
 def choose_form(context: NodeContext) -> Form:
@@ -36,7 +36,7 @@ def suits_winograd(context: NodeContext) -> bool:
     """Return True if Winograd is faster on this CPU. On a GPU it must be timed."""
     if not context.device.is_cpu or context.options.real == "half":
         return False
-    return _cost(context, _forms(context)[0]) < GAIN * _direct_cost(context)
+    return _cost(context, _forms(context)[0]) < MAX_COST_RATIO * _direct_cost(context)
 
 
 def _work(context: NodeContext, size: int) -> Work:
@@ -49,10 +49,10 @@ def _fits(context: NodeContext, form: Form) -> bool:
         return False
     if form.within and not device.is_cpu:
         return False
-    block = device.is_cpu or tile.pixels * tile.groups <= GPU_BLOCK
+    block = device.is_cpu or tile.pixels * tile.groups <= MAX_GPU_ACCUMULATORS
     held = form.positions * form.panel * context.input.slices * 4 if form.within else 0
     usable = tile.split == 1 and tile_fits(context.target, _work(context, form.size), tile)
-    return usable and block and held <= HELD
+    return usable and block and held <= MAX_HELD_INPUTS
 
 
 def _forms(context: NodeContext) -> list[Form]:
@@ -72,15 +72,16 @@ def _cost(context: NodeContext, form: Form) -> float:
     tile, inputs = form.tile, context.input.slices
     across, down = _work(context, form.size).tiles(tile)
     block = form.positions * inputs * 4.0 * _steps(tile)
-    block += tile.pixels * tile.groups * tile.width / 8 * OUTPUT[form.size]
-    transform = tile.pixels * INPUT[form.size, form.within]
+    block += tile.pixels * tile.groups * tile.width / 8 * OUTPUT_COST[form.size]
+    transform = tile.pixels * INPUT_COST[form.size, form.within]
     weights = form.positions * 16.0 * inputs * context.output.slices
     if form.within:
         rounds = _rounds(context, across)
-        read = rounds if weights > CACHE else 1
-        return rounds * (inputs * transform + down * block) + read * weights * WEIGHT + LAUNCH
+        read = rounds if weights > CACHED_WEIGHTS else 1
+        compute = rounds * (inputs * transform + down * block)
+        return compute + read * weights * WEIGHT_COST + LAUNCH_COST
     before, products = _rounds(context, across * inputs), _rounds(context, across * down)
-    return before * transform + products * block + weights * WEIGHT + 2 * LAUNCH
+    return before * transform + products * block + weights * WEIGHT_COST + 2 * LAUNCH_COST
 
 
 def _direct_cost(context: NodeContext) -> float:
@@ -89,14 +90,14 @@ def _direct_cost(context: NodeContext) -> float:
     tile = choose_tile(context.target, work, None)
     across, down = work.tiles(tile)
     products = _rounds(context, across * down) * work.reduction * 4.0 * _steps(tile)
-    copy = _rounds(context, context.input.pixels * context.input.slices) * COPY
-    return products + copy + work.reduction * 16.0 * work.slices * WEIGHT + 2 * LAUNCH
+    copy = _rounds(context, context.input.pixels * context.input.slices) * COPY_COST
+    return products + copy + work.reduction * 16.0 * work.slices * WEIGHT_COST + 2 * LAUNCH_COST
 
 
 def _steps(tile: ConvTile) -> float:
     """Return the multiply-adds of eight for one input channel, and the loads that feed them."""
     products = tile.pixels * tile.groups * tile.width / 8
-    crowded = 1.4 if tile.pixels * tile.groups > CROWDED else 1.0
+    crowded = 1.4 if tile.pixels * tile.groups > MAX_REGISTER_ACCUMULATORS else 1.0
     return (products + 0.25 * (tile.pixels + 2 * tile.groups)) * crowded
 
 

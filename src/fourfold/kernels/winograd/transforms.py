@@ -21,7 +21,7 @@ from fourfold.kernels.conv.tile import ConvTile
 
 Matrix = tuple[tuple[float, ...], ...]
 FILTER = 3
-HELD = 1 << 15  # transformed inputs that a work-item may hold
+MAX_HELD_INPUTS = 1 << 15  # transformed inputs that a work-item may hold
 _TEXT = re.compile(r"F(\d) (apart|within) (.*)")
 
 
