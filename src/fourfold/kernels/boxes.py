@@ -29,7 +29,7 @@ def overlap_of(box: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.where(valid, shared / np.where(valid, union, 1), 0)
 
 
-def shared_part(kernel: Kernel, box: Expression, other: Expression) -> Expression:
+def kernel_overlap(kernel: Kernel, box: Expression, other: Expression) -> Expression:
     """Return intersection over union of two boxes of four lanes each, in a kernel."""
     tall, wide = (
         maximum(

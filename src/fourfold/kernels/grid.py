@@ -42,7 +42,7 @@ def plain_grid(
         yield pixel, second
 
 
-def group_for(device: DeviceInfo, rows: int, columns: int) -> tuple[int, int]:
+def independent_group(device: DeviceInfo, rows: int, columns: int) -> tuple[int, int]:
     """Return the work-group of a grid of independent work-items.
 
     Work-items run alone on a CPU, and where one launch packs the groups of its stages.

@@ -6,7 +6,7 @@ from fourfold.kernel.expression import Expression, maximum, minimum, vector, whe
 from fourfold.kernel.view import View
 
 
-def from_end(view: View, axis: int, index: Expression) -> Expression:
+def wrap_index(view: View, axis: int, index: Expression) -> Expression:
     """Return an index along an axis. A negative one counts from the end."""
     kernel, last = view.kernel, axis == view.type.rank - 1
     position = kernel.let(index, "index")
@@ -14,20 +14,22 @@ def from_end(view: View, axis: int, index: Expression) -> Expression:
     return kernel.let(where(position < 0, position + size, position), "index")
 
 
-def lanes_of(channel: Expression, slice_: Expression) -> Expression:
+def matching_lanes(channel: Expression, slice_: Expression) -> Expression:
     """Return a mask of the lane, of the four channels of a slice, that holds `channel`."""
     return vector(*(channel.equals(slice_ * 4 + lane) for lane in range(4)))
 
 
-def place_of(indices: View, updates: View, row: Expression, others: list[Expression]) -> Expression:
-    """Return the pixel in the updates for a row of indices, at `rest` along the other axes."""
+def update_pixel_of(
+    indices: View, updates: View, row: Expression, others: list[Expression]
+) -> Expression:
+    """Return the pixel in the updates for a row of indices, at `others` along the other axes."""
     pixel = row
     for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), others, strict=True):
         pixel = pixel * updates.axis(axis) + at
     return pixel
 
 
-def combined(reduction: str, before: Expression, update: Expression) -> Expression:
+def apply_reduction(reduction: str, before: Expression, update: Expression) -> Expression:
     """Return the new value of an element after an update."""
     if reduction == "none":
         return update

@@ -25,7 +25,7 @@ class Block:
     size: int
 
 
-def moves(
+def move_variants(
     source: Callable[..., tuple[list[Expression], Expression | None]],
     fill: Callable[..., float] = lambda attributes: 0.0,
 ) -> tuple[Variant, ...]:

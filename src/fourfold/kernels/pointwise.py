@@ -18,7 +18,7 @@ Pointwise = Callable[..., Expression]
 
 def pointwise_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> None:
     """Write dst[i] = f(a[i], b[i], ...), with broadcast shapes."""
-    context = _by_elements(context)
+    context = _flattened(context)
     kernel = context.kernel(title)
     views = {
         name: context.view(kernel, name, "src")
@@ -34,7 +34,7 @@ def pointwise_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> 
         target.store(pixel, slice_, pointwise(attributes, *operands))
 
 
-def _by_elements(context: NodeContext) -> NodeContext:
+def _flattened(context: NodeContext) -> NodeContext:
     """Reshape the node to one slice of all its elements if that avoids partial slices.
 
     Only on a CPU, when channels are no multiple of four and all values have one shape and
@@ -46,25 +46,27 @@ def _by_elements(context: NodeContext) -> NodeContext:
     fits = context.device.is_cpu and context.output.channels % 4 and not remainder
     if not fits or any(name not in locations for name in names):
         return context
-    if not all(type_.shape == shape and _solid(type_, locations[n]) for n, type_ in types.items()):
+    if not all(
+        type_.shape == shape and _is_contiguous(type_, locations[n]) for n, type_ in types.items()
+    ):
         return context
     flat = {name: type_.with_shape(fours, 4) for name, type_ in types.items()}
     slices = {name: replace(locations[name], layout=Layout.SLICED, pitch=fours) for name in names}
     return context.reshaped(flat, slices)
 
 
-def _solid(type_: TensorType, location: Location) -> bool:
+def _is_contiguous(type_: TensorType, location: Location) -> bool:
     """Return True if elements are contiguous in NumPy's order and aligned to four."""
     plain = location.layout is Layout.ROWS and not location.channels and not location.plane
     return plain and location.pitch == type_.channels and location.offset % 4 == 0
 
 
-def _by_bytes(context: NodeContext, pointwise: Pointwise) -> tuple[NodeContext, Pointwise]:
+def _for_bytes(context: NodeContext, pointwise: Pointwise) -> tuple[NodeContext, Pointwise]:
     """Adapt the node to kernels that round to bytes at the end of a tail.
 
     A node that only rounds becomes a copy with the rounding as its tail.
     """
-    context = _by_elements(context)
+    context = _flattened(context)
     if context.tail or not getattr(context.attributes, "counts", False):
         return context, pointwise
     return context.with_tail((TailStep(pointwise, context.attributes, (None,)),)), _copy
@@ -75,14 +77,14 @@ def _copy(_: object, x: Expression) -> Expression:
 
 
 def refuses_bytes(context: NodeContext) -> str | None:
-    context, _ = _by_bytes(context, _copy)
+    context, _ = _for_bytes(context, _copy)
     fits = context.counts_bytes and context.output.pixels >= RUN
     return None if fits else "the results are not bytes that are rounded sixteen at once"
 
 
 def byte_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> None:
     """Write the pointwise kernel for byte results: four neighboring pixels at once."""
-    context, pointwise = _by_bytes(context, pointwise)
+    context, pointwise = _for_bytes(context, pointwise)
     kernel = context.kernel(title + "_bytes")
     views = {
         name: context.view(kernel, name, "src")

@@ -9,7 +9,7 @@ from fourfold.kernel.expression import Expression, const, convert, maximum, mini
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Variant
 from fourfold.op.window import NO_PADDING, Pool2d
 
@@ -17,7 +17,7 @@ MAX_UNROLLED_TAPS = 16  # taps of a window
 Combine = Callable[[Expression, Expression], Expression]
 
 
-def pools(combine: Combine, start: float, average: bool) -> tuple[Variant, ...]:
+def pool_variants(combine: Combine, start: float, average: bool) -> tuple[Variant, ...]:
     """Return the variant of a pool. An average divides by the number of taps inside the image."""
     return (Variant("pool", lambda context: _build(context, combine, start, average)),)
 
@@ -42,7 +42,7 @@ def _build(context: NodeContext, combine: Combine, start: float, average: bool) 
             ),
             strict=True,
         )
-        total = kernel.variable(least(source.kind, start), "total")
+        total = kernel.variable(start_value(source.kind, start), "total")
         with (
             kernel.loop(stop[0], first[0], title="row") as row,
             kernel.loop(stop[1], first[1], title="column") as column,

@@ -25,7 +25,7 @@ WARP = 32
 PARALLEL_TOTALS = 4
 
 
-def reduces(
+def reduce_variants(
     combine: Combine,
     start: float,
     finish: Finish = lambda total, count: total,
@@ -61,7 +61,7 @@ def _build(
     kernel = context.kernel(context.node.op + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     load = view.load if reader is None else reader(context, kernel, view)
-    neutral = least(view.kind, start)
+    neutral = start_value(view.kind, start)
     for pixel, slice_, lane in shared_grid(context, kernel, target, split):
         at = target.coordinates(pixel) if rank else []
         total = kernel.variable(neutral, "total")
@@ -87,7 +87,7 @@ def _build(
         group_combine(kernel, [total], split, combine)
         result: Expression = total
         if rank - 1 in axes:
-            result = across(total, combine)
+            result = reduce_lanes(total, combine)
         with kernel.when(lane.equals(0)):
             target.store(pixel, slice_, finish(result, count))
 
@@ -197,14 +197,14 @@ def walk(
         yield coordinates
 
 
-def least(kind: str, number: float) -> Expression:
+def start_value(kind: str, number: float) -> Expression:
     """Return a start value in every lane. Infinity becomes the limit of an int."""
     if kind == "int" and number in (float("inf"), float("-inf")):
         number = 2**31 - 1 if number > 0 else -(2**31)
     return const(number if kind != "int" else int(number), kind, 4)
 
 
-def across(total: Expression, combine: Combine) -> Expression:
+def reduce_lanes(total: Expression, combine: Combine) -> Expression:
     """Combine the four lanes of a vector and return the result in the first lane of a new one."""
     one = combine(combine(total.lane(0), total.lane(1)), combine(total.lane(2), total.lane(3)))
     return widen(one, 4)

@@ -12,9 +12,9 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.grid import group_for
+from fourfold.kernels.grid import independent_group
 from fourfold.kernels.lines import line_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Types, Variant
 from fourfold.op.rules import NUMBERS, Infer, require_axis, require_kind, takes
 from fourfold.types import TensorType
@@ -83,7 +83,7 @@ def running_reference(
     return reference
 
 
-def running_walk(total: Total) -> tuple[Variant, ...]:
+def running_variants(total: Total) -> tuple[Variant, ...]:
     """Return the variant of a running total."""
 
     def build(context: NodeContext) -> None:
@@ -114,7 +114,7 @@ def running_cases(make: Callable[..., RunningTotal]) -> tuple[Case, ...]:
     )
 
 
-def _from(
+def _position(
     attributes: RunningTotal, kernel: Kernel, step: Expression, count: Expression
 ) -> Expression:
     """Return the position of a step, counted from the end if totals start there."""
@@ -126,10 +126,10 @@ def _along_pixels(context: NodeContext, attributes: RunningTotal, total: Total) 
     kernel = context.kernel(total.title, sums=True)
     source, target = context.read(kernel, 0), context.write(kernel)
     pixel, slice_ = line_grid(kernel, context.device, source, attributes.axis)
-    so_far = kernel.variable(least(source.kind, total.start), "total")
+    so_far = kernel.variable(start_value(source.kind, total.start), "total")
     count = source.axis(attributes.axis)
     with kernel.loop(count, title="step") as step:
-        at = pixel(_from(attributes, kernel, step, count))
+        at = pixel(_position(attributes, kernel, step, count))
         value = source.load(at, slice_)
         if attributes.exclusive:
             target.store(at, slice_, so_far)
@@ -144,11 +144,11 @@ def _along_channels(context: NodeContext, attributes: RunningTotal, total: Total
     kernel = context.kernel(f"{total.title}_channels", sums=True)
     source, target = context.read(kernel, 0), context.write(kernel)
     pixels = context.input.pixels
-    (pixel,) = kernel.ids(pixels, local=group_for(context.device, pixels, 1))
-    so_far = kernel.variable(least(source.kind, total.start).lane(0), "total")
+    (pixel,) = kernel.ids(pixels, local=independent_group(context.device, pixels, 1))
+    so_far = kernel.variable(start_value(source.kind, total.start).lane(0), "total")
     count = source.slices
     with kernel.loop(count, title="step") as step:
-        slice_ = _from(attributes, kernel, step, count)
+        slice_ = _position(attributes, kernel, step, count)
         value = _with_neutral(source, source.load(pixel, slice_), slice_, total)
         lanes: list[Expression] = [const(0, source.kind)] * 4
         for lane in reversed(range(4)) if attributes.reverse else range(4):
@@ -162,4 +162,4 @@ def _with_neutral(view: View, value: Expression, slice_: Expression, total: Tota
     """Replace the zeros in the lanes beyond the last channel with the neutral element."""
     if total.start == 0.0:
         return value
-    return mask_beyond(view, value, slice_, least(view.kind, total.start))
+    return mask_beyond(view, value, slice_, start_value(view.kind, total.start))

@@ -11,7 +11,7 @@ from fourfold.kernel.expression import Expression, const, convert, maximum, mini
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Variant
 from fourfold.op.pooling import PoolAxes
 
@@ -19,13 +19,15 @@ Combine = Callable[[Any, Expression, Expression], Expression]
 Finish = Callable[[Any, Expression, Expression, Expression], Expression]
 
 
-def _as_it_is(
+def _unchanged(
     attributes: object, total: Expression, inside: Expression, padded: Expression
 ) -> Expression:
     return total
 
 
-def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> tuple[Variant, ...]:
+def window_pool_variants(
+    combine: Combine, start: float, finish: Finish = _unchanged
+) -> tuple[Variant, ...]:
     """Return the variant of a pool over any number of axes.
 
     `combine(attributes, total, value)` is applied to each tap inside the input, then
@@ -41,7 +43,7 @@ def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> 
         for pixel, slice_ in plain_grid(kernel, context.device, target):
             image, *at = target.coordinates(pixel)
             spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
-            total = kernel.variable(least(source.kind, start), "total")
+            total = kernel.variable(start_value(source.kind, start), "total")
             with ExitStack() as loops:
                 taps = [loops.enter_context(span.walk()) for span in spans]
                 coordinates = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]

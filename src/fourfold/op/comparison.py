@@ -11,7 +11,7 @@ from fourfold.op.rules import NUMBERS, Infer, Kinds, broadcast, broadcast_cases
 from fourfold.types import DType, TensorType
 
 
-def compared(op: str, kinds: Kinds = NUMBERS) -> Infer:
+def comparison_type(op: str, kinds: Kinds = NUMBERS) -> Infer:
     """Return the type rule of a comparison: two inputs of one dtype that broadcast, bool out."""
     rule = broadcast(op, kinds)
 
@@ -22,7 +22,7 @@ def compared(op: str, kinds: Kinds = NUMBERS) -> Infer:
     return infer
 
 
-def comparison(function: Callable[..., object]) -> Callable[..., np.ndarray]:
+def comparison_reference(function: Callable[..., object]) -> Callable[..., np.ndarray]:
     """Return the reference of a comparison. Results of rank 0 stay arrays."""
 
     def reference(attributes: object, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ class PoolAxes:
         return len(self.filter)
 
 
-def pools_axes(op: str, kinds: Kinds) -> Infer:
+def pool_axes_type(op: str, kinds: Kinds) -> Infer:
     """Return the type rule of a pool over [N, ..., C]; windows may end anywhere."""
 
     @takes(op, 1)

@@ -129,7 +129,7 @@ def stretched(op: str, *shapes: Shape) -> Shape:
     return result
 
 
-def reduced(op: str, kinds: Kinds) -> Infer:
+def reduced_type(op: str, kinds: Kinds) -> Infer:
     """Return the type rule of a reduction over the axes of `Reduce`."""
 
     @takes(op, 1)
@@ -152,7 +152,7 @@ def _stays(attributes: Reduce, axis: int) -> bool:
     return attributes.keep_dims or axis not in attributes.axes
 
 
-def resized(op: str, kinds: Kinds) -> Infer:
+def resized_type(op: str, kinds: Kinds) -> Infer:
     """Return the type rule of a resize of [N,H,W,C] to the size of `Resize`."""
 
     @takes(op, 1)

@@ -45,7 +45,7 @@ def require_along(op: str, axis: int, x: TensorType, indices: TensorType) -> Non
     require(inside, op, f"{indices} reaches beyond {x}")
 
 
-def from_start(indices: np.ndarray, size: int | np.ndarray) -> np.ndarray:
+def wrap_indices(indices: np.ndarray, size: int | np.ndarray) -> np.ndarray:
     """Convert negative indices, which count from the end, to positive ones."""
     return np.where(indices < 0, indices + size, indices)
 

@@ -112,7 +112,7 @@ def pool_window(attributes: Pool2d) -> Window:
     return Window(attributes.filter, attributes.stride, attributes.padding)
 
 
-def pooled(op: str, kinds: Kinds) -> Infer:
+def pool2d_type(op: str, kinds: Kinds) -> Infer:
     """Return the type rule of a pool over [N,H,W,C]. Every window must touch the image."""
 
     @takes(op, 1)

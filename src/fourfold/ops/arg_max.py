@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, where, widen
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
 from fourfold.types import DType, TensorType
@@ -59,7 +59,7 @@ def build(context: NodeContext) -> None:
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = target.coordinates(pixel)
         width = 1 if last else 4
-        best = kernel.variable(least(view.kind, float("-inf")).part(0, width), "best")
+        best = kernel.variable(start_value(view.kind, float("-inf")).part(0, width), "best")
         winner = kernel.variable(const(0, "int", width), "winner")
         with kernel.loop(view.channels if last else view.axis(axis), title="i") as i:
             coordinates = [i if number == axis else position for number, position in enumerate(at)]

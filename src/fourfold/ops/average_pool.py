@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.window_pool import window_pools
+from fourfold.kernels.window_pool import window_pool_variants
 from fourfold.op import Case, Op
-from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import FLOATS
 from fourfold.types import Shape
 
@@ -51,10 +51,10 @@ def _pool(filter: Shape, stride: Shape, *, padding: bool, **others: Shape) -> Av
 OP = Op(
     name="average_pool",
     attributes=AveragePool,
-    infer=pools_axes("average_pool", FLOATS),
+    infer=pool_axes_type("average_pool", FLOATS),
     reference=reference,
     heavy=True,
-    variants=window_pools(combine, 0.0, finish),
+    variants=window_pool_variants(combine, 0.0, finish),
     cases=(
         Case(("f32[2,7,5]",), _pool((2,), (1,), padding=False, size=(6,))),
         Case(

@@ -21,7 +21,7 @@ GPU_GROUP, GPU_ROWS = 128, 32
 
 @dataclass(frozen=True)
 class BatchMatmul:
-    """With `transposed`, the right side is b[...,n,k]."""
+    """`transposed` means that the right side is b[...,n,k]."""
 
     transposed: bool = False
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, const
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import Shape, TensorType
@@ -78,7 +78,7 @@ OP = Op(
     attributes=BatchToSpace,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[6,1,1,1]",), BatchToSpace((2, 3), (0, 0), (0, 0))),
         Case(("f32[12,3,5,3]",), BatchToSpace((2, 3), (1, 0), (0, 2))),

@@ -12,7 +12,7 @@ from fourfold.kernel.expression import Expression, const, exp, vector
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
 from fourfold.kernels.boxes import CORNERS
-from fourfold.kernels.grid import group_for
+from fourfold.kernels.grid import independent_group
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
@@ -102,7 +102,7 @@ def build(context: NodeContext) -> None:
     with_anchors = len(context.node.inputs) > 1
     anchors = context.read(kernel, 1, "anchors") if with_anchors else None
     count = context.output.pixels
-    (box,) = kernel.ids(count, local=group_for(context.device, count, 1))
+    (box,) = kernel.ids(count, local=independent_group(context.device, count, 1))
     numbers = [kernel.let(boxes.element(box, column), "number") for column in attributes.columns]
     parts = _PARTS[attributes.form](kernel, attributes, numbers)
     if attributes.form == "corners":

@@ -12,7 +12,7 @@ from fourfold.kernels.running import (
     running_cases,
     running_reference,
     running_type,
-    running_walk,
+    running_variants,
 )
 from fourfold.op import Op
 
@@ -27,6 +27,6 @@ OP = Op(
     attributes=Cumprod,
     infer=running_type("cumprod"),
     reference=running_reference(PRODUCT, np.multiply),
-    variants=running_walk(PRODUCT),
+    variants=running_variants(PRODUCT),
     cases=running_cases(Cumprod),
 )

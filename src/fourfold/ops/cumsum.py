@@ -12,7 +12,7 @@ from fourfold.kernels.running import (
     running_cases,
     running_reference,
     running_type,
-    running_walk,
+    running_variants,
 )
 from fourfold.op import Op
 
@@ -27,6 +27,6 @@ OP = Op(
     attributes=Cumsum,
     infer=running_type("cumsum"),
     reference=running_reference(SUM, np.add),
-    variants=running_walk(SUM),
+    variants=running_variants(SUM),
     cases=running_cases(Cumsum),
 )

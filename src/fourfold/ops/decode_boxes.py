@@ -15,7 +15,7 @@ from fourfold.kernel.expression import Expression, const, convert, exp, vector, 
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
 from fourfold.kernels.boxes import CORNERS, corners_of
-from fourfold.kernels.grid import group_for
+from fourfold.kernels.grid import independent_group
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, takes
 from fourfold.types import DType, TensorType
@@ -72,7 +72,7 @@ def build(context: NodeContext) -> None:
     boxes, scores = context.read(kernel, 0, "boxes"), context.read(kernel, 1, "scores")
     anchors, target = context.read(kernel, 2, "anchors"), context.write(kernel)
     count = context.output.pixels
-    (box,) = kernel.ids(count, local=group_for(context.device, count, 1))
+    (box,) = kernel.ids(count, local=independent_group(context.device, count, 1))
     target.store(box, const(0), _corners(kernel, boxes, anchors, attributes, box))
     lanes = [const(0.0, scores.kind)] * (-attributes.best % 2 * 2)
     lanes = [*_best(kernel, scores, attributes, box), *lanes]

@@ -10,10 +10,10 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, guarded, vector
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import from_end
+from fourfold.kernels.indices import wrap_index
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import ANY, INDICES, require, require_kind, takes
-from fourfold.op.scattering import from_start, require_along
+from fourfold.op.scattering import require_along, wrap_indices
 from fourfold.types import TensorType
 
 
@@ -37,7 +37,7 @@ def infer(attributes: GatherElements, x: TensorType, indices: TensorType) -> Typ
 def reference(attributes: GatherElements, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     kept = [slice(size) for size in indices.shape]
     kept[attributes.axis] = slice(None)
-    positions = from_start(indices, x.shape[attributes.axis])
+    positions = wrap_indices(indices, x.shape[attributes.axis])
     return np.take_along_axis(x[tuple(kept)], positions, attributes.axis)
 
 
@@ -68,7 +68,7 @@ def _lane(
     exists = const(lane < channels) if channels < 4 else channel < indices.channels
     channel = view.kernel.let(guarded(exists, channel), "channel")
     coordinates = [*at, channel]
-    coordinates[axis] = from_end(view, axis, indices.element(pixel, channel))
+    coordinates[axis] = wrap_index(view, axis, indices.element(pixel, channel))
     return view.kernel.let(view.element(view.pixel(coordinates[:-1]), coordinates[-1]), "v")
 
 

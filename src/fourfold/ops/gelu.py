@@ -17,7 +17,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 @dataclass(frozen=True)
 class Gelu:
-    """With `approximate`, tanh replaces erf."""
+    """`approximate` uses tanh instead of erf."""
 
     approximate: bool = False
 

@@ -28,7 +28,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.resampling import MODES
@@ -145,7 +145,7 @@ def build(context: NodeContext) -> None:
         for number, size in enumerate(sizes):
             coordinate = convert(grid.element(pixel, len(sizes) - 1 - number), "float")
             axes.append(_kernel_taps(kernel, attributes, coordinate, size))
-        total = kernel.variable(least(view.kind, 0.0), "total")
+        total = kernel.variable(start_value(view.kind, 0.0), "total")
         for taps in product(*axes):
             weight, inside = const(1.0, "float"), const(True)
             for _, mine, exists in taps:

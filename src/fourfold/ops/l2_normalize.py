@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import maximum, rsqrt
-from fourfold.kernels.reduce import across, least, split_for
+from fourfold.kernels.reduce import reduce_lanes, split_for, start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
@@ -36,12 +36,12 @@ def build(context: NodeContext) -> None:
     kernel = context.kernel("l2_normalize" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
-    total = kernel.variable(least(view.kind, 0.0), "total")
+    total = kernel.variable(start_value(view.kind, 0.0), "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = view.load(pixel, slice_)
         kernel.add(total, value * value)
     group_combine(kernel, [total], split, operator.add)
-    share = kernel.let(rsqrt(maximum(across(total, operator.add), EPSILON)), "share")
+    share = kernel.let(rsqrt(maximum(reduce_lanes(total, operator.add), EPSILON)), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) * share)
 

@@ -10,7 +10,7 @@ from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import exp, log, maximum
-from fourfold.kernels.reduce import across, least, split_for
+from fourfold.kernels.reduce import reduce_lanes, split_for, start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
@@ -36,19 +36,19 @@ def build(context: NodeContext) -> None:
     kernel = context.kernel("log_softmax" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
-    lowest, zero = least(view.kind, float("-inf")), least(view.kind, 0.0)
+    lowest, zero = start_value(view.kind, float("-inf")), start_value(view.kind, 0.0)
     most = kernel.variable(lowest, "most")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
         kernel.set(most, maximum(most, value))
     group_combine(kernel, [most], split, maximum)
-    largest = kernel.let(across(most, maximum), "largest")
+    largest = kernel.let(reduce_lanes(most, maximum), "largest")
     total = kernel.variable(zero, "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = kernel.let(exp(view.load(pixel, slice_) - largest), "power")
         kernel.add(total, mask_beyond(view, value, slice_, zero))
     group_combine(kernel, [total], split, operator.add)
-    log_sum = kernel.let(log(across(total, operator.add)), "whole")
+    log_sum = kernel.let(log(reduce_lanes(total, operator.add)), "whole")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) - largest - log_sum)
 

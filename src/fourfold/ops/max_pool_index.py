@@ -9,14 +9,14 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, where, widen
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.kernels.window_pool import TapSpan
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import NUMBERS
 from fourfold.types import DType, TensorType
 
-_rule = pools_axes("max_pool_index", NUMBERS)
+_rule = pool_axes_type("max_pool_index", NUMBERS)
 
 
 def infer(attributes: PoolAxes, *types: TensorType | None) -> Types:
@@ -48,7 +48,7 @@ def build(context: NodeContext) -> None:
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, *at = target.coordinates(pixel)
         spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
-        best = kernel.variable(least(source.kind, float("-inf")), "best")
+        best = kernel.variable(start_value(source.kind, float("-inf")), "best")
         winner = kernel.variable(const(-1, "int", 4), "winner")
         with ExitStack() as loops:
             taps = [loops.enter_context(span.walk()) for span in spans]

@@ -7,7 +7,7 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import convert, where, widen
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import Padding, Pool2d
@@ -54,7 +54,7 @@ def build(context: NodeContext) -> None:
         image, y, x = target.coordinates(pixel)
         top = kernel.let(y + attributes.padding.top - (rows - 1), "top")
         left = kernel.let(x + attributes.padding.left - (columns - 1), "left")
-        result = kernel.variable(least(source.kind, 0.0), "result")
+        result = kernel.variable(start_value(source.kind, 0.0), "result")
         with (
             kernel.loop(kernel.size("rows", rows), title="row") as row,
             kernel.loop(kernel.size("columns", columns), title="column") as column,

@@ -18,7 +18,7 @@ from fourfold.kernel.combine import group_combine
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, load, maximum, minimum, where, widen
 from fourfold.kernel.view import View
-from fourfold.kernels.boxes import CORNERS, overlap_of, shared_part
+from fourfold.kernels.boxes import CORNERS, kernel_overlap, overlap_of
 from fourfold.kernels.reduce import split_for
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, takes
@@ -197,7 +197,7 @@ class _Suppression:
         corners = self.boxes.load(self.first + winner, 0)
         kind = None if self.classes is None else self._kind(self.classes, winner)
         with self._waiting() as box:
-            over = shared_part(kernel, corners, self.boxes.load(self.first + box, 0))
+            over = kernel_overlap(kernel, corners, self.boxes.load(self.first + box, 0))
             goes = over > self.attributes.overlap
             if self.classes is not None and kind is not None:
                 goes = goes & self._kind(self.classes, box).equals(kind)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.op.comparison import compared, comparison, comparison_cases
+from fourfold.op.comparison import comparison_cases, comparison_reference, comparison_type
 from fourfold.op.rules import BOOLS, NUMBERS, broadcast_cases
 
 
@@ -16,8 +16,8 @@ def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
 
 OP = Op(
     name="not_equal",
-    infer=compared("not_equal", NUMBERS | BOOLS),
-    reference=comparison(np.not_equal),
+    infer=comparison_type("not_equal", NUMBERS | BOOLS),
+    reference=comparison_reference(np.not_equal),
     pointwise=pointwise,
     cases=comparison_cases() + broadcast_cases("bool"),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -62,7 +62,7 @@ OP = Op(
     attributes=Pad,
     infer=infer,
     reference=reference,
-    variants=moves(source, fill=lambda attributes: attributes.value),
+    variants=move_variants(source, fill=lambda attributes: attributes.value),
     cases=(
         Case(("f32[]",), Pad((), ())),
         Case(("f32[7]",), Pad((2,), (1,))),

@@ -10,7 +10,7 @@ import numpy as np
 
 from fourfold.graph import Node
 from fourfold.kernel.expression import Expression, const
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Alias, Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import Shape, TensorType
@@ -74,7 +74,7 @@ OP = Op(
     attributes=Reshape,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     view=view,
     cases=(
         Case(("f32[]",), Reshape((1, 1))),

@@ -15,7 +15,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, Pointer, const, load, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import ANY, FLOATS, require, require_axis, require_kind, takes
 from fourfold.resampling import (
@@ -126,7 +126,7 @@ def build(context: NodeContext) -> None:
                 source[one.axis] = one.index(at[one.axis], const(0))
             value = view.load(view.pixel(source), slice_)
         else:
-            total = kernel.variable(least(view.kind, 0.0), "total")
+            total = kernel.variable(start_value(view.kind, 0.0), "total")
             with ExitStack() as loops:
                 weight: Expression = const(1.0, view.kind)
                 for one in axes:

@@ -9,11 +9,11 @@ from fourfold.kernel.expression import Expression, const, convert, floor, maximu
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, Resize, require, resize_step, resized, takes
+from fourfold.op.rules import FLOATS, Resize, require, resize_step, resized_type, takes
 from fourfold.types import TensorType
 
 SLICES = 6  # slices that a CPU work-item processes together, with both columns of each in registers
-_resized = resized("resize_bilinear", FLOATS)
+_resized = resized_type("resize_bilinear", FLOATS)
 
 
 @takes("resize_bilinear", 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.kernel.expression import Expression, convert, minimum
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op
-from fourfold.op.rules import ANY, Resize, resize_step, resized
+from fourfold.op.rules import ANY, Resize, resize_step, resized_type
 from fourfold.types import TensorType
 
 
@@ -43,9 +43,9 @@ def source(
 OP = Op(
     name="resize_nearest",
     attributes=Resize,
-    infer=resized("resize_nearest", ANY),
+    infer=resized_type("resize_nearest", ANY),
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[1,1,1,1]",), Resize((3, 5))),
         Case(("f32[2,5,7,3]",), Resize((11, 13))),

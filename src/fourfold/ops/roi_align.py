@@ -15,7 +15,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, ceil, const, convert, maximum, minimum, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, INDICES, require, require_kind, require_rank, takes
 from fourfold.op.window import Pair
@@ -148,7 +148,7 @@ def build(context: NodeContext) -> None:
             for n in (0, 1)
         ]
         image = kernel.let(images.element(const(0), region), "image")
-        total = kernel.variable(least(view.kind, start), "total")
+        total = kernel.variable(start_value(view.kind, start), "total")
         with (
             kernel.loop(axes[0].count, title="down") as down,
             kernel.loop(axes[1].count, title="across") as across,

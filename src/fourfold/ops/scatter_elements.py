@@ -12,10 +12,10 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, where, widen
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import combined, from_end, lanes_of
+from fourfold.kernels.indices import apply_reduction, matching_lanes, wrap_index
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, takes
-from fourfold.op.scattering import from_start, require_along, require_scatter, scatter
+from fourfold.op.scattering import require_along, require_scatter, scatter, wrap_indices
 from fourfold.types import TensorType
 
 
@@ -47,7 +47,7 @@ def reference(
     attributes: ScatterElements, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
     positions: list[np.ndarray] = [np.asarray(one) for one in np.indices(indices.shape)]
-    positions[attributes.axis] = from_start(indices, x.shape[attributes.axis])
+    positions[attributes.axis] = wrap_indices(indices, x.shape[attributes.axis])
     return scatter(x.copy(), tuple(positions), updates, attributes.reduction)
 
 
@@ -71,7 +71,7 @@ def build(context: NodeContext) -> None:
         along = _along_channels if axis == rank - 1 else _along_pixels
         with kernel.when(within):
             for meant, update in along((indices, updates, target), axis, at, slice_):
-                updated = combined(attributes.reduction, value, update)
+                updated = apply_reduction(attributes.reduction, value, update)
                 kernel.set(value, where(meant, updated, value))
         target.store(pixel, slice_, value)
 
@@ -85,7 +85,7 @@ def _along_pixels(
     with kernel.loop(indices.axis(axis), title="j") as j:
         coordinates = [j if number == axis else position for number, position in enumerate(at)]
         index_pixel = kernel.let(indices.pixel(coordinates), "there")
-        index = from_end(target, axis, indices.load(index_pixel, slice_))
+        index = wrap_index(target, axis, indices.load(index_pixel, slice_))
         # Lanes beyond the last channel hold zeros, which would be valid indices.
         index = mask_beyond(indices, index, slice_, const(-1, "int", 4))
         meant = kernel.let(index.equals(widen(at[axis], 4)), "meant")
@@ -100,9 +100,9 @@ def _along_channels(
     kernel = target.kernel
     index_pixel = kernel.let(indices.pixel(at), "there")
     with kernel.loop(indices.channels, title="j") as j:
-        index = from_end(target, axis, indices.element(index_pixel, j))
+        index = wrap_index(target, axis, indices.element(index_pixel, j))
         yield (
-            lanes_of(index, slice_),
+            matching_lanes(index, slice_),
             widen(kernel.let(updates.element(index_pixel, j), "update"), 4),
         )
 

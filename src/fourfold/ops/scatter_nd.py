@@ -11,8 +11,8 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector, where
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import place_of
-from fourfold.kernels.reduce import least
+from fourfold.kernels.indices import update_pixel_of
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import INDICES, NUMBERS, require_kind, takes
 from fourfold.op.scattering import require_rows
@@ -50,7 +50,7 @@ def build(context: NodeContext) -> None:
     depth, rank = context.input.channels, context.output.rank
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
-        total = kernel.variable(least(updates.kind, 0.0), "total")
+        total = kernel.variable(start_value(updates.kind, 0.0), "total")
         with kernel.loop(rows, title="row") as row:
             meant = const(True)
             for axis in range(min(depth, rank - 1)):
@@ -71,7 +71,7 @@ def _update(
 ) -> Expression:
     """Return what a row adds to four channels: all of them, or the one that it selects."""
     if not selects_channel:
-        return updates.load(place_of(indices, updates, row, others), slice_)
+        return updates.load(update_pixel_of(indices, updates, row, others), slice_)
     count = updates.channels if updates.type.rank else const(1)
     value = updates.element(row // count, row % count)
     channel = indices.kernel.let(indices.element(row, indices.type.channels - 1), "channel")

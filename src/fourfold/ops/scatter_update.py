@@ -11,10 +11,10 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, where, widen
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import combined, from_end, lanes_of, place_of
+from fourfold.kernels.indices import apply_reduction, matching_lanes, update_pixel_of, wrap_index
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import takes
-from fourfold.op.scattering import from_start, require_rows, require_scatter, scatter
+from fourfold.op.scattering import require_rows, require_scatter, scatter, wrap_indices
 from fourfold.types import TensorType
 
 
@@ -38,7 +38,7 @@ def reference(
     attributes: ScatterUpdate, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
     sizes = np.array(x.shape[: indices.shape[-1]], indices.dtype)
-    positions = np.moveaxis(from_start(indices, sizes), -1, 0)
+    positions = np.moveaxis(wrap_indices(indices, sizes), -1, 0)
     return scatter(x.copy(), tuple(positions), updates, attributes.reduction)
 
 
@@ -57,15 +57,17 @@ def build(context: NodeContext) -> None:
         with kernel.loop(rows, title="row") as row:
             meant = const(True)
             for axis in range(min(depth, rank - 1)):
-                index = from_end(target, axis, indices.element(row, axis))
+                index = wrap_index(target, axis, indices.element(row, axis))
                 meant = meant & index.equals(at[axis])
             with kernel.when(kernel.let(meant, "meant")):
                 if depth == rank:
                     named, update = _one_lane((indices, updates, target), row, slice_)
-                    updated = where(named, combined(reduction, value, update), value)
+                    updated = where(named, apply_reduction(reduction, value, update), value)
                 else:
-                    update_pixel = kernel.let(place_of(indices, updates, row, at[depth:]), "place")
-                    updated = combined(reduction, value, updates.load(update_pixel, slice_))
+                    update_pixel = kernel.let(
+                        update_pixel_of(indices, updates, row, at[depth:]), "place"
+                    )
+                    updated = apply_reduction(reduction, value, updates.load(update_pixel, slice_))
                 kernel.set(value, updated)
         target.store(pixel, slice_, value)
 
@@ -78,8 +80,8 @@ def _one_lane(
     kernel, last = target.kernel, indices.type.channels - 1
     count = updates.channels if updates.type.rank else const(1)
     update = widen(kernel.let(updates.element(row // count, row % count), "update"), 4)
-    channel = from_end(target, last, indices.element(row, last))
-    return lanes_of(channel, slice_), update
+    channel = wrap_index(target, last, indices.element(row, last))
+    return matching_lanes(channel, slice_), update
 
 
 OP = Op(

@@ -23,7 +23,7 @@ from fourfold.kernels.matrix.convolution import (
     refuses_matrix_units,
 )
 from fourfold.kernels.matrix.depthwise_feed import DepthwiseFeed
-from fourfold.kernels.matrix.feed import clamped
+from fourfold.kernels.matrix.feed import make_clamp
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import (
@@ -107,7 +107,7 @@ def _feed(context: NodeContext) -> DepthwiseFeed:
     assert isinstance(attributes, SeparableConv2d)
     assert filters is not None
     flat = filters.reshape(-1, filters.shape[-1])
-    clamp = clamped(attributes.low, attributes.high)
+    clamp = make_clamp(attributes.low, attributes.high)
     return DepthwiseFeed(
         context, attributes.window(filters.shape), (flat, _offsets(context)), clamp
     )
@@ -145,7 +145,7 @@ def plain(context: NodeContext) -> None:
     bias = context.packed(
         kernel, "bias", pack_bias(context.array(4), context.output.channels, tile)
     )
-    clamp, (down, across) = clamped(attributes.low, attributes.high), taps.count
+    clamp, (down, across) = make_clamp(attributes.low, attributes.high), taps.count
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         total = kernel.variable(load(bias, slice_, kernel.real, 4), "sum")
         base = tuple(kernel.let(part, "base") for part in taps.start(pixel))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, const
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import Shape, TensorType
@@ -80,7 +80,7 @@ OP = Op(
     attributes=SpaceToBatch,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[1,2,3,1]",), SpaceToBatch((2, 3), (0, 0), (0, 0))),
         Case(("f32[2,5,7,3]",), SpaceToBatch((2, 3), (1, 0), (0, 2))),

@@ -23,7 +23,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.boxes import COLUMNS, CORNERS, overlap_of, shared_part
+from fourfold.kernels.boxes import COLUMNS, CORNERS, kernel_overlap, overlap_of
 from fourfold.kernels.reduce import split_for
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, require_rank, takes
@@ -93,7 +93,7 @@ def build(context: NodeContext) -> None:
         corners = table.load(winner, 0)
         with kernel.when(exists), kernel.loop(table.pixels, item, split, title="i") as i:
             other = table.load(i, 0)
-            goes = i.equals(winner) | (shared_part(kernel, corners, other) > attributes.overlap)
+            goes = i.equals(winner) | (kernel_overlap(kernel, corners, other) > attributes.overlap)
             with kernel.when(goes):
                 left.store(i, const(0), widen(gone, 4))
         with kernel.when(item.equals(0) if split > 1 else const(True)):

@@ -11,7 +11,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, maximum, minimum, vector, where
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.reduce import least, split_for
+from fourfold.kernels.reduce import split_for, start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import NUMBERS, require, require_kind, takes
 from fourfold.types import DType, TensorType
@@ -62,7 +62,7 @@ def build(context: NodeContext) -> None:
 
 
 def _bound(view: View, number: str) -> Expression:
-    return least(view.kind, float(number)).lane(0)
+    return start_value(view.kind, float(number)).lane(0)
 
 
 def _pick(

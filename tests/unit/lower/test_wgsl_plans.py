@@ -11,7 +11,7 @@ from wgsl_on_wgpu import LEAST, modules
 from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.conv.tile import EMULATED_TILES, COMMON_TILES, ConvTile
+from fourfold.kernels.conv.tile import COMMON_TILES, EMULATED_TILES, ConvTile
 from fourfold.lower import make_plan
 from fourfold.lower.memory import Span, assign_arenas
 from fourfold.plan import BufferUse, Launch, Plan

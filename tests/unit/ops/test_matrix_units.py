@@ -17,11 +17,11 @@ from fourfold.kernels.matrix.tile import (
     MatrixTile,
     MatrixWork,
     clocks,
-    held,
     matrix_tile_fits,
     pack_for_warps,
+    ranked_tiles,
     split_weights,
-    tiles,
+    steps_in_registers,
 )
 from fourfold.types import Shape
 
@@ -108,9 +108,9 @@ def test_two_parts_are_almost_floats() -> None:
 def test_what_is_read_ahead_fits_beside_the_rest() -> None:
     work = WORKS[-1]
     few, many = MatrixTile(1, 8, 1, 1, 1), MatrixTile(1, 1, 1, 1, 13)
-    assert held(work, few) == 1
-    assert 2 <= held(work, many) < 13
-    assert held(work, MatrixTile(4, 8, 1, 1, 13)) == 0
+    assert steps_in_registers(work, few) == 1
+    assert 2 <= steps_in_registers(work, many) < 13
+    assert steps_in_registers(work, MatrixTile(4, 8, 1, 1, 13)) == 0
     assert not matrix_tile_fits(TENSOR_CORES, work, MatrixTile(4, 8, 1, 1, 13))
 
 
@@ -140,7 +140,7 @@ def known(value: Expression) -> int:
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
 def test_every_tile_can_be_kept_as_text_and_run(work: MatrixWork) -> None:
-    found = tiles(TENSOR_CORES, work)
+    found = ranked_tiles(TENSOR_CORES, work)
     assert found
     for tile in found:
         assert MatrixTile.parse(str(tile)) == tile

@@ -8,7 +8,14 @@ import pytest
 from fake_devices import LARGE, target_of
 
 from fourfold.device import DeviceInfo
-from fourfold.kernels.conv.tile import MAX_GROUP_DEPTH, ConvTile, Work, candidates, choose_tile, tile_fits
+from fourfold.kernels.conv.tile import (
+    MAX_GROUP_DEPTH,
+    ConvTile,
+    Work,
+    candidate_tiles,
+    choose_tile,
+    tile_fits,
+)
 from fourfold.players import find_target
 from fourfold.players.null import NULL_GPU
 
@@ -19,7 +26,7 @@ WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1
 @pytest.mark.parametrize("info", [NULL_GPU, LARGE, replace(LARGE, kind="cpu")], ids=str)
 def test_every_candidate_can_be_run_and_kept_as_text(info: DeviceInfo, work: Work) -> None:
     target = target_of(info)
-    found = candidates(target, work)
+    found = candidate_tiles(target, work)
     assert found
     for tile in found:
         assert tile.split <= MAX_GROUP_DEPTH
@@ -28,7 +35,7 @@ def test_every_candidate_can_be_run_and_kept_as_text(info: DeviceInfo, work: Wor
 
 
 def test_weights_by_image_are_part_of_the_text() -> None:
-    tile = replace(candidates(target_of(LARGE), WORKS[0])[0], image=True)
+    tile = replace(candidate_tiles(target_of(LARGE), WORKS[0])[0], image=True)
     assert str(tile).endswith(" by image")
     assert ConvTile.parse(str(tile)) == tile
     assert choose_tile(target_of(LARGE), WORKS[0], str(tile)) == tile

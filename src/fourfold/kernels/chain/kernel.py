@@ -22,7 +22,7 @@ from fourfold.kernel.view import View
 from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS, ConvTile
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.kernels.joined import Memories, PartContext, Parts
-from fourfold.kernels.reduce import PARALLEL_TOTALS, across, add_run, least
+from fourfold.kernels.reduce import PARALLEL_TOTALS, add_run, reduce_lanes, start_value
 from fourfold.types import DType, TensorType
 
 ITEMS = 256
@@ -76,7 +76,7 @@ class Chain:
         name, read = node.outputs[0], str(node.inputs[0])
         inner = name in self.parts.stored
         if inner:
-            self.types[name] = _of_one(self.types[name])
+            self.types[name] = _single_picture(self.types[name])
         if node.op == "reshape":
             self.memories[name] = self.memories[read]
             return
@@ -109,7 +109,7 @@ class Chain:
         kernel, count = self.kernel, part.input.pixels // part.input.shape[0]
         share = kernel.number("share", 1.0 / count)
         with self._slots(views.source.slices, part.input.slices, count) as slot:
-            total = kernel.variable(least(views.source.kind, 0.0), "total")
+            total = kernel.variable(start_value(views.source.kind, 0.0), "total")
             with kernel.when(slot.exists):
                 self._add_pixels(total, views, kernel.size("picture", count), slot)
             self._combine(total, slot.team, operator.add)
@@ -206,7 +206,7 @@ class Chain:
         """Write exp(x - max(x)) divided by its sum."""
         kernel, source = self.kernel, views.source
         beta = const(part.attributes.beta, kernel.real)  # type: ignore[attr-defined]
-        lowest, zero = least(source.kind, float("-inf")), least(source.kind, 0.0)
+        lowest, zero = start_value(source.kind, float("-inf")), start_value(source.kind, 0.0)
 
         def value(slice_: Expression) -> Expression:
             return source.load(views.source_pixel, slice_)
@@ -215,13 +215,13 @@ class Chain:
         with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
             kernel.set(most, maximum(most, mask_beyond(source, value(slice_), slice_, lowest)))
         self._combine(most, self.items, maximum)
-        largest = kernel.let(across(most, maximum), "largest")
+        largest = kernel.let(reduce_lanes(most, maximum), "largest")
         total = kernel.variable(zero, "total")
         with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
             power = kernel.let(exp((value(slice_) - largest) * beta), "power")
             kernel.add(total, mask_beyond(source, power, slice_, zero))
         self._combine(total, self.items, operator.add)
-        share = kernel.let(1.0 / across(total, operator.add), "share")
+        share = kernel.let(1.0 / reduce_lanes(total, operator.add), "share")
         with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
             power = exp((value(slice_) - largest) * beta)
             views.target.store(views.target_pixel, slice_, power * share)
@@ -263,6 +263,6 @@ class Chain:
             self.kernel.barrier()
 
 
-def _of_one(type_: TensorType) -> TensorType:
+def _single_picture(type_: TensorType) -> TensorType:
     """Return the type of the same value for one picture."""
     return type_.with_shape(*(1,) * (type_.rank - 1), type_.channels)

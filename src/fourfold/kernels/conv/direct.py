@@ -44,7 +44,7 @@ def direct_convolution(context: NodeContext, window: Window, groups: int) -> Non
                         total, source.element(source_pixel, first + i) * weights.element(tap, i)
                     )
             lanes.append(total)
-        target.store(pixel, slice_, _four(lanes, kernel))
+        target.store(pixel, slice_, _pad_lanes(lanes, kernel))
 
 
 def direct_transposed(context: NodeContext, stride: Pair, before: Pair) -> None:
@@ -81,7 +81,7 @@ def direct_transposed(context: NodeContext, stride: Pair, before: Pair) -> None:
                 for channel, total in zip(channels, lanes, strict=True):
                     tap = weights.pixel([channel, row, column])
                     kernel.add(total, value * weights.element(tap, i))
-        target.store(pixel, slice_, _four(lanes, kernel))
+        target.store(pixel, slice_, _pad_lanes(lanes, kernel))
 
 
 def direct_product(context: NodeContext) -> None:
@@ -98,7 +98,7 @@ def direct_product(context: NodeContext) -> None:
             with kernel.loop(source.channels, title="i") as i:
                 kernel.add(total, source.element(pixel, i) * weights.element(channel, i))
             lanes.append(total)
-        target.store(pixel, slice_, _four(lanes, kernel))
+        target.store(pixel, slice_, _pad_lanes(lanes, kernel))
 
 
 def _bias(context: NodeContext, kernel: Kernel) -> View | None:
@@ -119,6 +119,6 @@ def _start(kernel: Kernel, bias: View | None, channel: Expression) -> Variable:
     return kernel.variable(start, "total")
 
 
-def _four(lanes: list[Variable], kernel: Kernel) -> Expression:
+def _pad_lanes(lanes: list[Variable], kernel: Kernel) -> Expression:
     padding = [const(0.0, kernel.real)] * (4 - len(lanes))
     return vector(*lanes, *padding)

@@ -124,7 +124,7 @@ def choose_tile(target: Target, work: Work, choice: str | None) -> ConvTile:
     elif target.capabilities.few_kernels and not target.device.is_cpu:
         tile = _common_tile(target, work)
     else:
-        tile = candidates(target, work)[0]
+        tile = candidate_tiles(target, work)[0]
     return replace(tile, image=target.device.prefers_images)
 
 
@@ -138,12 +138,12 @@ def _common_tile(target: Target, work: Work) -> ConvTile:
     usable = [
         tile
         for tile in few
-        if tile.split <= work.depth and _is_snug(work, tile) and tile_fits(target, work, tile)
+        if tile.split <= work.depth and _fills_groups(work, tile) and tile_fits(target, work, tile)
     ]
     return min(usable, key=lambda tile: _gpu_cost(target.device, work, tile), default=few[0])
 
 
-def tries_images(device: DeviceInfo) -> bool:
+def should_time_images(device: DeviceInfo) -> bool:
     """Return True if reading weights through an image is worth timing.
 
     CPUs have no texture units, and stages of one launch cannot use images.
@@ -169,7 +169,7 @@ def tile_fits(target: Target, work: Work, tile: ConvTile) -> bool:
     return power and (tile.split == 1 or shared <= group_memory(device, tile.items))
 
 
-def candidates(target: Target, work: Work) -> list[ConvTile]:
+def candidate_tiles(target: Target, work: Work) -> list[ConvTile]:
     """Return every tile worth timing, the most promising first."""
     device = target.device
     wide = max(width for width in (4, CPU_VECTOR_CHANNELS) if width in target.capabilities.widths)
@@ -220,7 +220,7 @@ def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[ConvTile]:
                     continue
                 for wide, tall in _gpu_groups(device, -(-work.slices // groups)):
                     tile = ConvTile(pixels, groups, 4, split, (wide, tall))
-                    if 32 <= tile.items <= 256 and _is_snug(work, tile):
+                    if 32 <= tile.items <= 256 and _fills_groups(work, tile):
                         yield tile
     yield ConvTile(1, 1, 4)
 
@@ -231,7 +231,7 @@ def _gpu_groups(device: DeviceInfo, down: int) -> Iterator[tuple[int, int]]:
         yield from PIXEL_GROUPS
 
 
-def _is_snug(work: Work, tile: ConvTile) -> bool:
+def _fills_groups(work: Work, tile: ConvTile) -> bool:
     """Return True unless most of a group is beyond the edge of the work."""
     across, down = work.tiles(tile)
     wide, tall = tile.local

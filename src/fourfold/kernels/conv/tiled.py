@@ -34,9 +34,9 @@ from fourfold.kernels.conv.tile import (
     CPU_VECTOR_CHANNELS,
     ConvTile,
     Work,
-    candidates,
+    candidate_tiles,
     choose_tile,
-    tries_images,
+    should_time_images,
 )
 
 Source = Callable[[NodeContext, Kernel], View]
@@ -58,9 +58,9 @@ def tile_choices(context: NodeContext, taps: int) -> list[str]:
     """
     image = context.device.prefers_images
     tiles = [
-        replace(one, image=image) for one in candidates(context.target, work_of(context, taps))
+        replace(one, image=image) for one in candidate_tiles(context.target, work_of(context, taps))
     ]
-    if tries_images(context.device) and not context.options.counts_bytes:
+    if should_time_images(context.device) and not context.options.counts_bytes:
         others = [replace(one, image=not image) for one in tiles]
         tiles = [tiles[0], others[0], *tiles[1:], *others[1:]]
     return [str(tile) for tile in tiles]
@@ -89,7 +89,7 @@ def _first_input(context: NodeContext, kernel: Kernel) -> View:
     return context.read(kernel, 0)
 
 
-def blocks_of(context: NodeContext, tile: ConvTile, tiles: int) -> int:
+def block_count(context: NodeContext, tile: ConvTile, tiles: int) -> int:
     """Return into how many blocks of pixels the work is divided.
 
     A CPU computes all channels of a block before the next one, so that its inputs stay cached.
@@ -100,7 +100,7 @@ def blocks_of(context: NodeContext, tile: ConvTile, tiles: int) -> int:
     return min(tiles, -(-read // L2_INPUT_BYTES))
 
 
-def _shifts(context: NodeContext, tile: ConvTile) -> bool:
+def _uses_shifted_pointers(context: NodeContext, tile: ConvTile) -> bool:
     """Return True if weights are read through advanced pointers, which suits CPUs."""
     return context.device.is_cpu and context.capabilities.shifted_pointers and not tile.image
 
@@ -169,7 +169,7 @@ class Convolution:
         # pixel.
         count = -(-total.pixels // (tile.pixels * wide)) * wide
         groups = -(-total.channels // (tile.width * tile.groups))
-        blocks, few = blocks_of(self.context, tile, count), self.context.capabilities.few_kernels
+        blocks, few = block_count(self.context, tile, count), self.context.capabilities.few_kernels
         if blocks > 1:
             count = -(-count // blocks)
             x, y, block = kernel.ids(count, groups, blocks)
@@ -260,7 +260,7 @@ class Convolution:
 
     def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
         """Return functions that load the weights of each group from the given starts."""
-        if not _shifts(self.context, self.tile):
+        if not _uses_shifted_pointers(self.context, self.tile):
             return [partial(self._factor, self.weights, start) for start in starts]
         width = self.tile.width
         near = [self.kernel.shifted(self.weights, start, width, "row") for start in starts]

@@ -36,7 +36,7 @@ def depthwise_plain(context: NodeContext, window: Window, multiplier: int) -> No
     kernel = context.kernel("depthwise_plain")
     source, target = context.read(kernel, 0), context.write(kernel)
     filters = context.weights(kernel, "weights", pack_filters(weights))
-    bias = context.packed(kernel, "bias", bias_slices(context))
+    bias = context.packed(kernel, "bias", padded_bias(context))
     rows = kernel.size("filter_rows", window.filter[0])
     columns = kernel.size("filter_columns", window.filter[1])
     for pixel, slice_ in plain_grid(kernel, context.device, target):
@@ -66,7 +66,7 @@ def _channels(source: View, pixel: Expression, slice_: Expression, multiplier: i
     return source.kernel.let(vector(*lanes), "v")
 
 
-def bias_slices(context: NodeContext) -> np.ndarray:
+def padded_bias(context: NodeContext) -> np.ndarray:
     bias = context.array(2)
     padded = np.zeros(context.output.slices * 4, np.float32)
     padded[: context.output.channels] = 0 if bias is None else bias
@@ -91,7 +91,7 @@ class DepthwiseRows:
         self.kernel = kernel = context.kernel("depthwise_rows")
         self.source, self.target = context.read(kernel, 0), context.write(kernel)
         self.filters = context.weights(kernel, "weights", pack_filters(weights))
-        self.bias = context.packed(kernel, "bias", bias_slices(context))
+        self.bias = context.packed(kernel, "bias", padded_bias(context))
         self.rows = _chosen_rows(context, window)
         self.reach = (self.rows - 1) * window.stride[0] + window.reach[0]
 
@@ -196,7 +196,7 @@ class DepthwiseRows:
 
     def _used(self) -> list[tuple[int, _Row]]:
         """Return the rows under the tile that some tap reads."""
-        reached = _reached(self.window, self.rows)
+        reached = _rows_read(self.window, self.rows)
         return [(number, line) for number, line in enumerate(self.lines) if number in reached]
 
     def _spread(
@@ -244,14 +244,14 @@ def _cost(context: NodeContext, window: Window, rows: int) -> float:
     registers.
     """
     _, height, width, _ = context.output.shape
-    read = len(_reached(window, rows))
+    read = len(_rows_read(window, rows))
     work = -(-height // rows) * (read + rows * window.filter[0] * 2 / 3)
     near = (read * context.input.shape[2] + rows * width) * 16 <= L1_ROW_BYTES
     again, crowded = height % rows > 0, rows > 7
     return work * (1.02 if again else 1.0) * (1.0 if near else 1.3) * (1.05 if crowded else 1.0)
 
 
-def _reached(window: Window, rows: int) -> set[int]:
+def _rows_read(window: Window, rows: int) -> set[int]:
     """Return the input rows under a tile that some tap reads. Dilation leaves gaps."""
     return {
         row * window.stride[0] + tap * window.dilation[0]
@@ -260,7 +260,7 @@ def _reached(window: Window, rows: int) -> set[int]:
     }
 
 
-def uses_rows(context: NodeContext, window: Window) -> bool:
+def fits_rows(context: NodeContext, window: Window) -> bool:
     """Return True if the fast kernel fits: few enough taps to unroll, and channels in fours."""
     taps = window.filter[0] * window.filter[1]
     source = context.locations[str(context.node.inputs[0])]

@@ -24,7 +24,7 @@ CACHE_LINE_FLOATS = 16  # floats in a cache line
 MAX_UNROLLED_EDGES = 2  # columns with unrolled code
 
 
-def can_walk(context: NodeContext) -> bool:
+def supports_walk(context: NodeContext) -> bool:
     """Return True if the device is a CPU and the language supports this kernel."""
     able = context.capabilities
     return context.device.is_cpu and able.shifted_pointers and 8 in able.widths

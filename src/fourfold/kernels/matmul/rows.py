@@ -14,7 +14,7 @@ from fourfold.kernel.combine import group_combine
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, guarded, load, vector
 from fourfold.kernel.kernel import Variable
-from fourfold.kernels.conv.tile import tries_images
+from fourfold.kernels.conv.tile import should_time_images
 
 LANES = 32  # work-items per row
 ROWS = 8  # outputs per group
@@ -37,7 +37,7 @@ def refuses_rows(context: NodeContext) -> str | None:
 
 def row_choices(context: NodeContext) -> list[str]:
     """Return the kernel choices for reading weights, if there are two."""
-    return [BY_BUFFER, BY_IMAGE] if tries_images(context.device) else []
+    return [BY_BUFFER, BY_IMAGE] if should_time_images(context.device) else []
 
 
 class RowProduct:

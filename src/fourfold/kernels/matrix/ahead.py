@@ -6,7 +6,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, minimum
 from fourfold.kernel.location import Layout
 from fourfold.kernels.matrix.convolution import MatrixConvolution
-from fourfold.kernels.matrix.feed import WindowFeed, base_of
+from fourfold.kernels.matrix.feed import WindowFeed, bind_base
 from fourfold.types import DType
 
 
@@ -22,7 +22,7 @@ def refuses_copies(context: NodeContext) -> str | None:
     )
 
 
-class AheadConvolution(MatrixConvolution):
+class PrefetchingConvolution(MatrixConvolution):
     """A convolution in which each work-item copies the inputs of a fixed pixel."""
 
     window: WindowFeed
@@ -32,7 +32,7 @@ class AheadConvolution(MatrixConvolution):
         kernel = self.kernel
         last = kernel.size("last_pixel", self.feed.work.pixels - 1)
         pixel = kernel.let(minimum(pixel, last), "pixel")
-        self.base = base_of(kernel, self.window.taps, pixel)
+        self.base = bind_base(kernel, self.window.taps, pixel)
 
     def _copy(self, batch: Expression, buffer: Expression) -> None:
         """Copy the pixels and weights of a batch to one of the buffers."""

@@ -36,8 +36,8 @@ from fourfold.kernels.matrix.tile import (
     MatrixWork,
     matrix_tile_fits,
     pack_for_warps,
+    ranked_tiles,
     split_weights,
-    tiles,
 )
 
 
@@ -51,7 +51,7 @@ def refuses_matrix_units(context: NodeContext) -> str | None:
 
 
 def matrix_choices(context: NodeContext, work: MatrixWork) -> list[str]:
-    return [str(tile) for tile in tiles(context.device, work)]
+    return [str(tile) for tile in ranked_tiles(context.device, work)]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ class MatrixConvolution:
         self.context, self.feed = context, feed
         tile = MatrixTile.parse(context.choice)
         usable = tile is not None and matrix_tile_fits(context.device, feed.work, tile)
-        self.tile = tile if tile is not None and usable else tiles(context.device, feed.work)[0]
+        self.tile = (
+            tile if tile is not None and usable else ranked_tiles(context.device, feed.work)[0]
+        )
         self.kernel = kernel = context.kernel(f"{title}_matrix")
         self.target = context.write(kernel)
         self.target.fixed = True

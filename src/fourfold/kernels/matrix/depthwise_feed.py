@@ -14,10 +14,10 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import DiagonalMultiply
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import window_taps
-from fourfold.kernels.matrix.feed import in_halves, weight_parts
+from fourfold.kernels.matrix.feed import split_halves, weight_parts
 from fourfold.kernels.matrix.rows import InPairs, Rows
 from fourfold.kernels.matrix.tile import MatrixWork, split_weights
-from fourfold.kernels.matrix.window_reads import Spot, columns, under
+from fourfold.kernels.matrix.window_reads import Spot, make_window_reader, pair_columns
 from fourfold.op.window import Window
 from fourfold.types import TensorType
 
@@ -56,7 +56,7 @@ class DepthwiseFeed:
         self.offsets = self.context.packed(kernel, "offsets", self.bias)
         taps = window_taps(self.window)(kernel, self.source, target)
         odd = self.context.output.shape[2] % 2 == 1
-        self.under = under(self.source, taps, self.window, odd, self.wide)
+        self.under = make_window_reader(self.source, taps, self.window, odd, self.wide)
 
     def aim(self, pixels: list[Expression], lane: Expression) -> None:
         kernel = self.kernel
@@ -100,7 +100,7 @@ class DepthwiseFeed:
     def _parts(self, value: Expression) -> list[Expression]:
         """Pack four floats as fp16, with the rounding error as a second part if values are fp32."""
         if self.wide:
-            return in_halves(self.kernel, self.kernel.let(value, "x"))
+            return split_halves(self.kernel, self.kernel.let(value, "x"))
         return [self.kernel.let(pack_halves(value), "a")]
 
     def _filtered(
@@ -150,7 +150,7 @@ class DepthwiseFeed:
 
     def _halves(self, value: Expression) -> list[Expression]:
         """Return a pixel as fp16, with its rounding error as a second part if values are fp32."""
-        return in_halves(self.kernel, value) if self.wide else [value]
+        return split_halves(self.kernel, value) if self.wide else [value]
 
 
 def filter_work(steps: int, output: TensorType, window: Window, wide: bool) -> MatrixWork:
@@ -160,7 +160,7 @@ def filter_work(steps: int, output: TensorType, window: Window, wide: bool) -> M
         pixels=InPairs(output.shape).count,
         channels=output.channels,
         steps=steps,
-        reads=window.filter[0] * len(columns(window)),
+        reads=window.filter[0] * len(pair_columns(window)),
         sums=taps,
         filters=1 + _words(taps),
         wide=wide,

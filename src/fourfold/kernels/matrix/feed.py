@@ -68,14 +68,14 @@ def weight_parts(context: NodeContext, number: int) -> int:
     return 1 if np.array_equal(array, array.astype(np.float16)) else 2
 
 
-def in_halves(kernel: Kernel, value: Expression) -> list[Expression]:
+def split_halves(kernel: Kernel, value: Expression) -> list[Expression]:
     """Return four floats as fp16 and their rounding errors, together almost as precise as fp32."""
     near = maximum(minimum(value, LARGEST_HALF), -LARGEST_HALF)
     first = kernel.let(pack_halves(near), "a")
     return [first, kernel.let(pack_halves(value - unpack_halves(first)), "rest")]
 
 
-def four_floats(source: View, location: Found, slice_: Expression) -> Expression:
+def load_floats(source: View, location: Found, slice_: Expression) -> Expression:
     """Load four channels of a pixel; zeros if it does not exist."""
     pixel, inside = location
     kernel = source.kernel
@@ -85,7 +85,7 @@ def four_floats(source: View, location: Found, slice_: Expression) -> Expression
     return kernel.let(where(inside, value, 0.0), "x")
 
 
-def four_halves(source: View, location: Found, slice_: Expression) -> Expression:
+def load_halves(source: View, location: Found, slice_: Expression) -> Expression:
     """Load four channels of a pixel as fp16; zeros if it does not exist.
 
     There is no branch, because it would make each read wait for the previous one.
@@ -125,7 +125,7 @@ class WindowFeed:
         self.taps: Taps = self.make_taps(kernel, self.source, target)
 
     def aim(self, pixels: list[Expression], lane: Expression) -> None:
-        self.bases = [base_of(self.kernel, self.taps, pixel) for pixel in pixels]
+        self.bases = [bind_base(self.kernel, self.taps, pixel) for pixel in pixels]
 
     def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
         return []
@@ -140,8 +140,8 @@ class WindowFeed:
             pixel, inside = taps.find(base, row, column)
             if exists is not None:
                 inside = exists if inside is None else exists & inside
-            location = named(kernel, (pixel, inside))
-            read = four_floats if self.wide else four_halves
+            location = bind_location(kernel, (pixel, inside))
+            read = load_floats if self.wide else load_halves
             values.append(read(self.source, location, slice_))
         return values
 
@@ -150,7 +150,7 @@ class WindowFeed:
     ) -> list[list[Expression]]:
         if not self.wide:
             return [inputs]
-        both = [in_halves(self.kernel, value) for value in inputs]
+        both = [split_halves(self.kernel, value) for value in inputs]
         return [[halves[part] for halves in both] for part in (0, 1)]
 
     def _tap(
@@ -189,7 +189,7 @@ def flatten_taps(weights: np.ndarray) -> np.ndarray:
     return flat
 
 
-def clamped(low: float, high: float) -> Callable[[Expression], Expression]:
+def make_clamp(low: float, high: float) -> Callable[[Expression], Expression]:
     """Return a function that clamps values to low..high; either may be infinite."""
 
     def clamp(value: Expression) -> Expression:
@@ -199,10 +199,10 @@ def clamped(low: float, high: float) -> Callable[[Expression], Expression]:
     return clamp
 
 
-def base_of(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
+def bind_base(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
     return tuple(kernel.let(part, "base") for part in taps.start(pixel))
 
 
-def named(kernel: Kernel, location: Found) -> Found:
+def bind_location(kernel: Kernel, location: Found) -> Found:
     pixel, inside = location
     return kernel.let(pixel, "from"), None if inside is None else kernel.let(inside, "inside")

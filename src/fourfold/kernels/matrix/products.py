@@ -10,7 +10,7 @@ from fourfold.kernel.intrinsics import load_words, load_words_streamed
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.statement import MatrixMultiply
 from fourfold.kernels.matrix.feed import Feed
-from fourfold.kernels.matrix.tile import WARP, MatrixTile, held
+from fourfold.kernels.matrix.tile import WARP, MatrixTile, steps_in_registers
 
 Sums = list[list[Variable]]
 
@@ -104,7 +104,7 @@ class Products:
         inputs of later steps while earlier ones are multiplied.
         """
         kernel, tile, feed = self.kernel, self.tile, self.feed
-        ready, near = held(feed.work, tile), min(2, tile.ahead)
+        ready, near = steps_in_registers(feed.work, tile), min(2, tile.ahead)
         if not self._whole:
             kernel.await_inputs()
         with nullcontext(first) if self._whole else kernel.loop(steps, first, self._stride) as step:

@@ -16,7 +16,7 @@ from fourfold.kernel.expression import Expression, Pointer, const, load, minimum
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.stage import group_memory
 from fourfold.kernel.statement import AwaitCopies, CopyAhead, EndCopies, MatrixMultiply
-from fourfold.kernels.matrix.ahead import AheadConvolution, refuses_copies
+from fourfold.kernels.matrix.ahead import PrefetchingConvolution, refuses_copies
 from fourfold.kernels.matrix.feed import WindowFeed
 from fourfold.kernels.matrix.products import Warp
 from fourfold.kernels.matrix.tile import COLUMNS, ROWS, WARP, MatrixTile
@@ -91,7 +91,7 @@ def refuses_staged(context: NodeContext) -> str | None:
     return None if fits else "the device has too little local memory or too small work-groups"
 
 
-class StagedConvolution(AheadConvolution):
+class StagedConvolution(PrefetchingConvolution):
     """One convolution being written for matrix units, with copies ahead."""
 
     def __init__(

@@ -98,7 +98,7 @@ _TILES = [
 ]
 
 
-def tiles(device: DeviceInfo, work: MatrixWork) -> tuple[MatrixTile, ...]:
+def ranked_tiles(device: DeviceInfo, work: MatrixWork) -> tuple[MatrixTile, ...]:
     """Return every tile worth timing, the most promising first."""
     return _in_order(_device_limits(device), work)
 
@@ -137,13 +137,13 @@ def _fits(limits: _DeviceLimits, work: MatrixWork, tile: MatrixTile) -> bool:
     if tile.early and (work.filters or tile.split * tile.ahead >= work.steps):
         return False
     if work.filters:
-        return narrow and low and divides and held(work, tile) >= min(tile.ahead, 2)
+        return narrow and low and divides and steps_in_registers(work, tile) >= min(tile.ahead, 2)
     words = tile.ahead * (_inputs(work, tile) + _factors(work, tile))
     words = words * (1 + tile.early) + 4 * tile.blocks
     return narrow and low and divides and words <= MAX_REGISTERS
 
 
-def held(work: MatrixWork, tile: MatrixTile) -> int:
+def steps_in_registers(work: MatrixWork, tile: MatrixTile) -> int:
     """Return how many steps of inputs fit in registers behind a depthwise filter.
 
     The factors of all steps, the sums, and the filters of two steps take the other registers.

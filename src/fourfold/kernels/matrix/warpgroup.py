@@ -26,7 +26,7 @@ from fourfold.kernel.statement import (
     ShowCopies,
     WarpgroupMultiply,
 )
-from fourfold.kernels.matrix.ahead import AheadConvolution, refuses_copies
+from fourfold.kernels.matrix.ahead import PrefetchingConvolution, refuses_copies
 from fourfold.kernels.matrix.feed import WindowFeed
 from fourfold.kernels.matrix.products import Warp
 from fourfold.kernels.matrix.tile import COLUMNS, DEPTH, ROWS, WARP, MatrixTile, MatrixWork, clocks
@@ -147,7 +147,7 @@ def suits_warpgroup(context: NodeContext, work: MatrixWork) -> bool:
     return best.clocks(work, units) < clocks(context.device, work)
 
 
-class WarpgroupConvolution(AheadConvolution):
+class WarpgroupConvolution(PrefetchingConvolution):
     """One convolution being written for warpgroups."""
 
     def __init__(

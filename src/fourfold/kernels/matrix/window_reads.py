@@ -11,7 +11,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import Base, Found, Taps
-from fourfold.kernels.matrix.feed import base_of, four_floats, four_halves, named
+from fourfold.kernels.matrix.feed import bind_base, bind_location, load_floats, load_halves
 from fourfold.op.window import Window
 from fourfold.types import DType
 
@@ -21,7 +21,7 @@ _LAST_LINE = 7
 Spot = tuple[int, int]
 
 
-class Under(Protocol):
+class WindowReader(Protocol):
     """Reads the inputs of pairs of pixels."""
 
     def aim(self, pixels: list[Expression], line: Expression) -> None:
@@ -34,31 +34,33 @@ class Under(Protocol):
         """Return the inputs under the filter for each pair, from the values that were read."""
 
 
-def columns(window: Window) -> list[int]:
+def pair_columns(window: Window) -> list[int]:
     """Return the columns under the filter for two neighboring pixels."""
     own = [tap * window.dilation[1] for tap in range(window.filter[1])]
     return sorted({*own, *(column + window.stride[1] for column in own)})
 
 
-def under(source: View, taps: Taps, window: Window, odd: bool, wide: bool) -> Under:
+def make_window_reader(
+    source: View, taps: Taps, window: Window, odd: bool, wide: bool
+) -> WindowReader:
     """Return the better reader. `odd` is true if pairs may lack their second pixel."""
-    finder = _Places(source, taps, window, odd)
+    finder = _SpotFinder(source, taps, window, odd)
     halves = source.location.dtype is DType.F16 and source.location.layout is Layout.SLICED
     if halves and not wide and window.stride[1] > 1 and _reaches_neighbours(window):
-        return _FromNeighbours(finder)
-    return _Alone(finder, wide)
+        return _NeighbourReads(finder)
+    return _SeparateReads(finder, wide)
 
 
 def _reaches_neighbours(window: Window) -> bool:
     """Return True if each input of a pair belongs to it or to a neighboring pair."""
     block, before = 2 * window.stride[1], window.padding.left
-    last = columns(window)[-1] - before
+    last = pair_columns(window)[-1] - before
     near = before <= block and last < 2 * block
     return near and window.dilation[1] == 1 and window.stride[1] <= window.filter[1]
 
 
 @dataclass(frozen=True)
-class _Places:
+class _SpotFinder:
     """Finds the input pixels of a pair."""
 
     source: View
@@ -71,7 +73,7 @@ class _Places:
         return self.source.kernel
 
     def pairs(self, pixels: list[Expression]) -> list[tuple[Base, Base]]:
-        bases = [base_of(self.kernel, self.taps, pixel) for pixel in pixels]
+        bases = [bind_base(self.kernel, self.taps, pixel) for pixel in pixels]
         return list(zip(bases[::2], bases[1::2], strict=True))
 
     def find(self, pair: tuple[Base, Base], spot: Spot) -> Found:
@@ -82,17 +84,17 @@ class _Places:
         pixel, inside = self.taps.find(upper if own else lower, const(row), const(tap))
         if inside is None and self.odd:
             inside = upper[1] + column < self.source.axis(2)
-        return named(self.kernel, (pixel, inside))
+        return bind_location(self.kernel, (pixel, inside))
 
 
-class _Alone:
+class _SeparateReads:
     """Reads every spot separately."""
 
-    def __init__(self, finder: _Places, wide: bool) -> None:
-        self.locations, self.load = finder, four_floats if wide else four_halves
+    def __init__(self, finder: _SpotFinder, wide: bool) -> None:
+        self.locations, self.load = finder, load_floats if wide else load_halves
 
     def aim(self, pixels: list[Expression], line: Expression) -> None:
-        rows, across = range(self.locations.window.filter[0]), columns(self.locations.window)
+        rows, across = range(self.locations.window.filter[0]), pair_columns(self.locations.window)
         spots = [(row, column) for row in rows for column in across]
         self.found = [
             {spot: self.locations.find(pair, spot) for spot in spots}
@@ -108,18 +110,18 @@ class _Alone:
         return [{spot: next(values) for spot in found} for found in self.found]
 
 
-class _FromNeighbours:
+class _NeighbourReads:
     """Each line reads its own block of pixels and gets the others from neighboring lines.
 
     Only the first and the last of eight lines read beyond their block. Memory delivers whole
     sectors, and reads in steps of two pixels would waste half of each.
     """
 
-    def __init__(self, finder: _Places) -> None:
+    def __init__(self, finder: _SpotFinder) -> None:
         self.locations, window = finder, finder.window
         self.block, self.before = 2 * window.stride[1], window.padding.left
         self.whole = finder.source.type.shape[2] % 2 == 0  # two pixels are sixteen aligned bytes
-        beside = [c for c in columns(window) if not 0 <= c - self.before < self.block]
+        beside = [c for c in pair_columns(window) if not 0 <= c - self.before < self.block]
         self.beside = [(row, c) for row in range(window.filter[0]) for c in beside]
         starts = range(self.before, self.before + self.block, 1 + self.whole)
         self.own = [(row, c) for row in range(window.filter[0]) for c in starts]
@@ -145,13 +147,13 @@ class _FromNeighbours:
         values = []
         for own, edges, _ in self.found:
             values += [self._block(found, slice_) for found in own]
-            values += [four_halves(self.locations.source, found, slice_) for found in edges]
+            values += [load_halves(self.locations.source, found, slice_) for found in edges]
         return values
 
     def _block(self, found: Found, slice_: Expression) -> Expression:
         source, (pixel, inside) = self.locations.source, found
         if not self.whole:
-            return four_halves(source, found, slice_)
+            return load_halves(source, found, slice_)
         index = source.index(pixel, slice_) * 4
         exists = const(True) if inside is None else inside
         return source.kernel.let(load_double_words(source.pointer, index, exists), "two")

@@ -77,18 +77,18 @@ def read_words(context: NodeContext, kernel: Kernel) -> View:
     return View(kernel, kernel.pointer("src", DType.I32, words), context.input, location)
 
 
-def word_of(byte: int) -> int:
+def repeat_byte(byte: int) -> int:
     """Return a word that holds the same byte four times."""
     return int(np.full(4, byte, np.uint8).view(np.int32)[0])
 
 
-def middle_of(weights: np.ndarray) -> int:
+def weight_offset(weights: np.ndarray) -> int:
     """Return the number to subtract from all weights so that signed bytes can hold them."""
     low, high = int(weights.min()), int(weights.max())
     return 0 if low >= -128 and high <= 127 else low + 128
 
 
-def at_once(columns: int) -> int:
+def unrolled_taps(columns: int) -> int:
     """Return how many taps of a row are unrolled."""
     return columns if columns <= MAX_UNROLLED_TAPS else 1
 
@@ -135,7 +135,7 @@ class DotConvolution(Convolution):
         taps: MakeTaps,
         source: Source = read_words,
     ) -> None:
-        self.middle = middle_of(weights)
+        self.middle = weight_offset(weights)
         work = work_of(context, weights.shape[1])
         tile = choose_tile(context.target, work, context.choice or str(dot_tile(context, work)))
         self.counted = context.counts_bytes and tile.pixels % RUN == 0
@@ -145,7 +145,7 @@ class DotConvolution(Convolution):
         """Pack the weights less `middle`, and a bias corrected for the zero point."""
         context, kernel, location = self.context, self.kernel, self.source.location
         self.kind = "int"
-        words = pack_words(weights - self.middle, self.tile, at_once(self.taps.count[1]))
+        words = pack_words(weights - self.middle, self.tile, unrolled_taps(self.taps.count[1]))
         self.weights = context.packed(kernel, "weights", words)
         bias = pack_bias(context.array(2), weights.shape[0], self.tile).astype(np.int64)
         sums = weights.sum(axis=(1, 2), dtype=np.float64).astype(np.int64)
@@ -188,13 +188,13 @@ class DotConvolution(Convolution):
         kernel, taps, tile, slices = self.kernel, self.taps, self.tile, self.source.slices
         assert taps.offset is not None
         assert not checked
-        once = at_once(taps.count[1])
+        once = unrolled_taps(taps.count[1])
         down = kernel.size("filter_rows", taps.count[0])
         across = kernel.size("filter_columns", taps.count[1] // once)
         block = kernel.let(slices * down * across * once, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
         corners = self._corners(bases)
-        totals = Totals(kernel, tile.pixels) if self.middle else None
+        totals = ByteTotals(kernel, tile.pixels) if self.middle else None
         lane = kernel.local_id(2) if tile.split > 1 else const(0)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
             offset = kernel.let(taps.offset(row, column * once), "offset")
@@ -282,7 +282,7 @@ class DotConvolution(Convolution):
                 store_four(self.target, pixels[first], slice_, vector(a, b), vector(c, d))
 
 
-class Totals:
+class ByteTotals:
     """The sum of all bytes under each pixel's window, four pixels per vector."""
 
     def __init__(self, kernel: Kernel, pixels: int) -> None:

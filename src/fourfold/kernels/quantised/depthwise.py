@@ -14,8 +14,13 @@ from fourfold.kernel.expression import Expression, const, convert, load, minimum
 from fourfold.kernel.intrinsics import load_taps
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.statement import DotAccumulate
-from fourfold.kernels.depthwise.rows import bias_slices
-from fourfold.kernels.quantised.convolution import is_in_words, read_words, refuses_dots, word_of
+from fourfold.kernels.depthwise.rows import padded_bias
+from fourfold.kernels.quantised.convolution import (
+    is_in_words,
+    read_words,
+    refuses_dots,
+    repeat_byte,
+)
 from fourfold.op.window import Window
 from fourfold.types import DType
 
@@ -94,7 +99,7 @@ class DotDepthwise:
         packed = pack_taps(weights)
         self.parts, self.groups = packed.shape[1], packed.shape[3]
         self.weights = context.packed(kernel, "weights", packed)
-        bias = bias_slices(context).astype(np.int64)
+        bias = padded_bias(context).astype(np.int64)
         sums = weights.sum(axis=(0, 1, 2), dtype=np.float64).astype(np.int64)
         bias[: sums.size] -= self.zero * sums
         self.bias = context.packed(kernel, "bias", bias.astype(np.int32))
@@ -133,7 +138,7 @@ class DotDepthwise:
         self.length = kernel.size("line", length)
         size = 1 << (length * self.reach - 1).bit_length()
         self.lines = kernel.private_array("lines", DType.I32, size)
-        zero = kernel.size("zeros", word_of(self.zero))
+        zero = kernel.size("zeros", repeat_byte(self.zero))
         with kernel.loop(self.reach, title="row") as row:
             y = kernel.let(self.top * window.stride[0] + row - window.padding.top, "y")
             inside = kernel.let((y >= 0) & (y < source.axis(1)), "inside")

@@ -11,8 +11,8 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location, Stored
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.padded import PaddedInput, Spot
-from fourfold.kernels.grid import group_for
-from fourfold.kernels.quantised.convolution import is_in_words, read_words, word_of
+from fourfold.kernels.grid import independent_group
+from fourfold.kernels.quantised.convolution import is_in_words, read_words, repeat_byte
 from fourfold.types import DType
 
 RGB_RUN = 4  # pixels of three bytes that fill three words
@@ -66,11 +66,11 @@ class PaddedBytes(PaddedInput):
         batch, height, width, _ = self.type.shape
         target = self.view(self.context, kernel, writable=True)
         counts = (batch * height, self.type.slices)
-        line, slice_ = kernel.ids(*counts, local=group_for(self.context.device, *counts))
+        line, slice_ = kernel.ids(*counts, local=independent_group(self.context.device, *counts))
         image, row = target.line_coordinates(line)
         y, left = kernel.let(row - self.padding.top, "y"), self.padding.left
         to = kernel.let(slice_ * target.pitch + line * target.axis(2), "to")
-        zero = kernel.size("zeros", word_of(self.stored.zero_point))
+        zero = kernel.size("zeros", repeat_byte(self.stored.zero_point))
         stop = kernel.let(source.axis(2) + left, "stop")
         with kernel.when((y >= 0) & (y < source.axis(1))) as inside:
             near = self._near(source, slice_, image * source.axis(1) + y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.kernel.context import NodeContext
-from fourfold.kernels.conv.tile import ConvTile, Work, candidates, choose_tile, tile_fits
+from fourfold.kernels.conv.tile import ConvTile, Work, candidate_tiles, choose_tile, tile_fits
 from fourfold.kernels.winograd.transforms import FILTER, MAX_HELD_INPUTS, Form, Tiling
 
 MAX_GPU_ACCUMULATORS = 4  # accumulators of a GPU work-item, which keeps one set per position
@@ -59,7 +59,7 @@ def _forms(context: NodeContext) -> list[Form]:
     """Return two tiles for each output size and kind of transform, the cheapest first."""
     forms: list[Form] = []
     for size in (2, 4):
-        tiles = candidates(context.target, _work(context, size))
+        tiles = candidate_tiles(context.target, _work(context, size))
         for within in (False, True):
             usable = [form for tile in tiles if _fits(context, form := Form(size, within, tile))]
             usable = usable if context.device.is_cpu else usable[:2]
@@ -71,7 +71,7 @@ def _cost(context: NodeContext, form: Form) -> float:
     """Estimate the work of the busiest core."""
     tile, inputs = form.tile, context.input.slices
     across, down = _work(context, form.size).tiles(tile)
-    block = form.positions * inputs * 4.0 * _steps(tile)
+    block = form.positions * inputs * 4.0 * _multiply_adds(tile)
     block += tile.pixels * tile.groups * tile.width / 8 * OUTPUT_COST[form.size]
     transform = tile.pixels * INPUT_COST[form.size, form.within]
     weights = form.positions * 16.0 * inputs * context.output.slices
@@ -89,12 +89,12 @@ def _direct_cost(context: NodeContext) -> float:
     work = Work(context.output.pixels, context.output.slices, context.input.slices * FILTER**2)
     tile = choose_tile(context.target, work, None)
     across, down = work.tiles(tile)
-    products = _rounds(context, across * down) * work.reduction * 4.0 * _steps(tile)
+    products = _rounds(context, across * down) * work.reduction * 4.0 * _multiply_adds(tile)
     copy = _rounds(context, context.input.pixels * context.input.slices) * COPY_COST
     return products + copy + work.reduction * 16.0 * work.slices * WEIGHT_COST + 2 * LAUNCH_COST
 
 
-def _steps(tile: ConvTile) -> float:
+def _multiply_adds(tile: ConvTile) -> float:
     """Return the multiply-adds of eight for one input channel, and the loads that feed them."""
     products = tile.pixels * tile.groups * tile.width / 8
     crowded = 1.4 if tile.pixels * tile.groups > MAX_REGISTER_ACCUMULATORS else 1.0
