@@ -45,7 +45,7 @@ def can_chain(target: Target) -> bool:
     return able.private_arrays and CPU_VECTOR_CHANNELS in able.widths if alone else shared
 
 
-def device_rates(device: DeviceInfo) -> Rates:
+def chain_rates(device: DeviceInfo) -> Rates:
     """Return a rough fit to measurements with PoCL, or an estimate for GPUs.
 
     The transition of a resident device was measured on an H200.
@@ -61,7 +61,7 @@ def chain_cost(
     nodes: Sequence[Node], types: Mapping[str, TensorType], apart: int, device: DeviceInfo
 ) -> float:
     """Estimate the cost if the first `apart` nodes run separately and the others as one kernel."""
-    rate, total, kernels = device_rates(device), 0.0, float(apart < len(nodes))
+    rate, total, kernels = chain_rates(device), 0.0, float(apart < len(nodes))
     for number, node in enumerate(nodes):
         if node.op == "reshape":
             continue
@@ -86,7 +86,7 @@ def is_heavy(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) ->
     """Return True if running the node on one unit costs more than a chain could save."""
     if node.op == "reshape":
         return False
-    rate, units = device_rates(device), _units(node, types, device)
+    rate, units = chain_rates(device), _units(node, types, device)
     return _reading(node, types, rate) * (1 - 1 / units) > MAX_LOST_TRANSITIONS * rate.transition
 
 

@@ -138,7 +138,7 @@ class Chain:
         weights, bias = part.array(1), part.array(2)
         assert weights is not None
         flat = weights.reshape(weights.shape[0], 1, -1)
-        tile = self._tile(flat.shape[0])
+        tile = _product_tile(self.items, flat.shape[0])
         factors = part.weights(kernel, "weights", pack_weights(flat, tile))
         offsets = part.packed(kernel, "bias", pack_bias(bias, flat.shape[0], tile))
         count = -(-flat.shape[0] // (tile.width * tile.groups))
@@ -152,20 +152,9 @@ class Chain:
             for number, sum_ in enumerate(sums):
                 self._combine(sum_, slot.team, operator.add)
                 with kernel.when(slot.ends):
-                    accumulator = kernel.let(group + number, "place")
-                    result = kernel.let(
-                        sum_ + load(offsets, accumulator, real, tile.width), "result"
-                    )
-                    self._store(views, accumulator, result)
-
-    def _tile(self, outputs: int) -> ConvTile:
-        """Return the tile: several vectors of eight on a CPU, four channels on a GPU."""
-        if self.items > 1:
-            return ConvTile(1, 1, 4)
-        vectors = max(1, -(-outputs // CPU_VECTOR_CHANNELS))
-        return ConvTile(
-            1, min(PARALLEL_TOTALS, 1 << (vectors - 1).bit_length()), CPU_VECTOR_CHANNELS
-        )
+                    index = kernel.let(group + number, "place")
+                    result = kernel.let(sum_ + load(offsets, index, real, tile.width), "result")
+                    self._store(views, index, result)
 
     def _add_products(
         self,
@@ -261,6 +250,15 @@ class Chain:
         """Make writes visible to the group, and let it overwrite what was read."""
         if self.items > 1:
             self.kernel.barrier()
+
+
+def _product_tile(items: int, outputs: int) -> ConvTile:
+    """Return the tile: several vectors of eight on a CPU, four channels on a GPU."""
+    if items > 1:
+        return ConvTile(1, 1, 4)
+    vectors = max(1, -(-outputs // CPU_VECTOR_CHANNELS))
+    groups = min(PARALLEL_TOTALS, 1 << (vectors - 1).bit_length())
+    return ConvTile(1, groups, CPU_VECTOR_CHANNELS)
 
 
 def _single_picture(type_: TensorType) -> TensorType:

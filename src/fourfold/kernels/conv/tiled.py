@@ -165,8 +165,7 @@ class Convolution:
         """Return the pixels of this work-item's tile and its first group of output channels."""
         tile, kernel, total = self.tile, self.kernel, self.context.output
         wide, tall = tile.local
-        # Whole groups: neighboring work-items interleave, so that even the last of them has a
-        # pixel.
+        # Whole groups: neighbors interleave, so that even the last work-item has a pixel.
         count = -(-total.pixels // (tile.pixels * wide)) * wide
         groups = -(-total.channels // (tile.width * tile.groups))
         blocks, few = block_count(self.context, tile, count), self.context.capabilities.few_kernels
@@ -245,10 +244,7 @@ class Convolution:
                 self._multiply(sums, pixels, self._factors([start + at for start in starts]))
 
     def _ahead(self, group: Expression, block: Expression) -> Expression | None:
-        """Return where this tile's share of the next weights starts, in cache lines.
-
-        All tiles of a group together prefetch the next weights while they use their own.
-        """
+        """Return the first cache line of this tile's share of the next weights to prefetch."""
         kernel, tile = self.kernel, self.tile
         if not self.context.device.is_cpu or tile.items > 1 or tile.image:
             return None
