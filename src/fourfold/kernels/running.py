@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.device import DeviceInfo
 from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.grid import independent_group
-from fourfold.kernels.lines import line_grid
+from fourfold.kernels.grid import gpu_group, independent_group
 from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Types, Variant
 from fourfold.op.rules import NUMBERS, Infer, require_axis, require_kind, takes
 from fourfold.types import TensorType
+
+
+def line_grid(
+    kernel: Kernel, device: DeviceInfo, view: View, axis: int
+) -> tuple[Callable[[Expression], Expression], Expression]:
+    """Start one work-item for each slice and line along `axis` (not the last axis).
+
+    Returns a function from the position along the line to the pixel, and the slice.
+    """
+    shape = view.type.shape
+    inner = math.prod(shape[axis + 1 : -1])
+    lines = math.prod(shape[:axis]) * inner
+    group = (1, 1) if device.is_cpu else gpu_group(lines, view.type.slices)
+    line, slice_ = kernel.ids(lines, view.type.slices, local=group)
+    step = kernel.size("line_step", inner)
+    first = kernel.let(line // step * (step * view.axis(axis)) + line % step, "first")
+    return lambda position: kernel.let(first + position * step, "at"), slice_
 
 
 @dataclass(frozen=True)
