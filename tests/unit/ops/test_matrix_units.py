@@ -11,8 +11,7 @@ from fake_devices import TENSOR_CORES
 from fourfold.kernel.expression import Expression, const
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.matrix.depthwise_feed import pack_diagonals
-from fourfold.kernels.matrix.feed import flatten_taps
-from fourfold.kernels.matrix.rows import InPairs
+from fourfold.kernels.matrix.feed import InPairs, flatten_taps
 from fourfold.kernels.matrix.tile import (
     MatrixTile,
     MatrixWork,

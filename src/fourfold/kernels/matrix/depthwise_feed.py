@@ -17,6 +17,8 @@ from fourfold.kernel.statement import DiagonalMultiply
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import Base, Found, Taps, window_taps
 from fourfold.kernels.matrix.feed import (
+    InPairs,
+    Rows,
     bind_base,
     bind_location,
     load_floats,
@@ -24,7 +26,6 @@ from fourfold.kernels.matrix.feed import (
     split_halves,
     weight_parts,
 )
-from fourfold.kernels.matrix.rows import InPairs, Rows
 from fourfold.kernels.matrix.tile import MatrixWork, split_weights
 from fourfold.op.window import Window
 from fourfold.types import DType, TensorType
