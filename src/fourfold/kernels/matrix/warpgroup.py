@@ -26,9 +26,9 @@ from fourfold.kernel.statement import (
     ShowCopies,
     WarpgroupMultiply,
 )
-from fourfold.kernels.matrix.ahead import PrefetchingConvolution, refuses_copies
 from fourfold.kernels.matrix.feed import WindowFeed
 from fourfold.kernels.matrix.products import Warp
+from fourfold.kernels.matrix.staged import PrefetchingConvolution, refuses_copies
 from fourfold.kernels.matrix.tile import COLUMNS, DEPTH, ROWS, WARP, MatrixTile, MatrixWork, clocks
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) in (\d+)")
