@@ -25,7 +25,7 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.location import Layout
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
-from fourfold.kernels.winograd.transforms import (
+from fourfold.kernels.winograd.forms import (
     MAX_HELD_INPUTS,
     TRANSFORMS,
     Form,
