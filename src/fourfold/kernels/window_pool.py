@@ -15,8 +15,8 @@ from fourfold.kernels.reduce import start_value
 from fourfold.op import Variant
 from fourfold.op.pooling import PoolAxes
 
-Combine = Callable[[Any, Expression, Expression], Expression]
-Finish = Callable[[Any, Expression, Expression, Expression], Expression]
+WindowCombine = Callable[[Any, Expression, Expression], Expression]
+WindowFinish = Callable[[Any, Expression, Expression, Expression], Expression]
 
 
 def _unchanged(
@@ -26,7 +26,7 @@ def _unchanged(
 
 
 def window_pool_variants(
-    combine: Combine, start: float, finish: Finish = _unchanged
+    combine: WindowCombine, start: float, finish: WindowFinish = _unchanged
 ) -> tuple[Variant, ...]:
     """Return the variant of a pool over any number of axes.
 

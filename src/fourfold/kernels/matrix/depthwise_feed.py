@@ -34,6 +34,7 @@ _LINE = 4  # work-items per line
 _LAST_LINE = 7
 # row and column under the filter, relative to the first tap of the first pixel
 Spot = tuple[int, int]
+ZERO_WORD = const(0, "uint")
 
 
 class WindowReader(Protocol):
@@ -198,9 +199,6 @@ class _NeighbourReads:
         return kernel.let(where(within, moved, edge), "beside")
 
 
-NOTHING = const(0, "uint")
-
-
 class DepthwiseFeed:
     """Computes a depthwise filter with matrix units, as the input of a matrix product.
 
@@ -313,7 +311,7 @@ class DepthwiseFeed:
                 ]
                 weights = factors[weight][number : number + 2]
                 for half, total in enumerate(sums[number // 2 % 2]):
-                    taken = [word.lane(half) for word in words] + [NOTHING] * (4 - len(words))
+                    taken = [word.lane(half) for word in words] + [ZERO_WORD] * (4 - len(words))
                     taken += [*weights, *[const(0)] * (2 - len(weights)), self.pick[half]]
                     kernel.emit(DiagonalMultiply(total, *taken))
         totals = [kernel.let(a + b, "total") for a, b in zip(*sums, strict=True)]

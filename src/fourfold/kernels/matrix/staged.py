@@ -23,6 +23,19 @@ from fourfold.kernels.matrix.products import Warp
 from fourfold.kernels.matrix.tile import COLUMNS, ROWS, WARP, MatrixTile
 from fourfold.types import DType
 
+_TEXT = re.compile(r"(\d+)x(\d+) in (\d+)")
+_DOWN, _ACROSS = 2, 4  # warps of a group along the pixels and along the channels
+_ITEMS = WARP * _DOWN * _ACROSS
+_STEPS = 2  # steps of sixteen inputs per copy
+_SLICES = 4 * _STEPS  # slices of a pixel per copy
+_SLICE_PADDING = 4  # padding elements between slices, to avoid bank conflicts
+_ELEMENT_BYTES = 8  # bytes per copied element
+_TILE_SIZES = [
+    (pixels, channels, buffers)
+    for pixels, channels in ((128, 128), (128, 64), (64, 128), (64, 64))
+    for buffers in (2, 3, 4)
+]
+
 
 def refuses_copies(context: NodeContext) -> str | None:
     """Return why pixels cannot be copied in their memory layout, or None."""
@@ -69,20 +82,6 @@ class PrefetchingConvolution(MatrixConvolution):
         return pixel, const(True) if inside is None else kernel.let(inside, "inside")
 
 
-_TEXT = re.compile(r"(\d+)x(\d+) in (\d+)")
-_DOWN, _ACROSS = 2, 4  # warps of a group along the pixels and along the channels
-_ITEMS = WARP * _DOWN * _ACROSS
-_STEPS = 2  # steps of sixteen inputs per copy
-_SLICES = 4 * _STEPS  # slices of a pixel per copy
-_APART = 4  # padding elements between slices, to avoid bank conflicts
-_WORDS = 8  # bytes per copied element
-_TILE_SIZES = [
-    (pixels, channels, buffers)
-    for pixels, channels in ((128, 128), (128, 64), (64, 128), (64, 64))
-    for buffers in (2, 3, 4)
-]
-
-
 class StagedTile(NamedTuple):
     """A group computes `pixels` x `channels` and has `buffers` buffers.
 
@@ -104,7 +103,7 @@ class StagedTile(NamedTuple):
     @property
     def pitch(self) -> int:
         """Elements from the pixels of one slice to those of the next."""
-        return self.pixels + _APART
+        return self.pixels + _SLICE_PADDING
 
     @property
     def inputs(self) -> int:
@@ -118,7 +117,7 @@ class StagedTile(NamedTuple):
 
     @property
     def local_bytes(self) -> int:
-        return self.buffers * (self.inputs + self.weights) * _WORDS
+        return self.buffers * (self.inputs + self.weights) * _ELEMENT_BYTES
 
 
 def staged_choices(context: NodeContext) -> list[str]:

@@ -23,6 +23,18 @@ Matrix = tuple[tuple[float, ...], ...]
 FILTER = 3
 MAX_HELD_INPUTS = 1 << 15  # transformed inputs that a work-item may hold
 _TEXT = re.compile(r"F(\d) (apart|within) (.*)")
+MAX_GPU_ACCUMULATORS = 4  # accumulators of a GPU work-item, which keeps one set per position
+# Costs are in multiply-adds of eight numbers on one core, fitted to ResNet-50, EDSR and style
+# transfer with PoCL: for the transform of four channels of a tile, and for the inverse
+# transform of eight sums.
+INPUT_COST = {(2, True): 70.0, (4, True): 240.0, (2, False): 220.0, (4, False): 540.0}
+OUTPUT_COST = {2: 60.0, 4: 180.0}
+WEIGHT_COST = 1.0  # to load one from memory, which other layers compete for
+CACHED_WEIGHTS = 1 << 17  # weights that stay in a core's cache
+LAUNCH_COST = 3e4
+COPY_COST = 18.0  # of four channels of a pixel
+MAX_REGISTER_ACCUMULATORS = 12  # accumulators beyond which CPU registers spill
+MAX_COST_RATIO = 0.9  # maximum cost relative to the direct convolution
 
 
 @dataclass(frozen=True)
@@ -167,21 +179,6 @@ def _combine(kernel: Kernel, row: Sequence[float], values: Sequence[Expression])
                 total = total + part if factor > 0 else total - part
     assert total is not None
     return kernel.let(total, "t")
-
-
-MAX_GPU_ACCUMULATORS = 4  # accumulators of a GPU work-item, which keeps one set per position
-
-# Costs are in multiply-adds of eight numbers on one core, fitted to ResNet-50, EDSR and style
-# transfer with PoCL. INPUT is the transform of four channels of a tile, OUTPUT the inverse
-# transform of eight sums.
-INPUT_COST = {(2, True): 70.0, (4, True): 240.0, (2, False): 220.0, (4, False): 540.0}
-OUTPUT_COST = {2: 60.0, 4: 180.0}
-WEIGHT_COST = 1.0  # to load one from memory, which other layers compete for
-CACHED_WEIGHTS = 1 << 17  # weights that stay in a core's cache
-LAUNCH_COST = 3e4
-COPY_COST = 18.0  # of four channels of a pixel
-MAX_REGISTER_ACCUMULATORS = 12  # accumulators beyond which CPU registers spill
-MAX_COST_RATIO = 0.9  # maximum cost relative to the direct convolution
 
 
 def choose_form(context: NodeContext) -> Form:
