@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.op.comparison import comparison_cases, comparison_reference, comparison_type
+from fourfold.op.rules import comparison_cases, comparison_reference, comparison_type
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:

@@ -6,8 +6,14 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.op.comparison import comparison_cases, comparison_reference, comparison_type
-from fourfold.op.rules import BOOLS, NUMBERS, broadcast_cases
+from fourfold.op.rules import (
+    BOOLS,
+    NUMBERS,
+    broadcast_cases,
+    comparison_cases,
+    comparison_reference,
+    comparison_type,
+)
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
