@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from fourfold.kernel.expression import Expression, maximum
-from fourfold.kernels.window_pool import window_pool_variants
+from fourfold.kernels.pool import window_pool_variants
 from fourfold.op import Case, Op
 from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import NUMBERS

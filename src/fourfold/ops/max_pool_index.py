@@ -9,8 +9,8 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, where, widen
 from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.pool import TapSpan
 from fourfold.kernels.reduce import start_value
-from fourfold.kernels.window_pool import TapSpan
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import NUMBERS
