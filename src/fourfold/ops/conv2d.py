@@ -13,7 +13,6 @@ from fourfold.kernels.conv.padded import PaddedInput
 from fourfold.kernels.conv.taps import plain_taps, window_taps
 from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS
 from fourfold.kernels.conv.tiled import Convolution, Source, tile_choices
-from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.matrix.convolution import (
     MatrixConvolution,
     matrix_choices,
@@ -34,6 +33,7 @@ from fourfold.kernels.quantised.convolution import (
     refuses_dots,
 )
 from fourfold.kernels.quantised.padded import PaddedBytes
+from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.winograd.convolution import Winograd
 from fourfold.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices
 from fourfold.op import Case, Op, Types, Variant

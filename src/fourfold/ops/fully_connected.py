@@ -8,7 +8,6 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernels.conv.direct import direct_product
 from fourfold.kernels.conv.taps import plain_taps
 from fourfold.kernels.conv.tiled import Convolution, tile_choices
-from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.matrix.convolution import (
     MatrixConvolution,
     matrix_choices,
@@ -16,6 +15,7 @@ from fourfold.kernels.matrix.convolution import (
 )
 from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
 from fourfold.kernels.quantised.convolution import DotConvolution, is_in_words, refuses_dots
+from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import check_bias
