@@ -26,13 +26,13 @@ from fourfold.kernels.matrix.warpgroup import (
     suits_warpgroup,
     warpgroup_choices,
 )
-from fourfold.kernels.quantised.convolution import (
+from fourfold.kernels.quantized.convolution import (
     DotConvolution,
     is_in_words,
     read_words,
     refuses_dots,
 )
-from fourfold.kernels.quantised.padded import PaddedBytes
+from fourfold.kernels.quantized.padded import PaddedBytes
 from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.winograd.convolution import Winograd
 from fourfold.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices

@@ -14,7 +14,7 @@ from fourfold.kernels.depthwise.rows import (
     fits_rows,
 )
 from fourfold.kernels.depthwise.walk import DepthwiseWalk, supports_walk
-from fourfold.kernels.quantised.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
+from fourfold.kernels.quantized.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import (

@@ -14,7 +14,7 @@ from fourfold.kernels.matrix.convolution import (
     refuses_matrix_units,
 )
 from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
-from fourfold.kernels.quantised.convolution import DotConvolution, is_in_words, refuses_dots
+from fourfold.kernels.quantized.convolution import DotConvolution, is_in_words, refuses_dots
 from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes

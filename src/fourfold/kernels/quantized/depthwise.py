@@ -15,7 +15,7 @@ from fourfold.kernel.intrinsics import load_taps
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.statement import DotAccumulate
 from fourfold.kernels.depthwise.rows import padded_bias
-from fourfold.kernels.quantised.convolution import (
+from fourfold.kernels.quantized.convolution import (
     is_in_words,
     read_words,
     refuses_dots,

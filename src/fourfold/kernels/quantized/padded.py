@@ -12,7 +12,7 @@ from fourfold.kernel.location import Layout, Location, Stored
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.padded import PaddedInput, Spot
 from fourfold.kernels.grid import independent_group
-from fourfold.kernels.quantised.convolution import is_in_words, read_words, repeat_byte
+from fourfold.kernels.quantized.convolution import is_in_words, read_words, repeat_byte
 from fourfold.types import DType
 
 RGB_RUN = 4  # pixels of three bytes that fill three words
