@@ -1,4 +1,4 @@
-"""Convolutions cut into blocks of pixels give the same bits as those made in one go."""
+"""Convolutions divided into blocks of pixels are bit-equal to those without blocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ output b
 @pytest.mark.devices(takes=lambda device: device.is_cpu)
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("near", [700, 5000])
-def test_blocks(
+def test_blocks_are_bit_equal(
     device: DeviceInfo, precision: str, near: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = rewrite(build(NETWORK), verify=True)

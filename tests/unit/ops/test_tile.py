@@ -1,4 +1,4 @@
-"""Register tiles: those that come up can be run, and kept as text."""
+"""Register tiles: every candidate can run and round-trips as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
 @pytest.mark.parametrize("info", [NULL_GPU, LARGE, replace(LARGE, kind="cpu")], ids=str)
-def test_every_candidate_can_be_run_and_kept_as_text(info: DeviceInfo, work: Work) -> None:
+def test_every_candidate_fits_and_round_trips_as_text(info: DeviceInfo, work: Work) -> None:
     target = target_of(info)
     found = candidate_tiles(target, work)
     assert found
@@ -42,7 +42,7 @@ def test_weights_by_image_are_part_of_the_text() -> None:
     assert ConvTile.parse(f"{tile} by") is None
 
 
-def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
+def test_ignores_choices_that_do_not_fit() -> None:
     work = Work(1, 250, 512)
     deep = ConvTile(1, 1, 4, 2 * MAX_GROUP_DEPTH)
     assert not tile_fits(target_of(LARGE), work, deep)
@@ -51,8 +51,8 @@ def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
 @pytest.mark.parametrize("local", [0, 32768])
-def test_where_a_processor_stands_in_no_work_item_waits_or_idles(work: Work, local: int) -> None:
-    """Each of them takes its time there: on a GPU the classifier's 64 would have two at work."""
+def test_emulated_gpus_have_no_waiting_or_idle_work_items(work: Work, local: int) -> None:
+    """Idle work-items cost time there: on a GPU, two of the classifier's 64 would work."""
     software = replace(find_target("webgpu:software", 2), local_memory=local)
     tile = choose_tile(target_of(software), work, None)
     across, down = work.tiles(tile)
@@ -62,7 +62,7 @@ def test_where_a_processor_stands_in_no_work_item_waits_or_idles(work: Work, loc
     assert made <= max(1.75 * work.pixels * work.slices, 16)
 
 
-def test_a_processor_that_stands_in_gets_long_texts_where_they_pay() -> None:
+def test_emulated_gpus_get_large_tiles_for_large_work() -> None:
     target = target_of(find_target("webgpu:software", 2))
     small, large = (choose_tile(target, Work(64, 4, steps), None) for steps in (1, 4096))
     assert small.pixels * small.groups < large.pixels * large.groups
