@@ -53,7 +53,7 @@ def build(context: NodeContext) -> None:
         context.read(kernel, 1, "right"),
         context.write(kernel),
     )
-    rows, slice_, batch = _places(context, kernel)
+    rows, slice_, batch = _tile_position(context, kernel)
     first, second = (_matrix(view, target, batch) for view in (left, right))
     sums = [kernel.variable(const(0.0, kernel.real, 4), "sum") for _ in rows]
     lines = [kernel.let(first + row, "line") for row in rows]
@@ -72,7 +72,7 @@ def build(context: NodeContext) -> None:
         target.store(kernel.let(start + row, "pixel"), slice_, total)
 
 
-def _places(
+def _tile_position(
     context: NodeContext, kernel: Kernel
 ) -> tuple[list[Expression], Expression, Expression]:
     """Return the rows of this work-item's tile, its four columns (a slice) and its matrix.

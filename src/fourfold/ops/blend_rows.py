@@ -58,9 +58,9 @@ def build(context: NodeContext) -> None:
                 weight = kernel.let(weights.lane(row, 0, 0), "weight")
                 kernel.add(total, weight)
                 kernel.add(sums, view.load(row, slice_) * widen(weight, 4))
-        some = kernel.let(total > 0.0, "some")
-        mean = sums / widen(where(some, total, 1.0), 4)
-        target.store(pixel, slice_, where(some, mean, const(0.0, "float", 4)))
+        has_weight = kernel.let(total > 0.0, "some")
+        mean = sums / widen(where(has_weight, total, 1.0), 4)
+        target.store(pixel, slice_, where(has_weight, mean, const(0.0, "float", 4)))
 
 
 OP = Op(

@@ -124,8 +124,8 @@ def _relative(
         anchor_number = kernel.let(box % anchors.pixels, "place")
         read = anchors.load(anchor_number, 0)
         anchor = [read.lane(n) for n in range(CORNERS)]
-    by = [const(1.0, "float")] * 2 if attributes.on_grid else anchor[2:]
-    centres = [kernel.let(parts[n] * by[n] + anchor[n], "centre") for n in (0, 1)]
+    factors = [const(1.0, "float")] * 2 if attributes.on_grid else anchor[2:]
+    centres = [kernel.let(parts[n] * factors[n] + anchor[n], "centre") for n in (0, 1)]
     halves = [kernel.let(parts[n] * 0.5 * anchor[n], "half_side") for n in (2, 3)]
     sides = list(zip(centres, halves, strict=True))
     return [*(centre - half for centre, half in sides), *(c + half for c, half in sides)]

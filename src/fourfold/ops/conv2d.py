@@ -215,9 +215,13 @@ def refuses_winograd(context: NodeContext) -> str | None:
     steps = (context.attributes.stride, context.attributes.dilation)
     if context.input_type(1).shape[1:3] != (3, 3) or steps != ((1, 1), (1, 1)):
         return "Winograd needs a 3x3 filter with stride and dilation 1"
-    able = context.capabilities
-    if not (able.shifted_pointers and able.private_arrays and CPU_VECTOR_CHANNELS in able.widths):
-        return f"{able.language} lacks shifted pointers, private arrays or vectors of eight"
+    capabilities = context.capabilities
+    if not (
+        capabilities.shifted_pointers
+        and capabilities.private_arrays
+        and CPU_VECTOR_CHANNELS in capabilities.widths
+    ):
+        return f"{capabilities.language} lacks shifted pointers, private arrays or vectors of eight"
     return refuses_tiled(context)
 
 

@@ -52,11 +52,11 @@ def _refuse_kernel(context: NodeContext) -> str | None:
 
 def _build_pointwise(context: NodeContext) -> None:
     assert isinstance(context.attributes, Custom)
-    rule = CUSTOM_OPS[context.attributes.name].pointwise
-    assert rule is not None
+    function = CUSTOM_OPS[context.attributes.name].pointwise
+    assert function is not None
 
     def pointwise(attributes: Custom, *operands: Expression) -> Expression:
-        result: Expression = rule(attributes.options, *operands)
+        result: Expression = function(attributes.options, *operands)
         return result
 
     pointwise_kernel(context, "custom", pointwise)

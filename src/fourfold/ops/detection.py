@@ -86,13 +86,13 @@ def _by_class(
     attributes: Detection, corners: np.ndarray, scores: np.ndarray
 ) -> list[tuple[int, int]]:
     """Suppress boxes within each class, then return the best of all classes."""
-    every = [
+    candidates = [
         (box, kind)
         for kind in range(attributes.classes)
         for box in _suppress(attributes, corners, scores[:, kind], attributes.boxes_per_class)
     ]
-    every.sort(key=lambda pair: -scores[pair])
-    return every[: attributes.most]
+    candidates.sort(key=lambda pair: -scores[pair])
+    return candidates[: attributes.most]
 
 
 def _suppress(

@@ -140,7 +140,7 @@ class _YuvPixels:
     def load(self, image: Expression, row: Expression, column: Expression) -> Expression:
         """Return (red, green, blue, 0), from 0 to 255."""
         matrix, let = self._matrix, self._view.kernel.let
-        u_offset, v_offset = self._places(row, column)
+        u_offset, v_offset = self._chroma_offsets(row, column)
         y = let((self._byte(image, row * self._width + column) - matrix.black) * matrix.luma, "y")
         u, v = (let(self._byte(image, offset) - 128.0, "uv") for offset in (u_offset, v_offset))
         red, blue = y + v * matrix.red_v, y + u * matrix.blue_u
@@ -148,7 +148,7 @@ class _YuvPixels:
         rgb = let(vector(red, green, blue, const(0.0, "float")), "rgb")
         return minimum(maximum(rgb, 0.0), 255.0)
 
-    def _places(self, row: Expression, column: Expression) -> tuple[Expression, Expression]:
+    def _chroma_offsets(self, row: Expression, column: Expression) -> tuple[Expression, Expression]:
         """Return the offsets of the bytes of U and V from the start of the frame."""
         if self._order == "yuv420":
             colors = self._height * self._width + row // 2 * self._half_width + column // 2
@@ -177,7 +177,7 @@ def build(context: NodeContext) -> None:
     scales = _four(kernel, "scale", [one.scale for one in attributes.channels])
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, y, x = target.coordinates(pixel)
-        y, x, inside = _placed(kernel, fit, y, x)
+        y, x, inside = _frame_position(kernel, fit, y, x)
         total = kernel.variable(vector(*fill), "total")
         with kernel.when(inside):
             kernel.set(total, const(0.0, "float", 4))
@@ -195,7 +195,7 @@ def build(context: NodeContext) -> None:
         target.store(pixel, slice_, vector(*lanes))
 
 
-def _placed(
+def _frame_position(
     kernel: Kernel, fit: FrameFit, y: Expression, x: Expression
 ) -> tuple[Expression, Expression, Expression]:
     """Return the row and column of a pixel in the resized frame, and whether it is not in a bar."""

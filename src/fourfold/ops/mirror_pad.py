@@ -38,8 +38,8 @@ def infer(attributes: MirrorPad, x: TensorType) -> Types:
 def reference(attributes: MirrorPad, x: np.ndarray) -> np.ndarray:
     if not x.shape:
         return x
-    around = tuple(zip(attributes.before, attributes.after, strict=True))
-    return np.pad(x, around, mode="reflect" if attributes.reflect else "symmetric")
+    widths = tuple(zip(attributes.before, attributes.after, strict=True))
+    return np.pad(x, widths, mode="reflect" if attributes.reflect else "symmetric")
 
 
 def source(
@@ -49,11 +49,11 @@ def source(
     coordinates = list(at)
     pads = zip(attributes.before, attributes.after, src.shape, strict=True)
     for axis, (before, after, size) in enumerate(pads):
-        here = mirrored = at[axis] - before
+        position = mirrored = at[axis] - before
         if after:
-            mirrored = where(here >= size, 2 * (size - 1) + edge - here, mirrored)
+            mirrored = where(position >= size, 2 * (size - 1) + edge - position, mirrored)
         if before:
-            mirrored = where(here < 0, -edge - here, mirrored)
+            mirrored = where(position < 0, -edge - position, mirrored)
         coordinates[axis] = mirrored
     return coordinates, None
 

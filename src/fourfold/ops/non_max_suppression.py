@@ -128,20 +128,20 @@ class _Suppression:
             exists = kernel.let(box < self.count, "exists")
             box = kernel.let(minimum(box, self.count - 1), "box")
             with kernel.when(exists):
-                self._take(pick, box)
+                self._suppress_overlaps(pick, box)
                 kernel.set(picked, picked + 1)
-            with self._once():
-                self._give(pick, where(exists, box, NO_BOX))
-        with self._once():
+            with self._on_first_lane():
+                self._store_index(pick, where(exists, box, NO_BOX))
+        with self._on_first_lane():
             with kernel.loop(kernel.size("most", most), tries, title="pick") as pick:
-                self._give(pick, const(NO_BOX))
+                self._store_index(pick, const(NO_BOX))
             self.counts.store(self.batch, const(0), widen(picked, 4))
 
-    def _once(self) -> AbstractContextManager[object]:
+    def _on_first_lane(self) -> AbstractContextManager[object]:
         """Open a block that one work-item of the group runs."""
         return self.kernel.when(self.lane.equals(0) if self.split > 1 else const(True))
 
-    def _give(self, pick: Expression, box: Expression) -> None:
+    def _store_index(self, pick: Expression, box: Expression) -> None:
         row = self.batch * self.kernel.size("most", self.attributes.most) + pick
         self.indices.store(self.kernel.let(row, "row"), const(0), widen(box, 4))
 
@@ -150,7 +150,7 @@ class _Suppression:
         kernel = self.kernel
         minimum_score = kernel.number("score", self.attributes.score)
         with kernel.loop(self.count, self.lane, self.split, title="i") as i:
-            self._own(i, const(NO_BOX))
+            self._set_owner(i, const(NO_BOX))
             with kernel.when(self._score(i) >= minimum_score):
                 kernel.store(self.candidates, self._slot(self.mine), i)
                 kernel.set(self.mine, self.mine + 1)
@@ -161,11 +161,11 @@ class _Suppression:
     def _score(self, box: Expression) -> Expression:
         return self.kernel.let(self.scores.lane(self.first + box, 0, 0), "x")
 
-    def _own(self, box: Expression, pick: Expression) -> None:
+    def _set_owner(self, box: Expression, pick: Expression) -> None:
         self.owners.store(self.kernel.let(self.first + box, "own"), const(0), widen(pick, 4))
 
     @contextmanager
-    def _waiting(self) -> Iterator[Expression]:
+    def _unowned_boxes(self) -> Iterator[Expression]:
         """Yield each box of this work-item's list that has no owner."""
         kernel = self.kernel
         with kernel.loop(self.mine, title="candidate") as number:
@@ -179,7 +179,7 @@ class _Suppression:
         kernel = self.kernel
         best = kernel.variable(const(float("-inf"), "float"), "best")
         winner = kernel.variable(self.count, "place")
-        with self._waiting() as box:
+        with self._unowned_boxes() as box:
             x = self._score(box)
             with kernel.when((x > best) | winner.equals(self.count)):
                 kernel.set(best, x)
@@ -191,18 +191,18 @@ class _Suppression:
             group_combine(kernel, [winner], self.split, minimum)
         return winner
 
-    def _take(self, pick: Expression, winner: Expression) -> None:
+    def _suppress_overlaps(self, pick: Expression, winner: Expression) -> None:
         """Make a box the owner of itself and of all boxes that overlap it too much."""
         kernel = self.kernel
         corners = self.boxes.load(self.first + winner, 0)
         kind = None if self.classes is None else self._kind(self.classes, winner)
-        with self._waiting() as box:
+        with self._unowned_boxes() as box:
             over = kernel_overlap(kernel, corners, self.boxes.load(self.first + box, 0))
             goes = over > self.attributes.overlap
             if self.classes is not None and kind is not None:
                 goes = goes & self._kind(self.classes, box).equals(kind)
             with kernel.when(goes | box.equals(winner)):
-                self._own(box, pick)
+                self._set_owner(box, pick)
 
     def _kind(self, classes: View, box: Expression) -> Expression:
         return self.kernel.let(classes.lane(self.first + box, 0, 0), "kind")

@@ -35,8 +35,8 @@ def infer(attributes: Pad, x: TensorType) -> Types:
 def reference(attributes: Pad, x: np.ndarray) -> np.ndarray:
     if not x.shape:
         return x
-    around = tuple(zip(attributes.before, attributes.after, strict=True))
-    return np.pad(x, around, constant_values=x.dtype.type(attributes.value))
+    widths = tuple(zip(attributes.before, attributes.after, strict=True))
+    return np.pad(x, widths, constant_values=x.dtype.type(attributes.value))
 
 
 def source(

@@ -56,8 +56,8 @@ def build(context: NodeContext) -> None:
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         length = kernel.let(lengths.element(0, at[attributes.batch_axis]), "length")
-        here = at[axis]
-        at[axis] = where(here < length, length - 1 - here, here)
+        index = at[axis]
+        at[axis] = where(index < length, length - 1 - index, index)
         target.store(pixel, slice_, view.load(view.pixel(at), slice_))
 
 

@@ -57,13 +57,13 @@ def reference(
 ) -> np.ndarray:
     y = np.zeros((len(regions), *attributes.size, x.shape[-1]), x.dtype)
     for number, (region, image) in enumerate(zip(regions, images, strict=True)):
-        axes = [_places(attributes, region, axis, x.shape[1 + axis]) for axis in (0, 1)]
+        axes = [_sample_points(attributes, region, axis, x.shape[1 + axis]) for axis in (0, 1)]
         (down, up, under), (along, right, beside) = axes
         for i, j in np.ndindex(attributes.size):
             parts = [
-                x[image, row[i]][:, column[j]] * np.multiply.outer(near[i], by[j])[..., None]
+                x[image, row[i]][:, column[j]] * np.multiply.outer(near[i], weight[j])[..., None]
                 for row, near in ((down, under[0]), (up, under[1]))
-                for column, by in ((along, beside[0]), (right, beside[1]))
+                for column, weight in ((along, beside[0]), (right, beside[1]))
             ]
             if parts[0].size:
                 mean = np.sum(parts, axis=0).mean(axis=(0, 1))
@@ -74,7 +74,7 @@ def reference(
 _Axis = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]
 
 
-def _places(attributes: RoiAlign, region: np.ndarray, axis: int, size: int) -> _Axis:
+def _sample_points(attributes: RoiAlign, region: np.ndarray, axis: int, size: int) -> _Axis:
     """Return, by cell and sample point, the elements before and after, and their weights."""
     shift, scale = (0.5 if attributes.half_pixel else 0.0), np.float32(attributes.scale)
     start, end = region[1 - axis] * scale - shift, region[3 - axis] * scale - shift
@@ -125,10 +125,10 @@ class _KernelAxis:
         below = kernel.let(convert(kept, "int"), "below")
         fraction = kernel.let(kept - convert(below, "float"), "way")
         after = kernel.let(minimum(below + 1, size - 1), "after")
-        near, far = (
+        weight_before, weight_after = (
             kernel.let(where(inside, one, 0.0), "near") for one in (1.0 - fraction, fraction)
         )
-        return [(below, near), (after, far)]
+        return [(below, weight_before), (after, weight_after)]
 
 
 def build(context: NodeContext) -> None:
@@ -154,9 +154,9 @@ def build(context: NodeContext) -> None:
             kernel.loop(axes[1].count, title="across") as across,
         ):
             for row, near in axes[0].taps(down, context.input.shape[1]):
-                for column, by in axes[1].taps(across, context.input.shape[2]):
+                for column, weight in axes[1].taps(across, context.input.shape[2]):
                     value = view.load(view.pixel([image, row, column]), slice_)
-                    value = value * convert(near * by, view.kind)
+                    value = value * convert(near * weight, view.kind)
                     kernel.set(
                         total, maximum(total, value) if attributes.largest else total + value
                     )

@@ -70,9 +70,9 @@ def build(context: NodeContext) -> None:
             within = within & (slice_ < indices.slices)
         along = _along_channels if axis == rank - 1 else _along_pixels
         with kernel.when(within):
-            for meant, update in along((indices, updates, target), axis, at, slice_):
+            for selected, update in along((indices, updates, target), axis, at, slice_):
                 updated = apply_reduction(attributes.reduction, value, update)
-                kernel.set(value, where(meant, updated, value))
+                kernel.set(value, where(selected, updated, value))
         target.store(pixel, slice_, value)
 
 
@@ -88,8 +88,8 @@ def _along_pixels(
         index = wrap_index(target, axis, indices.load(index_pixel, slice_))
         # Lanes beyond the last channel hold zeros, which would be valid indices.
         index = mask_beyond(indices, index, slice_, const(-1, "int", 4))
-        meant = kernel.let(index.equals(widen(at[axis], 4)), "meant")
-        yield meant, updates.load(index_pixel, slice_)
+        selected = kernel.let(index.equals(widen(at[axis], 4)), "meant")
+        yield selected, updates.load(index_pixel, slice_)
 
 
 def _along_channels(

@@ -52,10 +52,10 @@ def build(context: NodeContext) -> None:
         at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         total = kernel.variable(start_value(updates.kind, 0.0), "total")
         with kernel.loop(rows, title="row") as row:
-            meant = const(True)
+            selected = const(True)
             for axis in range(min(depth, rank - 1)):
-                meant = meant & indices.element(row, axis).equals(at[axis])
-            with kernel.when(kernel.let(meant, "meant")):
+                selected = selected & indices.element(row, axis).equals(at[axis])
+            with kernel.when(kernel.let(selected, "meant")):
                 value = _update(indices, updates, row, at[depth:], slice_, depth == rank)
                 kernel.add(total, value)
         target.store(pixel, slice_, total)

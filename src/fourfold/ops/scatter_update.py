@@ -55,11 +55,11 @@ def build(context: NodeContext) -> None:
         at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         value = kernel.variable(source.load(pixel, slice_), "value")
         with kernel.loop(rows, title="row") as row:
-            meant = const(True)
+            selected = const(True)
             for axis in range(min(depth, rank - 1)):
                 index = wrap_index(target, axis, indices.element(row, axis))
-                meant = meant & index.equals(at[axis])
-            with kernel.when(kernel.let(meant, "meant")):
+                selected = selected & index.equals(at[axis])
+            with kernel.when(kernel.let(selected, "meant")):
                 if depth == rank:
                     named, update = _one_lane((indices, updates, target), row, slice_)
                     updated = where(named, apply_reduction(reduction, value, update), value)

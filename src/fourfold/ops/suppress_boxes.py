@@ -97,7 +97,7 @@ def build(context: NodeContext) -> None:
             with kernel.when(goes):
                 left.store(i, const(0), widen(gone, 4))
         with kernel.when(item.equals(0) if split > 1 else const(True)):
-            _give(table, rows, pick, (exists, winner, corners))
+            _store_rows(table, rows, pick, (exists, winner, corners))
 
 
 def _best(kernel: Kernel, left: View, item: Expression, split: int, gone: Expression) -> Expression:
@@ -117,7 +117,7 @@ def _best(kernel: Kernel, left: View, item: Expression, split: int, gone: Expres
     return winner
 
 
-def _give(
+def _store_rows(
     table: View,
     rows: View,
     pick: Expression,

@@ -39,10 +39,14 @@ def can_chain(target: Target) -> bool:
 
     They are in local memory, or in a private array where a work-item runs alone.
     """
-    device, able = target.device, target.capabilities
+    device, capabilities = target.device, target.capabilities
     alone = device.is_cpu or device.max_work_group == 1
-    shared = able.local_memory and device.local_memory > 0
-    return able.private_arrays and CPU_VECTOR_CHANNELS in able.widths if alone else shared
+    shared = capabilities.local_memory and device.local_memory > 0
+    return (
+        capabilities.private_arrays and CPU_VECTOR_CHANNELS in capabilities.widths
+        if alone
+        else shared
+    )
 
 
 def chain_rates(device: DeviceInfo) -> Rates:

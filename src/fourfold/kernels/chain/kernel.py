@@ -81,7 +81,10 @@ class Chain:
             self.memories[name] = self.memories[read]
             return
         if inner:
-            self.memories[name] = (self._held(self.types[name]), Stored(self._stored_type))
+            self.memories[name] = (
+                self._intermediate_memory(self.types[name]),
+                Stored(self._stored_type),
+            )
         part = PartContext(self.context, node, self.types, self.memories)
         from_held = isinstance(self.memories.get(read, (None,))[0], Pointer)
         views = PartViews(
@@ -91,13 +94,13 @@ class Chain:
             const(0) if inner else self.row,
         )
         {"mean": self._mean, "softmax": self._softmax}.get(node.op, self._product)(part, views)
-        self._synchronise()
+        self._wait_for_group()
 
     @property
     def _stored_type(self) -> DType:
         return DType.F16 if self.kernel.real == "half" else DType.F32
 
-    def _held(self, type_: TensorType) -> Pointer:
+    def _intermediate_memory(self, type_: TensorType) -> Pointer:
         """Return memory for the value between two parts."""
         slices = max(MIN_HELD_SLICES, 1 << (type_.slices - 1).bit_length())
         if self.items == 1:
@@ -108,7 +111,7 @@ class Chain:
         """Write the mean of all pixels of a picture."""
         kernel, count = self.kernel, part.input.pixels // part.input.shape[0]
         share = kernel.number("share", 1.0 / count)
-        with self._slots(views.source.slices, part.input.slices, count) as slot:
+        with self._result_slots(views.source.slices, part.input.slices, count) as slot:
             total = kernel.variable(start_value(views.source.kind, 0.0), "total")
             with kernel.when(slot.exists):
                 self._add_pixels(total, views, kernel.size("picture", count), slot)
@@ -143,7 +146,7 @@ class Chain:
         offsets = part.packed(kernel, "bias", pack_bias(bias, flat.shape[0], tile))
         count = -(-flat.shape[0] // (tile.width * tile.groups))
         units = kernel.size(f"{views.target.pointer.name}_units", count)
-        with self._slots(units, count, part.input.slices) as slot:
+        with self._result_slots(units, count, part.input.slices) as slot:
             group = kernel.let(slot.number * tile.groups, "group")
             zero = const(0.0, real, tile.width)
             sums = [kernel.variable(zero, "sum") for _ in range(tile.groups)]
@@ -216,7 +219,7 @@ class Chain:
             views.target.store(views.target_pixel, slice_, power * share)
 
     @contextmanager
-    def _slots(self, size: Expression, results: int, steps: int) -> Iterator[ResultSlot]:
+    def _result_slots(self, size: Expression, results: int, steps: int) -> Iterator[ResultSlot]:
         """Yield the slot of each result; `steps` is the length of its reduction.
 
         All work-items run the same number of turns, so that barriers stay in step.
@@ -246,7 +249,7 @@ class Chain:
         shelf = kernel.let(self.me - lane, "shelf")
         combine_lanes(kernel, self.shared, [(shelf, value)], left, combine)
 
-    def _synchronise(self) -> None:
+    def _wait_for_group(self) -> None:
         """Make writes visible to the group, and let it overwrite what was read."""
         if self.items > 1:
             self.kernel.barrier()

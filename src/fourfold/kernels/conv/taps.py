@@ -16,7 +16,7 @@ from fourfold.kernel.view import View
 from fourfold.op.window import NO_PADDING, Window
 
 Base = tuple[Expression, ...]
-Found = tuple[Expression, Expression | None]
+TapLocation = tuple[Expression, Expression | None]
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,12 @@ class Reader:
 
     def __init__(self, source: View, taps: Taps, target: Target) -> None:
         self.kernel, self.source, self.taps = source.kernel, source, taps
-        self.on_cpu, able = target.device.is_cpu, target.capabilities
+        self.on_cpu, capabilities = target.device.is_cpu, target.capabilities
         self._alone = self.on_cpu and (source.whole or source.type.channels < 4)
         self._in_vain = target.emulated
-        self._from_corners = self._alone and able.shifted_pointers and "long" in able.kinds
+        self._from_corners = (
+            self._alone and capabilities.shifted_pointers and "long" in capabilities.kinds
+        )
 
     def corners(self, bases: list[Base], checked: bool) -> list[Expression]:
         """Return where each pixel's window starts, in elements; empty if not applicable.
@@ -129,9 +131,9 @@ class Reader:
         starts = [convert(source.corner(base[-1]), "long") for base in bases]
         return [kernel.let(corner_start, "corner") for corner_start in starts]
 
-    def places(
+    def tap_locations(
         self, bases: list[Base], corners: list[Expression], row: Expression, column: Expression
-    ) -> list[Found]:
+    ) -> list[TapLocation]:
         """Return the pixels under one tap and whether they exist.
 
         With corners, return each corner and the offset of the tap from it.
@@ -142,7 +144,7 @@ class Reader:
             return [(corner, offset) for corner in corners]
         return [self._find(base, row, column) for base in bases]
 
-    def _find(self, base: Base, row: Expression, column: Expression) -> Found:
+    def _find(self, base: Base, row: Expression, column: Expression) -> TapLocation:
         kernel = self.kernel
         pixel, inside = self.taps.find(base, row, column)
         if inside is None:
@@ -153,7 +155,7 @@ class Reader:
         return kernel.let(pixel, "from"), inside
 
     def pixels(
-        self, places: list[Found], slice_: Expression, from_corners: bool
+        self, places: list[TapLocation], slice_: Expression, from_corners: bool
     ) -> list[Callable[[int], Expression]]:
         """Return a function per input pixel that loads a channel.
 

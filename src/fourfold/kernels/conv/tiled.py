@@ -140,7 +140,7 @@ class Convolution:
     def write(self) -> None:
         """Write the kernel: positions, sums, stores."""
         tile, kernel = self.tile, self.kernel
-        pixels, group = self._places()
+        pixels, group = self._tile_pixels()
         sums = self._sums(group)
         bases = [
             tuple(kernel.let(part, "base") for part in self.taps.start(pixel)) for pixel in pixels
@@ -161,7 +161,7 @@ class Convolution:
         group_combine(kernel, [*chain(*sums)], tile.split, operator.add, 2, row)
         self._store(sums, pixels, group)
 
-    def _places(self) -> tuple[list[Expression], Expression]:
+    def _tile_pixels(self) -> tuple[list[Expression], Expression]:
         """Return the pixels of this work-item's tile and its first group of output channels."""
         tile, kernel, total = self.tile, self.kernel, self.context.output
         wide, tall = tile.local
@@ -231,9 +231,9 @@ class Convolution:
         block = kernel.let(slices * 4 * down * across, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
         corners = self.reader.corners(bases, checked)
-        ahead = self._ahead(group, block)
+        ahead = self._prefetch_start(group, block)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
-            tap_pixels = self.reader.places(bases, corners, row, column)
+            tap_pixels = self.reader.tap_locations(bases, corners, row, column)
             tap = kernel.let((row * across + column) * (slices * 4), "tap")
             lane = kernel.local_id(2) if tile.split > 1 else const(0)
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
@@ -243,7 +243,7 @@ class Convolution:
                 pixels = self.reader.pixels(tap_pixels, slice_, from_corners=bool(corners))
                 self._multiply(sums, pixels, self._factors([start + at for start in starts]))
 
-    def _ahead(self, group: Expression, block: Expression) -> Expression | None:
+    def _prefetch_start(self, group: Expression, block: Expression) -> Expression | None:
         """Return the first cache line of this tile's share of the next weights to prefetch."""
         kernel, tile = self.kernel, self.tile
         if not self.context.device.is_cpu or tile.items > 1 or tile.image:

@@ -116,7 +116,7 @@ class DepthwiseRows:
         ]
         self.offset = kernel.let(load(self.bias, z, kernel.real, 4), "offset")
         self.lines = [self._line(number) for number in range(self.reach)]
-        self._make(x)
+        self._compute(x)
 
     def _ids(self, tiles: int) -> tuple[Expression, Expression, Expression]:
         """Return x, y and slice: a warp takes a row, or several slices of a short row.
@@ -140,7 +140,7 @@ class DepthwiseRows:
             z = kernel.let(minimum(z, last), "z_in")
         return x, y, z
 
-    def _make(self, x: Expression) -> None:
+    def _compute(self, x: Expression) -> None:
         self.kernel.await_inputs()
         self._column(x)
 
@@ -172,14 +172,16 @@ class DepthwiseRows:
             inside = None
             if padded:
                 inside = kernel.let((at >= 0) & (at < source.axis(2)), "inside")
-            for line, row in self._used():
+            for line, row in self._rows_in_use():
                 both = row.inside
                 if inside is not None:
                     both = inside if both is None else both & inside
-                self._spread(totals, line, self._read(row.start + at, both), self._down(column))
+                self._add_to_rows(
+                    totals, line, self._read(row.start + at, both), self._column_weights(column)
+                )
         self._store(totals, x, 1)
 
-    def _down(self, column: int) -> list[Expression]:
+    def _column_weights(self, column: int) -> list[Expression]:
         """Return the weights of one column of the filter."""
         return self.factors[column :: self.window.filter[1]]
 
@@ -194,12 +196,12 @@ class DepthwiseRows:
         value = self.source.load(where(inside, pixel, 0), self.slice)
         return self.kernel.let(where(inside, value, 0), "v")
 
-    def _used(self) -> list[tuple[int, _Row]]:
+    def _rows_in_use(self) -> list[tuple[int, _Row]]:
         """Return the rows under the tile that some tap reads."""
         reached = _rows_read(self.window, self.rows)
         return [(number, line) for number, line in enumerate(self.lines) if number in reached]
 
-    def _spread(
+    def _add_to_rows(
         self,
         totals: list[Variable],
         line: int,

@@ -26,8 +26,8 @@ MAX_UNROLLED_EDGES = 2  # columns with unrolled code
 
 def supports_walk(context: NodeContext) -> bool:
     """Return True if the device is a CPU and the language supports this kernel."""
-    able = context.capabilities
-    return context.device.is_cpu and able.shifted_pointers and 8 in able.widths
+    capabilities = context.capabilities
+    return context.device.is_cpu and capabilities.shifted_pointers and 8 in capabilities.widths
 
 
 class DepthwiseWalk(DepthwiseRows):
@@ -46,17 +46,17 @@ class DepthwiseWalk(DepthwiseRows):
         x, y, z = self.kernel.ids(1, tiles, self.context.output.slices)
         return x, y, z
 
-    def _make(self, x: Expression) -> None:
+    def _compute(self, x: Expression) -> None:
         """Compute columns whose window is inside the image in pairs, the others one by one."""
         kernel, source = self.kernel, self.source
         self.near = {
             number: kernel.shifted(source.pointer, source.index(row.start, self.slice), 4, "row")
-            for number, row in self._used()
+            for number, row in self._rows_in_use()
         }
         begin, end = kernel.size("first", self.first), kernel.size("stop", self.stop)
         if self.stop > self.first:
             self.masks = self._masks(8)
-            self.made = self._made_rows()
+            self.output_rows = self._output_pointers()
             self.twice = [kernel.let(vector(factor, factor), "twice") for factor in self.factors]
             with kernel.loop(end, begin, 2, title="x") as step:
                 x = step
@@ -76,7 +76,7 @@ class DepthwiseWalk(DepthwiseRows):
                     x = kernel.let(where(edge < begin, edge, edge + (end - begin)), "x")
                 self._any_edge(x)
 
-    def _made_rows(self) -> list[Pointer]:
+    def _output_pointers(self) -> list[Pointer]:
         """Return pointers to the output rows of this work-item.
 
         Empty if some lanes must not be stored.
@@ -92,7 +92,7 @@ class DepthwiseWalk(DepthwiseRows):
         """Return, for rows that may be missing, a mask in every lane, to avoid branches."""
         return {
             number: self.kernel.let(widen(row.inside, width), "mask")
-            for number, row in self._used()
+            for number, row in self._rows_in_use()
             if row.inside is not None
         }
 
@@ -114,12 +114,12 @@ class DepthwiseWalk(DepthwiseRows):
             for line, near in self.near.items():
                 parts = [source.four_near(near, at + step * stride) for step in (0, 1)]
                 value = self._masked(line, vector(*parts))
-                self._spread(totals, line, value, self.twice[column :: window.filter[1]])
+                self._add_to_rows(totals, line, value, self.twice[column :: window.filter[1]])
         for row, total in enumerate(totals):
             pixel = kernel.let(self.target.pixel([self.image, self.top + row, x]), "to")
             value = self.target.finished(pixel, self.slice, total, 2)
-            if self.made:
-                self._put(self.made[row], x, kernel.let(value, "result"))
+            if self.output_rows:
+                self._put(self.output_rows[row], x, kernel.let(value, "result"))
             else:
                 self.target.put(pixel, self.slice, kernel.let(value, "result"), 2)
 
@@ -195,5 +195,5 @@ class DepthwiseWalk(DepthwiseRows):
                 ]
                 for line, near in self.near.items():
                     value = self._masked(line, source.four_near(near, at))
-                    self._spread(totals, line, value, factors)
+                    self._add_to_rows(totals, line, value, factors)
         self._store(totals, x, 1)

@@ -116,9 +116,9 @@ class MatrixConvolution:
         ]
         streams = self.context.options.streams
         Products(kernel, tile, self.feed, self.weights, blocks, warp, streams).add_to(sums)
-        self._store(self._whole(sums))
+        self._store(self._complete_blocks(sums))
 
-    def _whole(self, sums: list[list[Variable]]) -> list[_Block]:
+    def _complete_blocks(self, sums: list[list[Variable]]) -> list[_Block]:
         """Return the complete blocks of this work-item.
 
         Work-items that share a reduction exchange their sums; each completes some of the blocks.
@@ -138,9 +138,9 @@ class MatrixConvolution:
         for number, block in enumerate(every):
             kernel.store(shared, mine + number * split * items, block.total)
         kernel.barrier()
-        return [self._taken(shared, item, start) for start in range(0, len(every), split)]
+        return [self._complete_block(shared, item, start) for start in range(0, len(every), split)]
 
-    def _taken(self, shared: Pointer, item: Expression, start: int) -> _Block:
+    def _complete_block(self, shared: Pointer, item: Expression, start: int) -> _Block:
         """Complete the block that this work-item takes among `split` from `start` on."""
         kernel, tile = self.kernel, self.tile
         items, last = WARP * tile.warps, tile.blocks - 1
@@ -155,7 +155,7 @@ class MatrixConvolution:
         kernel, target = self.kernel, self.target
         ready = []
         for block in blocks:
-            pixel, slice_, value = self._arranged(block)
+            pixel, slice_, value = self._arrange_channels(block)
             inside = (pixel < target.pixels) & (slice_ < target.slices)
             pixel_in = kernel.let(minimum(pixel, target.pixels - 1), "pixel")
             slice_in = kernel.let(minimum(slice_, target.slices - 1), "slice")
@@ -168,7 +168,7 @@ class MatrixConvolution:
         if self.tile.split > 1:
             kernel.barrier()
 
-    def _arranged(self, block: _Block) -> tuple[Expression, Expression, Expression]:
+    def _arrange_channels(self, block: _Block) -> tuple[Expression, Expression, Expression]:
         """Exchange values between neighbors so that each holds four channels of one pixel."""
         kernel, total = self.kernel, block.total
         even = kernel.let((self.warp.lane % 2).equals(0), "even")

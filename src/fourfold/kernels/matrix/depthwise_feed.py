@@ -15,7 +15,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout
 from fourfold.kernel.statement import DiagonalMultiply
 from fourfold.kernel.view import View
-from fourfold.kernels.conv.taps import Base, Found, Taps, window_taps
+from fourfold.kernels.conv.taps import Base, TapLocation, Taps, window_taps
 from fourfold.kernels.matrix.feed import (
     InPairs,
     Rows,
@@ -92,7 +92,7 @@ class _SpotFinder:
         bases = [bind_base(self.kernel, self.taps, pixel) for pixel in pixels]
         return list(zip(bases[::2], bases[1::2], strict=True))
 
-    def find(self, pair: tuple[Base, Base], spot: Spot) -> Found:
+    def find(self, pair: tuple[Base, Base], spot: Spot) -> TapLocation:
         (upper, lower), (row, column) = pair, spot
         gap, stride = self.window.dilation[1], self.window.stride[1]
         own = column % gap == 0
@@ -146,10 +146,10 @@ class _NeighbourReads:
         kernel = self.locations.kernel
         first = kernel.let(line.equals(0), "first")
         last = kernel.let(line.equals(_LAST_LINE), "last")
-        self.found: list[tuple[list[Found], list[Found], list[Expression]]] = []
+        self.found: list[tuple[list[TapLocation], list[TapLocation], list[Expression]]] = []
         for pair in self.locations.pairs(pixels):
             own = [self.locations.find(pair, spot) for spot in self.own]
-            edges: list[Found] = []
+            edges: list[TapLocation] = []
             inner = []
             for spot in self.beside:
                 pixel, inside = self.locations.find(pair, spot)
@@ -162,11 +162,11 @@ class _NeighbourReads:
     def read(self, slice_: Expression) -> list[Expression]:
         values = []
         for own, edges, _ in self.found:
-            values += [self._block(found, slice_) for found in own]
+            values += [self._read_block(found, slice_) for found in own]
             values += [load_halves(self.locations.source, found, slice_) for found in edges]
         return values
 
-    def _block(self, found: Found, slice_: Expression) -> Expression:
+    def _read_block(self, found: TapLocation, slice_: Expression) -> Expression:
         source, (pixel, inside) = self.locations.source, found
         if not self.whole:
             return load_halves(source, found, slice_)
@@ -184,11 +184,11 @@ class _NeighbourReads:
                     inputs[row, column + number] = value.part(number, 2)
             edge_values = [next(values) for _ in edges]
             for spot, edge, within in zip(self.beside, edge_values, inner, strict=True):
-                inputs[spot] = self._beside(inputs, spot, edge, within)
+                inputs[spot] = self._neighbour_value(inputs, spot, edge, within)
             every.append(inputs)
         return every
 
-    def _beside(
+    def _neighbour_value(
         self, inputs: dict[Spot, Expression], spot: Spot, edge: Expression, within: Expression
     ) -> Expression:
         """Return the value of the neighboring line, or the one read at the edge."""

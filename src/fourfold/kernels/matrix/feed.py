@@ -26,7 +26,7 @@ from fourfold.kernel.intrinsics import load_words, pack_halves, unpack_halves
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout
 from fourfold.kernel.view import View
-from fourfold.kernels.conv.taps import Base, Found, MakeTaps, Taps
+from fourfold.kernels.conv.taps import Base, MakeTaps, TapLocation, Taps
 from fourfold.kernels.matrix.tile import MatrixWork
 from fourfold.types import LARGEST_HALF, DType, Shape
 
@@ -150,7 +150,7 @@ def split_halves(kernel: Kernel, value: Expression) -> list[Expression]:
     return [first, kernel.let(pack_halves(value - unpack_halves(first)), "rest")]
 
 
-def load_floats(source: View, location: Found, slice_: Expression) -> Expression:
+def load_floats(source: View, location: TapLocation, slice_: Expression) -> Expression:
     """Load four channels of a pixel; zeros if it does not exist."""
     pixel, inside = location
     kernel = source.kernel
@@ -160,7 +160,7 @@ def load_floats(source: View, location: Found, slice_: Expression) -> Expression
     return kernel.let(where(inside, value, 0.0), "x")
 
 
-def load_halves(source: View, location: Found, slice_: Expression) -> Expression:
+def load_halves(source: View, location: TapLocation, slice_: Expression) -> Expression:
     """Load four channels of a pixel as fp16; zeros if it does not exist.
 
     There is no branch, because it would make each read wait for the previous one.
@@ -278,6 +278,6 @@ def bind_base(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
     return tuple(kernel.let(part, "base") for part in taps.start(pixel))
 
 
-def bind_location(kernel: Kernel, location: Found) -> Found:
+def bind_location(kernel: Kernel, location: TapLocation) -> TapLocation:
     pixel, inside = location
     return kernel.let(pixel, "from"), None if inside is None else kernel.let(inside, "inside")

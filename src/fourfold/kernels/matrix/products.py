@@ -47,7 +47,7 @@ class Products:
         return self.tile.split * self.tile.ahead
 
     @property
-    def _whole(self) -> bool:
+    def _single_pass(self) -> bool:
         """True if a warp reads all of its steps at once."""
         return self._stride >= self.feed.work.steps
 
@@ -67,15 +67,15 @@ class Products:
         feed.aim(pixels, self.warp.lane)
         first = kernel.local_id(2) * tile.ahead if tile.split > 1 else const(0)
         if feed.work.filters:
-            self._filter(sums, columns, steps, first)
-        elif tile.early or self._whole:
-            self._early(sums, columns, steps, first)
+            self._multiply_filtered(sums, columns, steps, first)
+        elif tile.early or self._single_pass:
+            self._multiply_early(sums, columns, steps, first)
         else:
             kernel.await_inputs()
             with kernel.loop(steps, first, self._stride, title="step") as step:
                 self._multiply(sums, self._constants(columns, step), self._inputs(step))
 
-    def _early(
+    def _multiply_early(
         self, sums: Sums, columns: list[Expression], steps: Expression, first: Expression
     ) -> None:
         """Read weights before inputs, and the next step while the current one is multiplied."""
@@ -83,7 +83,7 @@ class Products:
         weights = self._constants(columns, first)
         kernel.await_inputs()
         inputs = self._inputs(first)
-        if self._whole:
+        if self._single_pass:
             self._multiply(sums, weights, inputs)
             return
         held = [[kernel.variable(one, "held") for one in kind] for kind in (weights, inputs)]
@@ -95,7 +95,7 @@ class Products:
             for value, new in zip([*held[0], *held[1]], coming, strict=True):
                 kernel.set(value, new)
 
-    def _filter(
+    def _multiply_filtered(
         self, sums: Sums, columns: list[Expression], steps: Expression, first: Expression
     ) -> None:
         """Multiply behind a depthwise filter.
@@ -105,13 +105,17 @@ class Products:
         """
         kernel, tile, feed = self.kernel, self.tile, self.feed
         ready, near = steps_in_registers(feed.work, tile), min(2, tile.ahead)
-        if not self._whole:
+        if not self._single_pass:
             kernel.await_inputs()
-        with nullcontext(first) if self._whole else kernel.loop(steps, first, self._stride) as step:
+        with (
+            nullcontext(first)
+            if self._single_pass
+            else kernel.loop(steps, first, self._stride) as step
+        ):
             step_numbers = [kernel.let(step + ahead, "k") for ahead in range(tile.ahead)]
             factors = [self._factors(columns, at) for at in step_numbers]
             constants = [feed.constants(at, self.warp.quarter) for at in step_numbers[:near]]
-            if self._whole:
+            if self._single_pass:
                 kernel.await_inputs()
             inputs = [feed.inputs(at, self.warp.quarter) for at in step_numbers[:ready]]
             for number, factor in enumerate(factors):

@@ -54,7 +54,7 @@ class PrefetchingConvolution(MatrixConvolution):
 
     window: WindowFeed
 
-    def _aim_at(self, pixel: Expression) -> None:
+    def _find_window(self, pixel: Expression) -> None:
         """Find where the window of a pixel starts; beyond the end, that of the last pixel."""
         kernel = self.kernel
         last = kernel.size("last_pixel", self.feed.work.pixels - 1)
@@ -72,7 +72,7 @@ class PrefetchingConvolution(MatrixConvolution):
     def _copy_weights(self, batch: Expression, buffer: Expression) -> None:
         raise NotImplementedError
 
-    def _under(self, tap: Expression) -> tuple[Expression, Expression]:
+    def _find_tap(self, tap: Expression) -> tuple[Expression, Expression]:
         """Return the input pixel under a tap of the window, and whether it exists."""
         kernel, taps = self.kernel, self.window.taps
         row = kernel.let(tap // taps.count[1], "down")
@@ -178,11 +178,11 @@ class StagedConvolution(PrefetchingConvolution):
             [kernel.variable(const(0.0, "float", 4), "sum") for _ in range(tile.columns)]
             for _ in range(tile.rows)
         ]
-        self._add_to(sums)
-        self._store(self._whole(sums))
+        self._add_batches(sums)
+        self._store(self._complete_blocks(sums))
         kernel.barrier()  # Wait until all reads are done: the next group overwrites the buffers.
 
-    def _add_to(self, sums: list[list[Variable]]) -> None:
+    def _add_batches(self, sums: list[list[Variable]]) -> None:
         """Add all batches, with one barrier each.
 
         After the barrier, the copies of the batch are complete and the previous buffer can be
@@ -191,7 +191,7 @@ class StagedConvolution(PrefetchingConvolution):
         kernel, form = self.kernel, self.form
         self.inputs = kernel.local_array("inputs", "uint", 2, form.buffers * form.inputs)
         self.factors = kernel.local_array("factors", "uint", 2, form.buffers * form.weights)
-        self._aim()
+        self._assign_pixels()
         kernel.await_inputs()
         batches = kernel.size("batches", self.feed.work.steps // _STEPS)
         for number in map(const, range(form.buffers - 1)):
@@ -207,19 +207,19 @@ class StagedConvolution(PrefetchingConvolution):
             kernel.emit(EndCopies())
             self._multiply(sums, kernel.let(batch % form.buffers, "at"))
 
-    def _aim(self) -> None:
+    def _assign_pixels(self) -> None:
         """Assign one pixel to each work-item for all its copies."""
         kernel, pixels = self.kernel, self.form.pixels
         self.row = kernel.let(self.item % pixels, "row")
         self.slice = kernel.let(self.item // pixels, "part")
-        self._aim_at(self.group * pixels + self.row)
+        self._find_window(self.group * pixels + self.row)
 
     def _copy_pixels(self, batch: Expression, buffer: Expression) -> None:
         kernel, form = self.kernel, self.form
         in_tap = self.context.input.slices // _SLICES  # batches; a literal, because it is a divisor
         tap = kernel.let(batch // in_tap, "tap")
         first = kernel.let((batch - tap * in_tap) * _SLICES + self.slice, "slice")
-        pixel, exists = self._under(tap)
+        pixel, exists = self._find_tap(tap)
         to = kernel.let((buffer * _SLICES + self.slice) * form.pitch + self.row, "put")
         apart = _ITEMS // form.pixels  # slices that a group copies at once
         for number in range(0, _SLICES, apart):

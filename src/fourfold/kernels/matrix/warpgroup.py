@@ -193,11 +193,11 @@ class WarpgroupConvolution(PrefetchingConvolution):
         )
         self.item = kernel.let(lane + within * WARP, "within")
         sums = [kernel.variable(const(0.0, "float", 4), "sum") for _ in range(self.tile.columns)]
-        self._add_to(sums)
-        self._store(self._whole([sums]))
+        self._add_batches(sums)
+        self._store(self._complete_blocks([sums]))
         kernel.barrier()  # Wait until all reads are done: the next group overwrites the buffers.
 
-    def _add_to(self, sums: list[Variable]) -> None:
+    def _add_batches(self, sums: list[Variable]) -> None:
         """Add all batches, with one barrier each.
 
         After the barrier, the copies of the batch are complete, and the buffer of the batch before
@@ -207,7 +207,7 @@ class WarpgroupConvolution(PrefetchingConvolution):
         size = form.buffers * form.pieces
         self.factors = kernel.local_array("factors", "uint", 4, size * form.channels)
         self.inputs = kernel.local_array("inputs", "uint", 2, size * form.pixels * 2)
-        self._aim()
+        self._assign_pixels()
         kernel.await_inputs()
         batches = kernel.size("batches", self.feed.work.steps * DEPTH // form.inputs)
         ahead = form.buffers - _UNFINISHED
@@ -229,7 +229,7 @@ class WarpgroupConvolution(PrefetchingConvolution):
             kernel.emit(AwaitProducts(const(1)))
         kernel.emit(AwaitProducts(const(0)))
 
-    def _aim(self) -> None:
+    def _assign_pixels(self) -> None:
         """Assign one of two slices of one pixel to each work-item for all its copies.
 
         There are twice as many work-items as pixels.
@@ -237,7 +237,7 @@ class WarpgroupConvolution(PrefetchingConvolution):
         kernel = self.kernel
         self.row = kernel.let(self.item // 2, "row")
         self.slice = kernel.let(self.item % 2, "slice")
-        self._aim_at(self.group * self.form.pixels + self.row)
+        self._find_window(self.group * self.form.pixels + self.row)
 
     def _copy_pixels(self, batch: Expression, buffer: Expression) -> None:
         kernel, form = self.kernel, self.form
@@ -245,7 +245,7 @@ class WarpgroupConvolution(PrefetchingConvolution):
         in_tap = self.context.input.channels // form.inputs
         tap = kernel.let(batch // in_tap, "tap")
         first = kernel.let((batch - tap * in_tap) * (2 * form.pieces) + self.slice, "first")
-        pixel, exists = self._under(tap)
+        pixel, exists = self._find_tap(tap)
         pieces = buffer * form.pieces * form.pixels + self.row
         to = kernel.let(pieces * 2 + self.slice, "put")
         for piece in range(form.pieces):

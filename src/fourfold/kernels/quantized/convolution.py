@@ -32,9 +32,13 @@ def refuses_dots(context: NodeContext) -> str | None:
     """Return why dot products of bytes cannot be used, or None."""
     if not context.device.dot_products:
         return "the device has no byte dot products"
-    able = context.capabilities
-    if not (able.shifted_pointers and able.private_arrays and "long" in able.kinds):
-        return f"{able.language} lacks shifted pointers, private arrays or 64-bit integers"
+    capabilities = context.capabilities
+    if not (
+        capabilities.shifted_pointers
+        and capabilities.private_arrays
+        and "long" in capabilities.kinds
+    ):
+        return f"{capabilities.language} lacks shifted pointers, private arrays or 64-bit integers"
     location, weights, bias = (
         context.locations[str(context.node.inputs[0])],
         context.array(1),
@@ -154,7 +158,7 @@ class DotConvolution(Convolution):
         if self.middle:
             self.ones = context.packed(kernel, "ones", pack_ones(weights.shape[2]))
 
-    def _places(self) -> tuple[list[Expression], Expression]:
+    def _tile_pixels(self) -> tuple[list[Expression], Expression]:
         """Return pixels and group; with a window, tiles stay within a row.
 
         All pixels of such a tile share one coordinate computation.
@@ -162,7 +166,7 @@ class DotConvolution(Convolution):
         kernel, tile, total = self.kernel, self.tile, self.context.output
         within = self.counted and total.shape[-2] >= tile.pixels
         if self.taps.neighbours or not within:
-            return super()._places()
+            return super()._tile_pixels()
         width = total.shape[-2]
         self.count = -(-width // tile.pixels)
         groups = -(-total.channels // (tile.width * tile.groups))
@@ -267,8 +271,8 @@ class DotConvolution(Convolution):
         for column in range(self.tile.groups):
             slice_ = self.kernel.let((group + column) * 2, "slice")
             for first in range(0, len(pixels), RUN):
-                some = [line[column] for line in values[first : first + RUN]]
-                store_block(self.target, pixels[first], slice_, some)
+                block = [line[column] for line in values[first : first + RUN]]
+                store_block(self.target, pixels[first], slice_, block)
 
     def _store_pixels(
         self, values: list[Expression], pixels: list[Expression], slice_: Expression
@@ -293,9 +297,9 @@ class ByteTotals:
 
     def add(self, words: list[Expression], ones: Expression) -> None:
         for number, total in enumerate(self.sums):
-            some = words[RUN * number : RUN * number + RUN]
-            some += [some[-1]] * (RUN - len(some))
-            self.kernel.emit(DotAccumulate(total, vector(*some), widen(ones, RUN)))
+            group = words[RUN * number : RUN * number + RUN]
+            group += [group[-1]] * (RUN - len(group))
+            self.kernel.emit(DotAccumulate(total, vector(*group), widen(ones, RUN)))
 
     def spread(self, sums: list[list[Variable]], factor: Expression) -> None:
         """Add `factor` times the total of each pixel: weights are `factor` more than their

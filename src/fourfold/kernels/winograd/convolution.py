@@ -158,12 +158,12 @@ class _Transform(_Tiles):
         half = [[kernel.variable(zero, "h") for _ in range(reach)] for _ in range(reach)]
         inside = (y >= 0) & (x >= 0) & (y + (reach - 1) < height) & (x + (reach - 1) < width)
         with kernel.when(inside) as branch:
-            self._down(half, rows, None)
+            self._transform_columns(half, rows, None)
         if branch is not None:
             with kernel.otherwise(branch):
                 down = [kernel.let((y + n >= 0) & (y + n < height), "in_y") for n in range(reach)]
                 across = [kernel.let((x + n >= 0) & (x + n < width), "in_x") for n in range(reach)]
-                self._down(half, rows, (down, across))
+                self._transform_columns(half, rows, (down, across))
         stride = kernel.let(source.slices * form.panel, "stride")
         start = (self.index(panel, source.slices) + slice_) * form.panel + tile
         to = kernel.shifted(self.values, start, 4, "to")
@@ -184,7 +184,7 @@ class _Transform(_Tiles):
 
         return read
 
-    def _down(
+    def _transform_columns(
         self,
         half: list[list[Variable]],
         rows: list[Read],
@@ -224,7 +224,7 @@ class _Products(_Tiles):
         """Compute the outputs of work-item `lane` of a panel, for one block of output channels."""
         kernel, tile, count = self.kernel, self.form.tile, self.plan.tiling.count
         group = kernel.let(block * tile.groups, "group")
-        self._sum_up(panel, lane, group)
+        self._sum_channels(panel, lane, group)
         with kernel.loop(tile.pixels, title="step") as step:
             number = kernel.let(first + step * tile.local[0] + lane, "tile")
             ragged = count % self.form.panel != 0
@@ -232,9 +232,9 @@ class _Products(_Tiles):
                 corner = self.place(number)
                 with kernel.loop(tile.groups, title="column") as column:
                     held = kernel.let(step * tile.groups + column, "held")
-                    self._finish(held, corner, kernel.let(group + column, "group"))
+                    self._store_tile(held, corner, kernel.let(group + column, "group"))
 
-    def _sum_up(self, panel: Expression, lane: Expression, group: Expression) -> None:
+    def _sum_channels(self, panel: Expression, lane: Expression, group: Expression) -> None:
         """Sum over all input channels, position by position."""
         kernel, form, tile = self.kernel, self.form, self.form.tile
         slices = kernel.size("slices", self.plan.context.input.slices)
@@ -283,7 +283,7 @@ class _Products(_Tiles):
                 for total, factor in zip(line, factors, strict=True):
                     kernel.add(total, widen(value, tile.width) * factor)
 
-    def _finish(
+    def _store_tile(
         self,
         number: Expression,
         corner: Corner,
