@@ -53,10 +53,7 @@ class ResultSlot(NamedTuple):
 
 
 class Chain:
-    """The kernel of all parts from `first` on.
-
-    `memories` has the results of the parts before them.
-    """
+    """The kernel of all parts from `first` on; `memories` has the results of earlier parts."""
 
     def __init__(self, parts: Parts, first: int, memories: Memories) -> None:
         self.parts, self.context = parts, parts.context
