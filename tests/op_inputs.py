@@ -1,4 +1,4 @@
-"""Arrays for the cases of an op, the same on every run, and the graph of all its cases."""
+"""Reproducible input arrays for the cases of an op, and a graph of all its cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.types import DType, TensorType
 
 
 def make_inputs(case: Case, seed: int = 0) -> list[np.ndarray | None]:
-    """One array for each input of the case, constants included, within its low and high."""
+    """Return one array per input of the case, constants included, between its low and high."""
     generator = np.random.default_rng(seed)
     types = [None if text is None else TensorType.parse(text) for text in case.inputs]
     return [None if type is None else _array(generator, type, case) for type in types]
@@ -30,8 +30,9 @@ def _array(generator: np.random.Generator, type: TensorType, case: Case) -> np.n
 
 
 def case_graph(op: Op, cases: tuple[Case, ...]) -> tuple[Graph, list[list[np.ndarray | None]]]:
-    """One graph with a node for each case, and the arrays of each: those that are no constants are
-    the graph's inputs, in order.
+    """Return one graph with a node per case, and the arrays of each case.
+
+    Arrays that are not constants are the graph's inputs, in order.
     """
     nodes, every = [], []
     inputs: list[str] = []

@@ -1,4 +1,4 @@
-"""Kernels as trees: all that ops write for a device, in every way that they have."""
+"""The kernel trees of ops for a device, in every variant."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.poi
 
 @cache
 def op_graph(name: str) -> Graph:
-    """All cases of an op, as they are lowered."""
+    """Return the graph of all cases of an op after rewriting."""
     op = registry()[name]
     return rewrite(case_graph(op, op.cases)[0])
 
 
 def all_kernels(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Iterator[Kernel]:
-    """The kernels of every variant of every node that can run, in its default form and in the first
-    and the last of those that it lists.
+    """Yield the kernels of every variant of every node that can run.
+
+    Each variant is built with its default choice and the first and last choice it lists.
     """
     graph, target, _ = specialise_for(graph, device, options)
     for context in node_contexts(graph, choose_locations(graph, target.options), target):

@@ -1,4 +1,4 @@
-"""The cases of an op as one graph, with what its NumPy reference says of each."""
+"""The cases of an op as one graph, with the results of its NumPy reference."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fourfold.graph import Graph
 from fourfold.op import Case, Op
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
-# Of these, what half precision rounds may jump to the next whole number.
+# For these ops, fp16 rounding may move a result to the next integer.
 JUMPING = ("cast", "floor_div", "floor_mod", "grid_sample", "max_pool2d_index", "remainder")
 IN_HALVES = [name for name in WITH_KERNELS if name not in JUMPING]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A graph with a node for each case, its inputs, and what each output should be."""
+    """A graph with a node per case, its inputs and the expected outputs."""
 
     cases: tuple[Case, ...]
     graph: Graph
@@ -28,7 +28,7 @@ class Trial:
     expected: dict[str, np.ndarray]
 
     def check(self, results: Iterable[np.ndarray], tolerance: float) -> None:
-        """The graph's outputs are near enough to what they should be."""
+        """Check that the graph's outputs are close to the expected ones."""
         wrong = []
         for result, (output, wanted) in zip(results, self.expected.items(), strict=True):
             case = self.cases[int(output[3:].split("_")[0])]
@@ -39,7 +39,7 @@ class Trial:
 
 
 def trial(op: Op, cases: tuple[Case, ...] = ()) -> Trial:
-    """These cases of an op, or all that it has."""
+    """Return the trial of these cases of an op, or of all its cases."""
     cases = cases or op.cases
     graph, every = case_graph(op, cases)
     expected: dict[str, np.ndarray] = {}
@@ -55,7 +55,7 @@ def trial(op: Op, cases: tuple[Case, ...] = ()) -> Trial:
 
 
 def complaint(result: np.ndarray, wanted: np.ndarray, tolerance: float) -> str | None:
-    """What is wrong with a result, or None."""
+    """Return what is wrong with a result, or None."""
     if result.shape != wanted.shape or result.dtype != wanted.dtype:
         return f"{result.dtype}{result.shape} instead of {wanted.dtype}{wanted.shape}"
     if wanted.dtype.kind != "f":

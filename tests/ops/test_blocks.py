@@ -1,4 +1,4 @@
-"""Convolutions cut into blocks of pixels give the same bits as those made in one go."""
+"""Convolutions divided into blocks of pixels are bit-equal to those without blocks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ output b
 @pytest.mark.devices(takes=lambda device: device.is_cpu)
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("near", [700, 5000])
-def test_blocks(
+def test_blocks_are_bit_equal(
     device: DeviceInfo, precision: str, near: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = rewrite(build(NETWORK), verify=True)
     x = np.random.default_rng(3).uniform(-1, 1, (3, 17, 13, 11)).astype(np.float32)
     results = []
     for far in (1 << 40, near):
-        monkeypatch.setattr(tiled, "FAR_BYTES", far)
-        monkeypatch.setattr(tiled, "NEAR_BYTES", near)
+        monkeypatch.setattr(tiled, "SHARED_CACHE_BYTES", far)
+        monkeypatch.setattr(tiled, "L2_INPUT_BYTES", near)
         plan = make_plan(graph, device, KernelOptions(precision, form="list"))
         player = make_player(device, plan)
         player.poison()

@@ -1,4 +1,4 @@
-"""Inputs and outputs in a caller's memory of the device, whatever way the caller has it."""
+"""Inputs and outputs in device memory that the caller owns, in every form a caller can pass it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def player_of(device: DeviceInfo, graph: object, form: str = "auto") -> Player:
 
 
 class OnOpenCL:
-    """A tensor of a package that speaks DLPack."""
+    """A tensor of a package that supports DLPack."""
 
     def __init__(self, buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.buffer, self.shape, self.dtype = buffer, shape, dtype
@@ -118,7 +118,7 @@ def test_inputs_and_outputs(device: DeviceInfo, queue: Any, made: str, launches:
         target.read(found)
         np.testing.assert_array_equal(own, scores)
         np.testing.assert_array_equal(found, twice)
-        again = player.run([-x])  # with memory of its own again
+        again = player.run([-x])  # uses the player's own memory again
         assert not np.array_equal(again[0], scores)
         np.testing.assert_array_equal(player.run([x])[1], twice)
     player.close()
@@ -155,13 +155,13 @@ def test_an_input_that_is_an_output(device: DeviceInfo, queue: Any) -> None:
 
 
 def test_memory_of_another_context(device: DeviceInfo, queue: Any) -> None:
-    context = cl.Context([queue.device])  # not all drivers hold it for a queue
+    context = cl.Context([queue.device])  # not every driver keeps it alive for a queue
     other = cl.CommandQueue(context)
     with pytest.raises(InputError, match=r"(?s)another OpenCL context.*device=queue"):
         import_memory(device, in_a_buffer(other, np.zeros(7, np.float32)))
 
 
-def test_what_is_no_memory(device: DeviceInfo, queue: Any) -> None:
+def test_rejects_objects_without_device_memory(device: DeviceInfo, queue: Any) -> None:
     assert import_memory(device, np.zeros(3)) is None
     assert import_memory(device, object()) is None
     strided = cl_array.to_device(queue, np.zeros((4, 6), np.float32))[:, ::2]
@@ -171,10 +171,10 @@ def test_what_is_no_memory(device: DeviceInfo, queue: Any) -> None:
 
 @pytest.mark.parametrize("launches", ["list", "one"])
 @pytest.mark.parametrize("made", ["a longer buffer", "an array behind 16", "a buffer"])
-def test_an_output_where_an_input_is(
+def test_output_may_share_memory_with_an_input(
     device: DeviceInfo, queue: Any, made: str, launches: str
 ) -> None:
-    """Every input is read to its end before a result is there, and memory is its own later on."""
+    """All inputs are read before a result is written; later runs use separate memory."""
     text = "input x: f32[32,32]\ny = transpose(x; permutation=(1,0))\noutput y\n"
     player = player_of(device, build(text), launches)
     x = np.random.default_rng(1).uniform(-1, 1, (32, 32)).astype(np.float32)
@@ -188,9 +188,10 @@ def test_an_output_where_an_input_is(
     player.close()
 
 
-def test_memory_that_the_host_sees(device: DeviceInfo) -> None:
-    """What is written is there for the host, for kernels and for whoever reads it: drivers do not
-    agree on what a command does to a buffer that is mapped.
+def test_mapped_memory_is_visible_to_host_and_kernels(device: DeviceInfo) -> None:
+    """Results reach the host, kernels and any reader.
+
+    Drivers differ in what a command does to a mapped buffer.
     """
     player = player_of(device, build("input x: f32[3,5]\ny = negate(x)\noutput y\n"))
     for turn in range(50):

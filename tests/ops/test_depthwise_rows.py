@@ -1,4 +1,4 @@
-"""Depthwise layers in every number of rows against the reference, as a list and as one launch."""
+"""Depthwise layers with every number of rows against the reference, as a list and as one launch."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from fourfold.lower.specialise import specialise_target
 from fourfold.players import Player, make_player
 from fourfold.rewrite import rewrite
 
-INTERPRETED = (RESIDENT,)  # for halves, in which not every device computes
-# No edge, one at a side, at both, many; rows missing above and below; images too narrow for two
-# columns; strides and gaps; channels by fours and others; a residual that is read in the tail.
+INTERPRETED = (RESIDENT,)  # for fp16, which not every device computes
+# No edge, one on a side, on both, many; missing rows above and below; images too narrow for two
+# columns; strides and dilation; channels that are a multiple of four and others; a residual that
+# the tail reads.
 NETWORK = """
 input x: f32[2,13,17,8]
 const w0: f32[1,3,3,8]
@@ -48,7 +49,7 @@ output c, d, e, g, h
 
 
 def plays(graph: Graph, device: DeviceInfo, options: KernelOptions, rows: int) -> Player:
-    """Every depthwise layer in so many rows, where it has as many."""
+    """Return a player whose depthwise layers compute `rows` rows at once, if they have them."""
     target = specialise_target(graph, target_of(device, options))
     every = node_contexts(graph, choose_locations(graph, target.options), target)
     ways = {s.key: f"rows: {rows} rows" for s in every if s.node.op == "depthwise_conv2d"}
@@ -63,7 +64,7 @@ def test_every_number_of_rows(rows: int, precision: str, device: DeviceInfo) -> 
 
 
 @pytest.mark.parametrize("rows", [1, 5, 8])
-def test_rows_in_halves(rows: int, device: DeviceInfo) -> None:
+def test_rows_in_fp16(rows: int, device: DeviceInfo) -> None:
     skip_without_halves(device)
     check(rows, "fp16", device)
 

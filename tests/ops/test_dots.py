@@ -1,4 +1,4 @@
-"""Convolutions of bytes give the same bits as those of the whole numbers that they stand for."""
+"""Byte convolutions are bit-equal to convolutions of the integers they represent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRIDS = (FakeQuantize(1.0, 0, 255, 1.0), FakeQuantize(1.0, -97, 158, 1.0))
 
 
 def network(grid: FakeQuantize, channels: int, batch: int, odd: int = 0) -> Graph:
-    """Layers as rewrites leave them: weights, biases and values are whole numbers."""
+    """Return layers as rewrites leave them: weights, biases and values are integers."""
     random = np.random.default_rng(channels)
     sizes = {"w0": (channels, 1, 1, 5), "w1": (1, 3, 3, channels), "w2": (19, 1, 1, channels)}
     sizes |= {"w3": (7, 3, 3, 19), "b2": (19,)}
@@ -37,7 +37,7 @@ def network(grid: FakeQuantize, channels: int, batch: int, odd: int = 0) -> Grap
         for name, size in sizes.items()
     }
     if odd:
-        # As in models of uint8: bytes hold the weights, but only less some number.
+        # As in uint8 models: bytes hold the weights only after an offset is subtracted.
         constants = {name: np.clip(array, -110, 110) for name, array in constants.items()}
         for array in constants.values():
             array.flat[0] = odd
@@ -69,7 +69,7 @@ def dotted(device: DeviceInfo) -> DeviceInfo:
 
 
 @pytest.mark.devices(takes=lambda device: device.platform == "Portable Computing Language")
-def test_pocl_takes_the_instructions(device: DeviceInfo) -> None:
+def test_pocl_uses_byte_instructions(device: DeviceInfo) -> None:
     if device.dot_products != "x86":
         pytest.skip("this processor has no dot products of bytes")
     assert probe(device, quantised=True).dot_products == "x86"
@@ -86,7 +86,7 @@ def test_pocl_takes_the_instructions(device: DeviceInfo) -> None:
     ],
     ids=["unsigned", "signed", "one", "above", "below"],
 )
-def test_the_same_bits(
+def test_results_are_bit_equal(
     device: DeviceInfo, grid: FakeQuantize, channels: int, batch: int, form: str, odd: int
 ) -> None:
     able = dotted(device)
@@ -116,7 +116,7 @@ def test_values_take_far_less_memory(device: DeviceInfo) -> None:
     assert sizes[1] * 3 <= sizes[0]
 
 
-def test_wide_weights_stay_with_floats(device: DeviceInfo) -> None:
+def test_wide_weights_use_floats(device: DeviceInfo) -> None:
     able = dotted(device)
     graph = network(GRIDS[0], 16, 1)
     wide = {name: array * 2 for name, array in graph.constants.items()}
@@ -125,8 +125,8 @@ def test_wide_weights_stay_with_floats(device: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("value", ["a", "b", "c"])
-def test_lanes_beyond_the_last_channel_stand_for_zero(device: DeviceInfo, value: str) -> None:
-    """What sums up all channels reads them, too."""
+def test_lanes_beyond_the_last_channel_are_zero(device: DeviceInfo, value: str) -> None:
+    """A sum over all channels reads these lanes, too."""
     able = dotted(device)
     graph = network(GRIDS[1], 37, 1)
     node = Node("sum", (value,), ("f",), Reduce((3,), keep_dims=True))
@@ -142,7 +142,7 @@ def test_lanes_beyond_the_last_channel_stand_for_zero(device: DeviceInfo, value:
     np.testing.assert_array_equal(results[1], results[0])
 
 
-def test_one_of_several_results_is_not_kept_as_bytes() -> None:
+def test_one_of_several_results_is_not_stored_as_bytes() -> None:
     float_ = TensorType.parse("f32[1,5,7,4]")
     types = dict.fromkeys(("x", "p", "q", "r"), float_)
     nodes = (

@@ -1,4 +1,4 @@
-"""Single layers of bytes against their NumPy references: the same whole numbers."""
+"""Single byte layers give the same integers as their NumPy references."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRID = FakeQuantize(1.0, -97, 158, 1.0)
 
 
 def layer(node: Node, source: str, weights: tuple[int, ...], bytes_in: bool) -> Graph:
-    """One layer between bytes: the input is rounded to them first, or comes as such."""
+    """Return one layer between bytes; its input is rounded to bytes first, or is bytes already."""
     random = np.random.default_rng(sum(weights))
     constants = {
         "w": random.integers(-100, 110, weights, endpoint=True).astype(np.float32),
@@ -73,7 +73,7 @@ def check(device: DeviceInfo, graph: Graph, kernels: tuple[str, ...]) -> None:
 def compare(
     device: DeviceInfo, facts: DeviceInfo, graph: Graph, kernels: tuple[str, ...], plain: str = ""
 ) -> None:
-    """A plan for a device of these facts; `plain` is put in the place of what spells out dots."""
+    """Compare a plan for a device with these facts; `plain` replaces the dot product functions."""
     random, type_ = np.random.default_rng(7), graph.types["x"]
     x = random.integers(-60, 60, type_.shape).astype(type_.dtype.numpy)
     if type_.dtype is DType.U8:
@@ -92,7 +92,7 @@ def compare(
     wanted = expected(graph, x)
     assert not np.isnan(result).any()
     assert len(np.unique(wanted)) > 30
-    assert np.abs(result - wanted).max() <= 1  # sums beyond 2**24 may lie at a tie
+    assert np.abs(result - wanted).max() <= 1  # sums beyond 2**24 may be at a tie
     assert np.mean(result != wanted) < 1e-3
 
 
@@ -164,7 +164,7 @@ def test_pixels_of_three_bytes_fill_words(
 
 @pytest.mark.parametrize("outputs", [24, 40, 44])
 def test_a_factor_of_each_channel(device: DeviceInfo, outputs: int) -> None:
-    """Whole slices by twos are stored in another way than what does not fill such."""
+    """Pairs of whole slices are stored with a different kernel path."""
     node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d())
     graph = layer(node, "f32[1,5,7,13]", (outputs, 1, 1, 13), bytes_in=False)
     factors = np.random.default_rng(outputs).uniform(0.5, 2.0, outputs).astype(np.float32)
@@ -185,7 +185,7 @@ def test_fully_connected(device: DeviceInfo, source: str) -> None:
     check(device, graph, ("fully_connected_dots",))
 
 
-# What an extension or an instruction does elsewhere.
+# Plain C for what an extension or an instruction computes elsewhere.
 PLAIN = """
 static int dot_of(int bytes, int weights)
 {
@@ -228,7 +228,7 @@ def test_gpus_with_dot_products(
     odd: int,
     spelling: str,
 ) -> None:
-    """The kernels of a GPU, its dot products spelled out in plain C."""
+    """Run a GPU's kernels with dot products in plain C."""
     if spelling == "khr" and device.api == "cuda":
         pytest.skip("CUDA has no such spelling")
     facts = replace(device, kind="gpu", compute_units=4, max_work_group=64, matrix_units=False)
@@ -256,7 +256,7 @@ def test_matrix_units_are_preferred(device: DeviceInfo) -> None:
 
 @pytest.mark.devices(takes=lambda device: device.api == "opencl")
 def test_an_extension_for_dot_products(device: DeviceInfo) -> None:
-    """The real one, where a device has it."""
+    """Run the real extension if a device has it."""
     if not adds_dots(device, "khr"):
         pytest.skip("the device has no cl_khr_integer_dot_product")
     node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d(padding=AROUND))

@@ -1,4 +1,4 @@
-"""Pointwise ops whose results are bytes give the numbers of their NumPy references."""
+"""Pointwise ops with byte results match their NumPy references."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRID = FakeQuantize(1.0, -97, 158, 1.0)
 
 
 def pair(op: str, shapes: tuple[str, str], rounding: FakeQuantize) -> Graph:
-    """z = op(x, y), all of them bytes: x and y are rounded to such before, with other scales."""
+    """Return z = op(x, y) in bytes; x and y are rounded to bytes first, with different scales."""
     types = {name: TensorType.parse(shape) for name, shape in zip("xy", shapes, strict=True)}
     nodes = []
     for name, scale in (("x", 0.25), ("y", 0.125)):
@@ -88,8 +88,8 @@ def test_pairs(
     np.testing.assert_array_equal(result, wanted)
 
 
-def test_what_moves_bytes_beside_them(device: DeviceInfo) -> None:
-    """Kernels of other ops in a plan of bytes: names and roundings of their own."""
+def test_move_ops_in_byte_plans(device: DeviceInfo) -> None:
+    """Kernels of other ops in a byte plan have their own names and rounding."""
     able = probe(device, quantised=True)
     types = {name: TensorType.parse("f32[1,7,5,13]") for name in "xv"}
     types |= {name: TensorType.parse("f32[1,13,11,13]") for name in "yz"}

@@ -1,4 +1,4 @@
-"""Pointwise ops on a CPU by fours of elements, where channels do not come in fours."""
+"""Pointwise ops on a CPU process four elements at a time when channels are no multiple of four."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_results(title: str, precision: str, device: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize(("low", "pivot"), [(-128, None), (-127, -127), (0, 0)])
-def test_a_rounding_to_bytes_alone(low: int, pivot: int | None, device: DeviceInfo) -> None:
-    """What is read by an op on bytes, so that bytes are what is kept of it."""
+def test_rounding_to_bytes_alone(low: int, pivot: int | None, device: DeviceInfo) -> None:
+    """A byte op reads the result, so that it is stored as bytes."""
     if not ask_facts(device, ["dot_products"]).packs_bytes:
         pytest.skip("no instructions that round sixteen numbers to bytes")
     graph = build(f"""

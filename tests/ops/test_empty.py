@@ -1,4 +1,4 @@
-"""Tensors without elements run like others: as inputs, constants and results."""
+"""Tensors without elements work as inputs, constants and results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TYPES = {"x": "f32[2,0,3]", "none": "f32[2,0,3]", "y": "f32[2,0,3]", "a": "f32[3
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0, 3), (2, 3, 0)])
-def test_nothing_has_slices_of_nothing(shape: tuple[int, ...]) -> None:
+def test_empty_tensors_have_no_slices(shape: tuple[int, ...]) -> None:
     assert slice_channels(np.zeros(shape, np.float32)).size == 0
 
 
 @pytest.mark.parametrize("form", ["list", "one"])
-def test_empty_values_beside_others(form: str, device: DeviceInfo) -> None:
+def test_empty_values_next_to_others(form: str, device: DeviceInfo) -> None:
     types = {name: TensorType.parse(text) for name, text in TYPES.items()}
     nodes = (Node("add", ("x", "none"), ("y",)), Node("tanh", ("a",), ("b",)))
     empty = np.zeros((2, 0, 3), np.float32)

@@ -1,4 +1,4 @@
-"""exact_div: the nearest float, from whatever a device takes for the quotient."""
+"""exact_div returns the nearest float from any approximate quotient of a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 4096
 
 
 def numbers(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scales as quantising has them, and numbers of which many lie at a tie of theirs."""
+    """Return scales as in quantized models, and numbers of which many are at a rounding tie."""
     random = np.random.default_rng(seed)
     scales = random.uniform(1e-4, 3, COUNT).astype(np.float32)
     near = np.float32(random.integers(-255, 256, COUNT) + 0.5) * scales

@@ -1,4 +1,6 @@
-"""What passes and plans join gives what its parts give, as launches and bit-equal as one launch."""
+"""Fused graphs give the results of their parts, and one launch is bit-equal to a list of
+launches.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +162,7 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 
 
 def compare(graph: Graph, results: list[np.ndarray], precision: str, seed: int) -> None:
-    """Results of two runs beside what the references say of the graph as it was."""
+    """Compare the results of two runs with the references of the original graph."""
     seeds = (seed, seed + 1)
     wanted = [array for n in seeds for array in evaluate(graph, inputs_of(graph, n)).values()]
     for result, array in zip(results, wanted, strict=True):
@@ -176,11 +178,11 @@ def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
     skip_without_halves(device, precision)
     graph, options = build(text), KernelOptions(precision, form="list")
     launches = make_plan(rewrite(graph), device, options).launches
-    # Not counted: on a CPU that computes in halves, a convolution may copy its input beforehand.
+    # Not checked: on a CPU that computes in fp16, a convolution may copy its input first.
     entries = [one.entry for one in launches if not one.entry.startswith(PaddedInput.title)]
     assert len(entries) == kernels
     if precision == "fp16" and name in BEYOND_HALVES:
-        return  # halves do not hold the results
+        return  # fp16 cannot hold the results
     results = play(graph, device, options, seed=5)
     compare(graph, results, precision, seed=5)
     if device.is_cpu or device.resident:
@@ -211,7 +213,7 @@ def test_a_chain_in_all_its_forms(name: str, precision: str, device: DeviceInfo)
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_as_a_work_group(name: str, device: DeviceInfo) -> None:
-    """On a CPU a group of many work-items is slow, and right."""
+    """On a CPU, a group of many work-items is slow but correct."""
     graph = build(CHAINS[name][0])
     like = replace(device, kind="gpu", compute_units=8)
     plan = make_plan(rewrite(graph), like, KernelOptions(form="list"))

@@ -1,4 +1,4 @@
-"""Numbers of a model that no half can hold: masks, paddings and weights stay finite in `mixed`."""
+"""Numbers beyond the range of fp16 (masks, padding, weights) stay finite in `mixed` precision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 
 MIXED = KernelOptions("mixed")
-# Ways of saying which columns are not to be looked at: `keep` is 1 where they are, and 0 else.
+# Different forms of a mask: `keep` is 1 for columns that count and 0 for others.
 MASKS = {
     "select": """
         const zero: f32[] = 0
@@ -62,7 +62,7 @@ MASKS = {
     """,
 }
 
-# A row of infinities has no softmax in any precision.
+# The softmax of a row of infinities is undefined in any precision.
 PATTERNS = [
     *((mask, kept) for mask in MASKS for kept in ("all", "some")),
     *((mask, "none") for mask in MASKS if mask != "infinity"),
@@ -71,7 +71,7 @@ PATTERNS = [
 
 @pytest.fixture
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is so small that it stays in floats."""
+    """Disable the size limit below which values stay in fp32."""
     monkeypatch.setattr(storage, "SMALL_VALUES", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
     monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
@@ -101,9 +101,7 @@ def play(graph: Graph, device: DeviceInfo, inputs: dict[str, np.ndarray]) -> lis
 
 @pytest.mark.usefixtures("no_limits")
 @pytest.mark.parametrize(("mask", "kept"), PATTERNS)
-def test_masked_attention_is_what_floats_make_of_it(
-    mask: str, kept: str, device: DeviceInfo
-) -> None:
+def test_masked_attention_matches_fp32(mask: str, kept: str, device: DeviceInfo) -> None:
     graph, random = attention(mask), np.random.default_rng(4)
     columns = {"all": np.ones(13), "some": np.arange(13) % 3 > 0, "none": np.zeros(13)}[kept]
     inputs = {
@@ -160,17 +158,17 @@ def test_how_far_a_large_number_reaches(last: str, stays: bool) -> None:
         ("y = pad(x; before=(0,1,1,0), after=(0,0,0,0), value=-3e38)", True),
     ],
 )
-def test_which_constants_count(line: str, reaches: bool) -> None:
+def test_which_ops_pass_on_large_constants(line: str, reaches: bool) -> None:
     text = f"input x: f32[1,4,4,8]\nconst c: f32[] = -3e38\n{line}\noutput y"
     assert beyond(text) == ({"y"} if reaches else set())
 
 
-def test_infinities_are_the_same_in_halves() -> None:
+def test_infinities_are_exact_in_fp16() -> None:
     assert not beyond("input x: f32[4]\nconst c: f32[4] = -inf\ny = add(x, c)\noutput y")
 
 
 def test_a_rounding_behind_it_hides_a_large_bias() -> None:
-    """As in quantised models, whose sums are large whole numbers."""
+    """As in quantized models, whose sums are large integers."""
     graph = build(
         """
         input x: f32[1,4,4,8]
@@ -185,7 +183,7 @@ def test_a_rounding_behind_it_hides_a_large_bias() -> None:
     assert not values_beyond_half(rewrite(graph)) & {"y", "z"}
 
 
-def test_half_arithmetic_gives_way_to_floats() -> None:
+def test_fp16_arithmetic_falls_back_to_fp32() -> None:
     graph = attention("select")
     asked = target_of(NULL_GPU, KernelOptions("fp16"))
     assert specialise_target(graph, asked).options.precision == "mixed"
@@ -202,7 +200,7 @@ def test_half_arithmetic_gives_way_to_floats() -> None:
         "const w: f32[8,8] = 1e5\ny = fully_connected(x, w)",
     ],
 )
-def test_weights_that_no_half_can_hold_stay_floats(line: str, device: DeviceInfo) -> None:
+def test_weights_beyond_fp16_stay_fp32(line: str, device: DeviceInfo) -> None:
     graph = build(f"input x: f32[1,5,5,8]\n{line}\noutput y")
     x = np.random.default_rng(2).uniform(-1e-3, 1e-3, (1, 5, 5, 8)).astype(np.float32)
     (found,), (wanted,) = play(graph, device, {"x": x}), evaluate(graph, {"x": x}).values()
@@ -217,8 +215,8 @@ def test_weights_that_no_half_can_hold_stay_floats(line: str, device: DeviceInfo
         "y = l2_normalize(x)",
     ],
 )
-def test_long_sums_of_halves_are_made_in_floats(line: str) -> None:
-    """Each sum, or that of the squares, is larger than any half, and its result is not."""
+def test_long_fp16_sums_accumulate_in_fp32(line: str) -> None:
+    """The sum, or the sum of squares, exceeds fp16; the result does not."""
     graph = build(f"input x: f32[1,61,67,5]\n{line}\noutput y")
     device = replace(PLAIN_GPU, half_arithmetic=True)
     x = np.random.default_rng(6).uniform(150, 220, (1, 61, 67, 5)).astype(np.float32)

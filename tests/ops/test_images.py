@@ -1,4 +1,6 @@
-"""Weights by image: the results of buffers, in every form of kernel; where not, from the buffer."""
+"""Weights read through images give the results of buffers, in every kernel form; with a
+fallback.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ FORMS = {
 
 
 def network() -> Graph:
-    """Its weights are halves, some of which are kept as such in mixed precision."""
+    """Return a network with fp16 weights, some of which are stored as fp16 in mixed precision."""
     graph = build(NETWORK)
     halves = {name: array.astype(np.float16) for name, array in graph.constants.items()}
     return replace(
@@ -66,7 +68,7 @@ def able(device: DeviceInfo) -> DeviceInfo:
 
 
 def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -> np.ndarray:
-    """The result of a plan, once it is near that of the references."""
+    """Return the result of a plan after comparing it with the references."""
     x = np.random.default_rng(5).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
     player = make_player(able, plan)
     player.poison()
@@ -80,7 +82,7 @@ def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -
 
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("form", FORMS)
-def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInfo) -> None:
+def test_results_match_buffers(form: str, precision: str, able: DeviceInfo) -> None:
     skip_without_halves(able, precision)
     graph, options = network(), KernelOptions(precision, form="list")
     like = replace(able, **FORMS[form])
@@ -106,7 +108,7 @@ def test_images_may_begin_near_the_weights(precision: str, able: DeviceInfo) -> 
     check(plan, few, graph, precision)
 
 
-def test_what_is_too_large_comes_from_the_buffer(able: DeviceInfo) -> None:
+def test_large_weights_use_the_buffer(able: DeviceInfo) -> None:
     graph = network()
     few = replace(able, image_texels=1000, image_windows=False, prefers_images=True)
     plan = make_plan(graph, few, KernelOptions(form="list"))
@@ -124,7 +126,7 @@ def test_one_launch_has_no_images(able: DeviceInfo) -> None:
     check(plan, able, graph)
 
 
-def test_a_choice_asks_for_an_image_and_gets_it_where_there_are_some(able: DeviceInfo) -> None:
+def test_a_choice_selects_an_image_if_supported(able: DeviceInfo) -> None:
     graph, options = network(), KernelOptions(form="list")
     able = replace(able, prefers_images=False)
     keys = [

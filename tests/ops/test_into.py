@@ -1,4 +1,4 @@
-"""Players write outputs where the caller wants them, and leave what nobody wants."""
+"""Players write outputs to the caller's arrays and skip outputs that are not requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.rewrite import rewrite
 
 @pytest.mark.parametrize("launches", ["list", "one"])
 @pytest.mark.parametrize("interpreted", [False, True], ids=["driver", "interpreted"])
-def test_outputs_go_where_they_are_wanted(
+def test_outputs_are_written_to_the_given_arrays(
     device: DeviceInfo, interpreted: bool, launches: str
 ) -> None:
     target = find_device("interpret") if interpreted else device

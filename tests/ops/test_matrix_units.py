@@ -1,6 +1,4 @@
-"""Kernels for matrix units against the references: interpreted, and on devices that have none
-emulated.
-"""
+"""Kernels for matrix units against the references: interpreted, and emulated on other devices."""
 
 from __future__ import annotations
 
@@ -164,9 +162,10 @@ TILES = (
     "2x1 by 2 split 1 ahead 1",
     "1x1 by 1 split 1 ahead 1 early",
 )
-SHARED = "1x2 by 1 split 2 ahead 1"  # those who share a reduction meet in local memory
+# work-items that share a reduction exchange sums in local memory
+SHARED = "1x2 by 1 split 2 ahead 1"
 SHARING = ("whole steps", "one pixel at a time", "a filter on the way", "a filter over even lines")
-EMULATED = ("whole steps", "a filter on the way")  # few, since it is slow
+EMULATED = ("whole steps", "a filter on the way")  # few, because emulation is slow
 has_units = pytest.mark.devices(takes=lambda device: device.matrix_units)
 lacks_units = pytest.mark.devices(takes=lambda device: not device.matrix_units)
 
@@ -179,7 +178,7 @@ def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
 
 @pytest.fixture(params=["halves", "floats"])
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """As what values are kept: small ones, as all of these are, as floats unless that is off."""
+    """Set the storage of values: small ones, as all of these are, stay fp32 unless disabled."""
     if request.param == "halves":
         monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
     return str(request.param)
@@ -209,17 +208,18 @@ def test_shared_reductions(title: str, device: DeviceInfo, kept: str) -> None:
 
 @has_units
 def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_tile, "REGISTERS", 104 if kept == "halves" else 164)
+    monkeypatch.setattr(matrix_tile, "MAX_REGISTERS", 104 if kept == "halves" else 164)
     check("a filter in steps of two", "1x1 by 1 split 1 ahead 4", device, kept)
 
 
 @has_units
-def test_more_weights_than_a_cache_keeps(
+def test_more_weights_than_a_cache_holds(
     device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(specialise, "MUCH_CACHE", 32 << 10)
     text = GRAPHS["two layers"]
-    for change, streams in (("5,6", True), ("50,60", False)):  # many values are not kept, either
+    # Weights are not streamed if the activations exceed the cache, too.
+    for change, streams in (("5,6", True), ("50,60", False)):
         graph = build(text.replace("5,6", change))
         plan = make_plan(graph, with_matrix_units(device), KernelOptions("mixed", form="list"))
         kernels = plan.program.text
@@ -229,7 +229,7 @@ def test_more_weights_than_a_cache_keeps(
 
 def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
     graph = build(GRAPHS[title])
-    if kept == "halves":  # weights are, too: with such as lose nothing by that
+    if kept == "halves":  # weights are fp16, too, so use weights that are exact in fp16
         halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
         graph = replace(graph, constants=halves)
     fake = with_matrix_units(device)
@@ -245,13 +245,13 @@ def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
     player.close()
     wanted = evaluate(graph, x)["y"]
     assert not np.isnan(result).any()
-    # Matrix units round their sums, too, and more than floats are rounded.
+    # Matrix units round their sums, too, and more coarsely than fp32.
     rounds = device.matrix_units and device.api != "interpret"
     near = 4e-3 if kept == "halves" else 2e-5 if rounds else 2e-6
     np.testing.assert_allclose(result, wanted, atol=near * np.abs(wanted).max())
 
 
-def test_floats_beyond_what_halves_hold(device: DeviceInfo) -> None:
+def test_floats_beyond_the_fp16_range(device: DeviceInfo) -> None:
     if not device.matrix_units and moves_reads(device):
         pytest.skip("the driver moves reads over barriers, as a small kernel shows")
     graph = build(GRAPHS["one pixel at a time"])

@@ -1,4 +1,4 @@
-"""A plan as one launch gives the same bits as its launches one by one, run after run."""
+"""A plan as one launch is bit-equal to separate launches, run after run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ output h
 """
 
 
-# Shortcuts, heads and parts of joined values, some of which are needed late, and two inputs.
+# Shortcuts, heads and parts of joined values, some of which are read late, and two inputs.
 BRANCHES = """
 input x: f32[1,41,37,16]
 input z: f32[1,41,37,8]
@@ -92,9 +92,10 @@ def test_changing_inputs_with_poisoned_memory(device: DeviceInfo, precision: str
     graph = build(NETWORK)
     listed, joined = players(graph, device, precision)
     assert [launch.entry for launch in joined.plan.launches] == [ENTRY]
-    kernels = 4 if device.matrix_units and precision == "mixed" else 5  # two layers become one
+    kernels = 4 if device.matrix_units and precision == "mixed" else 5  # two layers are fused
     assert len(listed.plan.launches) == kernels
-    assert joined.plan.stages == kernels + device.reaches_host  # a stage that fetches the input
+    # plus a stage that fetches the input
+    assert joined.plan.stages == kernels + device.reaches_host
     seen = set()
     for seed in range(300):
         arrays = inputs_of(graph, seed % 11)
@@ -123,7 +124,7 @@ def test_branches_with_poisoned_memory(device: DeviceInfo, precision: str) -> No
 
 
 def placed(array: np.ndarray, shift: int) -> np.ndarray:
-    """The same numbers at an address that is a multiple of 64, and some bytes."""
+    """Copy the array to an address that is a multiple of 64 plus `shift` bytes."""
     memory = np.empty(array.nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + shift
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -131,7 +132,7 @@ def placed(array: np.ndarray, shift: int) -> np.ndarray:
     return copy
 
 
-def test_inputs_wherever_they_lie(device: DeviceInfo) -> None:
+def test_inputs_at_any_address(device: DeviceInfo) -> None:
     joins(device)
     graph = build(NETWORK)
     listed, joined = players(graph, device, "fp32")
@@ -140,7 +141,7 @@ def test_inputs_wherever_they_lie(device: DeviceInfo) -> None:
         expected = listed.run(arrays)[0]
         where = [placed(array, shift) for array in arrays]
         np.testing.assert_array_equal(joined.run(where)[0], expected)
-        where[0][...] = inputs_of(graph, seed + 100)[0]  # the same memory, other numbers
+        where[0][...] = inputs_of(graph, seed + 100)[0]  # the same memory with other numbers
         np.testing.assert_array_equal(joined.run(where)[0], listed.run(where)[0])
         across = [np.asfortranarray(array) for array in arrays]
         np.testing.assert_array_equal(joined.run(across)[0], expected)
@@ -157,10 +158,10 @@ def test_an_input_that_is_also_an_output(device: DeviceInfo) -> None:
         np.testing.assert_array_equal(joined.run(arrays)[1], arrays[0])
 
 
-def test_a_host_that_stops_while_it_hands_over(
+def test_a_host_that_stalls_during_handover(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel waits for a second, goes on with what there is, and the run is repeated."""
+    """The kernel waits for a second and continues with what it has; the run is repeated."""
     if not device.reaches_host:
         pytest.skip("kernels of this device are not launched before their inputs are there")
     graph = build(NETWORK)

@@ -1,6 +1,6 @@
-"""Every op, every case, every precision, on every device, against the NumPy reference.
+"""Every op and case, in every precision and on every device, against the NumPy reference.
 
-All cases of an op are nodes of one graph, so that the device's compiler is started once for them.
+All cases of an op are nodes of one graph, so that the device's compiler runs once for them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fourfold.rewrite import rewrite
 
 
 def check(op: Op, device: DeviceInfo, options: KernelOptions, like: DeviceInfo) -> None:
-    """What a device makes of the plan for another one that is like it."""
+    """Check the device's results of a plan for a similar device."""
     item = trial(op)
     player = make_player(device, make_plan(rewrite(item.graph, verify=True), like, options))
     player.poison()
@@ -44,7 +44,7 @@ def test_cases(name: str, precision: str, device: DeviceInfo) -> None:
 
 @pytest.mark.devices(takes=lambda device: device.is_cpu)
 @pytest.mark.parametrize("name", [name for name in WITH_KERNELS if registry()[name].variants])
-def test_cases_as_a_gpu_has_them(name: str, device: DeviceInfo) -> None:
-    """Kernels with groups of work-items that meet, on a device that has others."""
+def test_cases_with_gpu_kernels(name: str, device: DeviceInfo) -> None:
+    """Run kernels with cooperating work-groups on a device that uses others."""
     like = replace(device, kind="gpu", compute_units=16, max_work_group=256, dot_products=False)
     check(registry()[name], device, KernelOptions(form="list"), like)

@@ -1,4 +1,4 @@
-"""Pictures that come as bytes: every kernel that reads them gives what floats would have given."""
+"""Every kernel that reads byte pictures gives the result of float pictures."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_as_floats(reader: str, order: str, device: DeviceInfo) -> None:
 
 @pytest.mark.parametrize("order", ["bgr", "rgba"])
 @pytest.mark.parametrize("reader", ["step by step", "1x1"])
-def test_every_way_to_run_a_reader(reader: str, order: str, device: DeviceInfo) -> None:
+def test_every_variant_of_a_reader(reader: str, order: str, device: DeviceInfo) -> None:
     graph, pixels = graph_of(reader), ORDERS[order]
     picture = photograph(pixels)
     wanted = evaluate(graph, {"x": pixels.real(picture)})["y"]
@@ -123,7 +123,7 @@ def test_every_way_to_run_a_reader(reader: str, order: str, device: DeviceInfo) 
     assert len(ways) > 1
     for way in ways:
         plan = make_plan(taken, device, options, {context.key: f"{way}: "})
-        near(play(device, plan, picture), wanted, 2e-5)  # Winograd's sums are rounded more
+        near(play(device, plan, picture), wanted, 2e-5)  # Winograd rounds more
 
 
 @pytest.mark.parametrize("order", ORDERS)

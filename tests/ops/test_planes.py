@@ -1,4 +1,4 @@
-"""Images plane by plane: kernels that read or write them give what they would with pixels."""
+"""Kernels that read or write channels-first images give the results of channels-last."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ TEXT = """
     {}
     output y
 """
-# The same with more channels than one slice has, some of them beyond the last whole one.
+# The same with more channels than one slice has; the last slice is partial.
 WIDE_READERS = {
     "conv2d": "y = conv2d(p, w; stride=(2,2), padding=Padding(1,1,0,1)) |> relu6",
     "step by step": "y = conv2d(p, w; padding=Padding(1,1,1,1)) |> relu",
@@ -90,7 +90,7 @@ WIDE_TEXT = """
     {}
     output y
 """
-# How planes are made, of seven channels and of two: by the kernel that makes their pixels.
+# Planes of seven and of two channels, written by the kernel that computes the pixels.
 WRITERS = {
     "conv2d": "p = conv2d(x, w; stride=(2,2), padding=Padding(1,1,0,1)) |> relu6",
     "step by step": "p = conv2d(x, w; padding=Padding(1,1,1,1)) |> relu",
@@ -169,7 +169,7 @@ def test_as_pixels(reader: str, device: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("reader", ["step by step", "1x1", "depthwise"])
-def test_every_way_to_run_a_reader(reader: str, device: DeviceInfo) -> None:
+def test_every_variant_of_a_reader(reader: str, device: DeviceInfo) -> None:
     graph, x = rewrite(graph_of(reader)), image()
     wanted = evaluate(graph, {"x": x})["y"]
     *_, context = node_contexts(graph, choose_locations(graph, OPTIONS), target_of(device, OPTIONS))
@@ -179,7 +179,7 @@ def test_every_way_to_run_a_reader(reader: str, device: DeviceInfo) -> None:
     assert ways
     for way in ways:
         plan = make_plan(graph, device, OPTIONS, {context.key: f"{way}: "})
-        near(play(device, plan, x), wanted, 2e-5)  # Winograd's sums are rounded more
+        near(play(device, plan, x), wanted, 2e-5)  # Winograd rounds more
 
 
 @pytest.mark.parametrize("images", [1, 2, 3])

@@ -1,4 +1,4 @@
-"""What a logarithm is taken of counts by its ratios: it is as exact in halves as in floats."""
+"""The input of a logarithm needs relative precision: in fp16 models it is as exact as in fp32."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPECTRUM = """
 
 @pytest.fixture
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is so small that it stays in floats."""
+    """Disable the size limit below which values stay in fp32."""
     monkeypatch.setattr(storage, "SMALL_VALUES", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
     monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
@@ -45,8 +45,8 @@ def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_limits")
 @pytest.mark.parametrize("precision", ["mixed", "fp16"])
-def test_the_logarithm_of_a_spectrum_is_as_in_floats(precision: str, device: DeviceInfo) -> None:
-    """Some of its numbers are small beside what they are sums of."""
+def test_log_spectrum_matches_fp32(precision: str, device: DeviceInfo) -> None:
+    """Some of its numbers are small compared with the terms of their sums."""
     skip_without_halves(device, precision)
     graph = build(SPECTRUM)
     x = np.random.default_rng(5).uniform(-1, 1, (1, 1, 151, 1)).astype(np.float32)
@@ -58,7 +58,7 @@ def test_the_logarithm_of_a_spectrum_is_as_in_floats(precision: str, device: Dev
     np.testing.assert_allclose(found, evaluate(graph, {"x": x})["f"], atol=2e-3)
 
 
-def test_the_ways_to_a_logarithm_are_ops() -> None:
+def test_log_paths_name_existing_ops() -> None:
     assert registry().keys() >= ON_THE_WAY
 
 
@@ -76,19 +76,19 @@ def made_of(text: str) -> Graph:
         ("a = conv2d(x, w)\ny = sqrt(a)", ""),
     ],
 )
-def test_an_activation_ends_the_way_to_a_logarithm(text: str, values: str) -> None:
+def test_an_activation_ends_a_log_path(text: str, values: str) -> None:
     assert values_for_logarithms(made_of(text)) == {*values.split()}
 
 
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        # One node with a tail: relu before the logarithm, and relu behind it.
+        # One node with a tail: relu before the logarithm, and relu after it.
         ("a = conv2d(x, w)\nb = conv2d(a, w)\nc = relu(b)\ny = log(c)", ""),
         ("a = conv2d(x, w)\nb = conv2d(a, w)\nc = log(b)\ny = relu(c)", "x a"),
     ],
 )
-def test_tails_are_looked_at(text: str, values: str) -> None:
+def test_tails_are_checked(text: str, values: str) -> None:
     graph = rewrite(made_of(text))
     assert values_for_logarithms(graph) == {*values.split()}
     assert "y" in nodes_for_logarithms(graph)

@@ -1,4 +1,4 @@
-"""Products of weights and few vectors by rows of work-items, as GPUs get them."""
+"""Products of weights and a few vectors with rows of work-items, as on GPUs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GRAPHS = {
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("title", GRAPHS)
-def test_rows(title: str, precision: str, device: DeviceInfo) -> None:
+def test_rows_match_the_reference(title: str, precision: str, device: DeviceInfo) -> None:
     graph = build(GRAPHS[title])
     large = replace(device, kind="gpu", max_work_group=1024, compute_units=64)
     plan = make_plan(graph, large, KernelOptions(precision, form="list"))

@@ -1,4 +1,4 @@
-"""Stages of one level give the same bits in whatever order they run, and however they are dealt."""
+"""Stages of one level are bit-equal in any order and with any assignment to groups."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ more = max_pool2d(three; filter=(3,3), stride=(1,1), padding=Padding(1,1,1,1))
 last = conv2d(joined, i)
 output head, some, more, last
 """
-# Emulated warps of a group take the same way: all have as many steps.
+# Emulated warps of a group must take the same path, so all have the same number of steps.
 HEADS = """
 input x: f32[1,7,5,64]
 const a: f32[32,1,1,64]
@@ -73,7 +73,7 @@ def inputs_of(graph: Graph, seed: int) -> list[np.ndarray]:
 
 
 def facts(device: DeviceInfo, precision: str) -> tuple[DeviceInfo, Callable[[Plan], Plan]]:
-    """A GPU whose groups share stages, and what makes a plan for it fit for this device."""
+    """Return the facts of a GPU whose groups share stages, adapted to this device."""
     if precision == "mixed":
         fit = _as_it_is if device.language == "tree" else emulated
         return replace(with_matrix_units(device), resident=True), fit
@@ -113,7 +113,9 @@ def check_orders(graph: Graph, device: DeviceInfo, precision: str, orders: int) 
 @pytest.mark.parametrize(
     ("text", "precision", "orders"), [(BLOCKS, "fp32", 6), (HEADS, "mixed", 3)]
 )
-def test_any_order_will_do(device: DeviceInfo, text: str, precision: str, orders: int) -> None:
+def test_results_do_not_depend_on_stage_order(
+    device: DeviceInfo, text: str, precision: str, orders: int
+) -> None:
     takes_plans_of_others(device)
     if precision == "mixed" and device.platform == POCL and device.driver.startswith("3.0"):
         pytest.skip("PoCL 3.0 gives other results here; Intel's runtime does not")
@@ -127,10 +129,10 @@ def test_any_order_of_random_graphs(device: DeviceInfo, seed: int) -> None:
 
 
 def test_groups_share_every_level(device: DeviceInfo) -> None:
-    """The text and the table that a GPU gets, a launch for each level where no GPU is there.
+    """Run a GPU's text and table with one launch per level.
 
-    Without local memory but for the table, since groups beside each other would meet at barriers
-    of their own.
+    There is no local memory except for the table, because neighboring groups would meet at
+    different barriers.
     """
     takes_plans_of_others(device)
     graph = rewrite(build(BLOCKS.replace("13,11", "29,23")), verify=True)

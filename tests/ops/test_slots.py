@@ -1,4 +1,4 @@
-"""Several runs in flight, each in memory of its own: order kept, results those of `run`."""
+"""Several runs in flight, each with its own memory, finish in order with the results of `run`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.lower import make_plan
 from fourfold.players import Player, make_player
 from fourfold.rewrite import rewrite
 
-# What else a driver may be: its memory is handed to and fro, or is copied beside the launches.
+# Other kinds of drivers: memory is mapped and unmapped, or copied next to the launches.
 WAYS = {
     "own": {},
     "handed to and fro": {"kind": "gpu", "unified_memory": True},
@@ -66,7 +66,7 @@ def test_runs_in_flight(device: DeviceInfo, form: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_the_slot_has_is_played(device: DeviceInfo, way: str) -> None:
+def test_a_run_uses_the_inputs_of_its_slot(device: DeviceInfo, way: str) -> None:
     player = player_of(small_network(), device, "auto", way)
     slot = player.open_slot(staged=False)
     for seed in range(3):

@@ -1,4 +1,4 @@
-"""Constants and arenas that are more than a device allocates at once lie in several buffers."""
+"""Constants and arenas larger than a device can allocate at once are split into several buffers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fourfold.players import make_player
 INTERPRETED = (devices.PLAIN, devices.CPU, devices.IMAGES)
 SIZE, CHANNELS = 16, 16
 MODEL = deep_onnx(layers=6, channels=CHANNELS, size=SIZE)
-LIMIT = 1 << 14  # bytes: enough for a value or the weights of a layer, and for no two of them
+LIMIT = 1 << 14  # bytes: enough for one value or the weights of one layer, not for two
 
 
 def compiled(device: DeviceInfo, limit: int | None = LIMIT, model: bytes = MODEL) -> CompiledModel:
@@ -58,7 +58,7 @@ def test_a_plan_in_several_buffers_gives_the_same(device: DeviceInfo) -> None:
     np.testing.assert_allclose(played(device, split), played(device, whole), atol=1e-5)
 
 
-def test_files_hold_such_plans(device: DeviceInfo) -> None:
+def test_files_store_split_plans(device: DeviceInfo) -> None:
     made = compiled(device)
     file = container_bytes(plan_sections(made.plan))
     read = read_plan(Container(bytes(file), "it"), 0, 1, 2)
@@ -90,8 +90,8 @@ def test_a_session_on_a_small_device(info: DeviceInfo, tmp_path: Path) -> None:
             np.testing.assert_allclose(session.run(image())["layer5"], expected, atol=1e-4)
 
 
-def test_states_begin_with_their_numbers(device: DeviceInfo) -> None:
-    """What a variable begins with is among the constants, whichever buffer that is."""
+def test_states_have_their_initial_values(device: DeviceInfo) -> None:
+    """The initial value of a variable is among the constants, in any buffer."""
     model = stream(start=0.5)
     whole, split = (compiled(device, limit, model).plan for limit in (None, 64))
     arrays = [np.ones(port.type.shape, port.type.dtype.numpy) for port in whole.inputs]
@@ -104,7 +104,7 @@ def test_states_begin_with_their_numbers(device: DeviceInfo) -> None:
         np.testing.assert_allclose(one, other, atol=1e-6)  # type: ignore[arg-type]
 
 
-def test_where_nothing_must_be_split_nothing_changes(device: DeviceInfo) -> None:
+def test_plans_within_the_limit_are_unchanged(device: DeviceInfo) -> None:
     usual, large = compiled(device, None).plan, compiled(device, 1 << 40).plan
     assert usual.buffers == large.buffers
     assert usual.launches == large.launches

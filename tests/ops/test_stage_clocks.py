@@ -1,4 +1,4 @@
-"""Stages of one launch note their times, and compute what they compute without a clock."""
+"""Stages of one launch record their times and are bit-equal with and without clocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def has_clock(device: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("text", [NETWORK, BRANCHES])
-def test_the_same_bits_with_clocks(device: DeviceInfo, text: str) -> None:
+def test_results_are_bit_equal_with_clocks(device: DeviceInfo, text: str) -> None:
     has_clock(device)
     plain = make_player(device, plan_of(text, device, clocked=False))
     clocked = backend_of(device).make_clocked_player(device, plan_of(text, device, clocked=True))
@@ -64,7 +64,7 @@ def one_launch(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "one")
 
 
-def test_a_profile_shows_the_stages_of_what_is_played(device: DeviceInfo, one_launch: None) -> None:
+def test_a_profile_shows_the_stages_of_the_run(device: DeviceInfo, one_launch: None) -> None:
     has_clock(device)
     with Session(deep_onnx(), device, cache=None) as session:
         assert len(session.plan.launches) == 1
@@ -82,7 +82,7 @@ def test_a_profile_shows_the_stages_of_what_is_played(device: DeviceInfo, one_la
         assert profile.seconds > 0
 
 
-def test_without_a_clock_it_is_a_list(
+def test_without_a_clock_the_plan_is_a_list(
     device: DeviceInfo, one_launch: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("opencl", "cuda"):
@@ -109,7 +109,7 @@ def test_clocks_that_are_not_built_cost_no_profile(
         assert session.profile(IMAGE, runs=1).form == "list"
 
 
-def test_a_list_is_timed_as_it_is(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_is_timed_unchanged(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
     with Session(deep_onnx(), device, cache=None) as session:
         profile = session.profile(IMAGE, runs=1)

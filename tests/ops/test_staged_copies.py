@@ -1,5 +1,6 @@
-"""Convolutions whose pixels and weights are copied ahead, against the references: interpreted, as
-CUDA C on this machine's processor, and on GPUs that have such copies.
+"""Convolutions with pixels and weights copied ahead, against the references.
+
+They run in the interpreter, as CUDA C on this machine's CPU, and on GPUs that support such copies.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TILES = ("128x128 in 2", "64x64 in 3", "64x64 in 4", "64x128 in 2", "128x64 in 2
 
 
 def staged_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "list") -> Plan:
-    """A plan in which all that can be is copied ahead."""
+    """Return a plan in which every possible convolution copies ahead."""
     options = KernelOptions("mixed", form=form)
     found = contexts_of(graph, device, options)
     plan = make_plan(graph, device, options, {one.key: f"staged: {tile}" for one in found})
@@ -45,7 +46,7 @@ def staged_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "list")
 
 @pytest.fixture(autouse=True)
 def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small values are kept as halves, too."""
+    """Store small values as fp16, too."""
     monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
 
 
@@ -82,9 +83,11 @@ def test_as_cuda_on_the_host(title: str, tile: str, form: str, tmp_path: Path) -
 
 @needs_compiler
 @pytest.mark.parametrize("form", ["list", "one"])
-def test_local_memory_that_launches_ask_for(form: str, tmp_path: Path) -> None:
-    """More than a kernel may declare; the plan says how much, also when it is kept. One launch asks
-    for all that it needs, rows of its table among it, be it much or little.
+def test_launches_request_local_memory(form: str, tmp_path: Path) -> None:
+    """A launch can request more local memory than a kernel can declare.
+
+    The plan records the size, also in its stored form. One launch requests all that it needs,
+    including the rows of its table.
     """
     graph = in_halves(GRAPHS["a window, more pixels than a group"])
     given = numbers(graph)
@@ -115,7 +118,7 @@ def test_a_launch_asks_the_driver() -> None:
         player = make_player(device, plan)
         compare(player.run(list(given.values()))[0], graph, given)
         player.close()
-        del player  # while its driver is there
+        del player  # while its driver exists
         assert list(driver.asked.values()) == [StagedTile(128, 128, 4).local_bytes]
 
 
@@ -125,7 +128,7 @@ def test_architectures_have_more_local_memory_than_kernels_declare() -> None:
     assert most_local_memory((99, 0)) == 48 << 10
 
 
-def test_nothing_but_tuning_takes_it() -> None:
+def test_only_tuning_selects_it() -> None:
     graph = in_halves(GRAPHS["one tap"])
     last = contexts_of(graph, BOARD, KernelOptions("mixed"))[-1]
     assert str(choose_kernel(last, {})) == "matrix: default"

@@ -1,4 +1,4 @@
-"""What mixed precision keeps in floats, halves and steps, and how near the results are."""
+"""What mixed precision stores as fp32, fp16 and steps, and how precise the results are."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ BOUNDED = {"relu6": 6.0, "relu_0_to_1": 1.0, "relu_n1_to_1": 1.0}
 
 @pytest.fixture
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is so small that it stays in floats."""
+    """Disable the size limit below which values stay in fp32."""
     monkeypatch.setattr(storage, "SMALL_VALUES", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
     monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
 
 
 def play(graph: Graph, device: DeviceInfo, seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What the device and the references make of random inputs."""
+    """Return the results of the device and of the references for random inputs."""
     random = np.random.default_rng(seed)
     types = {name: graph.types[name] for name in graph.inputs}
     inputs = {
@@ -47,7 +47,7 @@ def play(graph: Graph, device: DeviceInfo, seed: int) -> tuple[list[np.ndarray],
 
 
 def chain(op: str, channels: int) -> Graph:
-    """Two values between kernels: one that is bounded, and one that is not."""
+    """Return a graph with two values between kernels: a bounded one and an unbounded one."""
     return build(
         f"""
         input x: f32[1,13,11,{channels}]
@@ -67,7 +67,7 @@ def chain(op: str, channels: int) -> Graph:
 @pytest.mark.parametrize(
     ("op", "kind"), [("relu6", "u16"), ("relu_n1_to_1", "i16"), ("relu", "f16")]
 )
-def test_bounded_values_are_kept_as_steps(op: str, kind: str) -> None:
+def test_bounded_values_are_stored_as_steps(op: str, kind: str) -> None:
     graph = chain(op, 8)
     places = choose_locations(graph, specialise_target(graph, target_of(NULL_GPU, MIXED)).options)
     assert [places[name].dtype.value for name in "xyz"] == ["f32", kind, "f16"]
@@ -77,10 +77,10 @@ def test_bounded_values_are_kept_as_steps(op: str, kind: str) -> None:
 
 
 @pytest.mark.usefixtures("no_limits")
-@pytest.mark.devices(takes=lambda device: not device.matrix_units)  # those want halves
+@pytest.mark.devices(takes=lambda device: not device.matrix_units)  # matrix units need fp16
 @pytest.mark.parametrize("op", BOUNDED)
 @pytest.mark.parametrize("channels", [1, 3, 5, 8, 131])
-def test_steps_are_finer_than_halves(op: str, channels: int, device: DeviceInfo) -> None:
+def test_steps_are_finer_than_fp16(op: str, channels: int, device: DeviceInfo) -> None:
     graph = build(
         f"""
         input x: f32[1,5,7,{channels}]
@@ -92,20 +92,20 @@ def test_steps_are_finer_than_halves(op: str, channels: int, device: DeviceInfo)
     (result,), (wanted,) = play(graph, device, channels)
     assert (
         np.abs(result - wanted).max() <= BOUNDED[op] / 65534
-    )  # half a step, or of one with a sign
+    )  # half a step, or half a signed step
 
 
 @pytest.mark.usefixtures("no_limits")
 @pytest.mark.parametrize("op", BOUNDED)
 @pytest.mark.parametrize("channels", [3, 8, 13])
-def test_every_reader_understands_steps(op: str, channels: int, device: DeviceInfo) -> None:
+def test_every_reader_decodes_steps(op: str, channels: int, device: DeviceInfo) -> None:
     for result, wanted in zip(*play(chain(op, channels), device, channels), strict=True):
         assert np.abs(result - wanted).max() <= 2e-3 * np.abs(wanted).max()
 
 
 @pytest.mark.usefixtures("no_limits")
 @pytest.mark.parametrize("seed", range(600, 606))
-def test_random_graphs_in_halves_and_steps(seed: int, device: DeviceInfo) -> None:
+def test_random_graphs_in_fp16_and_steps(seed: int, device: DeviceInfo) -> None:
     graph = Random(seed).graph(size=8)
     results, expected = play(graph, device, seed)
     for result, wanted in zip(results, expected, strict=True):
@@ -115,7 +115,7 @@ def test_random_graphs_in_halves_and_steps(seed: int, device: DeviceInfo) -> Non
             assert np.abs(result[known] - wanted[known]).max(initial=0) <= 5e-2 * scale
 
 
-def test_what_is_small_together_stays_in_floats() -> None:
+def test_values_with_a_small_total_size_stay_fp32() -> None:
     few, many = chain("relu", 8), chain("relu", 20011)
     assert peak_bytes(few) <= specialise.SMALL_ARENA < peak_bytes(many)
     for graph, kinds in ((few, "f32 f32"), (many, "f16 f32")):
@@ -125,7 +125,7 @@ def test_what_is_small_together_stays_in_floats() -> None:
         assert " ".join(places[name].dtype.value for name in "yz") == kinds
 
 
-def test_weights_that_are_halves_are_kept_as_such() -> None:
+def test_weights_exact_in_fp16_are_stored_as_fp16() -> None:
     graph = chain("relu", 8)
     halves = graph.constants["w"].astype(np.float16).astype(np.float32)
     exact = Graph(graph.nodes, graph.inputs, graph.outputs, graph.types, {"w": halves})

@@ -1,7 +1,7 @@
-"""Neighbours that hand each other numbers: the same answers as through local memory.
+"""Sub-group exchanges give the same results as local memory.
 
-Kernels for GPUs are played on any device: with its own sub-groups where it has such, and with those
-of NVIDIA by `emulated_warps`; the interpreter has both.
+Kernels for GPUs run on any device: with its own sub-groups if it has any, and with emulated NVIDIA
+warps (`emulated_warps`). The interpreter supports both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 
 INTERPRETED = (KHR,)
-# Groups of 256 all, since all of them meet where they are emulated.
+# All groups have 256 work-items, because all of them meet when they are emulated.
 STAGES = """
 input x: f32[3,1031]
 const w: f32[131,1031]
@@ -48,7 +48,7 @@ c = l2_normalize(b)
 output a, c
 """
 Combine = Callable[[Expression, Expression], Expression]
-QUICK = ("rows", "ptx")  # to emulate a warp takes long
+QUICK = ("rows", "ptx")  # emulating a warp is slow
 GROUPS = 3
 SHAPES = [(2, 1), (4, 7), (8, 3), (8, 32), (16, 1), (16, 5), (32, 8), (64, 3), (128, 1), (256, 1)]
 TEAMS = [*(("khr", *shape) for shape in SHAPES), ("ptx", 16, 1), ("ptx", 64, 1), ("ptx", 32, 3)]
@@ -91,7 +91,7 @@ GRAPHS = {
 
 
 def like_a_gpu(device: DeviceInfo, spelling: str) -> DeviceInfo:
-    """The facts of a GPU whose sub-groups exchange so; a device that does not is skipped."""
+    """Return the facts of a GPU with these sub-groups; skip devices that do not support them."""
     if spelling == "khr" and ask_facts(device, ["subgroups"]).subgroups != spelling:
         pytest.skip(f"{device.name} has no sub-groups that exchange numbers")
     facts = replace(device, kind="gpu", compute_units=16, max_work_group=256)
@@ -99,7 +99,7 @@ def like_a_gpu(device: DeviceInfo, spelling: str) -> DeviceInfo:
 
 
 def played(device: DeviceInfo, plan: Plan, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """What a device makes of a plan, twice the same."""
+    """Return the device's results of a plan after two equal runs."""
     emulates = "shfl.sync" in plan.program.text and device.subgroups != "ptx"
     player = make_player(device, emulated(plan) if emulates else plan)
     player.poison()
@@ -133,7 +133,7 @@ def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -
 
 
 def test_stages_of_one_launch(device: DeviceInfo) -> None:
-    """A group of 256 makes rows and teams one after the other, in the same local memory."""
+    """A group of 256 runs rows and teams in turn in the same local memory."""
     facts = replace(like_a_gpu(device, "khr"), resident=True, compute_units=2)
     graph = rewrite(build(STAGES))
     shared = share(graph, facts, KernelOptions())
@@ -150,7 +150,7 @@ def test_stages_of_one_launch(device: DeviceInfo) -> None:
 def team_plan(
     spelling: str, lanes: int, rows: int, combine: Combine, kind: str, language: str = "opencl"
 ) -> Plan:
-    """Every work-item of some groups leaves what its team makes of their numbers."""
+    """Return a plan in which every work-item stores its team's combined value."""
     kernel = Kernel("teams", literal=True)
     kernel.subgroup_size = SUBGROUP_SIZES.get(spelling, 1)
     dtype = DType.F32 if kind == "float" else DType.I32
@@ -188,7 +188,7 @@ def team_plan(
 
 @pytest.mark.parametrize(("spelling", "lanes", "rows"), TEAMS)
 def test_teams_of_any_shape(spelling: str, lanes: int, rows: int, device: DeviceInfo) -> None:
-    """Whole sub-groups or parts of them; every work-item gets the same bits, NaN or not."""
+    """Teams are whole sub-groups or parts; all work-items get the same bits, NaN or not."""
     like_a_gpu(device, spelling)
     shape, language = (spelling, lanes, rows), device.language
     generator = np.random.default_rng(lanes * 31 + rows)
@@ -215,7 +215,7 @@ def test_a_warp_alone_needs_no_local_memory() -> None:
 
 @pytest.mark.devices(takes=lambda device: device.api == "opencl")
 @pytest.mark.parametrize("wrong", ["#define exchange(value, apart) (value)\n", "no such language"])
-def test_the_probe_looks_at_the_numbers(
+def test_the_probe_checks_the_numbers(
     wrong: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = device.claims["subgroups"] or "khr"
@@ -224,7 +224,7 @@ def test_the_probe_looks_at_the_numbers(
     assert not trials.exchanges(device, claim)
 
 
-def test_a_gpu_that_fails_the_probe_takes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_fails_the_probe_uses_local_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = replace(NULL_GPU, name="a GPU that promises much", claims={"subgroups": "khr"})
     monkeypatch.setattr(trials, "exchanges", lambda info, claim: False)
     assert probe(facts).subgroups == ""

@@ -1,4 +1,4 @@
-"""Small teams of work-items share a group: results of every number of them are right."""
+"""Small teams of work-items that share a group give correct results for every team count."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ LINES = {
     "top": "y = top_indices(x; count=2)",
     "cumsum": "y = cumsum(x; axis=2)",
 }
-# Teams of 1, 2, 4, 8 and 32 work-items, in groups that they fill and that they do not.
+# Teams of 1, 2, 4, 8 and 32 work-items, in groups that they fill and in others.
 SHAPES = [(97, 1, 3), (67, 3, 10), (33, 7, 28), (29, 9, 40), (8, 16, 40), (3, 17, 70)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 @pytest.mark.parametrize("like", DEVICES, ids=["plain", "khr"])
-def test_teams(like: DeviceInfo, line: str, shape: tuple[int, int, int]) -> None:
+def test_teams_match_the_reference(
+    like: DeviceInfo, line: str, shape: tuple[int, int, int]
+) -> None:
     graph = build(f"input x: f32[{','.join(map(str, shape))}]\n{line}\noutput y")
     x = np.random.default_rng(3).uniform(-3, 3, shape).astype(np.float32)
     plan = make_plan(rewrite(graph, verify=True), like, KernelOptions(form="list"))
@@ -44,7 +46,7 @@ def test_teams(like: DeviceInfo, line: str, shape: tuple[int, int, int]) -> None
 
 
 def test_several_teams_share_a_group() -> None:
-    """Else this file would look at nothing."""
+    """Guard: without shared groups, this file would test nothing."""
     for line, local in ((LINES["softmax"], (8, 8)), (LINES["mean"], (4, 16))):
         graph = build(f"input x: f32[33,7,40]\n{line}\noutput y")
         (launch,) = make_plan(rewrite(graph), PLAIN, KernelOptions(form="list")).launches

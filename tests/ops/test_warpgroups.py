@@ -1,5 +1,6 @@
-"""Convolutions by warpgroups, against the references: interpreted, as CUDA C on this machine's
-processor, and on GPUs that have such products.
+"""Convolutions with warpgroups, against the references.
+
+They run in the interpreter, as CUDA C on this machine's CPU, and on GPUs with warpgroups.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def last_context(graph: Graph, device: DeviceInfo) -> NodeContext:
 
 
 def warpgroup_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "list") -> Plan:
-    """A plan whose last convolution is made by warpgroups."""
+    """Return a plan whose last convolution uses warpgroups."""
     options, key = KernelOptions("mixed", form=form), last_context(graph, device).key
     plan = make_plan(graph, device, options, {key: f"warpgroup: {tile}"})
     assert "warpgroup_multiply" in plan.program.text
@@ -47,7 +48,7 @@ def warpgroup_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "lis
 
 @pytest.fixture(autouse=True)
 def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small values are kept as halves, too."""
+    """Store small values as fp16, too."""
     monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
 
 
@@ -81,7 +82,7 @@ def test_as_cuda_on_the_host(title: str, tile: str, form: str, tmp_path: Path) -
     compare(play_on_host(plan, list(given.values()), tmp_path)[0], graph, given)
 
 
-def test_only_its_own_architecture_plays_it() -> None:
+def test_only_its_own_architecture_runs_it() -> None:
     plan = warpgroup_plan(in_halves(GRAPHS["one tap"]), SMALL, TILES[0])
     assert not plan.requirements.unmet(SMALL)
     assert plan.requirements.language_version == "9.0"
@@ -118,7 +119,7 @@ def convolution(pixels: int, inputs: int, outputs: int, size: int) -> Graph:
         (find_board("sm_100", units=132), 32, 256, 256, 3, ""),
     ],
 )
-def test_where_it_is_taken(
+def test_when_warpgroups_are_selected(
     board: DeviceInfo, pictures: int, inputs: int, outputs: int, size: int, chosen: str
 ) -> None:
     context = last_context(convolution(196 * pictures, inputs, outputs, size), board)
@@ -129,7 +130,7 @@ def test_where_it_is_taken(
         assert variants["warpgroup"].choices(context)[0] == chosen
 
 
-def test_tiles_by_their_text() -> None:
+def test_tiles_are_parsed_from_text() -> None:
     for text in TILES:
         assert str(WarpgroupTile.parse(text)) == text
     assert WarpgroupTile.parse("128x128 in 4") is None

@@ -1,7 +1,7 @@
-"""Every op on WebGPU, by whatever adapter there is, against the NumPy reference.
+"""Every op on WebGPU, on any available adapter, against the NumPy reference.
 
-Full precision with kernels as a GPU has them is part of the quick tests, what else there is of the
-slow ones. All other tests of ops run there with `--device webgpu`.
+fp32 with GPU kernels is part of the quick tests, the rest of the slow ones. All other op tests run
+on WebGPU with `--device webgpu`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_on_webgpu(name: str, precision: str, like: DeviceInfo) -> None:
 
 
 def a_gpu() -> DeviceInfo:
-    """The same device with what a plain GPU has: groups of work-items that meet."""
+    """Return the device with the facts of a plain GPU with cooperating work-groups."""
     return replace(device(), kind="gpu", local_memory=16384, max_work_group=256, measured_units=16)
 
 
@@ -38,7 +38,7 @@ def test_in_full_precision(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", WITH_KERNELS)
-def test_as_the_device_has_them(name: str, precision: str) -> None:
+def test_with_the_device_facts(name: str, precision: str) -> None:
     check_on_webgpu(name, precision, device())
 
 

@@ -1,4 +1,4 @@
-"""Winograd's convolution in every form against the reference, as a list of launches and as one."""
+"""Winograd convolutions in every form against the reference, as launches and as one launch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
-INTERPRETED = (PLAIN,)  # for halves, in which not every device computes
+INTERPRETED = (PLAIN,)  # for fp16, which not every device computes
 real_device = pytest.mark.devices(takes=lambda device: device.api != "interpret")
 # Prime sizes, odd channels, several images, every kind of padding, tails with a residual.
 NETWORK = """
@@ -57,7 +57,7 @@ FORMS = (
 
 
 def ways(graph: Graph, device: DeviceInfo, options: KernelOptions, form: str) -> dict[str, str]:
-    """This form for every convolution of the graph."""
+    """Return this form as the choice for every convolution of the graph."""
     target = specialise_target(graph, target_of(device, options))
     every = node_contexts(graph, choose_locations(graph, target.options), target)
     return {context.key: f"winograd: {form}" for context in every if context.node.op == "conv2d"}
@@ -84,7 +84,7 @@ def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_in_halves(form: str, device: DeviceInfo) -> None:
+def test_every_form_in_fp16(form: str, device: DeviceInfo) -> None:
     skip_without_halves(device)
     check(form, "fp16", device)
 
@@ -123,7 +123,7 @@ def test_as_stages_of_one_launch(form: str, device: DeviceInfo) -> None:
 @real_device
 @pytest.mark.parametrize("form", FORMS[4:])
 def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
-    """By fours, several work-items side by side: written for a GPU, played where we are."""
+    """Kernels for a GPU, which read in fours with several work-items, on this device."""
     graph, options = rewrite(build(NETWORK), verify=True), KernelOptions(form="list")
     like = replace(device, kind="gpu")
     plan = make_plan(graph, like, options, ways(graph, like, options, form))
@@ -135,7 +135,7 @@ def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
 
 
 @real_device
-def test_tuned_or_not_the_results_are_the_same(device: DeviceInfo) -> None:
+def test_results_do_not_depend_on_tuning(device: DeviceInfo) -> None:
     graph = build(
         """
         input x: f32[1,17,19,12]

@@ -1,4 +1,4 @@
-"""How many rows a work-item of the depthwise convolution makes."""
+"""The number of rows per work-item of the depthwise convolution."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def row_choices(size: int, attributes: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(("size", "rows"), [(1, 1), (5, 5), (7, 7), (14, 7), (28, 7), (112, 4)])
-def test_rows_come_out_even_and_fit_the_first_cache(size: int, rows: int) -> None:
+def test_rows_divide_the_height_and_fit_the_l1_cache(size: int, rows: int) -> None:
     assert row_choices(size)[0] == f"{rows} rows"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 11, 37])
-def test_every_number_of_rows_is_a_choice_once(size: int) -> None:
+def test_every_number_of_rows_is_one_choice(size: int) -> None:
     wanted = {f"{rows} rows" for rows in range(1, min(8, size) + 1)}
     found = row_choices(size)
     assert set(found) == wanted

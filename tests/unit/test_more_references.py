@@ -1,4 +1,4 @@
-"""The newer ops: known values, and what their type rules refuse."""
+"""Newer ops: known values, and inputs that their type rules reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every op: the type rule agrees with the reference and refuses what does not fit."""
+"""Every op: the type rule agrees with the reference and rejects inputs that do not fit."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def compute(name: str, attributes: object, *arrays: object) -> np.ndarray:
 
 
 def pixels(*rows: list[float]) -> np.ndarray:
-    """One picture with one channel."""
+    """Return one picture with one channel."""
     return np.asarray(rows, np.float32)[None, :, :, None]
 
 
@@ -89,7 +89,7 @@ def test_rule_agrees_with_reference(name: str, case: Case) -> None:
 
 @pytest.mark.parametrize("name", MOVES)
 def test_maps_of_coordinates_agree_with_reference(name: str) -> None:
-    """Put numbers in for the output's coordinates: constant expressions fold to the input's."""
+    """With numbers as output coordinates, expressions fold to the input coordinates."""
     source = __import__(f"fourfold.ops.{name}", fromlist=["source"]).source
     for case in OPS[name].cases:
         (x,) = (array for array in make_inputs(case) if array is not None)
@@ -293,7 +293,7 @@ def test_transposed_convolution_scatters_the_filter() -> None:
     np.testing.assert_allclose(y, pixels([1, 10, 102, 20]))
 
 
-def test_depthwise_channels_are_neighbours() -> None:
+def test_depthwise_outputs_of_a_channel_are_adjacent() -> None:
     weights = np.float32([1, 10, 100, 1000]).reshape(1, 1, 1, 4)
     x = np.float32([2, 3]).reshape(1, 1, 1, 2)
     y = compute("depthwise_conv2d", DepthwiseConv2d(multiplier=2), x, weights, None)
@@ -308,7 +308,9 @@ def test_depthwise_channels_are_neighbours() -> None:
         (Resize((1, 4), half_pixel_centers=True), [0, 2, 6, 8], [0, 0, 8, 8]),
     ],
 )
-def test_resize(attributes: Resize, bilinear: list[float], nearest: list[float]) -> None:
+def test_resize_known_values(
+    attributes: Resize, bilinear: list[float], nearest: list[float]
+) -> None:
     x = pixels([0, 8])
     np.testing.assert_allclose(
         compute("resize_bilinear", attributes, x), pixels(bilinear), rtol=1e-6
@@ -323,7 +325,7 @@ def test_same_padding_puts_the_odd_one_after() -> None:
     assert same(5, 1, 2) == (0, 0)
 
 
-def test_views() -> None:
+def test_views_of_concat_and_slice() -> None:
     two, five = TensorType.parse("f32[3,2]"), TensorType.parse("f32[3,5]")
     node = Node("concat", ("a", "b"), ("y",), Concat(1))
     joined = Alias("join", (Region(0, 1, 0), Region(1, 1, 2)))

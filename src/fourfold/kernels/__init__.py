@@ -1,1 +1,1 @@
-"""Families of kernels that several ops share."""
+"""Kernel families that several ops share."""

@@ -1,4 +1,4 @@
-"""What ops on boxes share: where they are, and how much of them overlaps."""
+"""Box corners and the overlap of boxes, in NumPy and in kernels."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fourfold.kernel.expression import Expression, maximum, minimum, where
 from fourfold.kernel.kernel import Kernel
 
 CORNERS = 4  # top, left, bottom, right
-COLUMNS = CORNERS + 3  # and class, score, 1
+COLUMNS = CORNERS + 3  # the corners, then class, score and 1
 
 
 def corners_of(boxes: np.ndarray, anchors: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
-    """Top, left, bottom, right of each box."""
+    """Decode offsets from anchors to top, left, bottom and right of each box."""
     parts = boxes / np.array(scales, np.float32)
     centers = parts[:, :2] * anchors[:, 2:] + anchors[:, :2]
     halves = np.float32(0.5) * np.exp(parts[:, 2:]) * anchors[:, 2:]
@@ -20,7 +20,7 @@ def corners_of(boxes: np.ndarray, anchors: np.ndarray, scales: tuple[float, ...]
 
 
 def overlap_of(box: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The part of the union that two boxes share; nothing where one has no area."""
+    """Return intersection over union with each other box; 0 where a box has no area."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     shared = np.prod(np.maximum(sides, 0), axis=1)
     area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], axis=1)
@@ -29,8 +29,8 @@ def overlap_of(box: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.where(valid, shared / np.where(valid, union, 1), 0)
 
 
-def shared_part(kernel: Kernel, box: Expression, other: Expression) -> Expression:
-    """The same in a kernel, for two boxes of four lanes each."""
+def kernel_overlap(kernel: Kernel, box: Expression, other: Expression) -> Expression:
+    """Return intersection over union of two boxes of four lanes each, in a kernel."""
     tall, wide = (
         maximum(
             minimum(box.lane(n + 2), other.lane(n + 2)) - maximum(box.lane(n), other.lane(n)), 0.0

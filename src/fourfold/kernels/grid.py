@@ -1,4 +1,4 @@
-"""Which work-item does what, for kernels that make each group of four channels by itself."""
+"""Grids of kernels in which every slice of four channels is computed independently."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from fourfold.kernel.view import View
 
 GPU_GROUP = 64
 CPU_CHUNK = 64
-CPU_WIDTHS = range(8, 513)  # shorter lines are not worth it, longer ones too few
+# for shorter lines the loop costs too much; longer ones leave too few work-items
+CPU_WIDTHS = range(8, 513)
 
 
 def plain_grid(
     kernel: Kernel, device: DeviceInfo, target: View
 ) -> Iterator[tuple[Expression, Expression]]:
-    """Yields (pixel, slice) once; what the caller writes then runs for every one of them.
+    """Yield (pixel, slice) once; the statements the caller adds run for every one of them.
 
-    A GPU gets one work-item each; a CPU, where a work-item has a cost, a run of pixels.
+    A GPU runs one work-item for each. On a CPU a work-item has overhead, so each runs several
+    pixels.
     """
     pixels, slices = target.type.pixels, target.type.slices
     if not device.is_cpu:
@@ -40,16 +42,18 @@ def plain_grid(
         yield pixel, second
 
 
-def group_for(device: DeviceInfo, rows: int, columns: int) -> tuple[int, int]:
-    """The work-group of a grid whose work-items have nothing to do with each other: one of its own
-    for each on a CPU, and where one launch packs the groups of its stages.
+def independent_group(device: DeviceInfo, rows: int, columns: int) -> tuple[int, int]:
+    """Return the work-group of a grid of independent work-items.
+
+    Work-items run alone on a CPU, and where one launch packs the groups of its stages.
     """
     return (1, 1) if device.is_cpu or device.resident else gpu_group(rows, columns)
 
 
 def runs_of_four(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expression]]:
-    """The same for a CPU by four pixels at a time, which are at least so many: the last ones may
-    be made twice.
+    """Yield (pixel, slice) for runs of four pixels on a CPU; the last run may overlap another.
+
+    There must be at least four pixels.
     """
     pixels = target.type.pixels
     runs, chunk = -(-pixels // RUN), CPU_CHUNK // RUN
@@ -62,7 +66,7 @@ def runs_of_four(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Exp
 
 
 def _lines(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expression]]:
-    """The same by whole lines: the coordinates of their pixels need no division."""
+    """Yield (pixel, slice) line by line, so that pixel coordinates need no division."""
     width = target.type.shape[-2]
     lines = target.type.pixels // width
     chunk = max(1, CPU_CHUNK // width)
@@ -80,7 +84,7 @@ def _lines(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expressio
 
 
 def gpu_group(pixels: int, slices: int) -> tuple[int, int]:
-    """Neighbouring work-items on neighbouring pixels, as far as there are any."""
+    """Return a work-group in which neighboring work-items take neighboring pixels."""
     across = 1
     while across < pixels and across < GPU_GROUP:
         across *= 2

@@ -1,4 +1,4 @@
-"""Indices that a kernel finds in a tensor, and updates that they lead to."""
+"""Indices that a kernel reads from a tensor, and the updates they point to."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from fourfold.kernel.expression import Expression, maximum, minimum, vector, whe
 from fourfold.kernel.view import View
 
 
-def from_end(view: View, axis: int, index: Expression) -> Expression:
-    """An index along an axis; one below zero counts from the end."""
+def wrap_index(view: View, axis: int, index: Expression) -> Expression:
+    """Return an index along an axis. A negative one counts from the end."""
     kernel, last = view.kernel, axis == view.type.rank - 1
-    found = kernel.let(index, "index")
+    position = kernel.let(index, "index")
     size = view.channels if last else view.axis(axis)
-    return kernel.let(where(found < 0, found + size, found), "index")
+    return kernel.let(where(position < 0, position + size, position), "index")
 
 
-def lanes_of(channel: Expression, slice_: Expression) -> Expression:
-    """Which of the four channels of a slice an index means."""
+def matching_lanes(channel: Expression, slice_: Expression) -> Expression:
+    """Return a mask of the lane, of the four channels of a slice, that holds `channel`."""
     return vector(*(channel.equals(slice_ * 4 + lane) for lane in range(4)))
 
 
-def place_of(indices: View, updates: View, row: Expression, rest: list[Expression]) -> Expression:
-    """The pixel of the updates of a row of indices, at places along the axes that it leaves."""
-    place = row
-    for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), rest, strict=True):
-        place = place * updates.axis(axis) + at
-    return place
+def update_pixel_of(
+    indices: View, updates: View, row: Expression, others: list[Expression]
+) -> Expression:
+    """Return the pixel in the updates for a row of indices, at `others` along the other axes."""
+    pixel = row
+    for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), others, strict=True):
+        pixel = pixel * updates.axis(axis) + at
+    return pixel
 
 
-def combined(reduction: str, before: Expression, update: Expression) -> Expression:
-    """What becomes of an element that an update meets."""
+def apply_reduction(reduction: str, before: Expression, update: Expression) -> Expression:
+    """Return the new value of an element after an update."""
     if reduction == "none":
         return update
     if reduction in ("max", "min"):

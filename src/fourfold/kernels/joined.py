@@ -1,4 +1,4 @@
-"""The parts of a joined node: what lies between them, and each as kernels of its own."""
+"""The parts of a joined node: intermediate values, and each part as separate kernels."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Joined:
-    """Nodes in order, each reading the one before it. Their inputs are called by numbers, those
-    of the inputs of the whole; their results by letters. `stored` says how the results of all but
-    the last are kept, where they are kept.
+    """Nodes in order, each reading the result of the previous one.
+
+    Values are named within the node: inputs by number, results by letter. `stored` is the storage
+    of every result but the last, for when it goes through memory.
     """
 
     parts: tuple[Node, ...]
@@ -28,11 +29,11 @@ class Joined:
 
 
 def part_types(attributes: Joined, inputs: Sequence[TensorType | None]) -> dict[str, TensorType]:
-    """The type of every value by its number or letter."""
+    """Return the type of every value by its number or letter."""
     types = {str(number): type_ for number, type_ in enumerate(inputs) if type_ is not None}
     for part in attributes.parts:
-        given = (None if name is None else types[name] for name in part.inputs)
-        (result,) = registry()[part.op].infer(part.attributes, *given)
+        operand_types = (None if name is None else types[name] for name in part.inputs)
+        (result,) = registry()[part.op].infer(part.attributes, *operand_types)
         for step in part.tail:
             operands = (result if name is None else types[name] for name in step.inputs)
             (result,) = registry()[step.op].infer(step.attributes, *operands)
@@ -44,11 +45,11 @@ Memories = Mapping[str, tuple[Scratch | Pointer, Stored]]
 
 
 class PartContext(NodeContext):
-    """One part of a joined node. What lies between parts is in a memory of the caller's choice."""
+    """The context of one part. Intermediate values are in memory that the caller provides."""
 
     def __init__(
         self,
-        whole: NodeContext,
+        parent: NodeContext,
         node: Node,
         types: Mapping[str, TensorType],
         memories: Memories,
@@ -58,58 +59,58 @@ class PartContext(NodeContext):
             name: own_location(name, Layout.SLICED, types[name], stored)
             for name, (_, stored) in memories.items()
         }
-        tail = whole.tail if node.outputs == whole.node.outputs else steps
+        tail = parent.tail if node.outputs == parent.node.outputs else steps
         super().__init__(
             node,
-            {**whole.types, **types},
-            whole.constants,
-            {**whole.locations, **own},
+            {**parent.types, **types},
+            parent.constants,
+            {**parent.locations, **own},
             tail,
-            whole.target,
+            parent.target,
         )
-        self.memories, self.kernels = memories, whole.kernels
+        self.memories, self.kernels = memories, parent.kernels
 
     def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
         if name not in self.memories:
             return super().view(kernel, name, title, writable)
-        memory, place = self.memories[name][0], self.locations[name]
+        memory, location = self.memories[name][0], self.locations[name]
         if not isinstance(memory, Pointer):
-            memory = kernel.pointer(title, place.dtype, memory, writable)
-        return View(kernel, memory, self.types[name], place)
+            memory = kernel.pointer(title, location.dtype, memory, writable)
+        return View(kernel, memory, self.types[name], location)
 
 
 def tail_step(step: Step) -> TailStep:
-    """A step of a node's tail, as kernels take it."""
+    """Convert a step of a node's tail to the form that kernels use."""
     pointwise = registry()[step.op].pointwise
     assert pointwise is not None, f"{step.op} cannot be in a tail"
     return TailStep(pointwise, step.attributes, step.inputs)
 
 
 class Parts:
-    """The parts of a joined node under the names of the graph, and the types of their results."""
+    """The parts of a joined node with the value names of the graph, and their result types."""
 
     def __init__(self, context: NodeContext) -> None:
         attributes = context.attributes
         assert isinstance(attributes, Joined)
-        given: Types = tuple(context.types[str(name)] for name in context.node.inputs)
+        input_types: Types = tuple(context.types[str(name)] for name in context.node.inputs)
         output = context.node.outputs[0]
-        known = {str(number): str(name) for number, name in enumerate(context.node.inputs)}
+        names = {str(number): str(name) for number, name in enumerate(context.node.inputs)}
         for part in attributes.parts:
-            known[part.outputs[0]] = f"{output}/{part.outputs[0]}"
-        known[attributes.parts[-1].outputs[0]] = output
+            names[part.outputs[0]] = f"{output}/{part.outputs[0]}"
+        names[attributes.parts[-1].outputs[0]] = output
         self.context = context
-        self.nodes = [part.renamed(known) for part in attributes.parts]
+        self.nodes = [part.renamed(names) for part in attributes.parts]
         between = [node.outputs[0] for node in self.nodes[:-1]]
         self.stored = dict(zip(between, attributes.stored, strict=True))
-        letters = part_types(attributes, given)
-        self.types = {known[part.outputs[0]]: letters[part.outputs[0]] for part in attributes.parts}
+        letters = part_types(attributes, input_types)
+        self.types = {names[part.outputs[0]]: letters[part.outputs[0]] for part in attributes.parts}
         self.all_types = {
             **self.types,
             **{str(name): context.types[str(name)] for name in context.node.inputs},
         }
 
     def write_apart(self, count: int) -> Memories:
-        """The first parts as kernels of their own; and where what is between them lies."""
+        """Write the first `count` parts as separate kernels and return where their results are."""
         memories: dict[str, tuple[Scratch | Pointer, Stored]] = {}
         for node in self.nodes[:count]:
             name = node.outputs[0]
@@ -123,6 +124,6 @@ class Parts:
                 memories[name] = (scratch, stored)
             part = PartContext(self.context, node, self.types, memories)
             variants = registry()[node.op].variants
-            way = next(v for v in variants if v.refuses(part) is None and v.suits(part))
-            way.build(part)
+            variant = next(v for v in variants if v.refuses(part) is None and v.suits(part))
+            variant.build(part)
         return memories

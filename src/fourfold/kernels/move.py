@@ -1,4 +1,4 @@
-"""The kernel of ops that only move elements: each says where an output element comes from."""
+"""The kernel of ops that only move elements: each maps output to input coordinates."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Block:
     size: int
 
 
-def moves(
+def move_variants(
     source: Callable[..., tuple[list[Expression], Expression | None]],
     fill: Callable[..., float] = lambda attributes: 0.0,
 ) -> tuple[Variant, ...]:
-    """The variant of an op whose output is its input seen at other coordinates.
+    """Return the variant of an op whose output is its input at other coordinates.
 
-    `source(attributes, at, src type, dst type)` gives the input's coordinates for the output's,
-    and a
-    condition under which they exist; elsewhere the output is `fill(attributes)`.
+    `source(attributes, at, src type, dst type)` returns the input coordinates for the output
+    coordinates `at`, and a condition under which they exist (None: always). Elsewhere the output is
+    `fill(attributes)`.
     """
 
     def build(context: NodeContext) -> None:
@@ -41,7 +41,7 @@ def moves(
         view, target = context.read(kernel, 0), context.write(kernel)
         outside = fill(context.attributes)
         for pixel, slice_ in plain_grid(kernel, context.device, target):
-            at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+            at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
             value = _whole_slice(context, source, view, target, at, slice_, outside)
             if value is None:
                 lanes = _lanes(context, source, view, target, at, slice_, outside)
@@ -60,24 +60,25 @@ def _whole_slice(
     slice_: Expression,
     outside: float,
 ) -> Expression | None:
-    """Four channels at once, where input and output have the same, or the output some more that
-    the input keeps as zeros.
+    """Return four channels at once, or None if the lanes must be read one by one.
+
+    The channels of input and output must match, or the input must hold zeros for the extra ones.
     """
-    more = target.type.channels - view.type.channels
-    if not target.type.rank or not view.type.rank or not view.whole or more < 0:
+    extra = target.type.channels - view.type.channels
+    if not target.type.rank or not view.type.rank or not view.whole or extra < 0:
         return None
-    if more and outside != 0 and view.type.channels % 4:
+    if extra and outside != 0 and view.type.channels % 4:
         return None
     channel = name("channel", "int")
-    places, inside = source(context.attributes, [*at, channel], view.type, target.type)
-    if more:
+    coordinates, inside = source(context.attributes, [*at, channel], view.type, target.type)
+    if extra:
         _, inside = source(context.attributes, [*at, const(0)], view.type, target.type)
         exists = slice_ < view.slices
         inside = exists if inside is None else exists & inside
-    others = [*places[:-1], *([] if inside is None else [inside])]
-    if places[-1] is not channel or any(_mentions(item, channel) for item in others):
+    others = [*coordinates[:-1], *([] if inside is None else [inside])]
+    if coordinates[-1] is not channel or any(_mentions(item, channel) for item in others):
         return None
-    pixel = view.kernel.let(view.pixel(places[:-1]), "from")
+    pixel = view.kernel.let(view.pixel(coordinates[:-1]), "from")
     return view.load(pixel, slice_, inside, outside)
 
 
@@ -97,11 +98,11 @@ def _lanes(
             continue
         channel = view.kernel.let(slice_ * 4 + lane, "c")
         coordinates = [*at, channel] if target.type.rank else []
-        places, inside = source(context.attributes, coordinates, view.type, target.type)
+        source_coordinates, inside = source(context.attributes, coordinates, view.type, target.type)
         exists = channel < target.channels if target.type.channels % 4 else const(True)
         inside = exists if inside is None else exists & inside
-        pixel = view.pixel(places[:-1])
-        value = view.element(pixel, places[-1] if places else const(0))
+        pixel = view.pixel(source_coordinates[:-1])
+        value = view.element(pixel, source_coordinates[-1] if source_coordinates else const(0))
         lanes.append(view.kernel.let(guarded(inside, value, outside), "v"))
     return lanes
 

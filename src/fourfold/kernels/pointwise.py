@@ -1,6 +1,4 @@
-"""The kernel of a pointwise op that runs alone: four channels of one pixel a work-item, or four
-elements wherever they lie.
-"""
+"""The kernel of a pointwise op that runs alone: four channels, or any four elements, per step."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ Pointwise = Callable[..., Expression]
 
 
 def pointwise_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> None:
-    """dst[i] = f(a[i], b[i], ...), with shapes broadcast against each other."""
-    context = _by_elements(context)
+    """Write dst[i] = f(a[i], b[i], ...), with broadcast shapes."""
+    context = _flattened(context)
     kernel = context.kernel(title)
     views = {
         name: context.view(kernel, name, "src")
@@ -36,34 +34,39 @@ def pointwise_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> 
         target.store(pixel, slice_, pointwise(attributes, *operands))
 
 
-def _by_elements(context: NodeContext) -> NodeContext:
-    """The same node on a CPU over one slice of all elements, where its values have one shape and
-    lie in one piece, in pixels that fours do not fit into; else as it is.
+def _flattened(context: NodeContext) -> NodeContext:
+    """Reshape the node to one slice of all its elements if that avoids partial slices.
+
+    Only on a CPU, when channels are no multiple of four and all values have one shape and
+    contiguous memory. Otherwise return the context unchanged.
     """
     names = (*context.node.reads, *context.node.outputs)
-    places, types = context.locations, {name: context.types[name] for name in names}
-    shape, (fours, rest) = context.output.shape, divmod(context.output.elements, 4)
-    fits = context.device.is_cpu and context.output.channels % 4 and not rest
-    if not fits or any(name not in places for name in names):
+    locations, types = context.locations, {name: context.types[name] for name in names}
+    shape, (fours, remainder) = context.output.shape, divmod(context.output.elements, 4)
+    fits = context.device.is_cpu and context.output.channels % 4 and not remainder
+    if not fits or any(name not in locations for name in names):
         return context
-    if not all(type_.shape == shape and _solid(type_, places[n]) for n, type_ in types.items()):
+    if not all(
+        type_.shape == shape and _is_contiguous(type_, locations[n]) for n, type_ in types.items()
+    ):
         return context
     flat = {name: type_.with_shape(fours, 4) for name, type_ in types.items()}
-    slices = {name: replace(places[name], layout=Layout.SLICED, pitch=fours) for name in names}
+    slices = {name: replace(locations[name], layout=Layout.SLICED, pitch=fours) for name in names}
     return context.reshaped(flat, slices)
 
 
-def _solid(type_: TensorType, place: Location) -> bool:
-    """Whether elements lie side by side as NumPy has them, from where fours may be read."""
-    plain = place.layout is Layout.ROWS and not place.channels and not place.plane
-    return plain and place.pitch == type_.channels and place.offset % 4 == 0
+def _is_contiguous(type_: TensorType, location: Location) -> bool:
+    """Return True if elements are contiguous in NumPy's order and aligned to four."""
+    plain = location.layout is Layout.ROWS and not location.channels and not location.plane
+    return plain and location.pitch == type_.channels and location.offset % 4 == 0
 
 
-def _by_bytes(context: NodeContext, pointwise: Pointwise) -> tuple[NodeContext, Pointwise]:
-    """The same node for kernels that round to bytes at the end of a tail. One that does nothing but
-    round is a copy with itself for a tail.
+def _for_bytes(context: NodeContext, pointwise: Pointwise) -> tuple[NodeContext, Pointwise]:
+    """Adapt the node to kernels that round to bytes at the end of a tail.
+
+    A node that only rounds becomes a copy with the rounding as its tail.
     """
-    context = _by_elements(context)
+    context = _flattened(context)
     if context.tail or not getattr(context.attributes, "counts", False):
         return context, pointwise
     return context.with_tail((TailStep(pointwise, context.attributes, (None,)),)), _copy
@@ -74,14 +77,14 @@ def _copy(_: object, x: Expression) -> Expression:
 
 
 def refuses_bytes(context: NodeContext) -> str | None:
-    context, _ = _by_bytes(context, _copy)
+    context, _ = _for_bytes(context, _copy)
     fits = context.counts_bytes and context.output.pixels >= RUN
-    return None if fits else "results are not bytes that are rounded sixteen at once"
+    return None if fits else "the results are not bytes that are rounded sixteen at once"
 
 
 def byte_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> None:
-    """The same where results are bytes: four neighbouring pixels at once."""
-    context, pointwise = _by_bytes(context, pointwise)
+    """Write the pointwise kernel for byte results: four neighboring pixels at once."""
+    context, pointwise = _for_bytes(context, pointwise)
     kernel = context.kernel(title + "_bytes")
     views = {
         name: context.view(kernel, name, "src")

@@ -1,24 +1,105 @@
-"""The kernel of pools: one output pixel and slice a work-item, the window walked by loops."""
+"""Kernels of pools: one output pixel and slice per work-item, with loops over the window."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, convert, maximum, minimum
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Variant
+from fourfold.op.pooling import PoolAxes
 from fourfold.op.window import NO_PADDING, Pool2d
 
-UNROLLED = 16  # pixels under a window
 Combine = Callable[[Expression, Expression], Expression]
+WindowCombine = Callable[[Any, Expression, Expression], Expression]
+WindowFinish = Callable[[Any, Expression, Expression, Expression], Expression]
+MAX_UNROLLED_TAPS = 16  # taps of a window
 
 
-def pools(combine: Combine, start: float, average: bool) -> tuple[Variant, ...]:
-    """The variant of a pool; an average is divided by how many pixels of the window are inside."""
+def _unchanged(
+    attributes: object, total: Expression, inside: Expression, padded: Expression
+) -> Expression:
+    return total
+
+
+def window_pool_variants(
+    combine: WindowCombine, start: float, finish: WindowFinish = _unchanged
+) -> tuple[Variant, ...]:
+    """Return the variant of a pool over any number of axes.
+
+    `combine(attributes, total, value)` is applied to each tap inside the input, then
+    `finish(attributes, total, inside, padded)`. `inside` counts the taps inside the input, `padded`
+    those inside the padded input.
+    """
+
+    def build(context: NodeContext) -> None:
+        attributes = context.attributes
+        assert isinstance(attributes, PoolAxes)
+        kernel = context.kernel(context.node.op, sums=True)
+        source, target = context.read(kernel, 0), context.write(kernel)
+        for pixel, slice_ in plain_grid(kernel, context.device, target):
+            image, *at = target.coordinates(pixel)
+            spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
+            total = kernel.variable(start_value(source.kind, start), "total")
+            with ExitStack() as loops:
+                taps = [loops.enter_context(span.walk()) for span in spans]
+                coordinates = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]
+                value = source.load(source.pixel([image, *coordinates]), slice_)
+                kernel.set(total, combine(attributes, total, value))
+            inside, padded = const(1), const(1)
+            for span in spans:
+                inside, padded = inside * span.inside, padded * span.padded
+            counts = (convert(count, kernel.real) for count in (inside, padded))
+            target.store(pixel, slice_, finish(attributes, total, *counts))
+
+    return (Variant("pool", build),)
+
+
+class TapSpan:
+    """The taps along one axis that are inside the input, for one position of the result."""
+
+    def __init__(
+        self, kernel: Kernel, source: View, attributes: PoolAxes, axis: int, at: Expression
+    ) -> None:
+        self._kernel = kernel
+        self._taps = kernel.size(f"filter{axis}", attributes.filter[axis])
+        self._step = kernel.size(f"dilation{axis}", attributes.dilation[axis])
+        stride = kernel.size(f"stride{axis}", attributes.stride[axis])
+        before = kernel.size(f"before{axis}", attributes.before[axis])
+        self._start = kernel.let(at * stride - before, "start")
+        end = source.axis(1 + axis)
+        self._first = kernel.let(self._taps_within(const(0)), "first")
+        self._stop = kernel.let(self._taps_within(end), "stop")
+        self._after = end + kernel.size(f"after{axis}", attributes.after[axis])
+
+    def _taps_within(self, end: Expression) -> Expression:
+        """Return how many taps are before position `end`."""
+        distance = maximum(end - self._start, const(0))
+        return minimum((distance + (self._step - 1)) // self._step, self._taps)
+
+    def walk(self) -> AbstractContextManager[Expression]:
+        return self._kernel.loop(self._stop, self._first, title="tap")
+
+    def place(self, tap: Expression) -> Expression:
+        return self._start + tap * self._step
+
+    @property
+    def inside(self) -> Expression:
+        return self._stop - self._first
+
+    @property
+    def padded(self) -> Expression:
+        return self._taps_within(self._after)
+
+
+def pool_variants(combine: Combine, start: float, average: bool) -> tuple[Variant, ...]:
+    """Return the variant of a pool. An average divides by the number of taps inside the image."""
     return (Variant("pool", lambda context: _build(context, combine, start, average)),)
 
 
@@ -42,7 +123,7 @@ def _build(context: NodeContext, combine: Combine, start: float, average: bool) 
             ),
             strict=True,
         )
-        total = kernel.variable(least(source.kind, start), "total")
+        total = kernel.variable(start_value(source.kind, start), "total")
         with (
             kernel.loop(stop[0], first[0], title="row") as row,
             kernel.loop(stop[1], first[1], title="column") as column,
@@ -57,9 +138,9 @@ def _build(context: NodeContext, combine: Combine, start: float, average: bool) 
 
 
 def _is_plain(attributes: Pool2d) -> bool:
-    """Whether every window is whole, and small enough to be written out."""
+    """Return True if every window is inside the image and small enough to unroll."""
     height, width = attributes.filter
-    return attributes.padding == NO_PADDING and height * width <= UNROLLED
+    return attributes.padding == NO_PADDING and height * width <= MAX_UNROLLED_TAPS
 
 
 def _all_inside(
@@ -69,7 +150,7 @@ def _all_inside(
     slice_: Expression,
     combine: Combine,
 ) -> Expression:
-    """The pixels under one window, none of them missing."""
+    """Combine all pixels under a window that is inside the image."""
     image, y, x = at
     top, left = y * attributes.stride[0], x * attributes.stride[1]
     first = source.kernel.let(source.pixel([image, top, left]), "first")
@@ -90,9 +171,7 @@ def _span(
     axis: int,
     at: Expression,
 ) -> tuple[Expression, Expression]:
-    """The first row (axis 0) or column under the window that is inside, and the one after the
-    last.
-    """
+    """Return the first row (axis 0) or column under the window inside the image, and the end."""
     step = kernel.size(f"stride{axis}", attributes.stride[axis])
     start = kernel.let(at * step - kernel.size(f"before{axis}", before[axis]), "start")
     size = kernel.size(f"filter{axis}", attributes.filter[axis])

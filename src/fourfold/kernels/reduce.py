@@ -1,4 +1,4 @@
-"""Reductions: a work-item, or a group of them that share the work, walks over the axes that go."""
+"""Reductions: a work-item, or a group that shares the work, walks over the reduced axes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from fourfold.op.rules import Reduce
 
 Combine = Callable[[Expression, Expression], Expression]
 Finish = Callable[[Expression, int], Expression]
-Load = Callable[[Expression, Expression], Expression]  # four channels by pixel and slice
+Load = Callable[[Expression, Expression], Expression]  # loads four channels by pixel and slice
 Reader = Callable[[NodeContext, Kernel, View], Load]
-GROUP = 256
+MAX_GROUP_ITEMS = 256
 WARP = 32
-SIDE_BY_SIDE = 4
+PARALLEL_TOTALS = 4
 
 
-def reduces(
+def reduce_variants(
     combine: Combine,
     start: float,
     finish: Finish = lambda total, count: total,
     reader: Reader | None = None,
 ) -> tuple[Variant, ...]:
-    """The variant of a reduction: `start` is neutral, `finish(total, count)` comes last, and
-    `reader` gives what is reduced, where that is not the first input as it is.
+    """Return the variant of a reduction.
+
+    `start` is the neutral element, `finish(total, count)` is applied last. `reader` loads the
+    reduced values if they are not the first input unchanged.
     """
 
     def build(context: NodeContext) -> None:
@@ -43,7 +45,7 @@ def reduces(
 
 def _refuses(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, Reduce)
-    return None if context.attributes.keep_dims else "axes that go must first become ones"
+    return None if context.attributes.keep_dims else "it is supported only with keep_dims"
 
 
 def _build(
@@ -59,7 +61,7 @@ def _build(
     kernel = context.kernel(context.node.op + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     load = view.load if reader is None else reader(context, kernel, view)
-    neutral = least(view.kind, start)
+    neutral = start_value(view.kind, start)
     for pixel, slice_, lane in shared_grid(context, kernel, target, split):
         at = target.coordinates(pixel) if rank else []
         total = kernel.variable(neutral, "total")
@@ -69,56 +71,59 @@ def _build(
             target.store(pixel, slice_, finish(total, count))
             continue
         with walk(kernel, view, [axis for axis in axes if axis < rank - 1], lane, split) as inner:
-            there = [inner.get(axis, at[axis]) for axis in range(rank - 1)]
-            place = kernel.let(view.pixel(there), "from")
-            view.known[place] = there
+            coordinates = [inner.get(axis, at[axis]) for axis in range(rank - 1)]
+            source_pixel = kernel.let(view.pixel(coordinates), "from")
+            view.known[source_pixel] = coordinates
             if rank - 1 not in axes:
-                kernel.set(total, combine(total, load(place, slice_)))
+                kernel.set(total, combine(total, load(source_pixel, slice_)))
             else:
                 with kernel.loop(view.slices, title="slice") as each:
-                    value = load(place, each)
+                    value = load(source_pixel, each)
                     if start != 0 or reader is not None:
-                        # Lanes beyond the last channel hold zeros: right for sums of what is read,
-                        # wrong for others.
+                        # Lanes beyond the last channel hold zeros, which is only right for sums of
+                        # the plain input.
                         value = mask_beyond(view, value, each, neutral)
                     kernel.set(total, combine(total, value))
         group_combine(kernel, [total], split, combine)
         result: Expression = total
         if rank - 1 in axes:
-            result = across(total, combine)
+            result = reduce_lanes(total, combine)
         with kernel.when(lane.equals(0)):
             target.store(pixel, slice_, finish(result, count))
 
 
 class _Run(NamedTuple):
-    """Neighbouring pixels: how many, and where each is."""
+    """Neighboring pixels: how many, and a function that returns each by its number."""
 
     length: Expression
     at: Callable[[Expression], Expression]
 
     def values(self, load: Load, slice_: Expression) -> Callable[[Expression], Expression]:
-        """Four channels of each."""
+        """Return a function that loads four channels of pixel number `step`."""
         return lambda step: load(self.at(step), slice_)
 
 
 def _run_of_pixels(view: View, axes: Sequence[int], at: Sequence[Expression]) -> _Run:
-    """All pixels along the last axes before the channels; `at` has the coordinates of others."""
+    """Return the run of all pixels along the last axes before the channels.
+
+    `at` has the coordinates on the other axes.
+    """
     kernel, length = view.kernel, const(1)
     for axis in axes:
         length = length * view.axis(axis)
     others = [
-        const(0) if axis in axes else place for axis, place in enumerate(at[: view.type.rank - 1])
+        const(0) if axis in axes else pixel for axis, pixel in enumerate(at[: view.type.rank - 1])
     ]
     first = kernel.let(view.pixel(others), "first")
 
-    def place_of(step: Expression) -> Expression:
-        place, there, rest = kernel.let(first + step, "from"), list(others), step
+    def pixel_at(step: Expression) -> Expression:
+        pixel, coordinates, remainder = kernel.let(first + step, "from"), list(others), step
         for axis in reversed(axes):
-            there[axis], rest = rest % view.axis(axis), rest // view.axis(axis)
-        view.known[place] = there
-        return place
+            coordinates[axis], remainder = remainder % view.axis(axis), remainder // view.axis(axis)
+        view.known[pixel] = coordinates
+        return pixel
 
-    return _Run(kernel.let(length, "length"), place_of)
+    return _Run(kernel.let(length, "length"), pixel_at)
 
 
 def add_run(
@@ -128,28 +133,30 @@ def add_run(
     length: Expression,
     value: Callable[[Expression], Expression],
 ) -> None:
-    """Combine so many values into a variable, several side by side: on a CPU each sum waits for
-    itself.
+    """Combine `length` values into a variable with several independent partial results.
+
+    On a CPU a single sum would wait for itself at each step.
     """
-    others = [kernel.variable(total, "other") for _ in range(SIDE_BY_SIDE - 1)]
-    whole = kernel.let(length // SIDE_BY_SIDE * SIDE_BY_SIDE, "whole")
-    with kernel.loop(whole, 0, SIDE_BY_SIDE, title="r") as step:
+    others = [kernel.variable(total, "other") for _ in range(PARALLEL_TOTALS - 1)]
+    unrolled_length = kernel.let(length // PARALLEL_TOTALS * PARALLEL_TOTALS, "whole")
+    with kernel.loop(unrolled_length, 0, PARALLEL_TOTALS, title="r") as step:
         for number, sum_ in enumerate((total, *others)):
             kernel.set(sum_, combine(sum_, value(step + number)))
     for other in others:
         kernel.set(total, combine(total, other))
-    with kernel.loop(length, whole, title="r") as step:
+    with kernel.loop(length, unrolled_length, title="r") as step:
         kernel.set(total, combine(total, value(step)))
 
 
 def split_for(context: NodeContext, length: int) -> int:
-    """How many work-items share one result: one on a CPU or without memory that they share, more on
-    a GPU where there is much to walk.
+    """Return how many work-items share one result.
+
+    One on a CPU or without local memory; more on a GPU if there is much to reduce.
     """
     if context.device.is_cpu or not context.device.local_memory:
         return 1
     split = 1
-    while split < GROUP and split < length and split * 2 <= context.device.max_work_group:
+    while split < MAX_GROUP_ITEMS and split < length and split * 2 <= context.device.max_work_group:
         split *= 2
     return split if split >= WARP or split * 4 <= length else max(1, split // 2)
 
@@ -157,7 +164,7 @@ def split_for(context: NodeContext, length: int) -> int:
 def shared_grid(
     context: NodeContext, kernel: Kernel, target: View, split: int
 ) -> Iterator[tuple[Expression, Expression, Expression]]:
-    """Yields (pixel, slice, lane) once: a group of `split` work-items for each four channels."""
+    """Yield (pixel, slice, lane) once, for a group of `split` work-items per four channels."""
     if split == 1:
         for pixel, slice_ in plain_grid(kernel, context.device, target):
             yield pixel, slice_, const(0)
@@ -171,9 +178,7 @@ def shared_grid(
 def walk(
     kernel: Kernel, view: View, axes: list[int], lane: Expression, split: int
 ) -> Iterator[dict[int, Expression]]:
-    """Loops over the axes; with several lanes, each takes every `split`-th step of one flat
-    loop.
-    """
+    """Loop over the axes. With several lanes, each takes every `split`-th step of one flat loop."""
     if split == 1:
         with ExitStack() as stack:
             yield {
@@ -184,22 +189,22 @@ def walk(
     for axis in axes:
         length = length * view.axis(axis)
     with kernel.loop(kernel.let(length, "length"), lane, split, title="r") as step:
-        places: dict[int, Expression] = {}
-        rest: Expression = step
+        coordinates: dict[int, Expression] = {}
+        remainder: Expression = step
         for axis in reversed(axes):
-            places[axis] = kernel.let(rest % view.axis(axis), "r")
-            rest = kernel.let(rest // view.axis(axis), "rest")
-        yield places
+            coordinates[axis] = kernel.let(remainder % view.axis(axis), "r")
+            remainder = kernel.let(remainder // view.axis(axis), "rest")
+        yield coordinates
 
 
-def least(kind: str, number: float) -> Expression:
-    """A number to start from, in every lane; integers have no infinity."""
+def start_value(kind: str, number: float) -> Expression:
+    """Return a start value in every lane. Infinity becomes the limit of an int."""
     if kind == "int" and number in (float("inf"), float("-inf")):
         number = 2**31 - 1 if number > 0 else -(2**31)
     return const(number if kind != "int" else int(number), kind, 4)
 
 
-def across(total: Expression, combine: Combine) -> Expression:
-    """The four lanes of a vector combined, in the first lane of a new one."""
+def reduce_lanes(total: Expression, combine: Combine) -> Expression:
+    """Combine the four lanes of a vector and return the result in the first lane of a new one."""
     one = combine(combine(total.lane(0), total.lane(1)), combine(total.lane(2), total.lane(3)))
     return widen(one, 4)

@@ -1,28 +1,49 @@
-"""Walks along an axis that keep a running total: sums and products of all elements so far."""
+"""Running totals along an axis: cumulative sums and products."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.device import DeviceInfo
 from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.grid import group_for
-from fourfold.kernels.lines import line_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.grid import gpu_group, independent_group
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Types, Variant
 from fourfold.op.rules import NUMBERS, Infer, require_axis, require_kind, takes
 from fourfold.types import TensorType
 
 
+def line_grid(
+    kernel: Kernel, device: DeviceInfo, view: View, axis: int
+) -> tuple[Callable[[Expression], Expression], Expression]:
+    """Start one work-item for each slice and line along `axis` (not the last axis).
+
+    Returns a function from the position along the line to the pixel, and the slice.
+    """
+    shape = view.type.shape
+    inner = math.prod(shape[axis + 1 : -1])
+    lines = math.prod(shape[:axis]) * inner
+    group = (1, 1) if device.is_cpu else gpu_group(lines, view.type.slices)
+    line, slice_ = kernel.ids(lines, view.type.slices, local=group)
+    step = kernel.size("line_step", inner)
+    first = kernel.let(line // step * (step * view.axis(axis)) + line % step, "first")
+    return lambda position: kernel.let(first + position * step, "at"), slice_
+
+
 @dataclass(frozen=True)
 class RunningTotal:
-    """The axis; whether an element's own value is left out; whether totals start at the end."""
+    """The axis of a running total.
+
+    `exclusive` leaves out an element's own value, `reverse` starts at the end of the axis.
+    """
 
     axis: int
     exclusive: bool = False
@@ -31,7 +52,10 @@ class RunningTotal:
 
 @dataclass(frozen=True)
 class Total:
-    """What a total begins with, what it is with one more value, and how it gets there."""
+    """A kind of total: kernel name, start value, and how a value is added.
+
+    `more` returns the new total as an expression, `advance` updates a variable.
+    """
 
     title: str
     start: float
@@ -49,7 +73,7 @@ PRODUCT = Total(
 
 
 def running_type(op: str) -> Infer:
-    """Numbers in, as many of them out."""
+    """Return the type rule of a running total: numbers in, the same type out."""
 
     @takes(op, 1)
     def infer(attributes: RunningTotal, x: TensorType) -> Types:
@@ -63,22 +87,22 @@ def running_type(op: str) -> Infer:
 def running_reference(
     total: Total, function: np.ufunc
 ) -> Callable[[RunningTotal, np.ndarray], np.ndarray]:
-    """`function` is NumPy's for a total and one more value."""
+    """Return the reference. `function` is the ufunc that combines a total and a value."""
 
     def reference(attributes: RunningTotal, x: np.ndarray) -> np.ndarray:
-        turned = np.flip(x, attributes.axis) if attributes.reverse else x
-        totals = np.asarray(function.accumulate(turned, attributes.axis, x.dtype))
+        ordered = np.flip(x, attributes.axis) if attributes.reverse else x
+        totals = np.asarray(function.accumulate(ordered, attributes.axis, x.dtype))
         if attributes.exclusive:
             first = np.full_like(np.take(totals, [0], attributes.axis), total.start)
-            rest = np.delete(totals, -1, attributes.axis)
-            totals = np.concatenate([first, rest], attributes.axis)
+            others = np.delete(totals, -1, attributes.axis)
+            totals = np.concatenate([first, others], attributes.axis)
         return np.flip(totals, attributes.axis) if attributes.reverse else totals
 
     return reference
 
 
-def running_walk(total: Total) -> tuple[Variant, ...]:
-    """The variant of a running total."""
+def running_variants(total: Total) -> tuple[Variant, ...]:
+    """Return the variant of a running total."""
 
     def build(context: NodeContext) -> None:
         attributes = context.attributes
@@ -92,7 +116,7 @@ def running_walk(total: Total) -> tuple[Variant, ...]:
 
 
 def running_cases(make: Callable[..., RunningTotal]) -> tuple[Case, ...]:
-    """Along every kind of axis, from either end; few numbers are multiplied with each other."""
+    """Return cases along every kind of axis, in both directions; products are of few numbers."""
     return (
         Case(("f32[7]",), make(0)),
         Case(("f32[3,5]",), make(1, exclusive=True)),
@@ -108,22 +132,22 @@ def running_cases(make: Callable[..., RunningTotal]) -> tuple[Case, ...]:
     )
 
 
-def _from(
+def _position(
     attributes: RunningTotal, kernel: Kernel, step: Expression, count: Expression
 ) -> Expression:
-    """The place of a step: from the end backwards where totals start there."""
+    """Return the position of a step, counted from the end if totals start there."""
     return kernel.let(count - 1 - step, "place") if attributes.reverse else step
 
 
 def _along_pixels(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
-    """Four channels at once, one work-item a line."""
+    """Four channels at once, one work-item per line."""
     kernel = context.kernel(total.title, sums=True)
     source, target = context.read(kernel, 0), context.write(kernel)
     pixel, slice_ = line_grid(kernel, context.device, source, attributes.axis)
-    so_far = kernel.variable(least(source.kind, total.start), "total")
+    so_far = kernel.variable(start_value(source.kind, total.start), "total")
     count = source.axis(attributes.axis)
     with kernel.loop(count, title="step") as step:
-        at = pixel(_from(attributes, kernel, step, count))
+        at = pixel(_position(attributes, kernel, step, count))
         value = source.load(at, slice_)
         if attributes.exclusive:
             target.store(at, slice_, so_far)
@@ -134,15 +158,15 @@ def _along_pixels(context: NodeContext, attributes: RunningTotal, total: Total) 
 
 
 def _along_channels(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
-    """Channel by channel, one work-item a pixel."""
+    """Channel by channel, one work-item per pixel."""
     kernel = context.kernel(f"{total.title}_channels", sums=True)
     source, target = context.read(kernel, 0), context.write(kernel)
     pixels = context.input.pixels
-    (pixel,) = kernel.ids(pixels, local=group_for(context.device, pixels, 1))
-    so_far = kernel.variable(least(source.kind, total.start).lane(0), "total")
+    (pixel,) = kernel.ids(pixels, local=independent_group(context.device, pixels, 1))
+    so_far = kernel.variable(start_value(source.kind, total.start).lane(0), "total")
     count = source.slices
     with kernel.loop(count, title="step") as step:
-        slice_ = _from(attributes, kernel, step, count)
+        slice_ = _position(attributes, kernel, step, count)
         value = _with_neutral(source, source.load(pixel, slice_), slice_, total)
         lanes: list[Expression] = [const(0, source.kind)] * 4
         for lane in reversed(range(4)) if attributes.reverse else range(4):
@@ -153,7 +177,7 @@ def _along_channels(context: NodeContext, attributes: RunningTotal, total: Total
 
 
 def _with_neutral(view: View, value: Expression, slice_: Expression, total: Total) -> Expression:
-    """What changes no total in the lanes beyond the last channel, which are zeros."""
+    """Replace the zeros in the lanes beyond the last channel with the neutral element."""
     if total.start == 0.0:
         return value
-    return mask_beyond(view, value, slice_, least(view.kind, total.start))
+    return mask_beyond(view, value, slice_, start_value(view.kind, total.start))

@@ -1,6 +1,4 @@
-"""What the project knows of one kind of operation: its type rule, its reference, its kernels, its
-cases.
-"""
+"""The definition of an op: type rule, NumPy reference, kernels and test cases."""
 
 from __future__ import annotations
 
@@ -27,8 +25,10 @@ Types = tuple[TensorType, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """One way to test an op: input types as text ('f32[2,3,5]'), attributes, and which inputs are
-    constant.
+    """One test of an op: input types as text ('f32[2,3,5]'), attributes and constant inputs.
+
+    `constants` lists the positions of inputs that are constants. Random inputs lie between `low`
+    and `high`.
     """
 
     inputs: tuple[str | None, ...]
@@ -36,13 +36,14 @@ class Case:
     constants: tuple[int, ...] = ()
     low: float = -3.0
     high: float = 3.0
-    tolerance: float = 1.0  # times the tolerance of the dtype; more than one needs a comment
+    tolerance: float = 1.0  # factor on the dtype's tolerance; above 1 needs a comment
 
 
 @dataclass(frozen=True)
 class Region:
-    """Input `part` is the box of the output that starts at `start` along `axis`, or the other way
-    round.
+    """A box along one axis: input `part` and the output's elements from `start` on `axis` match.
+
+    In a join, the input is a box of the output. In a cut, the output is a box of the input.
     """
 
     part: int
@@ -52,13 +53,17 @@ class Region:
 
 @dataclass(frozen=True)
 class Alias:
-    """An op that moves nothing: its result is another look at the same memory.
+    """The result of an op that moves no data: another view of the same memory.
 
-    `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join'
-    (each input is a box of the output), 'cut' (the output is a box of the input), 'dequantize'
-    (the output is what the input's integers stand for: (stored - zero_point) * scale), 'picture'
-    (the output has `channels` of the input's bytes), 'read planes' (the output's channels are the
-    planes of the input) or 'write planes' (the other way round: the input lies in the output).
+    `kind` is one of:
+
+    'same'          input and output hold the same elements in the same order (reshape)
+    'join'          each input is a box of the output (concat)
+    'cut'           the output is a box of the input (slice)
+    'dequantize'    the output is (stored - zero_point) * scale of the input's integers
+    'picture'       the output's `channels` are read from the input's bytes
+    'read planes'   the output's channels are the planes of the input
+    'write planes'  the input's channels are the planes of the output
     """
 
     kind: str
@@ -70,33 +75,35 @@ class Alias:
 
     @property
     def converts(self) -> bool:
-        """Whether what is read, or written, is not what lies there."""
+        """True if a reader or writer must convert the stored elements."""
         return self.kind in ("dequantize", "picture", "read planes", "write planes")
 
     @property
     def inward(self) -> bool:
-        """Whether it is the input that lies inside the output, and is converted."""
+        """True if the input is stored inside the output, instead of the reverse."""
         return self.kind == "write planes"
 
-    def converted(self, place: Location) -> Location | None:
-        """The place of the output inside that of the input, if it can be read there; if `inward`
-        the place of the input inside that of the output.
+    def converted(self, location: Location) -> Location | None:
+        """Return the output's location inside the input's, or None if it cannot be read there.
+
+        If `inward` is set, return the input's location inside the output's.
         """
         if self.planes is not None:
-            return planes_location(place, self.planes)
+            return planes_location(location, self.planes)
         if self.channels:
-            return picture_location(place, self.channels)
-        return dequantized_location(place, self.scale, self.zero_point)
+            return picture_location(location, self.channels)
+        return dequantized_location(location, self.scale, self.zero_point)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run an op: `refuses` says why not (or None), `build` writes the kernels.
+    """One implementation of an op: `build` writes its kernels.
 
-    `choices` lists the forms that the kernels can take, as text, the most promising first; `build`
-    finds the one to write in `context.choice`, and takes its own default where that is None.
-    `suits` tells whether to take it where nothing was timed. `buys_speed` is set where others need
-    less memory: it keeps larger weights, or a copy of what it reads.
+    `refuses` returns the reason why the variant cannot run a node, or None. `choices` lists the
+    kernel choices as text, the most promising first. `build` reads the selected one from
+    `context.choice` and uses a default if that is None. `suits` returns True if the variant should
+    be used without timing it first. `buys_speed` is set for variants that need more memory than
+    others, for larger weights or a copy of the input.
     """
 
     name: str
@@ -109,20 +116,20 @@ class Variant:
 
 @dataclass(frozen=True)
 class Op:
-    """One op. `reference(attributes, *arrays)` is the definition; all else must agree with it."""
+    """An operation. `reference(attributes, *arrays)` defines it; kernels must agree with it."""
 
     name: str
     infer: Callable[..., Types]
     reference: Callable[..., np.ndarray | tuple[np.ndarray, ...]]
     cases: tuple[Case, ...]
     attributes: type = NoAttributes
-    heavy: bool = False  # each result looks at many elements: the reference may take long
+    heavy: bool = False  # each result depends on many elements, so the reference may be slow
     pointwise: Callable[..., Expression] | None = None
     variants: tuple[Variant, ...] = ()
     view: Callable[[Node, Types, Types], Alias | None] | None = None
-    bounds: tuple[float, float] | None = None  # its results lie between these, whatever it gets
+    bounds: tuple[float, float] | None = None  # range of the results, for any input
 
 
 def reject(op: str, why: str) -> ModelError:
-    """The error of a type rule: the node's inputs do not fit the op."""
+    """Return the error of a type rule whose inputs do not fit the op."""
     return ModelError(f"{op} cannot take these inputs", why, "check how the model was exported")

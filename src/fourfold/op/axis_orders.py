@@ -1,6 +1,6 @@
-"""Orders of axes: what a transpose does to shapes, and reshapes that go before one.
+"""Axis orders of transposes: shapes, inverses, and moving a reshape before a transpose.
 
-An order is that of a transpose: axis k of the value is axis order[k] of what it was made from.
+An order is the permutation of a transpose: axis k of the result is axis order[k] of the input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def inverse(order: Order) -> Order:
 
 
 def composed(first: Order, second: Order) -> Order:
-    """The order of a transpose of a transpose."""
+    """Return the order of two transposes, `first` applied before `second`."""
     return tuple(first[axis] for axis in second)
 
 
@@ -27,41 +27,44 @@ def permuted(sizes: Sequence[int], order: Order) -> Shape:
 
 
 def keeps_order(order: Order, source: Shape) -> bool:
-    """Whether a transpose of this shape moves axes of size one alone, and so no element."""
+    """Return True if a transpose of this shape moves only axes of size one, and no elements."""
     moved = [axis for axis in order if source[axis] != 1]
     return moved == sorted(moved)
 
 
 def full_rank(shape: Shape, rank: int) -> Shape:
-    """A shape as one of so many axes, as broadcasting sees it."""
+    """Prepend axes of size one until the shape has `rank` axes, as broadcasting does."""
     return (1,) * (rank - len(shape)) + shape
 
 
 def reshaped_order(shape: Shape, result: Shape, order: Order) -> tuple[Shape, Order] | None:
-    """A reshape before a transpose instead of behind it: the shape that it gives, and the order of
-    the transpose behind it. None where it joins axes that do not lie side by side.
+    """Move a reshape from after a transpose to before it.
 
-    `shape` is what the reshape reads now, `order` that of the transpose before it.
+    `shape` is the input of the reshape, `order` the order of the transpose before it. Returns the
+    shape that the moved reshape produces and the order of the transpose that follows it, or None if
+    the reshape joins axes that are not adjacent in the transpose's input.
     """
     groups = joined_axes(shape, result)
     if groups is None:
         return None
-    places = {axis: order[axis] for axis, size in enumerate(shape) if size != 1}
-    ranks = {place: number for number, place in enumerate(sorted(places.values()))}
+    source_axes = {axis: order[axis] for axis, size in enumerate(shape) if size != 1}
+    ranks = {source_axis: number for number, source_axis in enumerate(sorted(source_axes.values()))}
     keyed = []
     for sources, targets in groups:
-        at = [ranks[places[axis]] for axis in sources]
-        if at != list(range(at[0], at[0] + len(at))):
+        positions = [ranks[source_axes[axis]] for axis in sources]
+        if positions != list(range(positions[0], positions[0] + len(positions))):
             return None
-        keyed.append((at[0], targets))
+        keyed.append((positions[0], targets))
     axes = [axis for _, targets in sorted(keyed) for axis in targets]
     axes = [axis for axis in range(len(result)) if axis not in axes] + axes
     return permuted(result, tuple(axes)), inverse(tuple(axes))
 
 
 def joined_axes(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]] | None:
-    """Axes of two shapes that hold the same elements, as few together as possible. Axes of size one
-    go with those of the result that follow them, the first ones with none.
+    """Group the axes of two shapes that hold the same elements, in groups as small as possible.
+
+    Axes of size one of the result join the group that follows them. Leading ones join no group.
+    Returns None if a shape is empty or has no axis larger than one.
     """
     sources = [axis for axis, size in enumerate(shape) if size != 1]
     targets = [axis for axis, size in enumerate(result) if size != 1]
@@ -82,6 +85,7 @@ def joined_axes(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]
 
 
 def _place_ones(result: Shape, groups: list[tuple[list[int], list[int]]]) -> None:
+    """Add the axes of size one of `result` to the groups."""
     first = groups[0][1][0]
     for axis, size in enumerate(result):
         if size != 1 or axis < first:

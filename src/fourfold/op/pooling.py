@@ -1,6 +1,4 @@
-"""Pools over any number of axes: [N, ..., C] with windows that may be dilated or reach beyond the
-padding.
-"""
+"""Pooling over any number of axes of [N, ..., C], with dilation and windows beyond the padding."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ from fourfold.types import Shape, TensorType
 
 @dataclass(frozen=True)
 class PoolAxes:
-    """Numbers for each axis between the first and the last: the filter, its steps, the distance of
-    its taps, the padding before and after, and the size of the result.
+    """Attributes of a pool, with one number for each axis between batch and channels.
+
+    `before` and `after` are the padding, `size` is the output size.
     """
 
     filter: Shape
@@ -32,17 +31,19 @@ class PoolAxes:
         return len(self.filter)
 
 
-def pools_axes(op: str, kinds: Kinds) -> Infer:
-    """[N, ..., C] -> the same with other sizes between; windows may end anywhere."""
+def pool_axes_type(op: str, kinds: Kinds) -> Infer:
+    """Return the type rule of a pool over [N, ..., C]; windows may end anywhere."""
 
     @takes(op, 1)
     def infer(attributes: PoolAxes, x: TensorType) -> Types:
         require_kind(op, kinds, x)
         groups = (attributes.stride, attributes.dilation, attributes.before, attributes.after)
         counts = {len(numbers) for numbers in (attributes.filter, attributes.size, *groups)}
-        require(counts == {x.rank - 2}, op, f"{attributes} is not about the inner axes of {x}")
-        least = min(attributes.filter + attributes.stride + attributes.dilation + attributes.size)
-        require(least > 0, op, "filter, stride, dilation and size must be positive")
+        require(counts == {x.rank - 2}, op, f"{attributes} does not match the inner axes of {x}")
+        smallest = min(
+            attributes.filter + attributes.stride + attributes.dilation + attributes.size
+        )
+        require(smallest > 0, op, "filter, stride, dilation and size must be positive")
         require(min(attributes.before + attributes.after) >= 0, op, "padding must not be negative")
         require(min(x.shape) > 0, op, f"{x} is empty")
         return (x.with_shape(x.shape[0], *attributes.size, x.channels),)
@@ -51,7 +52,7 @@ def pools_axes(op: str, kinds: Kinds) -> Infer:
 
 
 def tap_views(attributes: PoolAxes, x: np.ndarray, fill: float) -> Iterator[np.ndarray]:
-    """For each tap of the filter, what lies under it in every window; outside of x, `fill`."""
+    """Yield, for each filter tap, the elements under it in every window; `fill` outside of x."""
     around = [(0, 0)]
     spans = []
     for axis in range(attributes.axes):

@@ -1,4 +1,4 @@
-"""Every op by name: `fourfold.ops` has one a file, found by its name; nothing keeps a list."""
+"""The registry of ops: every module in `fourfold.ops` is found by its file name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPS = "fourfold.ops"
 
 @cache
 def registry() -> Mapping[str, Op]:
-    """The ops of all files in the folder, by their names."""
+    """Return all ops by name."""
     folder = import_module(OPS)
     names = [info.name for info in iter_modules(folder.__path__)]
     return {name: import_module(f"{OPS}.{name}").OP for name in names}

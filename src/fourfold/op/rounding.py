@@ -1,4 +1,4 @@
-"""What ops on quantised values share: real numbers counted in the steps of a grid."""
+"""Rounding to a quantization grid, in kernels and in NumPy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from fourfold.kernel.expression import (
 
 
 def round_to_grid(attributes: Any, x: Expression) -> Expression:
-    """clamp(round(x / scale), low, high), in floats: halves cannot count that far.
+    """Return clamp(round(x / scale), low, high), computed in float32.
 
-    A tie goes to the even neighbour, as in most of LiteRT's kernels, or away from a pivot.
+    fp16 cannot represent all steps. Ties round to even, as in most LiteRT kernels, or away from
+    `pivot`.
     """
     steps, pivot = convert(x, "float") * attributes.inverse, attributes.pivot
     away = 0.0 if pivot is None else float(pivot)
@@ -28,7 +29,7 @@ def round_to_grid(attributes: Any, x: Expression) -> Expression:
 
 
 def reference_round_to_grid(attributes: Any, x: np.ndarray) -> np.ndarray:
-    """The same in NumPy, with the roundings of f32."""
+    """Round to the grid in NumPy, with float32 rounding at each step."""
     steps = x.astype(np.float32) * np.float32(attributes.inverse)
     if attributes.pivot is None:
         steps = np.rint(steps)
@@ -40,5 +41,5 @@ def reference_round_to_grid(attributes: Any, x: np.ndarray) -> np.ndarray:
 
 
 def inverse_of(scale: float) -> float:
-    """How many steps one is, as the f32 that kernels multiply by."""
+    """Return 1 / scale as the float32 number that kernels multiply by."""
     return float(np.float32(1.0 / scale))

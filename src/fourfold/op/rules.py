@@ -1,4 +1,4 @@
-"""What several ops share: type rules, attributes, references and cases."""
+"""Type rules, attributes, references and test cases that several ops share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAIRS = (
 
 @dataclass(frozen=True)
 class Reduce:
-    """Which axes go (not negative, ascending), and whether each leaves a one behind."""
+    """Axes to reduce (not negative, ascending); `keep_dims` keeps each as an axis of size one."""
 
     axes: tuple[int, ...]
     keep_dims: bool
@@ -47,7 +47,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Resize:
-    """The new height and width, and where the centres of pixels lie."""
+    """The new height and width, and the convention for pixel centers."""
 
     size: tuple[int, int]
     align_corners: bool = False
@@ -55,13 +55,13 @@ class Resize:
 
 
 def require(fits: bool, op: str, why: str) -> None:
-    """Reject the inputs of `op` unless they fit."""
+    """Raise the type error of `op` unless `fits` is true."""
     if not fits:
         raise reject(op, why)
 
 
 def require_kind(op: str, kinds: Kinds, *types: TensorType) -> None:
-    """All of one element type, and that one known to the op."""
+    """Require that all types have one dtype, and that `kinds` contains it."""
     names = " and ".join(dict.fromkeys(type.dtype.value for type in types))
     require(len({type.dtype for type in types}) == 1, op, f"it cannot mix {names}")
     require(types[0].dtype in kinds, op, f"it is not defined for {names}")
@@ -75,16 +75,19 @@ def require_axis(op: str, axis: int, rank: int) -> None:
     require(0 <= axis < rank, op, f"axis {axis} is not one of the {rank} axes")
 
 
-def takes(op: str, least: int, most: int | None = None) -> Callable[[Infer], Infer]:
-    """Check how many inputs came before the rule sees them; those beyond `least` may be None."""
-    limit = least if most is None else most
+def takes(op: str, minimum: int, maximum: int | None = None) -> Callable[[Infer], Infer]:
+    """Check the number of inputs before the type rule runs.
+
+    Inputs beyond `minimum` are optional and may be None. `maximum` defaults to `minimum`.
+    """
+    limit = minimum if maximum is None else maximum
 
     def decorate(rule: Infer) -> Infer:
         @wraps(rule)
         def infer(attributes: object, *types: TensorType | None) -> Types:
             count = len(types)
-            fits = least <= count <= limit and None not in types[:least]
-            require(fits, op, f"it takes {least} to {limit} inputs, but was given {count}")
+            fits = minimum <= count <= limit and None not in types[:minimum]
+            require(fits, op, f"it takes {minimum} to {limit} inputs, but got {count}")
             return rule(attributes, *types)
 
         return infer
@@ -93,7 +96,7 @@ def takes(op: str, least: int, most: int | None = None) -> Callable[[Infer], Inf
 
 
 def same_type(op: str, kinds: Kinds = FLOATS) -> Infer:
-    """The result has the type of the only input."""
+    """Return a type rule whose result has the type of the only input."""
 
     @takes(op, 1)
     def infer(attributes: object, x: TensorType) -> Types:
@@ -104,7 +107,7 @@ def same_type(op: str, kinds: Kinds = FLOATS) -> Infer:
 
 
 def broadcast(op: str, kinds: Kinds = NUMBERS) -> Infer:
-    """Two inputs of one element type; axes count from the last, and ones stretch."""
+    """Return the type rule of two inputs of one dtype that broadcast as in NumPy."""
 
     @takes(op, 2)
     def infer(attributes: object, a: TensorType, b: TensorType) -> Types:
@@ -115,7 +118,7 @@ def broadcast(op: str, kinds: Kinds = NUMBERS) -> Infer:
 
 
 def stretched(op: str, *shapes: Shape) -> Shape:
-    """The shape that all of these broadcast to."""
+    """Return the shape that all shapes broadcast to."""
     result: Shape = ()
     for shape in shapes:
         pairs = list(zip_longest(reversed(result), reversed(shape), fillvalue=1))
@@ -126,8 +129,8 @@ def stretched(op: str, *shapes: Shape) -> Shape:
     return result
 
 
-def reduced(op: str, kinds: Kinds) -> Infer:
-    """The axes named by `Reduce` go, or stay as ones."""
+def reduced_type(op: str, kinds: Kinds) -> Infer:
+    """Return the type rule of a reduction over the axes of `Reduce`."""
 
     @takes(op, 1)
     def infer(attributes: Reduce, x: TensorType) -> Types:
@@ -149,8 +152,8 @@ def _stays(attributes: Reduce, axis: int) -> bool:
     return attributes.keep_dims or axis not in attributes.axes
 
 
-def resized(op: str, kinds: Kinds) -> Infer:
-    """[N,H,W,C] with the height and width of `Resize`."""
+def resized_type(op: str, kinds: Kinds) -> Infer:
+    """Return the type rule of a resize of [N,H,W,C] to the size of `Resize`."""
 
     @takes(op, 1)
     def infer(attributes: Resize, x: TensorType) -> Types:
@@ -165,7 +168,7 @@ def resized(op: str, kinds: Kinds) -> Infer:
 
 
 def resize_step(attributes: Resize, axis: int, size: int) -> np.float32:
-    """How far to go in the input (height is axis 0) for one step in the output."""
+    """Return the distance in the input for one step in the output (axis 0 is the height)."""
     out = attributes.size[axis]
     if attributes.align_corners and out > 1:
         return np.float32(size - 1) / np.float32(out - 1)
@@ -173,7 +176,7 @@ def resize_step(attributes: Resize, axis: int, size: int) -> np.float32:
 
 
 def elementwise(function: Callable[..., object]) -> Callable[..., np.ndarray]:
-    """The reference of an op without attributes; rank 0 stays an array of its type."""
+    """Return the reference of an op without attributes. Results of rank 0 stay arrays."""
 
     def reference(attributes: object, *arrays: np.ndarray) -> np.ndarray:
         return np.asarray(function(*arrays), arrays[0].dtype)
@@ -184,7 +187,7 @@ def elementwise(function: Callable[..., object]) -> Callable[..., np.ndarray]:
 def unary_cases(
     *attributes: object, dtype: str = "f32", low: float = -3.0, high: float = 3.0
 ) -> tuple[Case, ...]:
-    """Every rank once, for each of the attributes."""
+    """Return a case for every rank and each of the attributes."""
     return tuple(
         Case((dtype + shape,), each, low=low, high=high)
         for each in attributes or (NONE,)
@@ -195,7 +198,7 @@ def unary_cases(
 def broadcast_cases(
     dtype: str = "f32", low: float = -3.0, high: float = 3.0, most: int = len(PAIRS)
 ) -> tuple[Case, ...]:
-    """Ways in which two shapes can stretch, and a constant on either side."""
+    """Return cases of shapes that broadcast, and with a constant on either side."""
     free = tuple(Case((dtype + a, dtype + b), low=low, high=high) for a, b in PAIRS[:most])
     shapes = (f"{dtype}[2,3,5,7]", f"{dtype}[7]")
     return (
@@ -222,3 +225,28 @@ def reduce_cases(dtype: str = "f32", low: float = -3.0, high: float = 3.0) -> tu
         Case((dtype + shape,), Reduce(axes, keep), low=low, high=high)
         for shape, axes, keep in table
     )
+
+
+def comparison_type(op: str, kinds: Kinds = NUMBERS) -> Infer:
+    """Return the type rule of a comparison: two inputs of one dtype that broadcast, bool out."""
+    rule = broadcast(op, kinds)
+
+    def infer(attributes: object, *types: TensorType | None) -> Types:
+        (result,) = rule(attributes, *types)
+        return (result.with_dtype(DType.BOOL),)
+
+    return infer
+
+
+def comparison_reference(function: Callable[..., object]) -> Callable[..., np.ndarray]:
+    """Return the reference of a comparison. Results of rank 0 stay arrays."""
+
+    def reference(attributes: object, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.asarray(function(a, b), np.bool_)
+
+    return reference
+
+
+def comparison_cases() -> tuple[Case, ...]:
+    """Return cases with fractions, and with few different integers so that many are equal."""
+    return broadcast_cases() + broadcast_cases("i32", low=-2, high=2)

@@ -1,4 +1,4 @@
-"""Windows that slide over [N,H,W,C]: padding, output sizes, and the elements under each window."""
+"""Windows that slide over [N,H,W,C]: padding, output sizes and the elements under each window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Padding:
-    """Rows and columns around the image."""
+    """Rows and columns of padding around an image."""
 
     top: int = 0
     bottom: int = 0
@@ -36,7 +36,7 @@ NO_PADDING = Padding()
 
 @dataclass(frozen=True)
 class Window:
-    """A filter of height and width, how it steps, and how far apart its taps are."""
+    """Filter size, stride, padding and dilation of a sliding window."""
 
     filter: Pair
     stride: Pair
@@ -45,14 +45,14 @@ class Window:
 
     @property
     def reach(self) -> Pair:
-        """Rows and columns from the first tap to the last, both included."""
+        """Rows and columns from the first tap to the last, inclusive."""
         height, width = ((f - 1) * d + 1 for f, d in zip(self.filter, self.dilation, strict=True))
         return height, width
 
 
 @dataclass(frozen=True)
 class Filter2d:
-    """How the filter of a convolution slides; its weights are [.,H,W,.]."""
+    """Stride, dilation and padding of a convolution; its weights are [.,H,W,.]."""
 
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
@@ -64,7 +64,7 @@ class Filter2d:
 
 @dataclass(frozen=True)
 class Pool2d:
-    """The filter of a pool, its steps, and the padding around the image."""
+    """Filter size, stride and padding of a pool."""
 
     filter: Pair
     stride: Pair
@@ -72,7 +72,9 @@ class Pool2d:
 
 
 def same(size: int, filter: int, stride: int, dilation: int = 1) -> Pair:
-    """Padding before and after that makes ceil(size / stride) steps; the odd one goes after."""
+    """Return the SAME padding before and after, for ceil(size / stride) steps; the odd one is
+    after.
+    """
     reach = (filter - 1) * dilation + 1
     steps = -(-size // stride)
     total = max((steps - 1) * stride + reach - size, 0)
@@ -80,7 +82,7 @@ def same(size: int, filter: int, stride: int, dilation: int = 1) -> Pair:
 
 
 def output_size(op: str, window: Window, image: Pair) -> Pair:
-    """How many times the window fits, down and across."""
+    """Return how many windows fit down and across."""
     numbers = (*window.filter, *window.stride, *window.dilation)
     require(min(numbers) > 0, op, "filter, stride and dilation must be positive")
     padding = (window.padding.height, window.padding.width)
@@ -98,7 +100,7 @@ def output_size(op: str, window: Window, image: Pair) -> Pair:
 
 
 def windows(x: np.ndarray, window: Window, fill: float = 0.0) -> np.ndarray:
-    """[N,H,W,C] -> [N,OH,OW,C,FH,FW]: what lies under each window."""
+    """Return the elements under each window: [N,H,W,C] -> [N,OH,OW,C,FH,FW]."""
     around = ((0, 0), window.padding.height, window.padding.width, (0, 0))
     padded = np.pad(x, around, constant_values=fill)
     every = np.lib.stride_tricks.sliding_window_view(padded, window.reach, axis=(1, 2))
@@ -110,8 +112,8 @@ def pool_window(attributes: Pool2d) -> Window:
     return Window(attributes.filter, attributes.stride, attributes.padding)
 
 
-def pooled(op: str, kinds: Kinds) -> Infer:
-    """[N,H,W,C] -> [N,OH,OW,C]; every window must touch the image."""
+def pool2d_type(op: str, kinds: Kinds) -> Infer:
+    """Return the type rule of a pool over [N,H,W,C]. Every window must touch the image."""
 
     @takes(op, 1)
     def infer(attributes: Pool2d, x: TensorType) -> Types:
@@ -127,7 +129,7 @@ def pooled(op: str, kinds: Kinds) -> Infer:
 
 
 def check_bias(op: str, bias: TensorType | None, like: TensorType, channels: int) -> None:
-    """A bias is one number for each output channel, of the type of the input."""
+    """Require a bias (if any) with one number per output channel and the dtype of the input."""
     if bias is not None:
         require_kind(op, frozenset({like.dtype}), bias)
         require(bias.shape == (channels,), op, f"bias is {bias}, but must be [{channels}]")

@@ -1,1 +1,1 @@
-"""One op a file; `fourfold.op.registry` finds them by their names."""
+"""One op per file; `fourfold.op.registry` finds them by file name."""

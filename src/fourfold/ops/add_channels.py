@@ -1,4 +1,4 @@
-"""y = a + b, where b may have fewer channels than a: those that it lacks are zeros."""
+"""y = a + b, where b may have fewer channels than a; missing channels are zeros."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from fourfold.types import TensorType
 def infer(attributes: object, a: TensorType, b: TensorType) -> Types:
     require_kind("add_channels", NUMBERS, a, b)
     same = 0 < a.rank == b.rank and a.shape[:-1] == b.shape[:-1]
-    require(same and 1 < b.channels <= a.channels, "add_channels", f"{b} is no part of {a}")
+    require(
+        same and 1 < b.channels <= a.channels,
+        "add_channels",
+        f"{b} cannot be added to the first channels of {a}",
+    )
     return (a,)
 
 

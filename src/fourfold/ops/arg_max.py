@@ -1,4 +1,4 @@
-"""y = where along the axis x is largest; the first one where several are, or the last."""
+"""y = argmax(x, axis): the index of the first maximum, or of the last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, where, widen
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
 from fourfold.types import DType, TensorType
@@ -17,8 +17,10 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class ArgMax:
-    """The axis that goes (or stays as a one), the element type of the result, and whether of
-    several the last is meant.
+    """The axis to reduce and the dtype of the result.
+
+    `keep_dims` keeps the axis with size one. `last` returns the last of several equal maxima
+    instead of the first.
     """
 
     axis: int
@@ -40,15 +42,15 @@ def infer(attributes: ArgMax, x: TensorType) -> Types:
 
 def reference(attributes: ArgMax, x: np.ndarray) -> np.ndarray:
     axis = attributes.axis
-    turned = np.flip(x, axis) if attributes.last else x
-    index = np.argmax(turned, axis=axis, keepdims=attributes.keep_dims)
+    ordered = np.flip(x, axis) if attributes.last else x
+    index = np.argmax(ordered, axis=axis, keepdims=attributes.keep_dims)
     if attributes.last:
         index = x.shape[axis] - 1 - index
     return np.asarray(index, attributes.dtype.numpy)
 
 
 def build(context: NodeContext) -> None:
-    """One walk along the axis; a later element must be larger to win, or as large."""
+    """Walk along the axis once. A later element wins if it is larger (or equal, with `last`)."""
     assert isinstance(context.attributes, ArgMax)
     axis, rank, later = context.attributes.axis, context.input.rank, context.attributes.last
     kernel = context.kernel("arg_max")
@@ -57,11 +59,11 @@ def build(context: NodeContext) -> None:
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = target.coordinates(pixel)
         width = 1 if last else 4
-        best = kernel.variable(least(view.kind, float("-inf")).part(0, width), "best")
+        best = kernel.variable(start_value(view.kind, float("-inf")).part(0, width), "best")
         winner = kernel.variable(const(0, "int", width), "winner")
         with kernel.loop(view.channels if last else view.axis(axis), title="i") as i:
-            places = [i if number == axis else place for number, place in enumerate(at)]
-            value = view.element(pixel, i) if last else view.load(view.pixel(places), slice_)
+            coordinates = [i if number == axis else position for number, position in enumerate(at)]
+            value = view.element(pixel, i) if last else view.load(view.pixel(coordinates), slice_)
             larger = kernel.let(value >= best if later else value > best, "larger")
             kernel.set(winner, where(larger, widen(i, width), winner))
             kernel.set(best, where(larger, value, best))
@@ -70,7 +72,7 @@ def build(context: NodeContext) -> None:
 
 def refuses(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, ArgMax)
-    return None if context.attributes.keep_dims else "axes that go must first become ones"
+    return None if context.attributes.keep_dims else "it is supported only with keep_dims"
 
 
 OP = Op(

@@ -1,4 +1,4 @@
-"""y = the angle of the point (b, a), from minus pi to pi."""
+"""y = atan2(a, b): the angle of the point (b, a), from -pi to pi."""
 
 from __future__ import annotations
 

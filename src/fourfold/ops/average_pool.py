@@ -1,4 +1,4 @@
-"""y = the mean of the x under a window over any number of axes, its taps perhaps apart."""
+"""y = mean of x under a window over any number of axes, with dilation."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.window_pool import window_pools
+from fourfold.kernels.pool import window_pool_variants
 from fourfold.op import Case, Op
-from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import FLOATS
 from fourfold.types import Shape
 
 
 @dataclass(frozen=True)
 class AveragePool(PoolAxes):
-    """A pool; `counts_padding` tells whether padding counts as zeros, or not at all."""
+    """A pool; with `counts_padding`, padding counts as zeros in the mean."""
 
     counts_padding: bool = False
 
@@ -44,17 +44,17 @@ def finish(
 
 def _pool(filter: Shape, stride: Shape, *, padding: bool, **others: Shape) -> AveragePool:
     ones, zeros = (1,) * len(filter), (0,) * len(filter)
-    known = {"dilation": ones, "before": zeros, "after": zeros, **others}
-    return AveragePool(filter, stride, **known, counts_padding=padding)
+    options = {"dilation": ones, "before": zeros, "after": zeros, **others}
+    return AveragePool(filter, stride, **options, counts_padding=padding)
 
 
 OP = Op(
     name="average_pool",
     attributes=AveragePool,
-    infer=pools_axes("average_pool", FLOATS),
+    infer=pool_axes_type("average_pool", FLOATS),
     reference=reference,
     heavy=True,
-    variants=window_pools(combine, 0.0, finish),
+    variants=window_pool_variants(combine, 0.0, finish),
     cases=(
         Case(("f32[2,7,5]",), _pool((2,), (1,), padding=False, size=(6,))),
         Case(

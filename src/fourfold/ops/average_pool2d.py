@@ -1,4 +1,4 @@
-"""y = the mean of the x under a window, counting only those inside the image."""
+"""y = mean of x under a window, counting only elements inside the image."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import operator
 
 import numpy as np
 
-from fourfold.kernels.pool import pools
+from fourfold.kernels.pool import pool_variants
 from fourfold.op import Case, Op
 from fourfold.op.rules import FLOATS
-from fourfold.op.window import Padding, Pool2d, pool_window, pooled, windows
+from fourfold.op.window import Padding, Pool2d, pool2d_type, pool_window, windows
 
 
 def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
@@ -22,10 +22,10 @@ def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="average_pool2d",
     attributes=Pool2d,
-    infer=pooled("average_pool2d", FLOATS),
+    infer=pool2d_type("average_pool2d", FLOATS),
     reference=reference,
     heavy=True,
-    variants=pools(operator.add, 0.0, average=True),
+    variants=pool_variants(operator.add, 0.0, average=True),
     cases=(
         Case(("f32[1,1,1,1]",), Pool2d((1, 1), (1, 1))),
         Case(("f32[2,7,7,13]",), Pool2d((7, 7), (1, 1))),

@@ -1,4 +1,4 @@
-"""y[...,m,n] = the sum over k of a[...,m,k] * b[...,k,n]; the axes before them broadcast."""
+"""y[...,m,n] = sum over k of a[...,m,k] * b[...,k,n]; the leading axes broadcast."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, stretched, takes
 from fourfold.types import TensorType
 
-ROWS = 4  # of the result that a work-item makes, four columns wide
+ROWS = 4  # rows of the result per work-item, four columns wide
 GPU_GROUP, GPU_ROWS = 128, 32
 
 
 @dataclass(frozen=True)
 class BatchMatmul:
-    """Whether the right side lies the other way round: b[...,n,k]."""
+    """`transposed` means that the right side is b[...,n,k]."""
 
     transposed: bool = False
 
@@ -44,7 +44,7 @@ def reference(attributes: BatchMatmul, a: np.ndarray, b: np.ndarray) -> np.ndarr
 
 
 def build(context: NodeContext) -> None:
-    """A tile of rows by four columns in accumulators, walked along k four at a time."""
+    """Compute a tile of rows by four columns in accumulators, four values of k at a time."""
     assert isinstance(context.attributes, BatchMatmul)
     transposed = context.attributes.transposed
     kernel = context.kernel("batch_matmul" + ("_transposed" if transposed else ""))
@@ -53,31 +53,31 @@ def build(context: NodeContext) -> None:
         context.read(kernel, 1, "right"),
         context.write(kernel),
     )
-    rows, slice_, batch = _places(context, kernel)
+    rows, slice_, batch = _tile_position(context, kernel)
     first, second = (_matrix(view, target, batch) for view in (left, right))
     sums = [kernel.variable(const(0.0, kernel.real, 4), "sum") for _ in rows]
     lines = [kernel.let(first + row, "line") for row in rows]
     factors = _by_rows if transposed else _by_columns
     read = factors(kernel, right, second, slice_)
-    whole = context.input.channels // 4
-    if whole:
-        with kernel.loop(kernel.size("whole", whole), title="k") as k:
+    full_steps = context.input.channels // 4
+    if full_steps:
+        with kernel.loop(kernel.size("whole", full_steps), title="k") as k:
             _multiply(kernel, sums, [left.load(line, k) for line in lines], read(k, 4))
     if context.input.channels % 4:
-        rest = context.input.channels % 4
-        k = kernel.size("whole", whole)
-        _multiply(kernel, sums, [left.load(line, k) for line in lines], read(k, rest))
+        remainder = context.input.channels % 4
+        k = kernel.size("whole", full_steps)
+        _multiply(kernel, sums, [left.load(line, k) for line in lines], read(k, remainder))
     start = kernel.let(batch * target.axis(target.type.rank - 2), "start")
     for row, total in zip(rows, sums, strict=True):
         target.store(kernel.let(start + row, "pixel"), slice_, total)
 
 
-def _places(
+def _tile_position(
     context: NodeContext, kernel: Kernel
 ) -> tuple[list[Expression], Expression, Expression]:
-    """The rows of this work-item's tile, its four columns, and its matrix.
+    """Return the rows of this work-item's tile, its four columns (a slice) and its matrix.
 
-    Neighbouring work-items take neighbouring rows. Rows beyond the last are the last one again.
+    Neighboring work-items take neighboring rows. Rows beyond the last repeat the last one.
     """
     rows = context.output.shape[-2]
     high = min(ROWS, rows)
@@ -92,25 +92,25 @@ def _places(
     step = kernel.size("tiles", tiles)
     tile, batch = kernel.let(x % step, "tile"), kernel.let(x // step, "batch")
     last = kernel.size("last_row", rows - 1)
-    places = [tile + n * step for n in range(high)]
+    tile_rows = [tile + n * step for n in range(high)]
     if rows % high:
-        places[-1] = minimum(places[-1], last)
-        places[1:-1] = [minimum(place, last) for place in places[1:-1]]
-    return [kernel.let(place, "row") for place in places], slice_, batch
+        tile_rows[-1] = minimum(tile_rows[-1], last)
+        tile_rows[1:-1] = [minimum(row, last) for row in tile_rows[1:-1]]
+    return [kernel.let(row, "row") for row in tile_rows], slice_, batch
 
 
 def _matrix(view: View, target: View, batch: Expression) -> Expression:
-    """The first pixel of the matrix that meets matrix number `batch` of the result."""
+    """Return the first pixel of the matrix that is combined with matrix `batch` of the result."""
     kernel, rank = view.kernel, target.type.rank
-    places: list[Expression] = []
-    rest = batch
+    coordinates: list[Expression] = []
+    remainder = batch
     for axis in reversed(range(rank - 2)):
         size = target.axis(axis)
-        places.insert(0, kernel.let(rest % size if axis else rest, "at"))
-        rest = rest // size
-    own = places[len(places) - (view.type.rank - 2) :]
+        coordinates.insert(0, kernel.let(remainder % size if axis else remainder, "at"))
+        remainder = remainder // size
+    own = coordinates[len(coordinates) - (view.type.rank - 2) :]
     sizes = view.type.shape[:-2]
-    at = [const(0) if size == 1 else place for size, place in zip(sizes, own, strict=True)]
+    at = [const(0) if size == 1 else position for size, position in zip(sizes, own, strict=True)]
     return kernel.let(view.pixel([*at, const(0)]), "matrix")
 
 
@@ -118,17 +118,17 @@ Read = Callable[[Expression, int], list[Expression]]
 
 
 def _by_columns(kernel: Kernel, right: View, first: Expression, slice_: Expression) -> Read:
-    """Four columns of b, for each k of a group of four."""
+    """Return a function that reads four columns of b for each k of a group of four."""
 
     def read(k: Expression, count: int) -> list[Expression]:
-        place = kernel.let(first + k * 4, "place")
-        return [right.load(place + lane, slice_) for lane in range(count)]
+        row = kernel.let(first + k * 4, "place")
+        return [right.load(row + lane, slice_) for lane in range(count)]
 
     return read
 
 
 def _by_rows(kernel: Kernel, right: View, first: Expression, slice_: Expression) -> Read:
-    """The same where b lies the other way round: four of its rows, turned."""
+    """Return the same kind of function for a transposed b: it reads and transposes four rows."""
     last = kernel.size("last_column", right.type.shape[-2] - 1)
     exact = right.type.shape[-2] % 4 == 0
     columns = [slice_ * 4 + lane for lane in range(4)]

@@ -1,4 +1,7 @@
-"""y = the pictures of a batch woven into blocks, one picture for each place of a block."""
+"""y = batch_to_space(x): groups of pictures interleaved to larger ones, block by block.
+
+y[n, i*b+p, ...] = x[p*batch+n, i, ...] before cropping, for block size b and position p.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, const
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import Shape, TensorType
@@ -16,7 +19,7 @@ from fourfold.types import Shape, TensorType
 
 @dataclass(frozen=True)
 class BatchToSpace:
-    """The block's size along the axes after the batch, and what is cut off around them."""
+    """The block size along the axes after the batch, and the crop before and after each."""
 
     block: Shape
     before: Shape
@@ -27,10 +30,10 @@ class BatchToSpace:
 def infer(attributes: BatchToSpace, x: TensorType) -> Types:
     op, block = "batch_to_space", attributes.block
     require_kind(op, ANY, x)
-    known = len(block) == len(attributes.before) == len(attributes.after) < x.rank
-    require(known and min(block, default=1) > 0, op, f"blocks of {list(block)} do not fit {x}")
+    valid = len(block) == len(attributes.before) == len(attributes.after) < x.rank
+    require(valid and min(block, default=1) > 0, op, f"blocks of {list(block)} do not fit {x}")
     cuts = (*attributes.before, *attributes.after)
-    require(min(cuts, default=0) >= 0, op, "what is cut off must not be negative")
+    require(min(cuts, default=0) >= 0, op, "the crop must not be negative")
     pictures = math.prod(block)
     require(x.shape[0] % pictures == 0, op, f"{x} does not have {pictures} pictures to a block")
     sizes = [
@@ -53,21 +56,21 @@ def reference(attributes: BatchToSpace, x: np.ndarray) -> np.ndarray:
     parts = x.reshape(*block, batch, *sizes, *rest)
     pairs = [axis for n in range(count) for axis in (count + 1 + n, n)]
     parts = parts.transpose(count, *pairs, *range(2 * count + 1, parts.ndim))
-    whole = parts.reshape(batch, *(s * n for s, n in zip(sizes, block, strict=True)), *rest)
-    cuts = zip(whole.shape[1:], attributes.before, attributes.after, strict=False)
-    return whole[(slice(None), *(slice(first, size - last) for size, first, last in cuts))]
+    joined = parts.reshape(batch, *(s * n for s, n in zip(sizes, block, strict=True)), *rest)
+    cuts = zip(joined.shape[1:], attributes.before, attributes.after, strict=False)
+    return joined[(slice(None), *(slice(first, size - last) for size, first, last in cuts))]
 
 
 def source(
     attributes: BatchToSpace, at: list[Expression], src: TensorType, dst: TensorType
 ) -> tuple[list[Expression], Expression | None]:
-    place: Expression = const(0)
+    block_position: Expression = const(0)
     positions = []
     for axis, (size, first) in enumerate(zip(attributes.block, attributes.before, strict=True)):
         position = at[1 + axis] + first
-        place = place * size + position % size
+        block_position = block_position * size + position % size
         positions.append(position // size)
-    return [place * dst.shape[0] + at[0], *positions, *at[1 + len(positions) :]], None
+    return [block_position * dst.shape[0] + at[0], *positions, *at[1 + len(positions) :]], None
 
 
 OP = Op(
@@ -75,7 +78,7 @@ OP = Op(
     attributes=BatchToSpace,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[6,1,1,1]",), BatchToSpace((2, 3), (0, 0), (0, 0))),
         Case(("f32[12,3,5,3]",), BatchToSpace((2, 3), (1, 0), (0, 2))),

@@ -1,4 +1,4 @@
-"""y = the bits of a, moved by b places; a negative b, or one beyond all bits, leaves none."""
+"""y = a << b or a >> b; a shift by a negative number or by all bits leaves none."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fourfold.op import Case, Op
 from fourfold.op.rules import Infer, broadcast
 from fourfold.types import DType
 
-# Kernels compute with 32 bits: of wider numbers some bits would be missing.
+# Kernels compute with 32 bits, which are too few for wider integers.
 _NARROW = frozenset((DType.I8, DType.U8, DType.I16, DType.U16, DType.I32))
 _infer: Infer = broadcast("bit_shift", _NARROW)
 
 
 @dataclass(frozen=True)
 class BitShift:
-    """To the left, where zeros follow, or to the right, where the sign does."""
+    """The direction: left fills with zeros, right with the sign."""
 
     left: bool
 

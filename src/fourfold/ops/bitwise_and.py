@@ -1,4 +1,4 @@
-"""y = the bits that both a and b have."""
+"""y = a & b."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = the bits that a or b has."""
+"""y = a | b."""
 
 from __future__ import annotations
 

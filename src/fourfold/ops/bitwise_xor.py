@@ -1,4 +1,4 @@
-"""y = the bits that one of a and b has, and the other has not."""
+"""y = a ^ b."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y[b, i] = the mean of the rows of x that i owns, each weighted; zeros where it owns none."""
+"""y[b, i] = weighted mean of the rows of x[b] whose owner is i; zeros if there are none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class BlendRows:
-    """How many rows come out."""
+    """The number of rows of the result."""
 
     count: int
 
@@ -25,7 +25,7 @@ class BlendRows:
 def infer(attributes: BlendRows, x: TensorType, weights: TensorType, owners: TensorType) -> Types:
     op = "blend_rows"
     require_kind(op, frozenset({DType.F32}), x, weights)
-    require(x.rank == 3 and attributes.count > 0, op, f"{x} has no rows in batches")
+    require(x.rank == 3 and attributes.count > 0, op, f"{x} is not [batch,rows,columns]")
     fits = weights.shape == owners.shape == (*x.shape[:2], 1) and owners.dtype is DType.I32
     require(fits, op, f"weights are {weights} and owners {owners}, but rows {x}")
     return (x.with_shape(x.shape[0], attributes.count, x.channels),)
@@ -42,13 +42,13 @@ def reference(
 
 
 def build(context: NodeContext) -> None:
-    """Each row walks over all of its picture; they are a few thousand at most."""
+    """Each output row walks over all rows of its picture, a few thousand at most."""
     kernel = context.kernel("blend_rows")
     kernel.real = "float"
     view, weights = context.read(kernel, 0), context.read(kernel, 1, "weights")
     owners, target = context.read(kernel, 2, "owners"), context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        batch, number = (kernel.let(place, "at") for place in target.coordinates(pixel))
+        batch, number = (kernel.let(position, "at") for position in target.coordinates(pixel))
         sums = kernel.variable(const(0.0, "float", 4), "sums")
         total = kernel.variable(const(0.0, "float"), "total")
         first = kernel.let(view.pixel([batch, const(0)]), "first")
@@ -58,9 +58,9 @@ def build(context: NodeContext) -> None:
                 weight = kernel.let(weights.lane(row, 0, 0), "weight")
                 kernel.add(total, weight)
                 kernel.add(sums, view.load(row, slice_) * widen(weight, 4))
-        some = kernel.let(total > 0.0, "some")
-        mean = sums / widen(where(some, total, 1.0), 4)
-        target.store(pixel, slice_, where(some, mean, const(0.0, "float", 4)))
+        has_weight = kernel.let(total > 0.0, "some")
+        mean = sums / widen(where(has_weight, total, 1.0), 4)
+        target.store(pixel, slice_, where(has_weight, mean, const(0.0, "float", 4)))
 
 
 OP = Op(

@@ -1,4 +1,4 @@
-"""y = top, left, bottom, right of each box, from what a detector says of it and its anchor."""
+"""y = top, left, bottom, right of each box, decoded from a detector's numbers and its anchors."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from fourfold.kernel.expression import Expression, const, exp, vector
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
 from fourfold.kernels.boxes import CORNERS
-from fourfold.kernels.grid import group_for
+from fourfold.kernels.grid import independent_group
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
-PLAIN_ANCHOR = (0.0, 0.0, 1.0, 1.0)  # in the corner, of the picture's size
+PLAIN_ANCHOR = (0.0, 0.0, 1.0, 1.0)  # the whole picture
 
 
 @dataclass(frozen=True)
 class BoxCorners:
-    """How four numbers stand for a box; each is divided by its scale first.
+    """How four numbers encode a box; each is divided by its scale first.
 
     'corners': they are top, left, bottom and right. In all other forms they are y, x, height and
-    width, relative to an anchor (y, x, height, width), which without anchors is the whole picture:
-    'linear'           centre = number * size of the anchor + its centre; size = number * its size
-    'exponential'      the same, but size = exp(number) * its size: SSD
-    'grid exponential' centre = logistic(number) / scale + its centre; size as above: YOLO v3
-    'grid square'      the same, but size = logistic(number)**2 / scale * its size: YOLO v5
-    `columns` are the places of the four.
+    width, relative to an anchor (y, x, height, width). Without anchors, that is the whole picture.
+
+    'linear'           center = number * anchor size + anchor center; size = number * anchor size
+    'exponential'      as 'linear', but size = exp(number) * anchor size (SSD)
+    'grid exponential' center = logistic(number) / scale + anchor center; size as before (YOLO v3)
+    'grid square'      the same center; size = logistic(number)**2 / scale * anchor size (YOLO v5)
+
+    `columns` are the positions of the four numbers among the channels.
     """
 
     form: str
@@ -50,9 +52,13 @@ def infer(attributes: BoxCorners, boxes: TensorType, anchors: TensorType | None 
     op = "box_corners"
     require_kind(op, frozenset({DType.F32}), *(t for t in (boxes, anchors) if t is not None))
     require(boxes.rank == 3, op, f"boxes are {boxes}, but must be [batch,N,4]")
-    known = attributes.form in FORMS and min(attributes.columns) >= 0
-    require(known and max(attributes.columns) < boxes.channels, op, f"{boxes} are no such boxes")
-    require(0 not in attributes.scales, op, "nothing can be divided by a scale of 0")
+    valid = attributes.form in FORMS and min(attributes.columns) >= 0
+    require(
+        valid and max(attributes.columns) < boxes.channels,
+        op,
+        f"{boxes} do not have the columns of {attributes}",
+    )
+    require(0 not in attributes.scales, op, "a scale must not be 0")
     fits = anchors is None or anchors.shape == (boxes.shape[1], CORNERS)
     require(fits, op, f"anchors are {anchors}, but must be [{boxes.shape[1]},4]")
     return (boxes.with_shape(*boxes.shape[:2], CORNERS),)
@@ -65,19 +71,19 @@ def _logistic(x: np.ndarray) -> np.ndarray:
 def reference(
     attributes: BoxCorners, boxes: np.ndarray, anchors: np.ndarray | None = None
 ) -> np.ndarray:
-    found = boxes[..., list(attributes.columns)].astype(np.float32)
+    numbers = boxes[..., list(attributes.columns)].astype(np.float32)
     scales = np.array(attributes.scales, np.float32)
     if attributes.form == "corners":
-        return np.asarray(found / scales, np.float32)
+        return np.asarray(numbers / scales, np.float32)
     anchor = np.array(PLAIN_ANCHOR, np.float32) if anchors is None else anchors
     if attributes.form == "grid square":
-        parts = _logistic(found)
+        parts = _logistic(numbers)
         parts = parts ** np.array((1, 1, 2, 2), np.float32) / scales
     elif attributes.on_grid:
-        centres = _logistic(found[..., :2]) / scales[:2]
-        parts = np.concatenate([centres, np.exp(found[..., 2:] / scales[2:])], -1)
+        centres = _logistic(numbers[..., :2]) / scales[:2]
+        parts = np.concatenate([centres, np.exp(numbers[..., 2:] / scales[2:])], -1)
     else:
-        parts = found / scales
+        parts = numbers / scales
         if attributes.form == "exponential":
             parts[..., 2:] = np.exp(parts[..., 2:])
     sizes = anchor[..., 2:]
@@ -87,7 +93,7 @@ def reference(
 
 
 def build(context: NodeContext) -> None:
-    """Each work-item has a box of its own."""
+    """Decode one box per work-item."""
     attributes = context.attributes
     assert isinstance(attributes, BoxCorners)
     kernel = context.kernel(f"box_corners_{attributes.form.replace(' ', '_')}")
@@ -96,8 +102,8 @@ def build(context: NodeContext) -> None:
     with_anchors = len(context.node.inputs) > 1
     anchors = context.read(kernel, 1, "anchors") if with_anchors else None
     count = context.output.pixels
-    (box,) = kernel.ids(count, local=group_for(context.device, count, 1))
-    numbers = [kernel.let(boxes.element(box, place), "number") for place in attributes.columns]
+    (box,) = kernel.ids(count, local=independent_group(context.device, count, 1))
+    numbers = [kernel.let(boxes.element(box, column), "number") for column in attributes.columns]
     parts = _PARTS[attributes.form](kernel, attributes, numbers)
     if attributes.form == "corners":
         target.store(box, const(0), vector(*parts))
@@ -112,14 +118,14 @@ def _relative(
     anchors: View | None,
     box: Expression,
 ) -> list[Expression]:
-    """The corners of a box whose parts are relative to its anchor."""
+    """Return the corners of a box that is relative to its anchor."""
     anchor = [const(one, "float") for one in PLAIN_ANCHOR]
     if anchors is not None:
-        place = kernel.let(box % anchors.pixels, "place")
-        read = anchors.load(place, 0)
+        anchor_number = kernel.let(box % anchors.pixels, "place")
+        read = anchors.load(anchor_number, 0)
         anchor = [read.lane(n) for n in range(CORNERS)]
-    by = [const(1.0, "float")] * 2 if attributes.on_grid else anchor[2:]
-    centres = [kernel.let(parts[n] * by[n] + anchor[n], "centre") for n in (0, 1)]
+    factors = [const(1.0, "float")] * 2 if attributes.on_grid else anchor[2:]
+    centres = [kernel.let(parts[n] * factors[n] + anchor[n], "centre") for n in (0, 1)]
     halves = [kernel.let(parts[n] * 0.5 * anchor[n], "half_side") for n in (2, 3)]
     sides = list(zip(centres, halves, strict=True))
     return [*(centre - half for centre, half in sides), *(c + half for c, half in sides)]
@@ -148,8 +154,10 @@ def _grid(kernel: Kernel, attributes: BoxCorners, numbers: list[Expression]) -> 
 def _grid_square(
     kernel: Kernel, attributes: BoxCorners, numbers: list[Expression]
 ) -> list[Expression]:
-    found = [kernel.let(const(1.0, "float") / (exp(-number) + 1.0), "part") for number in numbers]
-    return _divided(kernel, attributes, [*found[:2], *(part * part for part in found[2:])])
+    activated = [
+        kernel.let(const(1.0, "float") / (exp(-number) + 1.0), "part") for number in numbers
+    ]
+    return _divided(kernel, attributes, [*activated[:2], *(part * part for part in activated[2:])])
 
 
 _PARTS: Mapping[str, Parts] = {

@@ -1,4 +1,4 @@
-"""y = x as another element type: fractions are cut off, and bool means 'not zero'."""
+"""y = x converted to another dtype: fractions are truncated, and bool means x != 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class Cast:
-    """The element type of the result."""
+    """The dtype of the result."""
 
     to: DType
 
@@ -22,8 +22,8 @@ class Cast:
 @takes("cast", 1)
 def infer(attributes: Cast, x: TensorType) -> Types:
     require_kind("cast", NUMBERS | BOOLS, x)
-    known = attributes.to in NUMBERS | BOOLS
-    require(known, "cast", f"nothing can become {attributes.to.value}")
+    supported = attributes.to in NUMBERS | BOOLS
+    require(supported, "cast", f"it cannot convert to {attributes.to.value}")
     return (x.with_dtype(attributes.to),)
 
 

@@ -1,4 +1,4 @@
-"""y = the smallest whole number that is not below x."""
+"""y = ceil(x)."""
 
 from __future__ import annotations
 

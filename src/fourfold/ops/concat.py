@@ -1,4 +1,4 @@
-"""y = the inputs one after another along the axis."""
+"""y = concat(inputs, axis)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Concat:
-    """The axis along which the inputs follow one another."""
+    """The axis along which the inputs are concatenated."""
 
     axis: int
 
@@ -34,7 +34,7 @@ def infer(attributes: Concat, *types: TensorType | None) -> Types:
     require_axis("concat", axis, first.rank)
     for part in parts:
         fits = part.rank == first.rank and _others(part, axis) == _others(first, axis)
-        require(fits, "concat", f"{part} cannot follow {first} along axis {axis}")
+        require(fits, "concat", f"{part} and {first} cannot be concatenated along axis {axis}")
     size = sum(part.shape[axis] for part in parts)
     return (first.with_shape(*first.shape[:axis], size, *first.shape[axis + 1 :]),)
 
@@ -55,37 +55,37 @@ def view(node: Node, inputs: Types, outputs: Types) -> Alias:
 
 
 def build(context: NodeContext) -> None:
-    """Copies what is not in its place yet: often nothing, since producers write straight into the
-    result.
-    """
+    """Copy the inputs that are not in the result yet; most producers write to it directly."""
     assert isinstance(context.attributes, Concat)
     axis, start = context.attributes.axis, 0
-    whole = context.locations[context.node.outputs[0]]
+    target_location = context.locations[context.node.outputs[0]]
     boxes = []
     for name in context.node.inputs:
         part = context.types[str(name)]
-        boxes.append((str(name), part, region_location(whole, context.output, part, axis, start)))
+        boxes.append(
+            (str(name), part, region_location(target_location, context.output, part, axis, start))
+        )
         start += part.shape[axis]
-    if any(place is None for _, _, place in boxes) or context.tail:
+    if any(location is None for _, _, location in boxes) or context.tail:
         _choose(context, axis)
         return
-    for name, part, place in boxes:
-        if place is not None and context.locations[name] != place:
+    for name, part, location in boxes:
+        if location is not None and context.locations[name] != location:
             kernel = context.kernel("concat_copy")
             source = context.view(kernel, name, "src")
-            pointer = kernel.pointer("dst", place.dtype, place, writable=True)
-            target = View(kernel, pointer, part, place)
+            pointer = kernel.pointer("dst", location.dtype, location, writable=True)
+            target = View(kernel, pointer, part, location)
             for pixel, slice_ in plain_grid(kernel, context.device, target):
                 target.store(pixel, slice_, source.load(pixel, slice_))
 
 
 def _choose(context: NodeContext, axis: int) -> None:
-    """Each output element finds the input that it comes from."""
+    """Write a kernel in which each output element finds its input."""
     kernel = context.kernel("concat_choose")
     sources = [context.read(kernel, number) for number in range(len(context.node.inputs))]
     target = context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         lanes = []
         for lane in range(4):
             channel = kernel.let(slice_ * 4 + lane, "channel")
@@ -99,9 +99,11 @@ def _element(
     value, start = const(0, target.kind), 0
     exists = at[-1] < target.channels
     for source in sources:
-        places = [place - start if number == axis else place for number, place in enumerate(at)]
+        coordinates = [
+            position - start if number == axis else position for number, position in enumerate(at)
+        ]
         inside = exists & (at[axis] >= start) & (at[axis] < start + source.type.shape[axis])
-        element = source.element(source.pixel(places[:-1]), places[-1])
+        element = source.element(source.pixel(coordinates[:-1]), coordinates[-1])
         value = kernel.let(guarded(inside, element, value), "v")
         start += source.type.shape[axis]
     return value

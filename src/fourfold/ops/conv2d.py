@@ -11,9 +11,8 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernels.conv.direct import direct_convolution
 from fourfold.kernels.conv.padded import PaddedInput
 from fourfold.kernels.conv.taps import plain_taps, window_taps
-from fourfold.kernels.conv.tile import WIDE
+from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS
 from fourfold.kernels.conv.tiled import Convolution, Source, tile_choices
-from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.matrix.convolution import (
     MatrixConvolution,
     matrix_choices,
@@ -27,13 +26,14 @@ from fourfold.kernels.matrix.warpgroup import (
     suits_warpgroup,
     warpgroup_choices,
 )
-from fourfold.kernels.quantised.convolution import (
+from fourfold.kernels.quantized.convolution import (
     DotConvolution,
     is_in_words,
     read_words,
     refuses_dots,
 )
-from fourfold.kernels.quantised.padded import PaddedBytes
+from fourfold.kernels.quantized.padded import PaddedBytes
+from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.winograd.convolution import Winograd
 from fourfold.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices
 from fourfold.op import Case, Op, Types, Variant
@@ -48,8 +48,8 @@ from fourfold.op.window import (
 )
 from fourfold.types import TensorType
 
-REFERENCE_ELEMENTS = 2**21  # under the windows that are multiplied at once: what caches hold
-WIDEST = 128  # beyond it few pixels of a row are near an edge
+REFERENCE_ELEMENTS = 2**21  # input elements per matrix product of the reference, about a cache size
+MAX_PADDED_COLUMNS = 128  # output columns; with more, few pixels are near an edge
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ def reference(
     filters = weights.reshape(groups, len(weights) // groups, -1).transpose(0, 2, 1)
     count = max(1, REFERENCE_ELEMENTS // max(patches[:, :1].size, 1))
     y = np.empty((batch, height, width, groups, filters.shape[2]), np.result_type(x, weights))
-    for first in range(0, height, count):  # all windows at once are too much memory
+    for first in range(0, height, count):  # all windows at once would need too much memory
         rows = patches[:, first : first + count]
         pixels = rows.shape[:3]
         split = rows.reshape(*pixels, groups, weights.shape[3], *taps)
-        under = split.transpose(3, 0, 1, 2, 5, 6, 4)  # channels last: long runs are copied
+        under = split.transpose(3, 0, 1, 2, 5, 6, 4)  # channels last, so that long runs are copied
         part = under.reshape(groups, math.prod(pixels), filters.shape[1]) @ filters
         y[:, first : first + count] = part.transpose(1, 0, 2).reshape(*pixels, *y.shape[3:])
     y = y.reshape(batch, height, width, len(weights))
@@ -97,7 +97,7 @@ def reference(
 
 
 def _is_plain(context: NodeContext) -> bool:
-    """Whether each output pixel needs just the input pixel of the same number."""
+    """Return True if each output pixel needs only the input pixel with the same number."""
     attributes = context.attributes
     assert isinstance(attributes, Conv2d)
     size = context.input_type(1).shape[1:3]
@@ -114,7 +114,7 @@ def refuses_tiled(context: NodeContext) -> str | None:
         and context.array(2) is None
     ):
         return "the bias is computed at run time"
-    return None if context.attributes.groups == 1 else "it has groups"
+    return None if context.attributes.groups == 1 else "grouped convolutions are not supported"
 
 
 def tiled(context: NodeContext) -> None:
@@ -140,12 +140,12 @@ def _feed(context: NodeContext) -> WindowFeed:
     return WindowFeed(context, taps, shape[1] * shape[2])
 
 
-def _on_matrix_units(context: NodeContext, way: type[MatrixConvolution]) -> None:
+def _on_matrix_units(context: NodeContext, convolution: type[MatrixConvolution]) -> None:
     weights = context.array(1)
     assert weights is not None
     flat = flatten_taps(weights.reshape(weights.shape[0], -1, weights.shape[3]))
     title = "conv2d_1x1" if _is_plain(context) else "conv2d"
-    way(context, title, _feed(context), flat, context.array(2)).write()
+    convolution(context, title, _feed(context), flat, context.array(2)).write()
 
 
 def matrix(context: NodeContext) -> None:
@@ -177,7 +177,7 @@ def choose_warpgroup(context: NodeContext) -> list[str]:
 
 
 def never(context: NodeContext) -> bool:
-    """It is for tuning to tell where it pays."""
+    """Return False: only tuning selects this variant."""
     return False
 
 
@@ -188,14 +188,15 @@ def choose_matrix(context: NodeContext) -> list[str]:
 def refuses_padded(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, Conv2d)
     if not context.device.is_cpu or context.attributes.padding == NO_PADDING:
-        return "there is no padding, or it costs little"
+        return "the input is not padded, or padding is cheap on this device"
     return refuses_tiled(context)
 
 
 def suits_padded(context: NodeContext) -> bool:
-    """Whether many pixels are near an edge, and there is more than one tap to ask for each."""
+    """Return True if many pixels are near an edge and the filter has several taps."""
     rows, columns = context.input_type(1).shape[1:3]
-    return rows * columns > 1 and context.input.channels >= 4 and context.output.shape[2] <= WIDEST
+    narrow = context.output.shape[2] <= MAX_PADDED_COLUMNS
+    return rows * columns > 1 and context.input.channels >= 4 and narrow
 
 
 def padded(context: NodeContext) -> None:
@@ -213,10 +214,14 @@ def refuses_winograd(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, Conv2d)
     steps = (context.attributes.stride, context.attributes.dilation)
     if context.input_type(1).shape[1:3] != (3, 3) or steps != ((1, 1), (1, 1)):
-        return "Winograd's way is for filters of 3x3 that go step by step"
-    able = context.capabilities
-    if not (able.shifted_pointers and able.private_arrays and WIDE in able.widths):
-        return f"{able.language} has no pointers further on, private arrays or vectors of eight"
+        return "Winograd needs a 3x3 filter with stride and dilation 1"
+    capabilities = context.capabilities
+    if not (
+        capabilities.shifted_pointers
+        and capabilities.private_arrays
+        and CPU_VECTOR_CHANNELS in capabilities.widths
+    ):
+        return f"{capabilities.language} lacks shifted pointers, private arrays or vectors of eight"
     return refuses_tiled(context)
 
 
@@ -242,14 +247,14 @@ def dots(context: NodeContext) -> None:
         copy.write()
         source = copy.view
     plain = _is_plain(context)
-    whole = replace(attributes, padding=NO_PADDING).window(weights.shape)
-    taps = plain_taps if plain else window_taps(whole)
+    window = replace(attributes, padding=NO_PADDING).window(weights.shape)
+    taps = plain_taps if plain else window_taps(window)
     title = "conv2d_1x1_dots" if plain else "conv2d_dots"
     DotConvolution(context, title, flat, taps, source).write()
 
 
 def refuses_rows_here(context: NodeContext) -> str | None:
-    reason = None if _is_plain(context) else "its window has more than one tap"
+    reason = None if _is_plain(context) else "its filter has more than one tap"
     return reason or refuses_tiled(context) or refuses_rows(context)
 
 
@@ -313,9 +318,9 @@ OP = Op(
         _case("f32[3,1,17,5]", "f32[7,1,5,5]", Conv2d(padding=Padding(0, 0, 2, 2))),
         _case("f32[1,2,3,5]", "f32[3,5,7,5]", Conv2d(padding=Padding(2, 2, 3, 3))),
         _case("f32[2,1,1,317]", "f32[13,1,1,317]", Conv2d()),
-        # Pixels that do not fill the last group of work-items of a GPU.
+        # The pixels do not fill the last work-group of a GPU.
         _case("f32[1,8,23,16]", "f32[32,1,1,16]", Conv2d()),
-        # Sixteen inputs at a time: the shape that matrix units take.
+        # Multiples of sixteen inputs, as matrix units take them.
         _case("f32[1,5,7,16]", "f32[20,1,1,16]", Conv2d()),
         _case("f32[2,7,5,48]", "f32[8,3,3,48]", Conv2d((2, 1), padding=Padding(1, 1, 0, 1))),
         _case("f32[1,13,11,32]", "f32[37,3,3,32]", Conv2d(dilation=(2, 1)), bias=False),

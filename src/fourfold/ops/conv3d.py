@@ -1,4 +1,7 @@
-"""y = conv2d with one more axis: [N,D,H,W,I] by weights [O,D,H,W,I], and a bias for each O."""
+"""y[n,d,h,w,o] = bias[o] + sum over fd,fh,fw,i of x[n,d*s+fd*l-p,...,i] * weights[o,fd,fh,fw,i].
+
+It is conv2d with one more axis; l is the dilation.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Conv3d:
-    """Steps, distances of taps, padding before and after: along depth, height and width."""
+    """Stride, dilation and padding (before, after) along depth, height and width."""
 
     stride: Triple = (1, 1, 1)
     dilation: Triple = (1, 1, 1)
@@ -49,7 +52,7 @@ def infer(
 
 
 def _spaces(attributes: Conv3d, x: Shape, weights: Shape) -> list[int]:
-    """How far the filter can move along each axis."""
+    """Return how far the filter can move along each axis."""
     sizes = zip(x[1:4], weights[1:4], attributes.dilation, attributes.padding, strict=True)
     return [size + sum(pads) - (taps - 1) * gap - 1 for size, taps, gap, pads in sizes]
 
@@ -76,7 +79,7 @@ def refuses(context: NodeContext) -> str | None:
 
 
 def build(context: NodeContext) -> None:
-    """The tiled convolution; its taps across are height and width together."""
+    """Write the tiled convolution; its taps across are height and width together."""
     attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, Conv3d)
     assert weights is not None
@@ -90,21 +93,21 @@ def _taps(attributes: Conv3d, filter: Triple, kernel: Kernel, source: View, targ
     width = kernel.size("filter_width", filter[2])
 
     def start(pixel: Expression) -> tuple[Expression, ...]:
-        image, *places = target.coordinates(pixel)
-        steps = zip(places, stride, attributes.padding, strict=True)
-        return (image, *(place * step - before for place, step, (before, _) in steps))
+        image, *coordinates = target.coordinates(pixel)
+        steps = zip(coordinates, stride, attributes.padding, strict=True)
+        return (image, *(position * step - before for position, step, (before, _) in steps))
 
     def find(
         base: tuple[Expression, ...], row: Expression, column: Expression
     ) -> tuple[Expression, Expression | None]:
         taps = (row, column // width, column % width)
         moves = zip(base[1:], taps, dilation, strict=True)
-        places = [kernel.let(first + tap * gap, "at") for first, tap, gap in moves]
+        coordinates = [kernel.let(first + tap * gap, "at") for first, tap, gap in moves]
         inside = const(True)
-        for axis, place in enumerate(places):
-            inside = inside & (place >= 0) & (place < source.axis(axis + 1))
+        for axis, position in enumerate(coordinates):
+            inside = inside & (position >= 0) & (position < source.axis(axis + 1))
         padded = any(map(any, attributes.padding))
-        return source.pixel([base[0], *places]), inside if padded else None
+        return source.pixel([base[0], *coordinates]), inside if padded else None
 
     return Taps((filter[0], filter[1] * filter[2]), start, find)
 

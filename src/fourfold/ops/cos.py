@@ -1,4 +1,4 @@
-"""y = the cosine of x."""
+"""y = cos(x)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y[i] = the product of x[0] to x[i] along the axis, or without x[i], or from the end."""
+"""y[i] = product of x[0] to x[i] along the axis; optionally without x[i], or from the end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fourfold.kernels.running import (
     running_cases,
     running_reference,
     running_type,
-    running_walk,
+    running_variants,
 )
 from fourfold.op import Op
 
 
 @dataclass(frozen=True)
 class Cumprod(RunningTotal):
-    """Of products."""
+    """Attributes of a cumulative product."""
 
 
 OP = Op(
@@ -27,6 +27,6 @@ OP = Op(
     attributes=Cumprod,
     infer=running_type("cumprod"),
     reference=running_reference(PRODUCT, np.multiply),
-    variants=running_walk(PRODUCT),
+    variants=running_variants(PRODUCT),
     cases=running_cases(Cumprod),
 )

@@ -1,4 +1,4 @@
-"""y[i] = the sum of x[0] to x[i] along the axis, or without x[i], or from the end."""
+"""y[i] = sum of x[0] to x[i] along the axis; optionally without x[i], or from the end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fourfold.kernels.running import (
     running_cases,
     running_reference,
     running_type,
-    running_walk,
+    running_variants,
 )
 from fourfold.op import Op
 
 
 @dataclass(frozen=True)
 class Cumsum(RunningTotal):
-    """Of sums."""
+    """Attributes of a cumulative sum."""
 
 
 OP = Op(
@@ -27,6 +27,6 @@ OP = Op(
     attributes=Cumsum,
     infer=running_type("cumsum"),
     reference=running_reference(SUM, np.add),
-    variants=running_walk(SUM),
+    variants=running_variants(SUM),
     cases=running_cases(Cumsum),
 )

@@ -1,4 +1,4 @@
-"""An op that a user defined for a custom operator (see fourfold.register_op)."""
+"""A user-defined op for a custom operator (see `fourfold.register_op`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Custom:
-    """The op's name, the operator's own options, and the types that the file gives its results."""
+    """The op's name, the operator's options, and the result types that the file declares."""
 
     name: str
     options: bytes
@@ -30,10 +30,10 @@ def infer(attributes: Custom, *types: TensorType | None) -> Types:
 
 def reference(attributes: Custom, *arrays: np.ndarray | None) -> tuple[np.ndarray, ...]:
     results = CUSTOM_OPS[attributes.name].reference(attributes.options, *arrays)
-    found = results if isinstance(results, tuple) else (results,)
+    outputs = results if isinstance(results, tuple) else (results,)
     return tuple(
         np.asarray(array, type.dtype.numpy)
-        for array, type in zip(found, attributes.types, strict=True)
+        for array, type in zip(outputs, attributes.types, strict=True)
     )
 
 
@@ -46,26 +46,26 @@ def _build_kernel(context: NodeContext) -> None:
 
 def _refuse_kernel(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, Custom)
-    there = CUSTOM_OPS[context.attributes.name].kernel is not None
-    return None if there else "it was registered without a kernel"
+    registered = CUSTOM_OPS[context.attributes.name].kernel is not None
+    return None if registered else "it was registered without a kernel"
 
 
 def _build_pointwise(context: NodeContext) -> None:
     assert isinstance(context.attributes, Custom)
-    rule = CUSTOM_OPS[context.attributes.name].pointwise
-    assert rule is not None
+    function = CUSTOM_OPS[context.attributes.name].pointwise
+    assert function is not None
 
     def pointwise(attributes: Custom, *operands: Expression) -> Expression:
-        found: Expression = rule(attributes.options, *operands)
-        return found
+        result: Expression = function(attributes.options, *operands)
+        return result
 
     pointwise_kernel(context, "custom", pointwise)
 
 
 def _refuse_pointwise(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, Custom)
-    there = CUSTOM_OPS[context.attributes.name].pointwise is not None
-    return None if there else "it was registered without an expression"
+    registered = CUSTOM_OPS[context.attributes.name].pointwise is not None
+    return None if registered else "it was registered without an expression"
 
 
 OP = Op(

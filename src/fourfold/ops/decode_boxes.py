@@ -1,7 +1,7 @@
-"""y = each box as its corners (top, left, bottom, right), and its best classes with their scores.
+"""y = top, left, bottom, right of each box, then its best classes, each with its score.
 
-Boxes are offsets from anchors (y, x, height, width). Scores are one for each class, with the
-background's first where there is one more than classes.
+Boxes are offsets from anchors (y, x, height, width). There is one score per class, preceded by the
+background's if there is one more score than classes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fourfold.kernel.expression import Expression, const, convert, exp, vector, 
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
 from fourfold.kernels.boxes import CORNERS, corners_of
-from fourfold.kernels.grid import group_for
+from fourfold.kernels.grid import independent_group
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, takes
 from fourfold.types import DType, TensorType
@@ -23,7 +23,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class DecodeBoxes:
-    """What the offsets are divided by (y, x, height, width), and how many classes are named."""
+    """Scales of the offsets (y, x, height, width), number of classes, and best classes per box."""
 
     scales: tuple[float, float, float, float]
     classes: int
@@ -39,34 +39,40 @@ def infer(
     attributes: DecodeBoxes, boxes: TensorType, scores: TensorType, anchors: TensorType
 ) -> Types:
     op, count = "decode_boxes", anchors.shape[0]
-    require({boxes.dtype, scores.dtype, anchors.dtype} == {DType.F32}, op, "it takes floats")
+    require(
+        {boxes.dtype, scores.dtype, anchors.dtype} == {DType.F32}, op, "it takes float32 inputs"
+    )
     fits = boxes.shape[:2] == (1, count) and boxes.rank == 3 and boxes.channels >= CORNERS
     require(fits, op, f"boxes are {boxes}, but anchors {anchors}")
     require(scores.shape[:2] == (1, count) and scores.rank == 3, op, f"scores are {scores}")
-    known = 0 < attributes.best <= attributes.classes <= scores.channels
-    require(known, op, f"{scores} do not have the best {attributes.best} of {attributes.classes}")
+    valid = 0 < attributes.best <= attributes.classes <= scores.channels
+    require(
+        valid,
+        op,
+        f"{scores} cannot give the best {attributes.best} of {attributes.classes} classes",
+    )
     return (TensorType(DType.F32, (count, attributes.columns)),)
 
 
 def reference(
     attributes: DecodeBoxes, boxes: np.ndarray, scores: np.ndarray, anchors: np.ndarray
 ) -> np.ndarray:
-    known = scores[0, :, scores.shape[2] - attributes.classes :]
-    order = np.argsort(-known, axis=1, kind="stable")[:, : attributes.best]
-    found = np.stack([order, np.take_along_axis(known, order, 1)], axis=2)
+    class_scores = scores[0, :, scores.shape[2] - attributes.classes :]
+    order = np.argsort(-class_scores, axis=1, kind="stable")[:, : attributes.best]
+    best = np.stack([order, np.take_along_axis(class_scores, order, 1)], axis=2)
     corners = corners_of(boxes[0, :, :CORNERS], anchors, attributes.scales)
-    return np.concatenate([corners, found.reshape(len(anchors), -1)], 1).astype(np.float32)
+    return np.concatenate([corners, best.reshape(len(anchors), -1)], 1).astype(np.float32)
 
 
 def build(context: NodeContext) -> None:
-    """Each work-item has a box of its own."""
+    """Decode one box per work-item."""
     attributes = context.attributes
     assert isinstance(attributes, DecodeBoxes)
     kernel = context.kernel("decode_boxes")
     boxes, scores = context.read(kernel, 0, "boxes"), context.read(kernel, 1, "scores")
     anchors, target = context.read(kernel, 2, "anchors"), context.write(kernel)
     count = context.output.pixels
-    (box,) = kernel.ids(count, local=group_for(context.device, count, 1))
+    (box,) = kernel.ids(count, local=independent_group(context.device, count, 1))
     target.store(box, const(0), _corners(kernel, boxes, anchors, attributes, box))
     lanes = [const(0.0, scores.kind)] * (-attributes.best % 2 * 2)
     lanes = [*_best(kernel, scores, attributes, box), *lanes]
@@ -88,13 +94,15 @@ def _corners(
 def _best(
     kernel: Kernel, scores: View, attributes: DecodeBoxes, box: Expression
 ) -> list[Expression]:
-    """The best classes in order, each followed by its score; of equal ones the earlier is first."""
+    """Return the best classes in order, each followed by its score; ties go to the earlier
+    class.
+    """
     background = scores.type.channels - attributes.classes
     lanes: list[Expression] = []
     last: tuple[Expression, Expression] | None = None
     for _ in range(attributes.best):
         best = kernel.variable(const(float("-inf"), scores.kind), "best")
-        place = kernel.variable(const(background), "place")
+        winner = kernel.variable(const(background), "place")
         with kernel.loop(scores.channels, background, title="i") as i:
             x = kernel.let(scores.element(box, i), "x")
             wins = x > best
@@ -102,9 +110,9 @@ def _best(
                 wins = wins & ((x < last[0]) | (x.equals(last[0]) & (i > last[1])))
             wins = kernel.let(wins, "wins")
             kernel.set(best, where(wins, x, best))
-            kernel.set(place, where(wins, i, place))
-        last = (best, place)
-        lanes += [convert(place - background, scores.kind), best]
+            kernel.set(winner, where(wins, i, winner))
+        last = (best, winner)
+        lanes += [convert(winner - background, scores.kind), best]
     return lanes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import Block, moves
+from fourfold.kernels.move import Block, move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, require_rank, takes
 from fourfold.types import TensorType
@@ -46,7 +46,7 @@ OP = Op(
     attributes=Block,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[1,1,1,4]",), Block(2)),
         Case(("f32[2,3,5,12]",), Block(2)),

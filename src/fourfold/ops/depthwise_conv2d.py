@@ -11,10 +11,10 @@ from fourfold.kernels.depthwise.rows import (
     DepthwiseRows,
     depthwise_plain,
     depthwise_row_choices,
-    uses_rows,
+    fits_rows,
 )
-from fourfold.kernels.depthwise.walk import DepthwiseWalk, can_walk
-from fourfold.kernels.quantised.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
+from fourfold.kernels.depthwise.walk import DepthwiseWalk, supports_walk
+from fourfold.kernels.quantized.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import (
@@ -70,13 +70,13 @@ def refuses_rows(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, DepthwiseConv2d)
     if context.attributes.multiplier != 1:
         return "several outputs share one input channel"
-    fits = uses_rows(context, context.attributes.window(context.input_type(1).shape))
+    fits = fits_rows(context, context.attributes.window(context.input_type(1).shape))
     return refuses_any(context) if fits else "the filter is too large to unroll"
 
 
 def rows(context: NodeContext) -> None:
     assert isinstance(context.attributes, DepthwiseConv2d)
-    make = DepthwiseWalk if can_walk(context) else DepthwiseRows
+    make = DepthwiseWalk if supports_walk(context) else DepthwiseRows
     make(context, context.attributes.window(context.input_type(1).shape)).write()
 
 

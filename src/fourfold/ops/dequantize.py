@@ -1,4 +1,4 @@
-"""y = (x - zero_point) * scale: the real numbers that integers, or counted steps, stand for."""
+"""y = (x - zero_point) * scale: the real values of quantized integers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class Dequantize:
-    """How far apart neighbouring integers are, and the integer that stands for zero."""
+    """The step between neighboring integers, and the integer that represents zero."""
 
     PARAMETERS: ClassVar = ("scale", "zero_point")
 
@@ -40,7 +40,7 @@ def pointwise(attributes: Dequantize, x: Expression) -> Expression:
 
 
 def view(node: Node, inputs: Types, outputs: Types) -> Alias:
-    """No kernel: who reads the result converts the integers."""
+    """Return an alias without a kernel: readers of the result convert the integers."""
     attributes = node.attributes
     assert isinstance(attributes, Dequantize)
     return Alias("dequantize", scale=attributes.scale, zero_point=attributes.zero_point)

@@ -1,7 +1,7 @@
 """y = the best boxes that do not overlap: rows of top, left, bottom, right, class, score, 1.
 
-Boxes are offsets from anchors (y, x, height, width). Scores are one for each class, with the
-background's first where there is one more than classes. Rows without a box hold zeros.
+Boxes are offsets from anchors (y, x, height, width). There is one score per class, preceded by the
+background's if there is one more score than classes. Rows without a box are zeros.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class Detection:
-    """Limits, and what the offsets are divided by (y, x, height, width).
+    """Limits of the non-max suppression and scales of the offsets (y, x, height, width).
 
-    `by_class` compares boxes within their class; else each box counts with its best classes.
+    `most` is the maximum number of boxes, `score` the minimum score, `overlap` the maximum overlap.
+    `by_class` suppresses boxes within their class. Otherwise each box counts with its best classes.
     """
 
     most: int
@@ -50,8 +51,8 @@ def infer(
     require(fits, op, f"boxes are {boxes}, but must be [1,N,4]")
     require(scores.shape[:2] == (1, count), op, f"scores are {scores}, but boxes {boxes}")
     require(anchors.shape == (count, 4), op, f"anchors are {anchors}, but must be [{count},4]")
-    known = attributes.classes > 0 and scores.channels - attributes.classes in (0, 1)
-    require(known, op, f"{scores} are not those of {attributes.classes} classes")
+    valid = attributes.classes > 0 and scores.channels - attributes.classes in (0, 1)
+    require(valid, op, f"{scores} do not match {attributes.classes} classes")
     limits = (attributes.most, attributes.classes_per_box, attributes.boxes_per_class)
     require(min(limits) > 0 and 0 not in attributes.scales, op, "its limits must be positive")
     return (TensorType(DType.F32, (attributes.rows, COLUMNS)),)
@@ -61,19 +62,19 @@ def reference(
     attributes: Detection, boxes: np.ndarray, scores: np.ndarray, anchors: np.ndarray
 ) -> np.ndarray:
     corners = corners_of(boxes[0, :, :4], anchors, attributes.scales)
-    known = scores[0, :, scores.shape[2] - attributes.classes :]
-    found = _by_class if attributes.by_class else _by_box
-    rows = found(attributes, corners, known)
+    class_scores = scores[0, :, scores.shape[2] - attributes.classes :]
+    select = _by_class if attributes.by_class else _by_box
+    rows = select(attributes, corners, class_scores)
     y = np.zeros((attributes.rows, COLUMNS), np.float32)
     for number, (box, kind) in enumerate(rows[: attributes.rows]):
-        y[number] = (*corners[box], kind, known[box, kind], 1)
+        y[number] = (*corners[box], kind, class_scores[box, kind], 1)
     return y
 
 
 def _by_box(
     attributes: Detection, corners: np.ndarray, scores: np.ndarray
 ) -> list[tuple[int, int]]:
-    """Each box stands for its best classes."""
+    """Suppress boxes by their best class; each kept box stands for its best classes."""
     count = min(attributes.classes_per_box, attributes.classes)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     best = scores[np.arange(len(scores)), order[:, 0]]
@@ -84,24 +85,24 @@ def _by_box(
 def _by_class(
     attributes: Detection, corners: np.ndarray, scores: np.ndarray
 ) -> list[tuple[int, int]]:
-    """The best of all classes, after each class has dropped its own overlaps."""
-    every = [
+    """Suppress boxes within each class, then return the best of all classes."""
+    candidates = [
         (box, kind)
         for kind in range(attributes.classes)
         for box in _suppress(attributes, corners, scores[:, kind], attributes.boxes_per_class)
     ]
-    every.sort(key=lambda pair: -scores[pair])
-    return every[: attributes.most]
+    candidates.sort(key=lambda pair: -scores[pair])
+    return candidates[: attributes.most]
 
 
 def _suppress(
-    attributes: Detection, corners: np.ndarray, scores: np.ndarray, most: int
+    attributes: Detection, corners: np.ndarray, scores: np.ndarray, limit: int
 ) -> list[int]:
-    """Boxes by falling score, without those that overlap a better one too much."""
+    """Return boxes by descending score, without those that overlap a better one too much."""
     candidates = np.flatnonzero(scores >= attributes.score)
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
     kept: list[int] = []
-    while order.size and len(kept) < most:
+    while order.size and len(kept) < limit:
         first, order = int(order[0]), order[1:]
         kept.append(first)
         order = order[overlap_of(corners[first], corners[order]) <= attributes.overlap]

@@ -1,4 +1,4 @@
-"""y = a / b; whole numbers round towards zero."""
+"""y = a / b; integers round toward zero."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fourfold.op.rules import broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
-    # Lanes beyond the last channel hold zeros, and a CPU may stop at a division by one of them.
+    # Lanes beyond the last channel hold zeros, and an integer division by zero may trap on a CPU.
     return a / (where(b.equals(0), 1, b) if a.kind == "int" else b)
 
 
@@ -19,8 +19,8 @@ def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         fraction: np.ndarray = a / b
         return fraction
     goes_up = (a % b != 0) & ((a < 0) != (b < 0))
-    whole: np.ndarray = a // b + goes_up.astype(a.dtype)
-    return whole
+    quotient: np.ndarray = a // b + goes_up.astype(a.dtype)
+    return quotient
 
 
 OP = Op(

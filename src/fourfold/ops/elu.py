@@ -1,4 +1,4 @@
-"""y = x where x is not negative, else e**x - 1."""
+"""y = x if x >= 0 else e**x - 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = whether a equals b."""
+"""y = a == b."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.op.comparison import compared, comparison, comparison_cases
-from fourfold.op.rules import BOOLS, NUMBERS, broadcast_cases
+from fourfold.op.rules import (
+    BOOLS,
+    NUMBERS,
+    broadcast_cases,
+    comparison_cases,
+    comparison_reference,
+    comparison_type,
+)
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
@@ -16,8 +22,8 @@ def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
 
 OP = Op(
     name="equal",
-    infer=compared("equal", NUMBERS | BOOLS),
-    reference=comparison(np.equal),
+    infer=comparison_type("equal", NUMBERS | BOOLS),
+    reference=comparison_reference(np.equal),
     pointwise=pointwise,
     cases=comparison_cases() + broadcast_cases("bool"),
 )

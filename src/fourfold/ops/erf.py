@@ -1,4 +1,4 @@
-"""y = the error function of x: 2 / sqrt(pi) times the integral of e**-t**2 from 0 to x."""
+"""y = erf(x) = 2 / sqrt(pi) * integral of e**-t**2 from 0 to x."""
 
 from __future__ import annotations
 

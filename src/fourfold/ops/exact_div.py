@@ -1,4 +1,4 @@
-"""y = a / b, the nearest float on every device: where quotients are rounded, ties must be ties."""
+"""y = a / b, correctly rounded on every device, so that quantization rounds ties alike."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from fourfold.kernel.expression import Expression, absolute, bitcast, convert, w
 from fourfold.op import Op
 from fourfold.op.rules import FLOATS, broadcast, broadcast_cases, elementwise
 
-_LARGE = 1e38
-_UPPER_HALF = -(1 << 12)  # of the 24 bits of a float
+_MAX_CORRECTED = 1e38
+_UPPER_HALF = -(1 << 12)  # of the 24 mantissa bits of a float
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
-    """OpenCL lets a quotient be 2.5 units of its last place away."""
+    """Correct the quotient: OpenCL allows an error of 2.5 units in the last place."""
     x, y = convert(a, "float"), convert(b, "float")
     return convert(corrected(x / y, x, y), a.kind)
 
 
 def corrected(quotient: Expression, a: Expression, b: Expression) -> Expression:
-    """a / b from a quotient that is near it.
+    """Return a / b from an approximate quotient.
 
-    Products of halves of floats are exact, and so is what they leave of `a`, with or without fused
-    multiply-add. What that is, divided by b, is missing from the quotient.
+    Products of split floats are exact, and so is the remainder of `a`, with or without fused
+    multiply-add. The remainder divided by b is the error of the quotient.
     """
     q, d = _halves(quotient), _halves(b)
-    rest = a - q[0] * d[0] - q[0] * d[1] - q[1] * d[0] - q[1] * d[1]
-    finite = (absolute(quotient) < _LARGE) & (absolute(b) < _LARGE)
-    return where(finite, quotient + rest / b, quotient)
+    remainder = a - q[0] * d[0] - q[0] * d[1] - q[1] * d[0] - q[1] * d[1]
+    finite = (absolute(quotient) < _MAX_CORRECTED) & (absolute(b) < _MAX_CORRECTED)
+    return where(finite, quotient + remainder / b, quotient)
 
 
 def _halves(x: Expression) -> tuple[Expression, Expression]:

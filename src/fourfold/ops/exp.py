@@ -1,4 +1,4 @@
-"""y = e ** x."""
+"""y = e**x."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = min(max(round(x / scale), low), high) * scale: the real numbers that integers stand for."""
+"""y = min(max(round(x / scale), low), high) * scale: x rounded to a quantization grid."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fourfold.op.rules import same_type, unary_cases
 
 @dataclass(frozen=True)
 class FakeQuantize:
-    """A grid around zero: how far apart its numbers are, and its first and last in steps.
+    """A grid around zero: its step `scale`, and its first and last value in steps.
 
-    `step` is how far apart they are in the result, where that is something else: 1 counts them.
-    Ties go to even numbers, or away from `pivot`.
+    `step` is the step of the result if it differs; 1 returns the number of steps. Ties round to
+    even, or away from `pivot`.
     """
 
     PARAMETERS: ClassVar = ("inverse", "low", "high", "distance")
@@ -35,7 +35,7 @@ class FakeQuantize:
 
     @property
     def counts(self) -> bool:
-        """Whether results are whole numbers, and the function of a prelude can do the rounding."""
+        """True if results are integers that the rounding function of a prelude can compute."""
         return self.distance == 1.0 and self.pivot in (None, self.low)
 
     @property

@@ -1,4 +1,4 @@
-"""y = the largest whole number that is not above x."""
+"""y = floor(x)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = the largest whole number that is not above a / b."""
+"""y = floor(a / b)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.op.rules import broadcast, broadcast_cases, elementwise
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
     if a.kind != "int":
         return floor(a / b)
-    # Lanes beyond the last channel hold zeros, and a CPU may stop at a division by one of them.
+    # Lanes beyond the last channel hold zeros, and an integer division by zero may trap on a CPU.
     divisor = where(b.equals(0), 1, b)
     below = remainder(a, divisor).differs(0) & (a < 0).differs(b < 0)
     return a / divisor - convert(below, "int")

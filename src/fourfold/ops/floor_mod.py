@@ -1,4 +1,4 @@
-"""y = a - b * floor(a / b): what is left of a, with the sign of b."""
+"""y = a - b * floor(a / b): the remainder with the sign of b."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fourfold.op.rules import broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
-    # Lanes beyond the last channel hold zeros, and a CPU may stop at a division by one of them.
-    rest = remainder(a, where(b.equals(0), 1, b) if a.kind == "int" else b)
-    return where(rest.differs(0) & (rest < 0).differs(b < 0), rest + b, rest)
+    # Lanes beyond the last channel hold zeros, and an integer division by zero may trap on a CPU.
+    left = remainder(a, where(b.equals(0), 1, b) if a.kind == "int" else b)
+    return where(left.differs(0) & (left < 0).differs(b < 0), left + b, left)
 
 
 def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    rest = np.fmod(a, b)
-    return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+    left = np.fmod(a, b)
+    return np.where((left != 0) & ((left < 0) != (b < 0)), left + b, left)
 
 
 OP = Op(

@@ -1,4 +1,4 @@
-"""An operator known only by what its file says: it runs where the file's own engine runs it."""
+"""Operators without a definition in this package; they run on a CPU runtime of their format."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Foreign:
-    """Which operators of the file it stands for, why they are not nodes, and what they give.
+    """The file's operators that this node replaces, the reason, and their result types.
 
-    `inputs` are the types of all that they read, constants of the file included; `dynamic`
-    says that the sizes of the results are known only when they are there.
+    `inputs` are the types of everything the operators read, constants of the file included.
+    `dynamic` is set if the sizes of the results are known only after they ran.
     """
 
     format: str
@@ -34,9 +34,9 @@ def infer(attributes: Foreign, *types: TensorType | None) -> Types:
 
 def reference(attributes: Foreign, *arrays: np.ndarray | None) -> tuple[np.ndarray, ...]:
     raise ModelError(
-        f"{attributes.title} has no definition here",
+        f"{attributes.title} cannot be computed",
         attributes.reason,
-        f"install a CPU runtime of {attributes.format} models, or see fourfold.register_op",
+        f"install a CPU runtime for {attributes.format} models, or see fourfold.register_op",
     )
 
 

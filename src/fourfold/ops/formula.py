@@ -1,4 +1,4 @@
-"""y = one pointwise op after the other, each on the inputs or on what came before it."""
+"""y = a sequence of pointwise ops, each applied to the inputs or to earlier results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Term:
-    """One op. Its operands are numbers: those of the inputs, and then those of earlier terms."""
+    """One op; its operands are numbers: the inputs first, then the results of earlier terms."""
 
     op: str
     operands: tuple[int, ...]
@@ -31,50 +31,52 @@ class Term:
 
 @dataclass(frozen=True)
 class Formula:
-    """The terms in order; the last is the result."""
+    """The terms in order; the last one is the result."""
 
     terms: tuple[Term, ...]
 
     def bound(self, bind: Callable[[object], object]) -> Formula:
-        """The same with other attributes for every term."""
+        """Return the formula with the attributes of every term replaced by `bind(attributes)`."""
         terms = (replace(term, attributes=bind(term.attributes)) for term in self.terms)
         return Formula(tuple(terms))
 
 
 def all_terms(attributes: object) -> list[Term]:
-    """The terms of a formula, with those of a formula in its place; none of other attributes."""
+    """Return the terms of a formula with nested formulas expanded; empty for other attributes."""
     terms = attributes.terms if isinstance(attributes, Formula) else ()
     return [inner for term in terms for inner in all_terms(term.attributes) or [term]]
 
 
 def infer(attributes: Formula, *types: TensorType | None) -> Types:
-    known = [type for type in types if type is not None]
-    require(len(known) == len(types) > 0, "formula", "an input is missing")
+    types_so_far = [type for type in types if type is not None]
+    require(len(types_so_far) == len(types) > 0, "formula", "an input is missing")
     require(len(attributes.terms) > 0, "formula", "it has no terms")
     for term in attributes.terms:
-        fits = all(0 <= number < len(known) for number in term.operands)
-        require(fits, "formula", f"{term} reads what is not there yet")
+        fits = all(0 <= number < len(types_so_far) for number in term.operands)
+        require(fits, "formula", f"{term} reads a result of a later term")
         op = registry()[term.op]
-        require(op.pointwise is not None, "formula", f"{term.op} looks at more than one element")
-        known += op.infer(term.attributes, *(known[number] for number in term.operands))
-    return (known[-1],)
+        require(op.pointwise is not None, "formula", f"{term.op} is not pointwise")
+        types_so_far += op.infer(
+            term.attributes, *(types_so_far[number] for number in term.operands)
+        )
+    return (types_so_far[-1],)
 
 
 def reference(attributes: Formula, *arrays: np.ndarray) -> np.ndarray:
-    known = list(arrays)
+    values = list(arrays)
     for term in attributes.terms:
-        operands = (known[number] for number in term.operands)
-        known.append(np.asarray(registry()[term.op].reference(term.attributes, *operands)))
-    return known[-1]
+        operands = (values[number] for number in term.operands)
+        values.append(np.asarray(registry()[term.op].reference(term.attributes, *operands)))
+    return values[-1]
 
 
 def pointwise(attributes: Formula, *operands: Expression) -> Expression:
-    known = list(operands)
+    values = list(operands)
     for term in attributes.terms:
         rule = registry()[term.op].pointwise
         assert rule is not None
-        known.append(rule(term.attributes, *(known[number] for number in term.operands)))
-    return known[-1]
+        values.append(rule(term.attributes, *(values[number] for number in term.operands)))
+    return values[-1]
 
 
 _GATE = Formula((Term("logistic", (0,)), Term("tanh", (1,)), Term("mul", (2, 3))))

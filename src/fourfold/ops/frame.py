@@ -1,7 +1,7 @@
-"""y = the picture that a model takes, from a frame of bytes: cut, resized, placed, in its colours.
+"""y[..., c] = (pixel[byte of c] - zero of c) * scale of c, for pixels of a resized frame.
 
-y[..., c] = (pixel[byte of c] - zero of c) * scale of c, as for `picture`; a frame of a camera has
-no pixels with bytes: there it is red, green and blue that are so numbered.
+The frame of bytes is cropped, resized and placed in the model's input picture. Camera frames (YUV)
+are converted first: there the bytes 0, 1 and 2 are red, green and blue.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from fourfold.pixels.resize import RESIZES, resize_frames, tap_tables
 from fourfold.resampling import TapTable
 from fourfold.types import DType, TensorType
 
-UNROLLED = 2  # taps along an axis: more are a loop over a parameter
+MAX_UNROLLED_TAPS = 2  # taps along an axis; more are a loop over a parameter
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What bytes hold, which part of the frame becomes which part of the picture, and how; `fill`
-    is the colour of bars in the order in which pixels are read, from 0 to 255.
+    """The byte order of the frame, the channels of the picture, and how the frame is fitted.
+
+    `fill` is the color of the bars in the order of the frame's bytes, from 0 to 255. `matrix` is
+    the YUV conversion.
     """
 
     order: str
@@ -54,20 +56,30 @@ class Frame:
 def infer(attributes: Frame, x: TensorType) -> Types:
     op, fit, channels = "frame", attributes.fit, attributes.channels
     require_kind(op, frozenset({DType.U8}), x)
-    known = attributes.order in (*ORDERS, *YUV_ORDERS) and attributes.resize in RESIZES
-    require(known and attributes.matrix in MATRICES, op, f"there is no {attributes}")
+    supported = attributes.order in (*ORDERS, *YUV_ORDERS) and attributes.resize in RESIZES
+    require(
+        supported and attributes.matrix in MATRICES,
+        op,
+        f"{attributes} has an unknown order, resize or matrix",
+    )
     size = frame_size(attributes.order, x.shape)
-    require(size is not None, op, f"{x} holds no frames in {attributes.order}")
+    require(size is not None, op, f"{x} does not hold frames in {attributes.order}")
     assert size is not None
-    ends = (fit.box[0] + fit.box[2], fit.box[1] + fit.box[3])
-    inside = min(fit.box) >= 0 and ends[0] <= size[0] and ends[1] <= size[1]
-    require(inside and min(fit.box[2:]) > 0, op, f"{fit.box} is no part of a frame of {size}")
+    bottom_right = (fit.box[0] + fit.box[2], fit.box[1] + fit.box[3])
+    inside = min(fit.box) >= 0 and bottom_right[0] <= size[0] and bottom_right[1] <= size[1]
+    require(
+        inside and min(fit.box[2:]) > 0, op, f"the box {fit.box} is not inside a frame of {size}"
+    )
     around = [fit.target[axis] - fit.size[axis] - fit.offset[axis] for axis in (0, 1)]
     placed = min(*around, *fit.offset) >= 0 and min(fit.size) > 0
-    require(placed, op, f"{fit.size} at {fit.offset} is not inside of {fit.target}")
+    require(placed, op, f"{fit.size} at {fit.offset} is not inside {fit.target}")
     count = 3 if attributes.order in YUV_ORDERS else x.channels
-    found = 0 < len(channels) <= 3 and all(0 <= one.byte < count for one in channels)
-    require(found and len(attributes.fill) == count, op, f"pixels of {x} have no {channels}")
+    valid = 0 < len(channels) <= 3 and all(0 <= one.byte < count for one in channels)
+    require(
+        valid and len(attributes.fill) == count,
+        op,
+        f"pixels of {x} do not have the bytes of {channels}",
+    )
     return (TensorType(DType.F32, (x.shape[0], *fit.target, len(channels))),)
 
 
@@ -80,28 +92,30 @@ def reference(attributes: Frame, x: np.ndarray) -> np.ndarray:
 
 
 class _AxisTaps:
-    """The rows, or the columns, that count for one of the picture: tables that a kernel reads."""
+    """Tables of the frame's rows, or columns, that contribute to one of the picture."""
 
     def __init__(self, context: NodeContext, kernel: Kernel, title: str, table: TapTable) -> None:
         count = table.weights.shape[1]
         self.kernel = kernel
-        self.count = const(count) if count <= UNROLLED else kernel.size(f"{title}_taps", count)
+        self.count = (
+            const(count) if count <= MAX_UNROLLED_TAPS else kernel.size(f"{title}_taps", count)
+        )
         self.indices = context.packed(kernel, f"{title}_from", table.indices)
         self.weights: Pointer | None = None
         if count > 1:
             self.weights = context.packed(kernel, f"{title}_weights", table.weights)
 
     def tap(self, at: Expression, tap: Expression) -> tuple[Expression, Expression]:
-        """Which one, and how much it counts."""
-        place = self.kernel.let(at * self.count + tap, "place")
-        index = self.kernel.let(load(self.indices, place, "int"), "from")
+        """Return the index and the weight of a tap."""
+        entry = self.kernel.let(at * self.count + tap, "place")
+        index = self.kernel.let(load(self.indices, entry, "int"), "from")
         if self.weights is None:
             return index, const(1.0, "float")
-        return index, self.kernel.let(load(self.weights, place, "float"), "weight")
+        return index, self.kernel.let(load(self.weights, entry, "float"), "weight")
 
 
 class _PackedPixels:
-    """Pixels whose channels lie side by side."""
+    """Pixels with contiguous channels."""
 
     def __init__(self, view: View, attributes: Frame) -> None:
         self._view = view
@@ -112,7 +126,7 @@ class _PackedPixels:
 
 
 class _YuvPixels:
-    """Pixels of a camera's frame: each has its brightness, four of them share a colour."""
+    """Pixels of a camera frame: each has its luma, and 2x2 share their chroma."""
 
     def __init__(self, view: View, attributes: Frame) -> None:
         self._view, self._order = view, attributes.order
@@ -124,18 +138,18 @@ class _YuvPixels:
         self._plane = kernel.size("plane", rows // 3 * (width // 2))
 
     def load(self, image: Expression, row: Expression, column: Expression) -> Expression:
-        """(red, green, blue, 0), from 0 to 255."""
+        """Return (red, green, blue, 0), from 0 to 255."""
         matrix, let = self._matrix, self._view.kernel.let
-        u_place, v_place = self._places(row, column)
+        u_offset, v_offset = self._chroma_offsets(row, column)
         y = let((self._byte(image, row * self._width + column) - matrix.black) * matrix.luma, "y")
-        u, v = (let(self._byte(image, place) - 128.0, "uv") for place in (u_place, v_place))
+        u, v = (let(self._byte(image, offset) - 128.0, "uv") for offset in (u_offset, v_offset))
         red, blue = y + v * matrix.red_v, y + u * matrix.blue_u
         green = y + u * matrix.green_u + v * matrix.green_v
-        found = let(vector(red, green, blue, const(0.0, "float")), "rgb")
-        return minimum(maximum(found, 0.0), 255.0)
+        rgb = let(vector(red, green, blue, const(0.0, "float")), "rgb")
+        return minimum(maximum(rgb, 0.0), 255.0)
 
-    def _places(self, row: Expression, column: Expression) -> tuple[Expression, Expression]:
-        """Where the bytes of U and V are, counted from the start of the frame."""
+    def _chroma_offsets(self, row: Expression, column: Expression) -> tuple[Expression, Expression]:
+        """Return the offsets of the bytes of U and V from the start of the frame."""
         if self._order == "yuv420":
             colors = self._height * self._width + row // 2 * self._half_width + column // 2
             first = self._view.kernel.let(colors, "first")
@@ -144,13 +158,13 @@ class _YuvPixels:
         first = self._view.kernel.let(pairs, "first")
         return (first, first + 1) if self._order == "nv12" else (first + 1, first)
 
-    def _byte(self, image: Expression, place: Expression) -> Expression:
+    def _byte(self, image: Expression, offset: Expression) -> Expression:
         start = self._view.pixel([image, const(0)])
-        return convert(self._view.element(start, place), "float")
+        return convert(self._view.element(start, offset), "float")
 
 
 def build(context: NodeContext) -> None:
-    """Each pixel of the picture weighs those of the frame that count for it."""
+    """Compute each pixel of the picture as a weighted sum of pixels of the frame."""
     attributes = context.attributes
     assert isinstance(attributes, Frame)
     kernel, fit = context.kernel("frame"), attributes.fit
@@ -163,7 +177,7 @@ def build(context: NodeContext) -> None:
     scales = _four(kernel, "scale", [one.scale for one in attributes.channels])
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, y, x = target.coordinates(pixel)
-        y, x, inside = _placed(kernel, fit, y, x)
+        y, x, inside = _frame_position(kernel, fit, y, x)
         total = kernel.variable(vector(*fill), "total")
         with kernel.when(inside):
             kernel.set(total, const(0.0, "float", 4))
@@ -181,23 +195,23 @@ def build(context: NodeContext) -> None:
         target.store(pixel, slice_, vector(*lanes))
 
 
-def _placed(
+def _frame_position(
     kernel: Kernel, fit: FrameFit, y: Expression, x: Expression
 ) -> tuple[Expression, Expression, Expression]:
-    """Where a pixel is in what the frame becomes, and whether it is no bar."""
-    found, inside = [], const(True)
+    """Return the row and column of a pixel in the resized frame, and whether it is not in a bar."""
+    positions, inside = [], const(True)
     for axis, (title, at) in enumerate((("row", y), ("column", x))):
         at = kernel.let(at - kernel.size(f"{title}_offset", fit.offset[axis]), title)
         if fit.size[axis] != fit.target[axis]:
             inside = inside & (at >= 0) & (at < kernel.size(f"{title}s", fit.size[axis]))
-        found.append(at)
-    return found[0], found[1], inside
+        positions.append(at)
+    return positions[0], positions[1], inside
 
 
 def _four(kernel: Kernel, title: str, numbers: tuple[float, ...] | list[float]) -> list[Expression]:
-    """The same parameter for the same number; zeros behind the last."""
-    known = {one: kernel.number(title, one) for one in dict.fromkeys(numbers)}
-    return [known[one] for one in numbers] + [const(0.0, "float")] * (4 - len(numbers))
+    """Return four expressions, one parameter per distinct number, padded with zeros."""
+    parameters = {one: kernel.number(title, one) for one in dict.fromkeys(numbers)}
+    return [parameters[one] for one in numbers] + [const(0.0, "float")] * (4 - len(numbers))
 
 
 _RGB = (Channel(2, 123.675, 1 / 58.395), Channel(1, 116.28, 1 / 57.12), Channel(0, 103.53, 0.25))

@@ -1,4 +1,4 @@
-"""y[...,n] = bias[n] + the sum over k of x[...,k] * weights[n,k]."""
+"""y[...,n] = bias[n] + sum over k of x[...,k] * weights[n,k]."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernels.conv.direct import direct_product
 from fourfold.kernels.conv.taps import plain_taps
 from fourfold.kernels.conv.tiled import Convolution, tile_choices
-from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.matrix.convolution import (
     MatrixConvolution,
     matrix_choices,
     refuses_matrix_units,
 )
 from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
-from fourfold.kernels.quantised.convolution import DotConvolution, is_in_words, refuses_dots
+from fourfold.kernels.quantized.convolution import DotConvolution, is_in_words, refuses_dots
+from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import check_bias
 from fourfold.types import TensorType
 
-FEW_ROWS = 8
+MIN_MATRIX_ROWS = 8
 
 
 @takes("fully_connected", 2, 3)
@@ -69,7 +69,7 @@ def rows(context: NodeContext) -> None:
 
 def refuses_dot_products(context: NodeContext) -> str | None:
     reason = refuses_tiled(context) or refuses_dots(context)
-    return reason or (None if is_in_words(context) else "the input is not in slices")
+    return reason or (None if is_in_words(context) else "the input is not stored in slices")
 
 
 def dots(context: NodeContext) -> None:
@@ -79,8 +79,8 @@ def dots(context: NodeContext) -> None:
 
 
 def refuses_matrix(context: NodeContext) -> str | None:
-    few = context.output.pixels < FEW_ROWS
-    reason = f"fewer than {FEW_ROWS} rows are better taken apart" if few else None
+    few = context.output.pixels < MIN_MATRIX_ROWS
+    reason = f"there are fewer than {MIN_MATRIX_ROWS} rows" if few else None
     return reason or refuses_tiled(context) or refuses_matrix_units(context)
 
 

@@ -1,4 +1,4 @@
-"""y = the entries of x along the axis whose numbers stand in the indices."""
+"""y = x[..., indices, ...]: the entries of x along the axis that the indices select."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Gather:
-    """The axis looked up; the first `batch_dims` axes of x and the indices go together."""
+    """The axis to index; x and the indices share the first `batch_dims` axes."""
 
     axis: int = 0
     batch_dims: int = 0
@@ -45,7 +45,7 @@ def reference(attributes: Gather, x: np.ndarray, indices: np.ndarray) -> np.ndar
 
 
 def build(context: NodeContext) -> None:
-    """Each output looks up its index, then the entry of that number."""
+    """Each output reads its index, then the entry it selects."""
     assert isinstance(context.attributes, Gather)
     kernel = context.kernel("gather")
     view, indices, target = (
@@ -55,11 +55,11 @@ def build(context: NodeContext) -> None:
     )
     last = context.attributes.axis == context.input.rank - 1
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         if not last and view.whole:
-            # The channels stay where they are: four of them move together.
-            places = _entry(context.attributes, view, indices, [*at, const(0)])
-            value = view.load(view.pixel(places[:-1]), slice_)
+            # The channels keep their position, so four of them move together.
+            source = _entry(context.attributes, view, indices, [*at, const(0)])
+            value = view.load(view.pixel(source[:-1]), slice_)
         else:
             value = vector(
                 *(_lane(context, view, indices, target, at, slice_, n) for n in range(4))
@@ -85,16 +85,19 @@ def _lane(
     )
     channel = view.kernel.let(guarded(exists, channel), "channel")
     coordinates = [*at, channel] if target.type.rank else []
-    places = _entry(context.attributes, view, indices, coordinates)
-    return view.kernel.let(view.element(view.pixel(places[:-1]), places[-1]), "v")
+    source = _entry(context.attributes, view, indices, coordinates)
+    return view.kernel.let(view.element(view.pixel(source[:-1]), source[-1]), "v")
 
 
 def _entry(attributes: Gather, view: View, indices: View, at: list[Expression]) -> list[Expression]:
-    """The coordinates in x of the output at these coordinates."""
+    """Return the coordinates in x of the output at these coordinates."""
     axis, batch = attributes.axis, attributes.batch_dims
     middle = indices.type.rank - batch
-    wanted = [*at[:batch], *at[axis : axis + middle]]
-    index = indices.element(indices.pixel(wanted[:-1]), wanted[-1] if wanted else const(0))
+    index_coordinates = [*at[:batch], *at[axis : axis + middle]]
+    index = indices.element(
+        indices.pixel(index_coordinates[:-1]),
+        index_coordinates[-1] if index_coordinates else const(0),
+    )
     return [*at[:axis], view.kernel.let(index, "index"), *at[axis + middle :]]
 
 
@@ -105,7 +108,7 @@ OP = Op(
     reference=reference,
     variants=(Variant("gather", build),),
     cases=(
-        # High is the last index of the axis, so that every index is one of it.
+        # `high` is the last index of the axis, so that every index is valid.
         Case(("f32[7]", "i32[]"), Gather(), low=0, high=6),
         Case(("f32[7]", "i32[3]"), Gather(), low=0, high=6),
         Case(("f32[11,5]", "i32[3,2]"), Gather(), low=0, high=10),

@@ -1,4 +1,4 @@
-"""y[.., i, ..] = x[.., indices[.., i, ..], ..]: each index names an element along the axis."""
+"""y[.., i, ..] = x[.., indices[.., i, ..], ..]: each index selects an element along the axis."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, guarded, vector
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import from_end
+from fourfold.kernels.indices import wrap_index
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import ANY, INDICES, require, require_kind, takes
-from fourfold.op.scattering import from_start, require_along
+from fourfold.op.scattering import require_along, wrap_indices
 from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
 class GatherElements:
-    """The axis looked up; indices below zero count from its end."""
+    """The axis to index; negative indices count from its end."""
 
     axis: int = 0
 
@@ -37,19 +37,19 @@ def infer(attributes: GatherElements, x: TensorType, indices: TensorType) -> Typ
 def reference(attributes: GatherElements, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     kept = [slice(size) for size in indices.shape]
     kept[attributes.axis] = slice(None)
-    found = from_start(indices, x.shape[attributes.axis])
-    return np.take_along_axis(x[tuple(kept)], found, attributes.axis)
+    positions = wrap_indices(indices, x.shape[attributes.axis])
+    return np.take_along_axis(x[tuple(kept)], positions, attributes.axis)
 
 
 def build(context: NodeContext) -> None:
-    """Each element looks up its own index, then what is there."""
+    """Each output reads its own index, then the element it selects."""
     assert isinstance(context.attributes, GatherElements)
     axis = context.attributes.axis
     kernel = context.kernel("gather_elements")
     view, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
     target = context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         lanes = (_lane((view, indices), axis, at, (pixel, slice_), n) for n in range(4))
         target.store(pixel, slice_, vector(*lanes))
 
@@ -61,15 +61,15 @@ def _lane(
     four: tuple[Expression, Expression],
     lane: int,
 ) -> Expression:
-    """One element of its own; lanes beyond the last channel repeat the first."""
+    """Return one element; lanes beyond the last channel repeat the first."""
     view, indices = views
     (pixel, slice_), channels = four, indices.type.channels
     channel = slice_ * 4 + lane
     exists = const(lane < channels) if channels < 4 else channel < indices.channels
     channel = view.kernel.let(guarded(exists, channel), "channel")
-    places = [*at, channel]
-    places[axis] = from_end(view, axis, indices.element(pixel, channel))
-    return view.kernel.let(view.element(view.pixel(places[:-1]), places[-1]), "v")
+    coordinates = [*at, channel]
+    coordinates[axis] = wrap_index(view, axis, indices.element(pixel, channel))
+    return view.kernel.let(view.element(view.pixel(coordinates[:-1]), coordinates[-1]), "v")
 
 
 OP = Op(
@@ -79,7 +79,7 @@ OP = Op(
     reference=reference,
     variants=(Variant("gather", build),),
     cases=(
-        # From the start of the axis to its end, counted from either side.
+        # Indices from -size to size - 1.
         Case(("f32[7]", "i32[3]"), GatherElements(), low=-7, high=6),
         Case(("f32[5,3]", "i64[7,2]"), GatherElements(), low=-5, high=4),
         Case(("f32[3,11]", "i32[3,5]"), GatherElements(1), low=-11, high=10),

@@ -1,4 +1,4 @@
-"""y[i...] = x[indices[i...]]: each row of the indices names a place along the first axes of x."""
+"""y[i...] = x[indices[i...]]: each row of the indices selects an entry on the first axes of x."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def infer(attributes: object, x: TensorType, indices: TensorType) -> Types:
     require_kind("gather_nd", ANY, x)
     require_kind("gather_nd", INDICES, indices)
     fits = indices.rank > 0 and 0 < indices.channels <= x.rank
-    require(fits, "gather_nd", f"{indices} does not name places in {x}")
+    require(fits, "gather_nd", f"the rows of {indices} cannot index {x}")
     depth = indices.channels
     require(min(x.shape[:depth]) > 0, "gather_nd", f"{x} is empty")
     return (x.with_shape(*indices.shape[:-1], *x.shape[depth:]),)
@@ -29,24 +29,24 @@ def reference(attributes: object, x: np.ndarray, indices: np.ndarray) -> np.ndar
 
 
 def build(context: NodeContext) -> None:
-    """Each output reads its row of indices, then what is there."""
+    """Each output reads its row of indices, then the entry it selects."""
     kernel = context.kernel("gather_nd")
     view, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
     target = context.write(kernel)
     named = context.input_type(1).channels == context.input.rank
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         if named:
             value = vector(*(_lane(view, indices, target, at, slice_, n) for n in range(4)))
         else:
             rows = indices.type.rank - 1
-            places = [*_row(view, indices, at[:rows]), *at[rows:]]
-            value = view.load(view.pixel(places), slice_)
+            coordinates = [*_row(view, indices, at[:rows]), *at[rows:]]
+            value = view.load(view.pixel(coordinates), slice_)
         target.store(pixel, slice_, value)
 
 
 def _row(view: View, indices: View, at: list[Expression]) -> list[Expression]:
-    """The place in x that one row of the indices names."""
+    """Return the coordinates in x that one row of the indices selects."""
     row = view.kernel.let(indices.pixel(at), "row")
     count = indices.type.channels
     return [view.kernel.let(indices.element(row, n), "index") for n in range(count)]
@@ -60,13 +60,13 @@ def _lane(
     slice_: Expression,
     lane: int,
 ) -> Expression:
-    """One element of its own; lanes beyond the last channel repeat the first."""
+    """Return one element; lanes beyond the last channel repeat the first."""
     channel = slice_ * 4 + lane
     small = target.type.channels < 4
     exists = const(lane < target.type.channels) if small else channel < target.channels
     channel = view.kernel.let(guarded(exists, channel), "channel")
-    places = _row(view, indices, [*at, channel] if target.type.rank else [])
-    return view.kernel.let(view.element(view.pixel(places[:-1]), places[-1]), "v")
+    coordinates = _row(view, indices, [*at, channel] if target.type.rank else [])
+    return view.kernel.let(view.element(view.pixel(coordinates[:-1]), coordinates[-1]), "v")
 
 
 OP = Op(
@@ -75,7 +75,7 @@ OP = Op(
     reference=reference,
     variants=(Variant("gather", build),),
     cases=(
-        # High is the last index of the shortest axis that is looked up.
+        # `high` is the last index of the shortest indexed axis.
         Case(("f32[7]", "i32[1]"), low=0, high=6),
         Case(("f32[7]", "i32[5,1]"), low=0, high=6),
         Case(("f32[11,5]", "i32[3,1]"), low=0, high=10),

@@ -1,4 +1,4 @@
-"""y[b, i] = x[b, indices[b, i]]: rows, batch by batch; zeros where an index is below 0."""
+"""y[b, i] = x[b, indices[b, i]]; zeros where the index is negative."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fourfold.types import DType, TensorType
 def infer(attributes: object, x: TensorType, indices: TensorType) -> Types:
     op = "gather_rows"
     require_kind(op, NUMBERS, x)
-    require(x.rank == 3 and x.elements > 0, op, f"{x} has no rows in batches")
+    require(x.rank == 3 and x.elements > 0, op, f"{x} is not [batch,rows,columns]")
     fits = indices.dtype is DType.I32 and indices.shape == (x.shape[0], *indices.shape[1:2], 1)
-    require(fits, op, f"{indices} do not name rows of {x}")
+    require(fits, op, f"{indices} cannot index the rows of {x}")
     return (x.with_shape(x.shape[0], indices.shape[1], x.channels),)
 
 
@@ -28,7 +28,7 @@ def reference(attributes: object, x: np.ndarray, indices: np.ndarray) -> np.ndar
 
 
 def build(context: NodeContext) -> None:
-    """Each row looks up its index; four columns move together."""
+    """Each output row reads its index; four columns move together."""
     kernel = context.kernel("gather_rows")
     view, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
     target = context.write(kernel)
@@ -45,7 +45,7 @@ OP = Op(
     reference=reference,
     variants=(Variant("gather", build),),
     cases=(
-        # High is the last index of the shortest axis that is looked up.
+        # `high` is the last index of the shortest indexed axis.
         Case(("f32[1,7,4]", "i32[1,3,1]"), low=-2, high=6),
         Case(("f32[3,5,1]", "i32[3,11,1]"), low=-5, high=4),
         Case(("f32[2,29,17]", "i32[2,13,1]"), low=-3, high=28),

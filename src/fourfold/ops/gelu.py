@@ -1,4 +1,4 @@
-"""y = x / 2 * (1 + erf(x / sqrt(2))), or with a tanh that comes close to it."""
+"""y = x / 2 * (1 + erf(x / sqrt(2))), or an approximation with tanh."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 @dataclass(frozen=True)
 class Gelu:
-    """`approximate` takes tanh in place of erf."""
+    """`approximate` uses tanh instead of erf."""
 
     approximate: bool = False
 

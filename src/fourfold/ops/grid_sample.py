@@ -1,7 +1,7 @@
-"""y[n,p,c] = x[n,...,c] at the place that grid[n,p] names: -1 to 1 along each axis, the last first.
+"""y[n,p,c] = x[n,...,c] sampled at grid[n,p]: coordinates from -1 to 1, the last axis first.
 
-What lies between elements is the nearest, or several weighed; what lies outside is zero, the
-border, or what a mirror at the border shows.
+A position between elements takes the nearest one or a weighted sum. A position outside is zero, the
+border, or the reflection at the border.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.resampling import MODES
 from fourfold.types import TensorType
 
 PADDINGS = ("zeros", "border", "reflection")
-BEND = -0.75  # of the cubic curve
+CUBIC = -0.75  # coefficient of the cubic curve
 TAPS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 
 
 @dataclass(frozen=True)
 class GridSample:
-    """How elements are made, what is outside, and whether -1 and 1 are the centres of the corners
-    or their outer ends.
+    """Interpolation mode and padding outside of x.
+
+    With `align_corners`, -1 and 1 are the centers of the corner elements, otherwise their outer
+    edges.
     """
 
     mode: str = "linear"
@@ -50,11 +52,11 @@ class GridSample:
     align_corners: bool = False
 
     def ends(self, size: int) -> tuple[float, float]:
-        """Where a mirror stands at either end of an axis."""
+        """Return the positions at which an axis is reflected."""
         return (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
 
     def scale(self, size: int) -> tuple[float, float]:
-        """What a coordinate is multiplied by, and what is added, to find its place."""
+        """Return the factor and the offset from a grid coordinate to a position."""
         return ((size - 1) if self.align_corners else size) / 2, (size - 1) / 2
 
 
@@ -62,10 +64,10 @@ class GridSample:
 def infer(attributes: GridSample, x: TensorType, grid: TensorType) -> Types:
     op = "grid_sample"
     require_kind(op, FLOATS, x, grid)
-    known = attributes.mode in MODES and attributes.padding in PADDINGS
-    require(known, op, f"there is no {attributes}")
+    supported = attributes.mode in MODES and attributes.padding in PADDINGS
+    require(supported, op, f"{attributes} has an unknown mode or padding")
     fits = x.rank > 2 and grid.rank == x.rank and grid.channels == x.rank - 2
-    require(fits and grid.shape[0] == x.shape[0], op, f"{grid} names no places in {x}")
+    require(fits and grid.shape[0] == x.shape[0], op, f"{grid} does not hold coordinates of {x}")
     require(min(x.shape) > 0, op, f"{x} is empty")
     return (x.with_shape(*grid.shape[:-1], x.channels),)
 
@@ -83,19 +85,21 @@ def reference(attributes: GridSample, x: np.ndarray, grid: np.ndarray) -> np.nda
 def _taps(
     attributes: GridSample, grid: np.ndarray, size: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The elements along one axis that count for each place, and how much."""
+    """Yield the elements along one axis that contribute to each position, and their weights."""
     factor, shift = attributes.scale(size)
-    place = grid.astype(np.float32) * np.float32(factor) + np.float32(shift)
-    place = np.rint(place) if attributes.mode == "nearest" else place
+    position = grid.astype(np.float32) * np.float32(factor) + np.float32(shift)
+    position = np.rint(position) if attributes.mode == "nearest" else position
     low, high = attributes.ends(size)
     if attributes.padding == "border":
-        place = np.where((place < low) | (place > high), np.clip(place, 0, size - 1), place)
+        position = np.where(
+            (position < low) | (position > high), np.clip(position, 0, size - 1), position
+        )
     elif attributes.padding == "reflection":
-        place = _mirrored(place, low, high)
-    place = np.clip(place, -3, size + 2)
-    below = np.floor(place)
+        position = _mirrored(position, low, high)
+    position = np.clip(position, -3, size + 2)
+    below = np.floor(position)
     for tap in TAPS[attributes.mode]:
-        index, weight = below + tap, np.asarray(_weight(attributes.mode, tap, place - below))
+        index, weight = below + tap, np.asarray(_weight(attributes.mode, tap, position - below))
         if attributes.padding == "zeros":
             weight = weight * ((index >= 0) & (index < size))
         elif attributes.padding == "reflection":
@@ -103,31 +107,32 @@ def _taps(
         yield index.clip(0, size - 1).astype(np.int64), weight
 
 
-def _mirrored(place: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Where a place outside shows what is inside, back and forth between two mirrors."""
+def _mirrored(position: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return the position inside that a position outside is reflected to."""
     span = np.float32(high - low)
     if span == 0:
-        return np.full_like(place, low)
-    way = np.fmod(np.abs(place - np.float32(low)), 2 * span)
-    return np.where(way > span, 2 * span - way, way) + np.float32(low)
+        return np.full_like(position, low)
+    distance = np.fmod(np.abs(position - np.float32(low)), 2 * span)
+    return np.where(distance > span, 2 * span - distance, distance) + np.float32(low)
 
 
-def _weight(mode: str, tap: int, way: Any) -> Any:
-    """How much a tap counts where a place is on its `way` from one element to the next: of arrays
-    as of expressions.
+def _weight(mode: str, tap: int, fraction: Any) -> Any:
+    """Return the weight of a tap, for arrays or expressions.
+
+    `fraction` is how far a position is between its two neighbors.
     """
     if mode == "nearest":
-        return way * 0.0 + 1.0
-    distance = way - float(tap) if tap <= 0 else float(tap) - way
+        return fraction * 0.0 + 1.0
+    distance = fraction - float(tap) if tap <= 0 else float(tap) - fraction
     if mode == "linear":
         return 1.0 - distance
     if tap in (0, 1):
-        return (distance * (BEND + 2) - (BEND + 3)) * distance * distance + 1.0
-    return ((distance - 5.0) * distance + 8.0) * distance * BEND - 4 * BEND
+        return (distance * (CUBIC + 2) - (CUBIC + 3)) * distance * distance + 1.0
+    return ((distance - 5.0) * distance + 8.0) * distance * CUBIC - 4 * CUBIC
 
 
 def build(context: NodeContext) -> None:
-    """Each pixel finds its place, and weighs what is around it."""
+    """Each pixel computes its position and the weighted sum around it."""
     attributes = context.attributes
     assert isinstance(attributes, GridSample)
     kernel = context.kernel("grid_sample")
@@ -138,15 +143,15 @@ def build(context: NodeContext) -> None:
         image = target.coordinates(pixel)[0]
         axes = []
         for number, size in enumerate(sizes):
-            found = convert(grid.element(pixel, len(sizes) - 1 - number), "float")
-            axes.append(_kernel_taps(kernel, attributes, found, size))
-        total = kernel.variable(least(view.kind, 0.0), "total")
+            coordinate = convert(grid.element(pixel, len(sizes) - 1 - number), "float")
+            axes.append(_kernel_taps(kernel, attributes, coordinate, size))
+        total = kernel.variable(start_value(view.kind, 0.0), "total")
         for taps in product(*axes):
             weight, inside = const(1.0, "float"), const(True)
             for _, mine, exists in taps:
                 weight, inside = weight * mine, inside & exists
-            place = view.pixel([image, *(index for index, _, _ in taps)])
-            value = view.load(place, slice_, None if inside.number else inside)
+            source = view.pixel([image, *(index for index, _, _ in taps)])
+            value = view.load(source, slice_, None if inside.number else inside)
             kernel.add(total, value * convert(kernel.let(weight, "weight"), view.kind))
         target.store(pixel, slice_, total)
 
@@ -157,40 +162,42 @@ _Tap = tuple[Expression, Expression, Expression]  # index, weight, whether it is
 def _kernel_taps(
     kernel: Kernel, attributes: GridSample, coordinate: Expression, size: int
 ) -> list[_Tap]:
-    """The same for one place, in a kernel."""
+    """Return the taps of one position along an axis, in a kernel."""
     factor, shift = attributes.scale(size)
-    place = kernel.let(coordinate * factor + shift, "place")
-    place = kernel.let(round_even(place), "place") if attributes.mode == "nearest" else place
+    position = kernel.let(coordinate * factor + shift, "place")
+    position = (
+        kernel.let(round_even(position), "place") if attributes.mode == "nearest" else position
+    )
     low, high = attributes.ends(size)
     if attributes.padding == "border":
-        outside = (place < low) | (place > high)
-        place = where(outside, minimum(maximum(place, 0.0), size - 1.0), place)
+        outside = (position < low) | (position > high)
+        position = where(outside, minimum(maximum(position, 0.0), size - 1.0), position)
     elif attributes.padding == "reflection":
-        place = _kernel_mirrored(kernel, place, low, high)
-    # The order of operands makes a place of NaN one that is far outside.
-    place = kernel.let(minimum(size + 2.0, maximum(-3.0, place)), "place")
-    below = kernel.let(floor(place), "below")
-    way, found = kernel.let(place - below, "way"), []
+        position = _kernel_mirrored(kernel, position, low, high)
+    # With this order of operands, NaN becomes a position far outside.
+    position = kernel.let(minimum(size + 2.0, maximum(-3.0, position)), "place")
+    below = kernel.let(floor(position), "below")
+    fraction, taps = kernel.let(position - below, "way"), []
     for tap in TAPS[attributes.mode]:
         index, inside = below + float(tap), const(True)
         if attributes.padding == "reflection":
             index = _kernel_mirrored(kernel, kernel.let(index, "index"), low, high)
-        whole = kernel.let(convert(index, "int"), "index")
+        element = kernel.let(convert(index, "int"), "index")
         if attributes.padding == "zeros":
-            inside = kernel.let((whole >= 0) & (whole < size), "inside")
+            inside = kernel.let((element >= 0) & (element < size), "inside")
         else:
-            whole = kernel.let(minimum(maximum(whole, 0), size - 1), "index")
-        weight = kernel.let(_weight(attributes.mode, tap, way), "weight")
-        found.append((whole, weight, inside))
-    return found
+            element = kernel.let(minimum(maximum(element, 0), size - 1), "index")
+        weight = kernel.let(_weight(attributes.mode, tap, fraction), "weight")
+        taps.append((element, weight, inside))
+    return taps
 
 
-def _kernel_mirrored(kernel: Kernel, place: Expression, low: float, high: float) -> Expression:
+def _kernel_mirrored(kernel: Kernel, position: Expression, low: float, high: float) -> Expression:
     span = high - low
     if span == 0:
         return const(low, "float")
-    way = kernel.let(remainder(absolute(place - low), 2 * span), "way")
-    return kernel.let(where(way > span, 2 * span - way, way) + low, "place")
+    distance = kernel.let(remainder(absolute(position - low), 2 * span), "way")
+    return kernel.let(where(distance > span, 2 * span - distance, distance) + low, "place")
 
 
 OP = Op(
@@ -201,7 +208,7 @@ OP = Op(
     heavy=True,
     variants=(Variant("sample", build),),
     cases=(
-        # Coordinates reach further than from -1 to 1.
+        # Coordinates reach beyond -1 and 1.
         Case(("f32[1,1,1,1]", "f32[1,1,1,2]"), GridSample()),
         Case(("f32[2,5,7,3]", "f32[2,3,11,2]"), GridSample()),
         Case(("f32[1,5,7,13]", "f32[1,7,5,2]"), GridSample("linear", "border", True)),

@@ -10,7 +10,8 @@ from fourfold.op.rules import elementwise, same_type, unary_cases
 
 
 def pointwise(attributes: object, x: Expression) -> Expression:
-    c = minimum(maximum(x + 3.0, 0.0), 6.0) * (1 / 6)  # at most one: x * c stays finite in half
+    # at most 1, so that x * c stays finite in fp16
+    c = minimum(maximum(x + 3.0, 0.0), 6.0) * (1 / 6)
     return x * c
 
 

@@ -1,4 +1,4 @@
-"""y = x, of any element type; also a plain copy."""
+"""y = x, for any dtype."""
 
 from __future__ import annotations
 

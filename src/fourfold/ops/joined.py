@@ -1,7 +1,6 @@
-"""y = one node after the other, each reading the one before it: what a plan may run as one kernel.
+"""y = a chain of nodes, each reading the previous one, which may run as one kernel.
 
-How many of the nodes run by themselves, before the others are one kernel, is a choice that tuning
-can make.
+How many of the first nodes run as separate kernels is a choice for tuning.
 """
 
 from __future__ import annotations
@@ -27,35 +26,35 @@ def infer(attributes: Joined, *types: TensorType | None) -> Types:
 
 
 def reference(attributes: Joined, *arrays: np.ndarray) -> np.ndarray:
-    known: dict[str | None, np.ndarray | None] = {str(n): array for n, array in enumerate(arrays)}
-    known[None] = None
+    values: dict[str | None, np.ndarray | None] = {str(n): array for n, array in enumerate(arrays)}
+    values[None] = None
     for part in attributes.parts:
-        operands = [known[name] for name in part.inputs]
+        operands = [values[name] for name in part.inputs]
         result = np.asarray(registry()[part.op].reference(part.attributes, *operands))
         for step in part.tail:
-            others = [result if name is None else known[name] for name in step.inputs]
+            others = [result if name is None else values[name] for name in step.inputs]
             result = np.asarray(registry()[step.op].reference(step.attributes, *others))
-        known[part.outputs[0]] = result
+        values[part.outputs[0]] = result
     return result
 
 
 def choices(context: NodeContext) -> list[str]:
     parts = Parts(context)
     counts = forms(parts.nodes, parts.all_types, context.device)
-    every = counts if can_chain(context.target) else [len(parts.nodes)]
-    return [str(count) for count in every]
+    usable = counts if can_chain(context.target) else [len(parts.nodes)]
+    return [str(count) for count in usable]
 
 
 def build(context: NodeContext) -> None:
-    parts, known = Parts(context), choices(context)
-    apart = int(context.choice if context.choice in known else known[0])
+    parts, listed = Parts(context), choices(context)
+    apart = int(context.choice if context.choice in listed else listed[0])
     memories = parts.write_apart(apart)
     if apart < len(parts.nodes):
         Chain(parts, apart, memories)
 
 
 def _case(x: str, *channels: int, mean: bool = True, bias: bool = True) -> Case:
-    """A mean over the pixels if there is one, and fully connected layers with so many channels."""
+    """Return a case with an optional mean and fully connected layers with `channels` outputs."""
     rank, inputs = x.count(",") + 1, [f"f32{x}"]
     parts = [Node("mean", ("0",), ("m",), Reduce(tuple(range(1, rank - 1)), True))] if mean else []
     before = int(x.rstrip("]").rpartition(",")[2])

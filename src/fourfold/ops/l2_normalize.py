@@ -1,4 +1,4 @@
-"""y = x / sqrt(the sum of squares over the last axis, but at least 1e-6)."""
+"""y = x / sqrt(max(sum of x**2 over the last axis, 1e-6))."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import maximum, rsqrt
-from fourfold.kernels.reduce import across, least, split_for
+from fourfold.kernels.reduce import reduce_lanes, split_for, start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
 
-LEAST = 1e-6
+EPSILON = 1e-6
 
 
 @takes("l2_normalize", 1)
@@ -26,22 +26,22 @@ def infer(attributes: object, x: TensorType) -> Types:
 
 def reference(attributes: object, x: np.ndarray) -> np.ndarray:
     squares = np.sum(x * x, axis=-1, keepdims=True)
-    y: np.ndarray = x / np.sqrt(np.maximum(squares, x.dtype.type(LEAST)))
+    y: np.ndarray = x / np.sqrt(np.maximum(squares, x.dtype.type(EPSILON)))
     return y
 
 
 def build(context: NodeContext) -> None:
-    """Two walks over the channels of a pixel: the sum of squares, then the quotients."""
+    """Walk over the channels of a pixel twice: for the sum of squares, then for the quotients."""
     split = split_for(context, context.input.slices)
     kernel = context.kernel("l2_normalize" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
-    total = kernel.variable(least(view.kind, 0.0), "total")
+    total = kernel.variable(start_value(view.kind, 0.0), "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = view.load(pixel, slice_)
         kernel.add(total, value * value)
     group_combine(kernel, [total], split, operator.add)
-    share = kernel.let(rsqrt(maximum(across(total, operator.add), LEAST)), "share")
+    share = kernel.let(rsqrt(maximum(reduce_lanes(total, operator.add), EPSILON)), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) * share)
 

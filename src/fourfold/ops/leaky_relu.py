@@ -1,4 +1,4 @@
-"""y = x where x is not negative, else alpha * x."""
+"""y = x if x >= 0 else alpha * x."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.op.rules import same_type, unary_cases
 
 @dataclass(frozen=True)
 class LeakyRelu:
-    """The slope below zero."""
+    """The slope for negative x."""
 
     alpha: float
 

@@ -1,4 +1,4 @@
-"""y = whether a < b."""
+"""y = a < b."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.op.comparison import compared, comparison, comparison_cases
+from fourfold.op.rules import comparison_cases, comparison_reference, comparison_type
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
@@ -15,8 +15,8 @@ def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
 
 OP = Op(
     name="less",
-    infer=compared("less"),
-    reference=comparison(np.less),
+    infer=comparison_type("less"),
+    reference=comparison_reference(np.less),
     pointwise=pointwise,
     cases=comparison_cases(),
 )

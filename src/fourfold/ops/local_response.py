@@ -1,4 +1,4 @@
-"""y[c] = x[c] / (bias + alpha * the sum of squares of x[c-radius] to x[c+radius]) ** beta."""
+"""y[c] = x[c] / (bias + alpha * sum of squares of x[c-radius] to x[c+radius]) ** beta."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class LocalResponse:
-    """How many channels on either side count, and the numbers of the formula."""
+    """The number of channels on either side, and the coefficients of the formula."""
 
     radius: int
     bias: float = 1.0
@@ -41,7 +41,7 @@ def reference(attributes: LocalResponse, x: np.ndarray) -> np.ndarray:
 
 
 def build(context: NodeContext) -> None:
-    """Each lane walks over its neighbours."""
+    """Each lane walks over its neighboring channels."""
     attributes = context.attributes
     assert isinstance(attributes, LocalResponse)
     kernel = context.kernel("local_response", sums=True)

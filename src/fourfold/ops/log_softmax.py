@@ -1,4 +1,4 @@
-"""y = x less the logarithm of the sum of e**x over the last axis."""
+"""y = x - log(sum of e**x over the last axis)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import exp, log, maximum
-from fourfold.kernels.reduce import across, least, split_for
+from fourfold.kernels.reduce import reduce_lanes, split_for, start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
@@ -25,32 +25,32 @@ def infer(attributes: object, x: TensorType) -> Types:
 
 
 def reference(attributes: object, x: np.ndarray) -> np.ndarray:
-    less = x - x.max(axis=-1, keepdims=True)
-    y: np.ndarray = less - np.log(np.exp(less).sum(axis=-1, keepdims=True))
+    shifted = x - x.max(axis=-1, keepdims=True)
+    y: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return y
 
 
 def build(context: NodeContext) -> None:
-    """Three walks over the channels of a pixel: the largest, the sum of powers, the differences."""
+    """Walk over the channels of a pixel three times: maximum, sum of exponentials, differences."""
     split = split_for(context, context.input.slices)
     kernel = context.kernel("log_softmax" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
-    lowest, zero = least(view.kind, float("-inf")), least(view.kind, 0.0)
+    lowest, zero = start_value(view.kind, float("-inf")), start_value(view.kind, 0.0)
     most = kernel.variable(lowest, "most")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
         kernel.set(most, maximum(most, value))
     group_combine(kernel, [most], split, maximum)
-    largest = kernel.let(across(most, maximum), "largest")
+    largest = kernel.let(reduce_lanes(most, maximum), "largest")
     total = kernel.variable(zero, "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = kernel.let(exp(view.load(pixel, slice_) - largest), "power")
         kernel.add(total, mask_beyond(view, value, slice_, zero))
     group_combine(kernel, [total], split, operator.add)
-    whole = kernel.let(log(across(total, operator.add)), "whole")
+    log_sum = kernel.let(log(reduce_lanes(total, operator.add)), "whole")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
-        target.store(pixel, slice_, view.load(pixel, slice_) - largest - whole)
+        target.store(pixel, slice_, view.load(pixel, slice_) - largest - log_sum)
 
 
 OP = Op(

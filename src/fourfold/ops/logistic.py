@@ -10,7 +10,7 @@ from fourfold.op.rules import elementwise, same_type, unary_cases
 
 
 def pointwise(attributes: object, x: Expression) -> Expression:
-    e = exp(-absolute(x))  # never above one, so that no x overflows
+    e = exp(-absolute(x))  # at most 1, so that no x overflows
     return where(x < 0.0, e, 1.0) / (e + 1.0)
 
 

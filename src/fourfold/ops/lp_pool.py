@@ -1,4 +1,4 @@
-"""y = the p-norm of the x under a window over any number of axes: (sum of |x|**p) ** (1 / p)."""
+"""y = (sum of |x|**p under a window) ** (1 / p): the p-norm, over any number of axes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, absolute, power, sqrt
-from fourfold.kernels.window_pool import window_pools
+from fourfold.kernels.pool import window_pool_variants
 from fourfold.op import Case, Op
-from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import FLOATS
 
 
 @dataclass(frozen=True)
 class LpPool(PoolAxes):
-    """A pool, and which norm it takes: 1 is the sum of all sizes, 2 that of Euclid."""
+    """A pool and its norm: 1 sums absolute values, 2 is the Euclidean norm."""
 
     p: float = 2.0
 
@@ -46,10 +46,10 @@ _ROW, _IMAGE = (
 OP = Op(
     name="lp_pool",
     attributes=LpPool,
-    infer=pools_axes("lp_pool", FLOATS),
+    infer=pool_axes_type("lp_pool", FLOATS),
     reference=reference,
     heavy=True,
-    variants=window_pools(combine, 0.0, finish),
+    variants=window_pool_variants(combine, 0.0, finish),
     cases=(
         Case(("f32[2,7,5]",), LpPool(*_ROW, p=3)),
         Case(("f32[1,7,5,3]",), LpPool(*_IMAGE)),

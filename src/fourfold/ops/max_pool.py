@@ -1,4 +1,4 @@
-"""y = the largest x under a window over any number of axes, its taps perhaps apart."""
+"""y = maximum of x under a window over any number of axes, with dilation."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import reduce
 import numpy as np
 
 from fourfold.kernel.expression import Expression, maximum
-from fourfold.kernels.window_pool import window_pools
+from fourfold.kernels.pool import window_pool_variants
 from fourfold.op import Case, Op
-from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import NUMBERS
 
 
@@ -25,10 +25,10 @@ def combine(attributes: PoolAxes, total: Expression, value: Expression) -> Expre
 OP = Op(
     name="max_pool",
     attributes=PoolAxes,
-    infer=pools_axes("max_pool", NUMBERS),
+    infer=pool_axes_type("max_pool", NUMBERS),
     reference=reference,
     heavy=True,
-    variants=window_pools(combine, float("-inf")),
+    variants=window_pool_variants(combine, float("-inf")),
     cases=(
         Case(("f32[2,7,5]",), PoolAxes((2,), (1,), (1,), (0,), (0,), (6,))),
         Case(

@@ -1,14 +1,14 @@
-"""y = the largest x under a window."""
+"""y = maximum of x under a window."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.kernel.expression import maximum
-from fourfold.kernels.pool import pools
+from fourfold.kernels.pool import pool_variants
 from fourfold.op import Case, Op
 from fourfold.op.rules import FLOATS
-from fourfold.op.window import Padding, Pool2d, pool_window, pooled, windows
+from fourfold.op.window import Padding, Pool2d, pool2d_type, pool_window, windows
 
 
 def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
@@ -19,10 +19,10 @@ def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="max_pool2d",
     attributes=Pool2d,
-    infer=pooled("max_pool2d", FLOATS),
+    infer=pool2d_type("max_pool2d", FLOATS),
     reference=reference,
     heavy=True,
-    variants=pools(maximum, float("-inf"), average=False),
+    variants=pool_variants(maximum, float("-inf"), average=False),
     cases=(
         Case(("f32[1,1,1,1]",), Pool2d((1, 1), (1, 1))),
         Case(("f32[2,7,7,13]",), Pool2d((7, 7), (1, 1))),

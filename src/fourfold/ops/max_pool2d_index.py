@@ -1,4 +1,4 @@
-"""y = where in its window the largest x is: row * width of the filter + column, as a float."""
+"""y = position of the maximum in its window: row * filter width + column, as a float."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, convert, where, widen
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Variant
 from fourfold.op.rules import FLOATS
-from fourfold.op.window import Padding, Pool2d, pool_window, pooled, windows
+from fourfold.op.window import Padding, Pool2d, pool2d_type, pool_window, windows
 
 
 def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
@@ -21,7 +21,7 @@ def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
 
 
 def build(context: NodeContext) -> None:
-    """One walk over the window; a later element must be larger to win."""
+    """Walk over the window once. A later element must be larger to win."""
     attributes = context.attributes
     assert isinstance(attributes, Pool2d)
     kernel = context.kernel("max_pool2d_index")
@@ -31,7 +31,7 @@ def build(context: NodeContext) -> None:
         image, y, x = target.coordinates(pixel)
         top = kernel.let(y * down - attributes.padding.top, "top")
         left = kernel.let(x * across - attributes.padding.left, "left")
-        best = kernel.variable(least(source.kind, float("-inf")), "best")
+        best = kernel.variable(start_value(source.kind, float("-inf")), "best")
         winner = kernel.variable(const(0, "int", 4), "winner")
         with (
             kernel.loop(kernel.size("rows", rows), title="row") as row,
@@ -52,7 +52,7 @@ def build(context: NodeContext) -> None:
 OP = Op(
     name="max_pool2d_index",
     attributes=Pool2d,
-    infer=pooled("max_pool2d_index", FLOATS),
+    infer=pool2d_type("max_pool2d_index", FLOATS),
     reference=reference,
     heavy=True,
     variants=(Variant("pool", build),),

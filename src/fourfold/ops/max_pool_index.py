@@ -1,4 +1,4 @@
-"""y = where in its image the largest x under a window is; of several, the first."""
+"""y = pixel number, within its image, of the first maximum under a window."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, where, widen
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
-from fourfold.kernels.window_pool import TapSpan
+from fourfold.kernels.pool import TapSpan
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.op.rules import NUMBERS
 from fourfold.types import DType, TensorType
 
-_rule = pools_axes("max_pool_index", NUMBERS)
+_rule = pool_axes_type("max_pool_index", NUMBERS)
 
 
 def infer(attributes: PoolAxes, *types: TensorType | None) -> Types:
@@ -25,22 +25,22 @@ def infer(attributes: PoolAxes, *types: TensorType | None) -> Types:
 
 
 def reference(attributes: PoolAxes, x: np.ndarray) -> np.ndarray:
-    """Rows before columns: the number of a pixel in its image."""
+    """Return pixel numbers in row-major order."""
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     inner = x.shape[1:-1]
     numbers = np.arange(np.prod(inner)).reshape(1, *inner, 1)
     values = np.stack([*tap_views(attributes, x, lowest)])
-    places = np.stack([*tap_views(attributes, numbers, -1)])
-    exists = places >= 0
-    # The first that is inside wins where all are as low as what is outside.
+    pixel_numbers = np.stack([*tap_views(attributes, numbers, -1)])
+    exists = pixel_numbers >= 0
+    # If all values equal the fill value, the first one inside the image wins.
     best = np.where(exists, values, lowest).max(axis=0)
     first = np.argmax(exists & (values == best), axis=0)
-    found = np.take_along_axis(np.broadcast_to(places, values.shape), first[None], axis=0)
-    return found[0].astype(np.int32)
+    winners = np.take_along_axis(np.broadcast_to(pixel_numbers, values.shape), first[None], axis=0)
+    return winners[0].astype(np.int32)
 
 
 def build(context: NodeContext) -> None:
-    """One walk over the window; a later element must be larger to win."""
+    """Walk over the window once. A later element must be larger to win."""
     attributes = context.attributes
     assert isinstance(attributes, PoolAxes)
     kernel = context.kernel("max_pool_index")
@@ -48,13 +48,13 @@ def build(context: NodeContext) -> None:
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, *at = target.coordinates(pixel)
         spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
-        best = kernel.variable(least(source.kind, float("-inf")), "best")
+        best = kernel.variable(start_value(source.kind, float("-inf")), "best")
         winner = kernel.variable(const(-1, "int", 4), "winner")
         with ExitStack() as loops:
             taps = [loops.enter_context(span.walk()) for span in spans]
-            there = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]
-            number = kernel.let(source.pixel([const(0), *there]), "number")
-            value = source.load(source.pixel([image, *there]), slice_)
+            coordinates = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]
+            number = kernel.let(source.pixel([const(0), *coordinates]), "number")
+            value = source.load(source.pixel([image, *coordinates]), slice_)
             wins = kernel.let((value > best) | (winner < 0), "wins")
             kernel.set(winner, where(wins, widen(number, 4), winner))
             kernel.set(best, where(wins, value, best))

@@ -1,4 +1,4 @@
-"""y = zeros, with each x at the place in its window that its index names."""
+"""y = zeros, with each x at the position in its window that its index selects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import convert, where, widen
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import Padding, Pool2d
@@ -34,16 +34,16 @@ def reference(attributes: Pool2d, x: np.ndarray, index: np.ndarray) -> np.ndarra
     batch, height, width, channels = x.shape
     y = np.zeros((batch, height * rows, width * columns, channels), x.dtype)
     for n, i, j, c in np.ndindex(x.shape):
-        place = int(index[n, i, j, c])
-        row = i * down - attributes.padding.top + place // columns
-        column = j * across - attributes.padding.left + place % columns
+        position = int(index[n, i, j, c])
+        row = i * down - attributes.padding.top + position // columns
+        column = j * across - attributes.padding.left + position % columns
         if 0 <= row < y.shape[1] and 0 <= column < y.shape[2]:
             y[n, row, column, c] = x[n, i, j, c]
     return y
 
 
 def build(context: NodeContext) -> None:
-    """Each output asks the windows over it whether they name it; the last one that does counts."""
+    """Each output checks the windows over it for one that selects it; the last one wins."""
     attributes = context.attributes
     assert isinstance(attributes, Pool2d)
     kernel = context.kernel("max_unpool2d")
@@ -54,7 +54,7 @@ def build(context: NodeContext) -> None:
         image, y, x = target.coordinates(pixel)
         top = kernel.let(y + attributes.padding.top - (rows - 1), "top")
         left = kernel.let(x + attributes.padding.left - (columns - 1), "left")
-        result = kernel.variable(least(source.kind, 0.0), "result")
+        result = kernel.variable(start_value(source.kind, 0.0), "result")
         with (
             kernel.loop(kernel.size("rows", rows), title="row") as row,
             kernel.loop(kernel.size("columns", columns), title="column") as column,
@@ -64,10 +64,12 @@ def build(context: NodeContext) -> None:
             inside = inside & (at_y % down).equals(0) & (at_x % across).equals(0)
             inside = inside & (at_y // down < source.axis(1)) & (at_x // across < source.axis(2))
             with kernel.when(inside):
-                place = kernel.let(source.pixel([image, at_y // down, at_x // across]), "from")
+                source_pixel = kernel.let(
+                    source.pixel([image, at_y // down, at_x // across]), "from"
+                )
                 number = (rows - 1 - row) * columns + (columns - 1 - column)
-                named = convert(index.load(place, slice_), "int").equals(widen(number, 4))
-                kernel.set(result, where(named, source.load(place, slice_), result))
+                named = convert(index.load(source_pixel, slice_), "int").equals(widen(number, 4))
+                kernel.set(result, where(named, source.load(source_pixel, slice_), result))
         target.store(pixel, slice_, result)
 
 
@@ -79,7 +81,8 @@ OP = Op(
     heavy=True,
     variants=(Variant("ask", build),),
     cases=(
-        # High is beyond the last number in the window: such an index is cut or names nothing.
+        # `high` is beyond the last position in the window: such an index is cut off or selects
+        # nothing.
         Case(("f32[1,1,1,1]", "f32[1,1,1,1]"), Pool2d((2, 2), (2, 2)), low=0, high=3.9),
         Case(("f32[2,3,5,3]", "f32[2,3,5,3]"), Pool2d((2, 2), (2, 2)), low=0, high=3.9),
         Case(("f32[2,3,5,13]", "f32[2,3,5,13]"), Pool2d((2, 3), (2, 3)), low=0, high=5.9),

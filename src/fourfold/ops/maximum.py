@@ -1,4 +1,4 @@
-"""y = the larger of a and b."""
+"""y = max(a, b)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = the mean of x over the axes."""
+"""y = mean of x over the axes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from fourfold.kernels.reduce import reduces
+from fourfold.kernels.reduce import reduce_variants
 from fourfold.op import Op
-from fourfold.op.rules import FLOATS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import FLOATS, Reduce, reduce_cases, reduced_type
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
@@ -19,8 +19,8 @@ def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="mean",
     attributes=Reduce,
-    infer=reduced("mean", FLOATS),
+    infer=reduced_type("mean", FLOATS),
     reference=reference,
-    variants=reduces(operator.add, 0.0, lambda total, count: total * (1.0 / count)),
+    variants=reduce_variants(operator.add, 0.0, lambda total, count: total * (1.0 / count)),
     cases=reduce_cases(),
 )

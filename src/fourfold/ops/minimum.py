@@ -1,4 +1,4 @@
-"""y = the smaller of a and b."""
+"""y = min(a, b)."""
 
 from __future__ import annotations
 

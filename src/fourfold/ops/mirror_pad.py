@@ -1,4 +1,4 @@
-"""y = x with its own mirror image around it; `reflect` does not repeat the edge."""
+"""y = x padded with its mirror image; `reflect` does not repeat the edge."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, where
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class MirrorPad:
-    """How many elements before and after each axis, and whether the mirror stands on the edge."""
+    """The padding before and after each axis, and whether to reflect around the edge elements."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -26,11 +26,11 @@ class MirrorPad:
 def infer(attributes: MirrorPad, x: TensorType) -> Types:
     op, before, after = "mirror_pad", attributes.before, attributes.after
     require_kind(op, ANY, x)
-    known = len(before) == len(after) == x.rank
-    require(known, op, f"{x} needs padding for each of its {x.rank} axes")
+    matches = len(before) == len(after) == x.rank
+    require(matches, op, f"{x} needs padding for each of its {x.rank} axes")
     for axis, (left, right, size) in enumerate(zip(before, after, x.shape, strict=True)):
-        most = max(size - attributes.reflect, 0)
-        fits = min(left, right) >= 0 and max(left, right) <= most
+        limit = max(size - attributes.reflect, 0)
+        fits = min(left, right) >= 0 and max(left, right) <= limit
         require(fits, op, f"axis {axis} of {x} cannot mirror {left} and {right} elements")
     return (x.with_shape(*map(sum, zip(before, x.shape, after, strict=True))),)
 
@@ -38,8 +38,8 @@ def infer(attributes: MirrorPad, x: TensorType) -> Types:
 def reference(attributes: MirrorPad, x: np.ndarray) -> np.ndarray:
     if not x.shape:
         return x
-    around = tuple(zip(attributes.before, attributes.after, strict=True))
-    return np.pad(x, around, mode="reflect" if attributes.reflect else "symmetric")
+    widths = tuple(zip(attributes.before, attributes.after, strict=True))
+    return np.pad(x, widths, mode="reflect" if attributes.reflect else "symmetric")
 
 
 def source(
@@ -49,11 +49,11 @@ def source(
     coordinates = list(at)
     pads = zip(attributes.before, attributes.after, src.shape, strict=True)
     for axis, (before, after, size) in enumerate(pads):
-        here = mirrored = at[axis] - before
+        position = mirrored = at[axis] - before
         if after:
-            mirrored = where(here >= size, 2 * (size - 1) + edge - here, mirrored)
+            mirrored = where(position >= size, 2 * (size - 1) + edge - position, mirrored)
         if before:
-            mirrored = where(here < 0, -edge - here, mirrored)
+            mirrored = where(position < 0, -edge - position, mirrored)
         coordinates[axis] = mirrored
     return coordinates, None
 
@@ -63,7 +63,7 @@ OP = Op(
     attributes=MirrorPad,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[]",), MirrorPad((), (), reflect=True)),
         Case(("f32[7]",), MirrorPad((6,), (3,), reflect=True)),

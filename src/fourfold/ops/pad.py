@@ -1,4 +1,4 @@
-"""y = x with `value` around it."""
+"""y = x padded with `value`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Pad:
-    """How many elements before and after each axis."""
+    """The number of elements before and after each axis, and their value."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -26,8 +26,8 @@ class Pad:
 def infer(attributes: Pad, x: TensorType) -> Types:
     before, after = attributes.before, attributes.after
     require_kind("pad", ANY, x)
-    known = len(before) == len(after) == x.rank
-    require(known, "pad", f"{x} needs padding for each of its {x.rank} axes")
+    matches = len(before) == len(after) == x.rank
+    require(matches, "pad", f"{x} needs padding for each of its {x.rank} axes")
     require(min(before + after, default=0) >= 0, "pad", "padding must not be negative")
     return (x.with_shape(*map(sum, zip(before, x.shape, after, strict=True))),)
 
@@ -35,8 +35,8 @@ def infer(attributes: Pad, x: TensorType) -> Types:
 def reference(attributes: Pad, x: np.ndarray) -> np.ndarray:
     if not x.shape:
         return x
-    around = tuple(zip(attributes.before, attributes.after, strict=True))
-    return np.pad(x, around, constant_values=x.dtype.type(attributes.value))
+    widths = tuple(zip(attributes.before, attributes.after, strict=True))
+    return np.pad(x, widths, constant_values=x.dtype.type(attributes.value))
 
 
 def source(
@@ -62,7 +62,7 @@ OP = Op(
     attributes=Pad,
     infer=infer,
     reference=reference,
-    variants=moves(source, fill=lambda attributes: attributes.value),
+    variants=move_variants(source, fill=lambda attributes: attributes.value),
     cases=(
         Case(("f32[]",), Pad((), ())),
         Case(("f32[7]",), Pad((2,), (1,))),

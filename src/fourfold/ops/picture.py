@@ -1,4 +1,4 @@
-"""y[..., c] = (x[..., byte of c] - zero of c) * scale of c: a picture's channels from its bytes."""
+"""y[..., c] = (x[..., byte of c] - zero of c) * scale of c: channels from the bytes of pixels."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fourfold.op import Alias, Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
-MOST_CHANNELS = 3
+MAX_CHANNELS = 3
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The channels that come out, each with its byte among those of a pixel."""
+    """The channels of the result, each with its byte in a pixel."""
 
     channels: tuple[Channel, ...]
 
@@ -29,9 +29,9 @@ class Picture:
 def infer(attributes: Picture, x: TensorType) -> Types:
     require_kind("picture", frozenset({DType.U8}), x)
     count, bytes_ = len(attributes.channels), [one.byte for one in attributes.channels]
-    require(0 < count <= MOST_CHANNELS, "picture", f"it makes 1 to 3 channels, not {count}")
-    found = min(bytes_) >= 0 and max(bytes_) < min(x.channels, 4)
-    require(found, "picture", f"pixels of {x} have no bytes {bytes_}")
+    require(0 < count <= MAX_CHANNELS, "picture", f"it makes 1 to 3 channels, not {count}")
+    valid = min(bytes_) >= 0 and max(bytes_) < min(x.channels, 4)
+    require(valid, "picture", f"pixels of {x} have no bytes {bytes_}")
     return (x.with_dtype(DType.F32).with_shape(*x.shape[:-1], count),)
 
 
@@ -42,7 +42,7 @@ def reference(attributes: Picture, x: np.ndarray) -> np.ndarray:
 
 
 def view(node: Node, inputs: Types, outputs: Types) -> Alias:
-    """No kernel: who reads the result reads the bytes."""
+    """Return an alias without a kernel: readers of the result read the bytes."""
     assert isinstance(node.attributes, Picture)
     return Alias("picture", channels=node.attributes.channels)
 

@@ -1,4 +1,4 @@
-"""y[n,c,...] = x[n,...,c]: images whose channels lie apart, from pixels that have them together."""
+"""y[n,c,...] = x[n,...,c]: channels-last images to channels-first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.graph import Node
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Alias, Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -30,7 +30,7 @@ def source(
 
 
 def view(node: Node, inputs: Types, outputs: Types) -> Alias | None:
-    """No kernel: who makes the input writes the planes."""
+    """Return an alias without a kernel: the producer of the input writes the planes."""
     (planes,) = outputs
     return Alias("write planes", planes=planes) if planes.elements else None
 
@@ -39,7 +39,7 @@ OP = Op(
     name="pixels_to_planes",
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     view=view,
     cases=(
         Case(("f32[1,5,3]",)),

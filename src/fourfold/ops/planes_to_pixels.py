@@ -1,4 +1,4 @@
-"""y[n,...,c] = x[n,c,...]: pixels with their channels, from images that have these apart."""
+"""y[n,...,c] = x[n,c,...]: channels-first images to channels-last."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.graph import Node
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Alias, Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -30,7 +30,7 @@ def source(
 
 
 def view(node: Node, inputs: Types, outputs: Types) -> Alias | None:
-    """No kernel: who reads the result reads the planes."""
+    """Return an alias without a kernel: readers of the result read the planes."""
     (planes,) = inputs
     return Alias("read planes", planes=planes) if planes.elements else None
 
@@ -39,7 +39,7 @@ OP = Op(
     name="planes_to_pixels",
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     view=view,
     cases=(
         Case(("f32[1,3,5]",)),

@@ -1,4 +1,4 @@
-"""y = a ** b."""
+"""y = a**b."""
 
 from __future__ import annotations
 

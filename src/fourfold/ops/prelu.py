@@ -1,4 +1,4 @@
-"""y = a where a is not negative, else a * b: b is the slope."""
+"""y = a if a >= 0 else a * b, where b is the slope."""
 
 from __future__ import annotations
 

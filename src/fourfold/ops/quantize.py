@@ -1,4 +1,4 @@
-"""y = min(max(round(x / scale), low), high) + zero_point: integers that stand for real numbers."""
+"""y = min(max(round(x / scale), low), high) + zero_point: x as integers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class Quantize:
-    """A grid as in fake_quantize, the integer that stands for zero, and the type of the result."""
+    """A grid as in fake_quantize, the integer that represents zero, and the dtype of the result."""
 
     PARAMETERS: ClassVar = ("inverse", "low", "high", "zero_point")
 
@@ -37,7 +37,7 @@ def infer(attributes: Quantize, x: TensorType) -> Types:
     require_kind("quantize", FLOATS, x)
     to = attributes.to
     fits = to.is_integer and to.has_numpy
-    require(fits, "quantize", f"{to.value} cannot stand for real numbers")
+    require(fits, "quantize", f"{to.value} is not an integer dtype that it can produce")
     return (x.with_dtype(to),)
 
 

@@ -1,4 +1,4 @@
-"""y = whether any x over the axes is true."""
+"""y = any of x over the axes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from fourfold.kernels.reduce import reduces
+from fourfold.kernels.reduce import reduce_variants
 from fourfold.op import Op
-from fourfold.op.rules import BOOLS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import BOOLS, Reduce, reduce_cases, reduced_type
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
@@ -18,8 +18,8 @@ def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="reduce_any",
     attributes=Reduce,
-    infer=reduced("reduce_any", BOOLS),
+    infer=reduced_type("reduce_any", BOOLS),
     reference=reference,
-    variants=reduces(operator.or_, 0.0),
+    variants=reduce_variants(operator.or_, 0.0),
     cases=reduce_cases("bool"),
 )

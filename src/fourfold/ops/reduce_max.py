@@ -1,13 +1,13 @@
-"""y = the largest x over the axes."""
+"""y = maximum of x over the axes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.kernel.expression import maximum
-from fourfold.kernels.reduce import reduces
+from fourfold.kernels.reduce import reduce_variants
 from fourfold.op import Op
-from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced_type
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
@@ -17,8 +17,8 @@ def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="reduce_max",
     attributes=Reduce,
-    infer=reduced("reduce_max", NUMBERS),
+    infer=reduced_type("reduce_max", NUMBERS),
     reference=reference,
-    variants=reduces(maximum, float("-inf")),
+    variants=reduce_variants(maximum, float("-inf")),
     cases=reduce_cases() + reduce_cases("i32"),
 )

@@ -1,13 +1,13 @@
-"""y = the smallest x over the axes."""
+"""y = minimum of x over the axes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.kernel.expression import minimum
-from fourfold.kernels.reduce import reduces
+from fourfold.kernels.reduce import reduce_variants
 from fourfold.op import Op
-from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced_type
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
@@ -17,8 +17,8 @@ def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="reduce_min",
     attributes=Reduce,
-    infer=reduced("reduce_min", NUMBERS),
+    infer=reduced_type("reduce_min", NUMBERS),
     reference=reference,
-    variants=reduces(minimum, float("inf")),
+    variants=reduce_variants(minimum, float("inf")),
     cases=reduce_cases() + reduce_cases("i32"),
 )

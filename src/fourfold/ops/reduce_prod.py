@@ -1,4 +1,4 @@
-"""y = the product of x over the axes."""
+"""y = product of x over the axes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from fourfold.kernels.reduce import reduces
+from fourfold.kernels.reduce import reduce_variants
 from fourfold.op import Op
-from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced_type
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
@@ -18,8 +18,8 @@ def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="reduce_prod",
     attributes=Reduce,
-    infer=reduced("reduce_prod", NUMBERS),
+    infer=reduced_type("reduce_prod", NUMBERS),
     reference=reference,
-    variants=reduces(operator.mul, 1.0),
+    variants=reduce_variants(operator.mul, 1.0),
     cases=reduce_cases(low=0.5, high=1.5) + reduce_cases("i32", low=-1, high=1),
 )

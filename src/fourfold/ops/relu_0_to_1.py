@@ -1,4 +1,4 @@
-"""y = x, but at least 0 and at most 1."""
+"""y = min(max(x, 0), 1)."""
 
 from __future__ import annotations
 

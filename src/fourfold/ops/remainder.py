@@ -1,4 +1,4 @@
-"""y = a - b * trunc(a / b): what is left of a, with the sign of a."""
+"""y = a - b * trunc(a / b): the remainder with the sign of a."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fourfold.op.rules import broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
-    # Lanes beyond the last channel hold zeros, and a CPU may stop at a division by one of them.
+    # Lanes beyond the last channel hold zeros, and an integer division by zero may trap on a CPU.
     return remainder(a, where(b.equals(0), 1, b) if a.kind == "int" else b)
 
 

@@ -1,4 +1,4 @@
-"""y = the same elements in the same order under another shape."""
+"""y = the elements of x in the same order with another shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from fourfold.graph import Node
 from fourfold.kernel.expression import Expression, const
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Alias, Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import Shape, TensorType
@@ -18,7 +18,7 @@ from fourfold.types import Shape, TensorType
 
 @dataclass(frozen=True)
 class Reshape:
-    """The new shape, every size known."""
+    """The new shape, with every size known."""
 
     shape: Shape
 
@@ -28,7 +28,7 @@ def infer(attributes: Reshape, x: TensorType) -> Types:
     require_kind("reshape", ANY, x)
     shape = attributes.shape
     fits = min(shape, default=0) >= 0 and math.prod(shape) == x.elements
-    require(fits, "reshape", f"{x} does not have the elements of {list(shape)}")
+    require(fits, "reshape", f"{x} cannot be reshaped to {list(shape)}")
     return (x.with_shape(*shape),)
 
 
@@ -50,16 +50,16 @@ def source(
 
 
 def _alike(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many sizes agree before the first that does not."""
+    """Return how many leading sizes are equal."""
     differs = [x != y for x, y in zip(a, b, strict=False)]
     return differs.index(True) if True in differs else len(differs)
 
 
 def _split(index: Expression, shape: Shape) -> list[Expression]:
-    """The coordinates of the element that is number `index`."""
+    """Return the coordinates of element number `index`."""
     coordinates: list[Expression] = []
     for axis in reversed(range(len(shape))):
-        # Nothing is left over beyond the first axis, so it needs no remainder.
+        # The first axis needs no remainder.
         coordinates.insert(0, index % shape[axis] if axis else index)
         index = index // shape[axis]
     return coordinates
@@ -74,7 +74,7 @@ OP = Op(
     attributes=Reshape,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     view=view,
     cases=(
         Case(("f32[]",), Reshape((1, 1))),

@@ -1,6 +1,6 @@
-"""y = x with some axes made longer or shorter: the nearest element, or several weighed.
+"""y = x with some axes resized: the nearest element, or a weighted sum of several.
 
-Any way in which ONNX places the elements; for images, `resize_nearest` and `resize_bilinear` have
+It supports all coordinate modes of ONNX. For images, `resize_nearest` and `resize_bilinear` have
 kernels of their own.
 """
 
@@ -15,7 +15,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, Pointer, const, load, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import ANY, FLOATS, require, require_axis, require_kind, takes
 from fourfold.resampling import (
@@ -32,7 +32,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class ResizeAxes:
-    """The axes, how their elements are made, and what is put where a crop has none."""
+    """The axes to resize, the sampling mode, and the value outside of x for crops."""
 
     axes: tuple[ResizedAxis, ...]
     sampling: Sampling
@@ -43,15 +43,19 @@ class ResizeAxes:
 def infer(attributes: ResizeAxes, x: TensorType) -> Types:
     op, sampling, shape = "resize", attributes.sampling, list(x.shape)
     require(sampling.mode in MODES, op, f"there is no mode {sampling.mode!r}")
-    known = sampling.coordinates in COORDINATES and sampling.rounding in ROUNDINGS
-    require(known, op, f"{sampling} names no known coordinates or no known rounding")
+    supported = sampling.coordinates in COORDINATES and sampling.rounding in ROUNDINGS
+    require(supported, op, f"{sampling} has an unknown coordinate mode or rounding")
     require_kind(op, ANY if sampling.mode == "nearest" else FLOATS, x)
     for one in attributes.axes:
         require_axis(op, one.axis, x.rank)
         fits = min(one.size, x.shape[one.axis]) > 0 and one.scale > 0
         require(fits, op, f"axis {one.axis} of {x} cannot become {one.size}")
         shape[one.axis] = one.size
-    require(len({one.axis for one in attributes.axes}) == len(attributes.axes), op, "an axis twice")
+    require(
+        len({one.axis for one in attributes.axes}) == len(attributes.axes),
+        op,
+        "an axis is listed twice",
+    )
     return (x.with_shape(*shape),)
 
 
@@ -67,7 +71,7 @@ def reference(attributes: ResizeAxes, x: np.ndarray) -> np.ndarray:
 
 
 def _sampled(sampling: Sampling, table: TapTable, x: np.ndarray, axis: int) -> np.ndarray:
-    """One axis after the other: what is made of one is made of the others, too."""
+    """Resample one axis; the axes are independent."""
     if sampling.mode == "nearest":
         return x.take(table.indices[:, 0], axis)
     shape = [1] * x.ndim
@@ -80,11 +84,11 @@ def _sampled(sampling: Sampling, table: TapTable, x: np.ndarray, axis: int) -> n
 def refuses(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, ResizeAxes)
     channels = any(one.axis == context.input.rank - 1 for one in context.attributes.axes)
-    return "channels are resized" if channels else None
+    return "resizing the channels is not supported" if channels else None
 
 
 class _AxisTaps:
-    """The taps of one axis, as tables that a kernel reads."""
+    """The taps of one axis as tables that a kernel reads."""
 
     def __init__(self, context: NodeContext, kernel: Kernel, one: ResizedAxis) -> None:
         assert isinstance(context.attributes, ResizeAxes)
@@ -108,28 +112,28 @@ class _AxisTaps:
 
 
 def build(context: NodeContext) -> None:
-    """The elements that count for each of the result, weighed by the product of all axes."""
+    """Sum the elements that contribute to each result, weighted by the product over all axes."""
     attributes = context.attributes
     assert isinstance(attributes, ResizeAxes)
     kernel = context.kernel("resize_" + attributes.sampling.mode)
     view, target = context.read(kernel, 0), context.write(kernel)
     axes = [_AxisTaps(context, kernel, one) for one in attributes.axes]
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
-        places = list(at)
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
+        source = list(at)
         if attributes.sampling.mode == "nearest":
             for one in axes:
-                places[one.axis] = one.index(at[one.axis], const(0))
-            value = view.load(view.pixel(places), slice_)
+                source[one.axis] = one.index(at[one.axis], const(0))
+            value = view.load(view.pixel(source), slice_)
         else:
-            total = kernel.variable(least(view.kind, 0.0), "total")
+            total = kernel.variable(start_value(view.kind, 0.0), "total")
             with ExitStack() as loops:
                 weight: Expression = const(1.0, view.kind)
                 for one in axes:
                     tap = loops.enter_context(kernel.loop(one.taps, title="tap"))
-                    places[one.axis] = one.index(at[one.axis], tap)
+                    source[one.axis] = one.index(at[one.axis], tap)
                     weight = kernel.let(one.weight(at[one.axis], tap, view.kind) * weight, "w")
-                kernel.add(total, view.load(view.pixel(places), slice_) * weight)
+                kernel.add(total, view.load(view.pixel(source), slice_) * weight)
             value = total
         crops = [(one.outside, at[one.axis]) for one in axes if one.outside is not None]
         target.store(pixel, slice_, _cropped(crops, value, attributes.extrapolation))
@@ -138,7 +142,7 @@ def build(context: NodeContext) -> None:
 def _cropped(
     crops: list[tuple[Pointer, Expression]], value: Expression, extrapolation: float
 ) -> Expression:
-    """The value, or what stands for all that lies outside."""
+    """Return the value, or the extrapolation value outside of x."""
     for outside, at in crops:
         inside = load(outside, at, "int").equals(0)
         value = where(inside, value, const(extrapolation, value.kind, 4))

@@ -1,4 +1,4 @@
-"""y = the mean of the four nearest pixels of x, each weighed by how near it is."""
+"""y = weighted mean of the four nearest pixels of x."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fourfold.kernel.expression import Expression, const, convert, floor, maximu
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, Resize, require, resize_step, resized, takes
+from fourfold.op.rules import FLOATS, Resize, require, resize_step, resized_type, takes
 from fourfold.types import TensorType
 
-SLICES = 6  # as many go together on a CPU: both columns of each stay in registers
-_resized = resized("resize_bilinear", FLOATS)
+SLICES = 6  # slices that a CPU work-item processes together, with both columns of each in registers
+_resized = resized_type("resize_bilinear", FLOATS)
 
 
 @takes("resize_bilinear", 1)
 def infer(attributes: Resize, x: TensorType) -> Types:
-    # A corner cannot be the centre of its pixel and its outer end at once.
+    # A corner cannot be at the center of its pixel and at its outer edge at once.
     both = attributes.align_corners and attributes.half_pixel_centers
     require(not both, "resize_bilinear", "align_corners and half_pixel_centers exclude each other")
     return _resized(attributes, x)
@@ -27,7 +27,7 @@ def infer(attributes: Resize, x: TensorType) -> Types:
 def neighbours(
     attributes: Resize, axis: int, size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows (axis 0) or columns of x before and after each of y, and how far it is between."""
+    """Return the rows (axis 0) or columns of x before and after each of y, and the fraction."""
     half = np.float32(0.5 if attributes.half_pixel_centers else 0)
     steps = np.arange(attributes.size[axis], dtype=np.float32)
     position = (steps + half) * resize_step(attributes, axis, size) - half
@@ -38,15 +38,15 @@ def neighbours(
 
 def reference(attributes: Resize, x: np.ndarray) -> np.ndarray:
     for axis in (0, 1):
-        lower, upper, way = neighbours(attributes, axis, x.shape[1 + axis])
-        share = way.astype(x.dtype).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
+        lower, upper, fraction = neighbours(attributes, axis, x.shape[1 + axis])
+        share = fraction.astype(x.dtype).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
         before, after = x.take(lower, axis=1 + axis), x.take(upper, axis=1 + axis)
         x = before * (1 - share) + after * share
     return x
 
 
 def build(context: NodeContext) -> None:
-    """Four pixels, weighed: the two rows first, then the two columns."""
+    """Combine four pixels: first the rows, then the columns."""
     kernel = context.kernel("resize_bilinear")
     view, target = context.read(kernel, 0), context.write(kernel)
     if context.device.is_cpu:
@@ -67,7 +67,9 @@ def build(context: NodeContext) -> None:
 
 
 def _walk_rows(context: NodeContext, view: View, target: View) -> None:
-    """A row of several slices a work-item: the two columns stay until the walk has passed them."""
+    """Compute a row of several slices per work-item; two columns stay in registers while x
+    moves.
+    """
     kernel, slices = target.kernel, context.output.slices
     together = -(-slices // -(-slices // SLICES))
     rows = context.output.pixels // context.output.shape[2]
@@ -101,15 +103,15 @@ def _walk_rows(context: NodeContext, view: View, target: View) -> None:
 def _between(
     context: NodeContext, view: View, at: Expression, axis: int
 ) -> tuple[Expression, Expression, Expression]:
-    """The rows (axis 0) or columns of x before and after one of y, and how far it is on the way."""
+    """Return the rows (axis 0) or columns of x before and after one of y, and the fraction."""
     attributes, kernel = context.attributes, view.kernel
     assert isinstance(attributes, Resize)
     half = 0.5 if attributes.half_pixel_centers else 0.0
     step = float(resize_step(attributes, axis, context.input.shape[1 + axis]))
     position = kernel.let((convert(at, "float") + half) * step - half, "position")
-    whole = floor(position)
-    lower = kernel.let(maximum(convert(whole, "int"), 0), "lower")
-    upper = kernel.let(minimum(convert(whole, "int") + 1, view.axis(1 + axis) - 1), "upper")
+    rounded_down = floor(position)
+    lower = kernel.let(maximum(convert(rounded_down, "int"), 0), "lower")
+    upper = kernel.let(minimum(convert(rounded_down, "int") + 1, view.axis(1 + axis) - 1), "upper")
     return lower, upper, convert(kernel.let(position - convert(lower, "float"), "way"), kernel.real)
 
 

@@ -1,24 +1,24 @@
-"""y = the pixel of x that is nearest."""
+"""y = the nearest pixel of x."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.kernel.expression import Expression, convert, minimum
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op
-from fourfold.op.rules import ANY, Resize, resize_step, resized
+from fourfold.op.rules import ANY, Resize, resize_step, resized_type
 from fourfold.types import TensorType
 
 
 def nearest(attributes: Resize, axis: int, size: int) -> np.ndarray:
-    """For each row (axis 0) or column of y, the one of x that it repeats."""
+    """Return, for each row (axis 0) or column of y, the one of x that it repeats."""
     half = np.float32(0.5 if attributes.half_pixel_centers else 0)
     steps = np.arange(attributes.size[axis], dtype=np.float32)
     position = (steps + half) * resize_step(attributes, axis, size)
-    # Corners that are aligned round to the nearest; else a pixel reaches to the start of the next.
-    whole = np.floor(position + np.float32(0.5) if attributes.align_corners else position)
-    indices: np.ndarray = np.minimum(whole.astype(np.int64), size - 1)
+    # Aligned corners round to the nearest; otherwise a pixel extends to the start of the next.
+    rounded = np.floor(position + np.float32(0.5) if attributes.align_corners else position)
+    indices: np.ndarray = np.minimum(rounded.astype(np.int64), size - 1)
     return indices
 
 
@@ -30,22 +30,22 @@ def reference(attributes: Resize, x: np.ndarray) -> np.ndarray:
 def source(
     attributes: Resize, at: list[Expression], src: TensorType, dst: TensorType
 ) -> tuple[list[Expression], Expression | None]:
-    places = []
+    coordinates = []
     for axis in (0, 1):
         step = float(resize_step(attributes, axis, src.shape[1 + axis]))
         position = convert(at[1 + axis], "float")
         position = (position + 0.5 if attributes.half_pixel_centers else position) * step
-        whole = convert(position + 0.5 if attributes.align_corners else position, "int")
-        places.append(minimum(whole, src.shape[1 + axis] - 1))
-    return [at[0], *places, at[3]], None
+        index = convert(position + 0.5 if attributes.align_corners else position, "int")
+        coordinates.append(minimum(index, src.shape[1 + axis] - 1))
+    return [at[0], *coordinates, at[3]], None
 
 
 OP = Op(
     name="resize_nearest",
     attributes=Resize,
-    infer=resized("resize_nearest", ANY),
+    infer=resized_type("resize_nearest", ANY),
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[1,1,1,1]",), Resize((3, 5))),
         Case(("f32[2,5,7,3]",), Resize((11, 13))),

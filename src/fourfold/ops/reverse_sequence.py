@@ -1,4 +1,4 @@
-"""y[b] = x[b] with the first lengths[b] entries along the axis turned round."""
+"""y[b] = x[b] with the first lengths[b] entries along the axis reversed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class ReverseSequence:
-    """The axis that is turned round in part, and the one that has a length for each entry."""
+    """The axis that is partly reversed, and the batch axis, which has the lengths."""
 
     axis: int
     batch_axis: int
@@ -46,7 +46,7 @@ def reference(attributes: ReverseSequence, x: np.ndarray, lengths: np.ndarray) -
 
 
 def build(context: NodeContext) -> None:
-    """Each output looks up its length, then the entry that it changes places with."""
+    """Each output reads its length, then the entry that it swaps with."""
     attributes = context.attributes
     assert isinstance(attributes, ReverseSequence)
     axis = attributes.axis
@@ -54,10 +54,10 @@ def build(context: NodeContext) -> None:
     view, lengths = context.read(kernel, 0), context.read(kernel, 1, "lengths")
     target = context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         length = kernel.let(lengths.element(0, at[attributes.batch_axis]), "length")
-        here = at[axis]
-        at[axis] = where(here < length, length - 1 - here, here)
+        index = at[axis]
+        at[axis] = where(index < length, length - 1 - index, index)
         target.store(pixel, slice_, view.load(view.pixel(at), slice_))
 
 
@@ -65,7 +65,11 @@ def refuses(context: NodeContext) -> str | None:
     attributes = context.attributes
     assert isinstance(attributes, ReverseSequence)
     last = context.input.rank - 1
-    return "the last axis takes part" if last in (attributes.axis, attributes.batch_axis) else None
+    return (
+        "reversing or batching along the last axis is not supported"
+        if last in (attributes.axis, attributes.batch_axis)
+        else None
+    )
 
 
 OP = Op(

@@ -1,4 +1,4 @@
-"""y = the Fourier transform of real numbers over the last two axes, less what mirrors the rest."""
+"""y = FFT of real x over the last two axes, without the redundant half of the last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class Rfft2d:
-    """How much of the two axes is transformed: less cuts them off, more adds zeros."""
+    """The length of the transform on both axes: shorter crops x, longer adds zeros."""
 
     size: tuple[int, int]
 
@@ -21,7 +21,7 @@ class Rfft2d:
 @takes("rfft2d", 1)
 def infer(attributes: Rfft2d, x: TensorType) -> Types:
     require_kind("rfft2d", frozenset({DType.F32}), x)
-    require(x.rank >= 2, "rfft2d", f"{x} has no two axes")
+    require(x.rank >= 2, "rfft2d", f"{x} has fewer than two axes")
     rows, columns = attributes.size
     require(min(rows, columns) > 0, "rfft2d", f"a transform cannot be {list(attributes.size)} long")
     return (TensorType(DType.C64, (*x.shape[:-2], rows, columns // 2 + 1)),)

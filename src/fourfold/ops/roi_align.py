@@ -1,7 +1,7 @@
-"""y[r,i,j] = the mean, or the largest, of places in cell (i, j) of a region of an image.
+"""y[r,i,j] = mean, or maximum, of sample points in cell (i, j) of region r of an image.
 
-A region's row is left, top, right, bottom; its image stands in the indices. Each place is between
-four elements of x, weighed by how near they are.
+The row of a region is left, top, right, bottom; the indices select its image. Each sample point is
+interpolated between four elements of x.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, ceil, const, convert, maximum, minimum, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import least
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, INDICES, require, require_kind, require_rank, takes
 from fourfold.op.window import Pair
@@ -24,9 +24,12 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class RoiAlign:
-    """How many cells a region has, how many places a cell has along an axis (0: about one for each
-    element), by what corners are multiplied, whether the centre of an element is half an element
-    behind its start, and whether the largest place counts.
+    """The number of cells of a region, and how cells are sampled.
+
+    samples     sample points per cell along an axis; 0: about one for each element
+    scale       factor on the corners of regions
+    half_pixel  the center of an element is half an element after its start
+    largest     take the maximum of a cell instead of the mean
     """
 
     size: Pair
@@ -43,9 +46,9 @@ def infer(attributes: RoiAlign, x: TensorType, regions: TensorType, images: Tens
     require_kind(op, INDICES, images)
     require_rank(op, "the input", x, 4)
     fits = regions.rank == 2 and regions.channels == 4 and images.shape == regions.shape[:1]
-    require(fits, op, f"{regions} and {images} are no regions")
+    require(fits, op, f"{regions} and {images} do not describe regions")
     positive = min(*attributes.size, *x.shape) > 0 and attributes.samples >= 0
-    require(positive, op, f"{attributes} asks nothing of {x}")
+    require(positive, op, f"{attributes} cannot be applied to {x}")
     return (x.with_shape(regions.shape[0], *attributes.size, x.channels),)
 
 
@@ -54,13 +57,13 @@ def reference(
 ) -> np.ndarray:
     y = np.zeros((len(regions), *attributes.size, x.shape[-1]), x.dtype)
     for number, (region, image) in enumerate(zip(regions, images, strict=True)):
-        axes = [_places(attributes, region, axis, x.shape[1 + axis]) for axis in (0, 1)]
+        axes = [_sample_points(attributes, region, axis, x.shape[1 + axis]) for axis in (0, 1)]
         (down, up, under), (along, right, beside) = axes
         for i, j in np.ndindex(attributes.size):
             parts = [
-                x[image, row[i]][:, column[j]] * np.multiply.outer(near[i], by[j])[..., None]
+                x[image, row[i]][:, column[j]] * np.multiply.outer(near[i], weight[j])[..., None]
                 for row, near in ((down, under[0]), (up, under[1]))
-                for column, by in ((along, beside[0]), (right, beside[1]))
+                for column, weight in ((along, beside[0]), (right, beside[1]))
             ]
             if parts[0].size:
                 mean = np.sum(parts, axis=0).mean(axis=(0, 1))
@@ -71,8 +74,8 @@ def reference(
 _Axis = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]
 
 
-def _places(attributes: RoiAlign, region: np.ndarray, axis: int, size: int) -> _Axis:
-    """By cells and places in them: the elements before and after, and how much each counts."""
+def _sample_points(attributes: RoiAlign, region: np.ndarray, axis: int, size: int) -> _Axis:
+    """Return, by cell and sample point, the elements before and after, and their weights."""
     shift, scale = (0.5 if attributes.half_pixel else 0.0), np.float32(attributes.scale)
     start, end = region[1 - axis] * scale - shift, region[3 - axis] * scale - shift
     length = end - start if attributes.half_pixel else max(end - start, np.float32(1))
@@ -80,17 +83,17 @@ def _places(attributes: RoiAlign, region: np.ndarray, axis: int, size: int) -> _
     count = attributes.samples or max(math.ceil(cell), 0)
     steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(max(count, 1))
     cells = np.arange(attributes.size[axis], dtype=np.float32)[:, None]
-    place = start + (cells + steps) * cell
-    inside = (place >= -1) & (place <= size)
-    place = np.clip(place, 0, size - 1)
-    below = np.floor(place)
-    way = place - below
+    position = start + (cells + steps) * cell
+    inside = (position >= -1) & (position <= size)
+    position = np.clip(position, 0, size - 1)
+    below = np.floor(position)
+    fraction = position - below
     after = np.minimum(below + 1, size - 1).astype(np.int64)
-    return below.astype(np.int64), after, ((1 - way) * inside, way * inside)
+    return below.astype(np.int64), after, ((1 - fraction) * inside, fraction * inside)
 
 
 class _KernelAxis:
-    """One axis of the cell that a work-item makes: its places, one after the other."""
+    """One axis of the cell that a work-item computes: its sample points in order."""
 
     def __init__(
         self,
@@ -106,26 +109,30 @@ class _KernelAxis:
         self.kernel = kernel
         self.cell = kernel.let(length / float(attributes.size[axis]), "cell")
         self.start = kernel.let(start + convert(at, "float") * self.cell, "start")
-        known = attributes.samples
-        count = const(known) if known else maximum(convert(ceil(self.cell), "int"), 0)
+        samples = attributes.samples
+        count = const(samples) if samples else maximum(convert(ceil(self.cell), "int"), 0)
         self.count = kernel.let(count, "count")
 
     def taps(self, step: Expression, size: int) -> list[tuple[Expression, Expression]]:
-        """The two elements around a place, and how much they count."""
+        """Return the two elements around a sample point, and their weights."""
         kernel, count = self.kernel, convert(self.count, "float")
-        place = kernel.let(self.start + (convert(step, "float") + 0.5) / count * self.cell, "place")
-        inside = (place >= -1.0) & (place <= float(size))
-        # The order of operands makes a place of NaN the first.
-        kept = kernel.let(minimum(maximum(0.0, place), size - 1.0), "kept")
+        position = kernel.let(
+            self.start + (convert(step, "float") + 0.5) / count * self.cell, "place"
+        )
+        inside = (position >= -1.0) & (position <= float(size))
+        # With this order of operands, NaN becomes the first position.
+        kept = kernel.let(minimum(maximum(0.0, position), size - 1.0), "kept")
         below = kernel.let(convert(kept, "int"), "below")
-        way = kernel.let(kept - convert(below, "float"), "way")
+        fraction = kernel.let(kept - convert(below, "float"), "way")
         after = kernel.let(minimum(below + 1, size - 1), "after")
-        near, far = (kernel.let(where(inside, one, 0.0), "near") for one in (1.0 - way, way))
-        return [(below, near), (after, far)]
+        weight_before, weight_after = (
+            kernel.let(where(inside, one, 0.0), "near") for one in (1.0 - fraction, fraction)
+        )
+        return [(below, weight_before), (after, weight_after)]
 
 
 def build(context: NodeContext) -> None:
-    """Each cell walks over its places."""
+    """Each cell walks over its sample points."""
     attributes = context.attributes
     assert isinstance(attributes, RoiAlign)
     kernel = context.kernel("roi_align")
@@ -141,15 +148,15 @@ def build(context: NodeContext) -> None:
             for n in (0, 1)
         ]
         image = kernel.let(images.element(const(0), region), "image")
-        total = kernel.variable(least(view.kind, start), "total")
+        total = kernel.variable(start_value(view.kind, start), "total")
         with (
             kernel.loop(axes[0].count, title="down") as down,
             kernel.loop(axes[1].count, title="across") as across,
         ):
             for row, near in axes[0].taps(down, context.input.shape[1]):
-                for column, by in axes[1].taps(across, context.input.shape[2]):
+                for column, weight in axes[1].taps(across, context.input.shape[2]):
                     value = view.load(view.pixel([image, row, column]), slice_)
-                    value = value * convert(near * by, view.kind)
+                    value = value * convert(near * weight, view.kind)
                     kernel.set(
                         total, maximum(total, value) if attributes.largest else total + value
                     )
@@ -157,7 +164,7 @@ def build(context: NodeContext) -> None:
 
 
 def _finished(attributes: RoiAlign, total: Expression, count: Expression) -> Expression:
-    """The mean or the largest; a region that is nowhere has nothing."""
+    """Return the mean or the maximum; zero for a region without sample points."""
     if attributes.largest:
         return where(count > 0, total, const(0.0, total.kind, 4))
     return total / convert(maximum(count, 1), total.kind)
@@ -172,7 +179,7 @@ OP = Op(
     heavy=True,
     variants=(Variant("cells", build),),
     cases=(
-        # Corners, and the numbers of images, are between these.
+        # Range of the corners and of the image numbers.
         Case(("f32[2,7,11,3]", *_REGIONS), RoiAlign((2, 3), 2), low=0, high=1),
         Case(("f32[2,7,11,13]", *_REGIONS), RoiAlign((3, 2), 0, 5.5), low=0, high=1),
         Case(

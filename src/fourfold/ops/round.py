@@ -1,4 +1,4 @@
-"""y = the whole number nearest to x; halves go to the even one."""
+"""y = round(x); ties round to even."""
 
 from __future__ import annotations
 

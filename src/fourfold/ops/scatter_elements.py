@@ -1,4 +1,4 @@
-"""y = x, with each update at the place along the axis that the index in its own place names."""
+"""y = x with y[.., indices[.., i, ..], ..] = updates[.., i, ..] along the axis, or combined."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, where, widen
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import combined, from_end, lanes_of
+from fourfold.kernels.indices import apply_reduction, matching_lanes, wrap_index
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, takes
-from fourfold.op.scattering import from_start, require_along, require_scatter, scatter
+from fourfold.op.scattering import require_along, require_scatter, scatter, wrap_indices
 from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
 class ScatterElements:
-    """The axis that indices are about, those below zero from its end, and how updates combine."""
+    """The axis to index, and the reduction; negative indices count from the end."""
 
     axis: int = 0
     reduction: str = "none"
@@ -34,7 +34,11 @@ def infer(
     op, axis = "scatter_elements", attributes.axis
     require_scatter(op, attributes.reduction, x, indices, updates)
     require_along(op, axis, x, indices)
-    require(indices.shape == updates.shape, op, f"{updates} are not the updates of {indices}")
+    require(
+        indices.shape == updates.shape,
+        op,
+        f"updates {updates} do not have the shape of indices {indices}",
+    )
     require(min(x.shape) > 0, op, f"{x} is empty")
     return (x,)
 
@@ -42,13 +46,13 @@ def infer(
 def reference(
     attributes: ScatterElements, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
-    places: list[np.ndarray] = [np.asarray(one) for one in np.indices(indices.shape)]
-    places[attributes.axis] = from_start(indices, x.shape[attributes.axis])
-    return scatter(x.copy(), tuple(places), updates, attributes.reduction)
+    positions: list[np.ndarray] = [np.asarray(one) for one in np.indices(indices.shape)]
+    positions[attributes.axis] = wrap_indices(indices, x.shape[attributes.axis])
+    return scatter(x.copy(), tuple(positions), updates, attributes.reduction)
 
 
 def build(context: NodeContext) -> None:
-    """Each output asks every index of its line whether it is meant."""
+    """Each output checks every index of its line for itself."""
     attributes = context.attributes
     assert isinstance(attributes, ScatterElements)
     axis, rank = attributes.axis, context.input.rank
@@ -56,7 +60,7 @@ def build(context: NodeContext) -> None:
     source, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
     updates, target = context.read(kernel, 2, "updates"), context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         value = kernel.variable(source.load(pixel, slice_), "value")
         within = const(True)
         for number in range(rank - 1):
@@ -66,38 +70,41 @@ def build(context: NodeContext) -> None:
             within = within & (slice_ < indices.slices)
         along = _along_channels if axis == rank - 1 else _along_pixels
         with kernel.when(within):
-            for meant, update in along((indices, updates, target), axis, at, slice_):
-                found = combined(attributes.reduction, value, update)
-                kernel.set(value, where(meant, found, value))
+            for selected, update in along((indices, updates, target), axis, at, slice_):
+                updated = apply_reduction(attributes.reduction, value, update)
+                kernel.set(value, where(selected, updated, value))
         target.store(pixel, slice_, value)
 
 
 def _along_pixels(
     views: tuple[View, View, View], axis: int, at: list[Expression], slice_: Expression
 ) -> Iterator[tuple[Expression, Expression]]:
-    """Four lines at once: which of them an index means, and their updates."""
+    """Yield, for four lines at once, which of them an index selects and their updates."""
     indices, updates, target = views
     kernel = target.kernel
     with kernel.loop(indices.axis(axis), title="j") as j:
-        places = [j if number == axis else place for number, place in enumerate(at)]
-        there = kernel.let(indices.pixel(places), "there")
-        index = from_end(target, axis, indices.load(there, slice_))
-        # Lanes beyond the last channel hold zeros, which would be indices.
+        coordinates = [j if number == axis else position for number, position in enumerate(at)]
+        index_pixel = kernel.let(indices.pixel(coordinates), "there")
+        index = wrap_index(target, axis, indices.load(index_pixel, slice_))
+        # Lanes beyond the last channel hold zeros, which would be valid indices.
         index = mask_beyond(indices, index, slice_, const(-1, "int", 4))
-        meant = kernel.let(index.equals(widen(at[axis], 4)), "meant")
-        yield meant, updates.load(there, slice_)
+        selected = kernel.let(index.equals(widen(at[axis], 4)), "meant")
+        yield selected, updates.load(index_pixel, slice_)
 
 
 def _along_channels(
     views: tuple[View, View, View], axis: int, at: list[Expression], slice_: Expression
 ) -> Iterator[tuple[Expression, Expression]]:
-    """Four elements of one line: which of them an index means, and its update."""
+    """Yield, for four elements of one line, which of them an index selects and its update."""
     indices, updates, target = views
     kernel = target.kernel
-    there = kernel.let(indices.pixel(at), "there")
+    index_pixel = kernel.let(indices.pixel(at), "there")
     with kernel.loop(indices.channels, title="j") as j:
-        index = from_end(target, axis, indices.element(there, j))
-        yield lanes_of(index, slice_), widen(kernel.let(updates.element(there, j), "update"), 4)
+        index = wrap_index(target, axis, indices.element(index_pixel, j))
+        yield (
+            matching_lanes(index, slice_),
+            widen(kernel.let(updates.element(index_pixel, j), "update"), 4),
+        )
 
 
 OP = Op(
@@ -107,8 +114,8 @@ OP = Op(
     reference=reference,
     variants=(Variant("ask", build),),
     cases=(
-        # From the start of the axis to its end, counted from either side. Who is last of several
-        # is not defined: those without a reduction have one index each.
+        # Indices from -size to size - 1. The order of updates to one element is undefined, so cases
+        # without a reduction have one index each.
         Case(("f32[7]", "i32[1]", "f32[1]"), ScatterElements(), low=-7, high=6),
         Case(("f32[7,5]", "i64[1,3]", "f32[1,3]"), ScatterElements(), low=-7, high=6),
         Case(("f32[5,3]", "i32[4,2]", "f32[4,2]"), ScatterElements(0, "add"), low=-5, high=4),

@@ -1,4 +1,4 @@
-"""y = zeros, with each update added at the place that its row of the indices names."""
+"""y = zeros with y[indices[i]] += updates[i] for each row i of the indices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector, where
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import place_of
-from fourfold.kernels.reduce import least
+from fourfold.kernels.indices import update_pixel_of
+from fourfold.kernels.reduce import start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import INDICES, NUMBERS, require_kind, takes
 from fourfold.op.scattering import require_rows
@@ -42,20 +42,20 @@ def reference(attributes: ScatterNd, indices: np.ndarray, updates: np.ndarray) -
 
 
 def build(context: NodeContext) -> None:
-    """Each output asks every row of the indices whether it is meant."""
+    """Each output checks every row of the indices for itself."""
     kernel = context.kernel("scatter_nd")
     indices, updates = context.read(kernel, 0, "indices"), context.read(kernel, 1, "updates")
     target = context.write(kernel)
     rows = kernel.size("rows", math.prod(context.input.shape[:-1]))
     depth, rank = context.input.channels, context.output.rank
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
-        total = kernel.variable(least(updates.kind, 0.0), "total")
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
+        total = kernel.variable(start_value(updates.kind, 0.0), "total")
         with kernel.loop(rows, title="row") as row:
-            meant = const(True)
+            selected = const(True)
             for axis in range(min(depth, rank - 1)):
-                meant = meant & indices.element(row, axis).equals(at[axis])
-            with kernel.when(kernel.let(meant, "meant")):
+                selected = selected & indices.element(row, axis).equals(at[axis])
+            with kernel.when(kernel.let(selected, "meant")):
                 value = _update(indices, updates, row, at[depth:], slice_, depth == rank)
                 kernel.add(total, value)
         target.store(pixel, slice_, total)
@@ -65,13 +65,13 @@ def _update(
     indices: View,
     updates: View,
     row: Expression,
-    rest: list[Expression],
+    others: list[Expression],
     slice_: Expression,
-    named: bool,
+    selects_channel: bool,
 ) -> Expression:
-    """What a row adds to four channels: all of them, or the one that it names."""
-    if not named:
-        return updates.load(place_of(indices, updates, row, rest), slice_)
+    """Return what a row adds to four channels: all of them, or the one that it selects."""
+    if not selects_channel:
+        return updates.load(update_pixel_of(indices, updates, row, others), slice_)
     count = updates.channels if updates.type.rank else const(1)
     value = updates.element(row // count, row % count)
     channel = indices.kernel.let(indices.element(row, indices.type.channels - 1), "channel")
@@ -87,7 +87,7 @@ OP = Op(
     reference=reference,
     variants=(Variant("ask", build),),
     cases=(
-        # High is the last index of the shortest axis that is named.
+        # `high` is the last index of the shortest indexed axis.
         Case(("i32[1]", "f32[]"), ScatterNd((7,)), low=0, high=6),
         Case(("i32[5,1]", "f32[5]"), ScatterNd((7,)), low=0, high=6),
         Case(("i32[3,1]", "f32[3,5]"), ScatterNd((7, 5)), low=0, high=6),

@@ -1,4 +1,4 @@
-"""y = x, with each update at the place along the first axes that its row of the indices names."""
+"""y = x with y[indices[i]] = updates[i] for each row i of the indices, or combined."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, where, widen
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import combined, from_end, lanes_of, place_of
+from fourfold.kernels.indices import apply_reduction, matching_lanes, update_pixel_of, wrap_index
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import takes
-from fourfold.op.scattering import from_start, require_rows, require_scatter, scatter
+from fourfold.op.scattering import require_rows, require_scatter, scatter, wrap_indices
 from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
 class ScatterUpdate:
-    """How an element and its updates combine; indices below zero count from the end."""
+    """The reduction of elements and updates; negative indices count from the end."""
 
     reduction: str = "none"
 
@@ -38,12 +38,12 @@ def reference(
     attributes: ScatterUpdate, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
     sizes = np.array(x.shape[: indices.shape[-1]], indices.dtype)
-    places = np.moveaxis(from_start(indices, sizes), -1, 0)
-    return scatter(x.copy(), tuple(places), updates, attributes.reduction)
+    positions = np.moveaxis(wrap_indices(indices, sizes), -1, 0)
+    return scatter(x.copy(), tuple(positions), updates, attributes.reduction)
 
 
 def build(context: NodeContext) -> None:
-    """Each output asks every row of the indices whether it is meant."""
+    """Each output checks every row of the indices for itself."""
     assert isinstance(context.attributes, ScatterUpdate)
     reduction = context.attributes.reduction
     kernel = context.kernel("scatter_update")
@@ -52,34 +52,36 @@ def build(context: NodeContext) -> None:
     depth, rank = indices.type.channels, source.type.rank
     rows = kernel.size("rows", math.prod(indices.type.shape[:-1]))
     for pixel, slice_ in plain_grid(kernel, context.device, target):
-        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         value = kernel.variable(source.load(pixel, slice_), "value")
         with kernel.loop(rows, title="row") as row:
-            meant = const(True)
+            selected = const(True)
             for axis in range(min(depth, rank - 1)):
-                index = from_end(target, axis, indices.element(row, axis))
-                meant = meant & index.equals(at[axis])
-            with kernel.when(kernel.let(meant, "meant")):
+                index = wrap_index(target, axis, indices.element(row, axis))
+                selected = selected & index.equals(at[axis])
+            with kernel.when(kernel.let(selected, "meant")):
                 if depth == rank:
                     named, update = _one_lane((indices, updates, target), row, slice_)
-                    found = where(named, combined(reduction, value, update), value)
+                    updated = where(named, apply_reduction(reduction, value, update), value)
                 else:
-                    place = kernel.let(place_of(indices, updates, row, at[depth:]), "place")
-                    found = combined(reduction, value, updates.load(place, slice_))
-                kernel.set(value, found)
+                    update_pixel = kernel.let(
+                        update_pixel_of(indices, updates, row, at[depth:]), "place"
+                    )
+                    updated = apply_reduction(reduction, value, updates.load(update_pixel, slice_))
+                kernel.set(value, updated)
         target.store(pixel, slice_, value)
 
 
 def _one_lane(
     views: tuple[View, View, View], row: Expression, slice_: Expression
 ) -> tuple[Expression, Expression]:
-    """Which lane a row means that names a channel, too, and its update."""
+    """Return the lane that a row with a channel index selects, and its update."""
     indices, updates, target = views
     kernel, last = target.kernel, indices.type.channels - 1
     count = updates.channels if updates.type.rank else const(1)
     update = widen(kernel.let(updates.element(row // count, row % count), "update"), 4)
-    channel = from_end(target, last, indices.element(row, last))
-    return lanes_of(channel, slice_), update
+    channel = wrap_index(target, last, indices.element(row, last))
+    return matching_lanes(channel, slice_), update
 
 
 OP = Op(
@@ -89,8 +91,8 @@ OP = Op(
     reference=reference,
     variants=(Variant("ask", build),),
     cases=(
-        # From the start of the shortest axis that is named to its end, counted from either side.
-        # Who is last of several is not defined: those without a reduction have one row each.
+        # Indices from -size to size - 1 of the shortest indexed axis. The order of updates to one
+        # element is undefined, so cases without a reduction have one row each.
         Case(("f32[7]", "i32[1]", "f32[]"), ScatterUpdate(), low=-7, high=6),
         Case(("f32[3,5,7]", "i64[1,2]", "f32[1,7]"), ScatterUpdate(), low=-3, high=2),
         Case(("f32[7]", "i32[5,1]", "f32[5]"), ScatterUpdate("add"), low=-7, high=6),

@@ -1,4 +1,4 @@
-"""y = a where the condition holds, else b."""
+"""y = a if condition else b."""
 
 from __future__ import annotations
 

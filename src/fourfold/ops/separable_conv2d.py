@@ -1,6 +1,6 @@
 """y = conv2d(clamp(depthwise_conv2d(x, filters, offsets), low, high), weights, bias), weights 1x1.
 
-The middle value is never in memory: a plan joins the two where that is faster.
+The intermediate value is never in memory. A plan fuses the two convolutions where that is faster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fourfold.kernels.matrix.convolution import (
     refuses_matrix_units,
 )
 from fourfold.kernels.matrix.depthwise_feed import DepthwiseFeed
-from fourfold.kernels.matrix.feed import clamped
+from fourfold.kernels.matrix.feed import make_clamp
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import (
@@ -38,7 +38,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class SeparableConv2d(Filter2d):
-    """Filters are [1,H,W,I], weights [O,1,1,I]; what is between them is kept in low..high."""
+    """Filters are [1,H,W,I], weights [O,1,1,I]; low..high clamps the intermediate value."""
 
     low: float = -inf
     high: float = inf
@@ -60,7 +60,7 @@ def infer(
     require_rank(op, "weights", weights, 4)
     matches = filters.shape[0] == 1 and filters.channels == x.channels == weights.channels
     require(matches and x.channels > 0, op, f"{filters} and {weights} cannot read {x}")
-    require(weights.shape[1:3] == (1, 1), op, f"{weights} look at more than one pixel")
+    require(weights.shape[1:3] == (1, 1), op, f"weights {weights} are not 1x1")
     check_bias(op, offsets, x, x.channels)
     check_bias(op, bias, x, weights.shape[0])
     size = output_size(op, attributes.window(filters.shape), (x.shape[1], x.shape[2]))
@@ -85,13 +85,13 @@ def reference(
 
 def refuses_any(context: NodeContext) -> str | None:
     names = [name for name in context.node.inputs[1:] if name is not None]
-    known = all(name in context.constants for name in names)
-    return None if known else "filters or weights are computed at run time"
+    constant = all(name in context.constants for name in names)
+    return None if constant else "filters or weights are computed at run time"
 
 
 def refuses_matrix(context: NodeContext) -> str | None:
     if context.input.slices % 4:
-        return "the channels do not fill whole steps of sixteen"
+        return "the channels do not fill steps of sixteen"
     return refuses_any(context) or refuses_matrix_units(context)
 
 
@@ -107,7 +107,7 @@ def _feed(context: NodeContext) -> DepthwiseFeed:
     assert isinstance(attributes, SeparableConv2d)
     assert filters is not None
     flat = filters.reshape(-1, filters.shape[-1])
-    clamp = clamped(attributes.low, attributes.high)
+    clamp = make_clamp(attributes.low, attributes.high)
     return DepthwiseFeed(
         context, attributes.window(filters.shape), (flat, _offsets(context)), clamp
     )
@@ -125,7 +125,10 @@ def choose_matrix(context: NodeContext) -> list[str]:
 
 
 def plain(context: NodeContext) -> None:
-    """One output pixel and slice a work-item, the middle made anew for each: right, and slow."""
+    """Compute one output pixel and slice per work-item: simple and slow.
+
+    Every work-item computes the intermediate value anew.
+    """
     attributes, filters, weights = context.attributes, context.array(1), context.array(2)
     assert isinstance(attributes, SeparableConv2d)
     assert filters is not None
@@ -133,7 +136,7 @@ def plain(context: NodeContext) -> None:
     kernel, tile = context.kernel("separable_plain"), ConvTile(1, 1, 4)
     source, target = context.read(kernel, 0), context.write(kernel)
     taps = window_taps(attributes.window(filters.shape))(kernel, source, target)
-    taken = context.weights(
+    packed_filters = context.weights(
         kernel, "filters", slice_channels(filters.reshape(-1, source.type.channels))
     )
     offsets = context.packed(kernel, "offsets", _offsets(context))
@@ -142,7 +145,7 @@ def plain(context: NodeContext) -> None:
     bias = context.packed(
         kernel, "bias", pack_bias(context.array(4), context.output.channels, tile)
     )
-    clamp, (down, across) = clamped(attributes.low, attributes.high), taps.count
+    clamp, (down, across) = make_clamp(attributes.low, attributes.high), taps.count
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         total = kernel.variable(load(bias, slice_, kernel.real, 4), "sum")
         base = tuple(kernel.let(part, "base") for part in taps.start(pixel))
@@ -152,10 +155,10 @@ def plain(context: NodeContext) -> None:
                 kernel.loop(kernel.size("filter_rows", down), title="row") as row,
                 kernel.loop(kernel.size("filter_columns", across), title="column") as column,
             ):
-                place, inside = taps.find(base, row, column)
+                source_pixel, inside = taps.find(base, row, column)
                 tap = kernel.let((part * down + row) * across + column, "tap")
-                value = source.load(place, part, inside)
-                kernel.add(middle, value * load(taken, tap, kernel.real, 4))
+                value = source.load(source_pixel, part, inside)
+                kernel.add(middle, value * load(packed_filters, tap, kernel.real, 4))
             clamped_middle = kernel.let(clamp(middle), "m")
             start = kernel.let((slice_ * source.slices + part) * 4, "k")
             for lane in range(4):

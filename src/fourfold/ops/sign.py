@@ -1,4 +1,4 @@
-"""y = 1 where x is above zero, -1 where it is below, and 0 between."""
+"""y = 1 if x > 0, -1 if x < 0, else x."""
 
 from __future__ import annotations
 

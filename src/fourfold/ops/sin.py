@@ -1,4 +1,4 @@
-"""y = the sine of x."""
+"""y = sin(x)."""
 
 from __future__ import annotations
 

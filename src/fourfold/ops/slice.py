@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.graph import Node
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Alias, Case, Op, Region, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -16,7 +16,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Slice:
-    """Where each axis starts, how many elements it keeps, and how far apart; negative is back."""
+    """The first element, the number of elements and the stride on each axis; it may be negative."""
 
     begin: tuple[int, ...]
     size: tuple[int, ...]
@@ -27,13 +27,17 @@ class Slice:
 def infer(attributes: Slice, x: TensorType) -> Types:
     begin, size, strides = attributes.begin, attributes.size, attributes.strides
     require_kind("slice", ANY, x)
-    known = len(begin) == len(size) == len(strides) == x.rank
-    require(known, "slice", f"{x} needs begin, size and stride for each of its {x.rank} axes")
+    matches = len(begin) == len(size) == len(strides) == x.rank
+    require(matches, "slice", f"{x} needs begin, size and stride for each of its {x.rank} axes")
     for axis, (first, count, stride) in enumerate(zip(begin, size, strides, strict=True)):
         last = first + (count - 1) * stride
         inside = min(first, last) >= 0 and max(first, last) < x.shape[axis]
         fits = inside and count > 0 and stride != 0
-        require(fits, "slice", f"axis {axis} of {x} has no {count} from {first} by {stride}")
+        require(
+            fits,
+            "slice",
+            f"axis {axis} of {x} does not have {count} elements from {first} with stride {stride}",
+        )
     return (x.with_shape(*size),)
 
 
@@ -67,7 +71,7 @@ OP = Op(
     attributes=Slice,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     view=view,
     cases=(
         Case(("f32[]",), Slice((), (), ())),

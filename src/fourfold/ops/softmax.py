@@ -1,4 +1,4 @@
-"""y = e**(beta * x) / the sum of these over the last axis."""
+"""y = e**(beta * x) / sum of e**(beta * x) over the last axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, exp, maximum
-from fourfold.kernels.reduce import across, least, split_for
+from fourfold.kernels.reduce import reduce_lanes, split_for, start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
@@ -19,7 +19,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Softmax:
-    """`beta` scales x before the exponent."""
+    """`beta` scales x before the exponential."""
 
     beta: float = 1.0
 
@@ -33,14 +33,14 @@ def infer(attributes: Softmax, x: TensorType) -> Types:
 
 
 def reference(attributes: Softmax, x: np.ndarray) -> np.ndarray:
-    # Less the largest, so that no exponent overflows: the quotient is the same.
+    # Subtracting the maximum avoids overflow and does not change the quotient.
     powers = np.exp((x - x.max(axis=-1, keepdims=True)) * x.dtype.type(attributes.beta))
     y: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
     return y
 
 
 def build(context: NodeContext) -> None:
-    """Three walks over the channels of a pixel: the largest, the sum of powers, the quotients."""
+    """Walk over the channels of a pixel three times: maximum, sum of exponentials, quotients."""
     assert isinstance(context.attributes, Softmax)
     split = split_for(context, context.input.slices)
     kernel = context.kernel("softmax" + ("_split" if split > 1 else ""), sums=True)
@@ -51,19 +51,19 @@ def build(context: NodeContext) -> None:
     def power(slice_: Expression, largest: Expression) -> Expression:
         return exp((view.load(pixel, slice_) - largest) * beta)
 
-    lowest = least(view.kind, float("-inf"))
+    lowest = start_value(view.kind, float("-inf"))
     most = kernel.variable(lowest, "most")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
         kernel.set(most, maximum(most, value))
     group_combine(kernel, [most], split, maximum)
-    largest = kernel.let(across(most, maximum), "largest")
-    total = kernel.variable(least(view.kind, 0.0), "total")
+    largest = kernel.let(reduce_lanes(most, maximum), "largest")
+    total = kernel.variable(start_value(view.kind, 0.0), "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = kernel.let(power(slice_, largest), "power")
-        kernel.add(total, mask_beyond(view, value, slice_, least(view.kind, 0.0)))
+        kernel.add(total, mask_beyond(view, value, slice_, start_value(view.kind, 0.0)))
     group_combine(kernel, [total], split, operator.add)
-    share = kernel.let(1.0 / across(total, operator.add), "share")
+    share = kernel.let(1.0 / reduce_lanes(total, operator.add), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, power(slice_, largest) * share)
 

@@ -1,4 +1,7 @@
-"""y = x cut into blocks: each place of a block becomes a picture of its own in the batch."""
+"""y = space_to_batch(x): each position of a block becomes a picture of the batch.
+
+y[p*batch+n, i, ...] = x[n, i*b+p, ...] after padding, for block size b and position p.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, const
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import Shape, TensorType
@@ -16,7 +19,7 @@ from fourfold.types import Shape, TensorType
 
 @dataclass(frozen=True)
 class SpaceToBatch:
-    """The block's size along the axes after the batch, and the zeros before and after each."""
+    """The block size along the axes after the batch, and the zeros before and after each."""
 
     block: Shape
     before: Shape
@@ -27,8 +30,8 @@ class SpaceToBatch:
 def infer(attributes: SpaceToBatch, x: TensorType) -> Types:
     op, block = "space_to_batch", attributes.block
     require_kind(op, ANY, x)
-    known = len(block) == len(attributes.before) == len(attributes.after) < x.rank
-    require(known and min(block, default=1) > 0, op, f"blocks of {list(block)} do not fit {x}")
+    valid = len(block) == len(attributes.before) == len(attributes.after) < x.rank
+    require(valid and min(block, default=1) > 0, op, f"blocks of {list(block)} do not fit {x}")
     pads = (*attributes.before, *attributes.after)
     require(min(pads, default=0) >= 0, op, "padding must not be negative")
     sizes = [
@@ -58,13 +61,13 @@ def reference(attributes: SpaceToBatch, x: np.ndarray) -> np.ndarray:
 def source(
     attributes: SpaceToBatch, at: list[Expression], src: TensorType, dst: TensorType
 ) -> tuple[list[Expression], Expression | None]:
-    place, picture = at[0] // src.shape[0], at[0] % src.shape[0]
+    block_position, picture = at[0] // src.shape[0], at[0] % src.shape[0]
     positions: list[Expression] = []
     for axis in reversed(range(len(attributes.block))):
         size = attributes.block[axis]
-        offset = place % size - attributes.before[axis]
+        offset = block_position % size - attributes.before[axis]
         positions.insert(0, at[1 + axis] * size + offset)
-        place = place // size
+        block_position = block_position // size
     inside = const(True)
     for axis, position in enumerate(positions):
         inside = inside & (position >= 0) & (position < src.shape[1 + axis])
@@ -77,7 +80,7 @@ OP = Op(
     attributes=SpaceToBatch,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[1,2,3,1]",), SpaceToBatch((2, 3), (0, 0), (0, 0))),
         Case(("f32[2,5,7,3]",), SpaceToBatch((2, 3), (1, 0), (0, 2))),

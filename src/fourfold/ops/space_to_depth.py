@@ -1,11 +1,11 @@
-"""y[n,h,w,p*channels+c] = x[n,h*b+p/b,w*b+p mod b,c] for the parts p of a block of b by b."""
+"""y[n,h,w,p*channels+c] = x[n,h*b+p/b,w*b+p mod b,c] for positions p in a block of b by b."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import Block, moves
+from fourfold.kernels.move import Block, move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, require_rank, takes
 from fourfold.types import TensorType
@@ -47,7 +47,7 @@ OP = Op(
     attributes=Block,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[1,2,2,1]",), Block(2)),
         Case(("f32[2,6,10,3]",), Block(2)),

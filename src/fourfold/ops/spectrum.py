@@ -1,4 +1,4 @@
-"""y = |sum of x_t exp(-2 pi i k t / size) over the last axis|, for k from 0 to size / 2."""
+"""y[k] = |sum of x[t] * exp(-2 pi i k t / size) over the last axis|, for k from 0 to size / 2."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
-LARGEST = 1 << 24
+MAX_TABLE_NUMBERS = 1 << 24
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """How much of the axis is transformed: less cuts it off, more adds zeros."""
+    """The length of the transform: shorter crops x, longer adds zeros."""
 
     size: int
 
@@ -37,7 +37,7 @@ def reference(attributes: Spectrum, x: np.ndarray) -> np.ndarray:
 
 
 def build(context: NodeContext) -> None:
-    """Four frequencies at once: a sum of products with a table of cosines and one of sines."""
+    """Compute four frequencies at once with a table of cosines and sines."""
     assert isinstance(context.attributes, Spectrum)
     kernel = context.kernel("spectrum")
     view, target = context.read(kernel, 0), context.write(kernel)
@@ -50,8 +50,8 @@ def build(context: NodeContext) -> None:
         with kernel.loop(steps, title="t") as t:
             x = kernel.let(widen(convert(view.element(pixel, t), "float"), 4), "x")
             for part, total in enumerate(sums):
-                place = (slice_ * steps + t) * 2 + part
-                kernel.set(total, total + x * load(table, place, "float", 4))
+                entry = (slice_ * steps + t) * 2 + part
+                kernel.set(total, total + x * load(table, entry, "float", 4))
         target.store(pixel, slice_, convert(_length(*sums), view.kind))
 
 
@@ -62,11 +62,12 @@ def _length(real: Variable, imaginary: Variable) -> Expression:
 def refuses(context: NodeContext) -> str | None:
     assert isinstance(context.attributes, Spectrum)
     numbers = 2 * context.output.channels * min(context.input.channels, context.attributes.size)
-    return f"its table would hold {numbers} numbers" if numbers > LARGEST else None
+    too_large = numbers > MAX_TABLE_NUMBERS
+    return f"its table of {numbers} numbers would be too large" if too_large else None
 
 
 def waves(size: int, length: int) -> np.ndarray:
-    """[slices of frequencies][time][cosine, sine][4], exact to the last bit of a float."""
+    """Return [slices of frequencies][time][cosine, sine][4], correctly rounded to float32."""
     slices = -(-(size // 2 + 1) // 4)
     turns = np.outer(np.arange(slices * 4), np.arange(length)) % size * (2 * np.pi / size)
     both = np.stack([np.cos(turns), np.sin(turns)], axis=2).reshape(slices, 4, length, 2)

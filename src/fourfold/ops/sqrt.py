@@ -1,4 +1,4 @@
-"""y = x ** 0.5."""
+"""y = x**0.5."""
 
 from __future__ import annotations
 

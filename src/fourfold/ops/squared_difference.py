@@ -1,4 +1,4 @@
-"""y = (a - b) ** 2."""
+"""y = (a - b)**2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""y = the sum of x over the axes."""
+"""y = sum of x over the axes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from fourfold.kernels.reduce import reduces
+from fourfold.kernels.reduce import reduce_variants
 from fourfold.op import Op
-from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced_type
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
@@ -19,8 +19,8 @@ def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
 OP = Op(
     name="sum",
     attributes=Reduce,
-    infer=reduced("sum", NUMBERS),
+    infer=reduced_type("sum", NUMBERS),
     reference=reference,
-    variants=reduces(operator.add, 0.0),
+    variants=reduce_variants(operator.add, 0.0),
     cases=reduce_cases() + reduce_cases("i32"),
 )

@@ -1,7 +1,7 @@
-"""y = the boxes with the best scores that do not overlap, and the scores of those that are left.
+"""y = the boxes with the best scores that do not overlap, and the scores of the boxes left over.
 
-Boxes come as `decode_boxes` gives them. Rows of the result are top, left, bottom, right, class,
-score, 1; each box has one for each of its classes. Rows without a box hold zeros.
+The input has the format of `decode_boxes`. Rows of the result are top, left, bottom, right, class,
+score, 1, with one row for each class of a box. Rows without a box are zeros.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.boxes import COLUMNS, CORNERS, overlap_of, shared_part
+from fourfold.kernels.boxes import COLUMNS, CORNERS, kernel_overlap, overlap_of
 from fourfold.kernels.reduce import split_for
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, require_rank, takes
@@ -32,7 +32,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class SuppressBoxes:
-    """At most how many boxes, with at least which score, and how much of two may overlap."""
+    """The maximum number of boxes, the minimum score and the maximum overlap."""
 
     most: int
     score: float
@@ -40,7 +40,7 @@ class SuppressBoxes:
 
     @property
     def gone(self) -> float:
-        """What stands for the score of a box that is no longer looked at."""
+        """The score that marks a box as removed."""
         return self.score - 1.0
 
 
@@ -51,30 +51,30 @@ def infer(attributes: SuppressBoxes, table: TensorType) -> Types:
     require_rank(op, "the table", table, 2)
     best = (table.channels - CORNERS) // 2
     fits = table.channels == CORNERS + 2 * best and best > 0 and table.shape[0] > 0
-    require(fits, op, f"{table} has no boxes with classes and scores")
-    require(attributes.most > 0, op, "its limit must be positive")
+    require(fits, op, f"{table} does not hold boxes with classes and scores")
+    require(attributes.most > 0, op, "the maximum number of boxes must be positive")
     return table.with_shape(attributes.most * best, COLUMNS), table.with_shape(table.shape[0], 1)
 
 
 def reference(attributes: SuppressBoxes, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     best = (table.shape[1] - CORNERS) // 2
     rows = np.zeros((attributes.most * best, COLUMNS), np.float32)
-    left = np.where(table[:, 5] >= attributes.score, table[:, 5], np.float32(attributes.gone))
+    remaining = np.where(table[:, 5] >= attributes.score, table[:, 5], np.float32(attributes.gone))
     for pick in range(attributes.most):
-        place = int(left.argmax())
-        if left[place] < attributes.score:
+        winner = int(remaining.argmax())
+        if remaining[winner] < attributes.score:
             break
         for kind in range(best):
-            found = table[place, CORNERS + 2 * kind : CORNERS + 2 * kind + 2]
-            rows[pick * best + kind] = (*table[place, :CORNERS], *found, 1)
-        gone = overlap_of(table[place, :CORNERS], table[:, :CORNERS]) > attributes.overlap
-        gone[place] = True
-        left = np.where(gone, np.float32(attributes.gone), left)
-    return rows, left.astype(np.float32)[:, None]
+            class_and_score = table[winner, CORNERS + 2 * kind : CORNERS + 2 * kind + 2]
+            rows[pick * best + kind] = (*table[winner, :CORNERS], *class_and_score, 1)
+        suppressed = overlap_of(table[winner, :CORNERS], table[:, :CORNERS]) > attributes.overlap
+        suppressed[winner] = True
+        remaining = np.where(suppressed, np.float32(attributes.gone), remaining)
+    return rows, remaining.astype(np.float32)[:, None]
 
 
 def build(context: NodeContext) -> None:
-    """One group picks box after box; each of its work-items looks after its own share of them."""
+    """Select box after box with one group, whose work-items share the boxes."""
     attributes = context.attributes
     assert isinstance(attributes, SuppressBoxes)
     kernel = context.kernel("suppress_boxes")
@@ -82,57 +82,57 @@ def build(context: NodeContext) -> None:
     left = context.write(kernel, 1, "left")
     split = split_for(context, context.input.shape[0])
     _, item = team_ids(kernel, context.device, 1, split)
-    least, gone = (kernel.number(n, getattr(attributes, n)) for n in ("score", "gone"))
+    minimum_score, gone = (kernel.number(n, getattr(attributes, n)) for n in ("score", "gone"))
     with kernel.loop(table.pixels, item, split, title="i") as i:
         score = kernel.let(table.element(i, CORNERS + 1), "x")
-        left.store(i, const(0), widen(where(score >= least, score, gone), 4))
+        left.store(i, const(0), widen(where(score >= minimum_score, score, gone), 4))
     with kernel.loop(attributes.most, title="pick") as pick:
-        place = _best(kernel, left, item, split, gone)
-        found = kernel.let(place < table.pixels, "found")
-        place = kernel.let(minimum(place, table.pixels - 1), "box")
-        corners = table.load(place, 0)
-        with kernel.when(found), kernel.loop(table.pixels, item, split, title="i") as i:
+        winner = _best(kernel, left, item, split, gone)
+        exists = kernel.let(winner < table.pixels, "found")
+        winner = kernel.let(minimum(winner, table.pixels - 1), "box")
+        corners = table.load(winner, 0)
+        with kernel.when(exists), kernel.loop(table.pixels, item, split, title="i") as i:
             other = table.load(i, 0)
-            goes = i.equals(place) | (shared_part(kernel, corners, other) > attributes.overlap)
+            goes = i.equals(winner) | (kernel_overlap(kernel, corners, other) > attributes.overlap)
             with kernel.when(goes):
                 left.store(i, const(0), widen(gone, 4))
         with kernel.when(item.equals(0) if split > 1 else const(True)):
-            _give(table, rows, pick, (found, place, corners))
+            _store_rows(table, rows, pick, (exists, winner, corners))
 
 
 def _best(kernel: Kernel, left: View, item: Expression, split: int, gone: Expression) -> Expression:
-    """The first of those with the best score; one beyond the last where none is left."""
+    """Return the first box with the best score, or the number of boxes if none is left."""
     best: Variable = kernel.variable(gone, "best")
-    place = kernel.variable(left.pixels, "place")
+    winner = kernel.variable(left.pixels, "place")
     with kernel.loop(left.pixels, item, split, title="i") as i:
         x = kernel.let(left.lane(i, 0, 0), "x")
         wins = kernel.let(x > best, "wins")
         kernel.set(best, where(wins, x, best))
-        kernel.set(place, where(wins, i, place))
+        kernel.set(winner, where(wins, i, winner))
     mine = kernel.variable(best, "mine")
     group_combine(kernel, [best], split, maximum)
     if split > 1:
-        kernel.set(place, where(mine.equals(best), place, left.pixels))
-        group_combine(kernel, [place], split, minimum)
-    return place
+        kernel.set(winner, where(mine.equals(best), winner, left.pixels))
+        group_combine(kernel, [winner], split, minimum)
+    return winner
 
 
-def _give(
+def _store_rows(
     table: View,
     rows: View,
     pick: Expression,
     box: tuple[Expression, Expression, Expression],
 ) -> None:
     """Write the rows of a box, or zeros."""
-    found, place, corners = box
+    exists, winner, corners = box
     best = (table.type.channels - CORNERS) // 2
     zero, one = const(0.0, rows.kind), const(1.0, rows.kind)
     for number in range(best):
-        kind, score = (table.element(place, CORNERS + 2 * number + n) for n in (0, 1))
+        kind, score = (table.element(winner, CORNERS + 2 * number + n) for n in (0, 1))
         row = pick * best + number
-        rows.store(row, const(0), where(found, corners, widen(zero, 4)))
+        rows.store(row, const(0), where(exists, corners, widen(zero, 4)))
         lanes = vector(kind, score, one, zero)
-        rows.store(row, const(1), where(found, lanes, widen(zero, 4)))
+        rows.store(row, const(1), where(exists, lanes, widen(zero, 4)))
 
 
 OP = Op(

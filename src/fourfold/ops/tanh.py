@@ -1,4 +1,4 @@
-"""y = (e**x - e**-x) / (e**x + e**-x)."""
+"""y = tanh(x) = (e**x - e**-x) / (e**x + e**-x)."""
 
 from __future__ import annotations
 

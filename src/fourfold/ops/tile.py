@@ -1,4 +1,4 @@
-"""y[i] = x[i mod size] on every axis: x repeated side by side."""
+"""y[i] = x[i mod size] on every axis: x repeated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Tile:
-    """How often each axis repeats."""
+    """The number of repetitions of each axis."""
 
     multiples: tuple[int, ...]
 
@@ -45,7 +45,7 @@ OP = Op(
     attributes=Tile,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[]",), Tile(())),
         Case(("f32[7]",), Tile((3,))),

@@ -1,4 +1,4 @@
-"""y = where the largest channels are, the largest first; of equal ones the earlier first."""
+"""y = indices of the largest channels, the largest first; of equal ones the earlier first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, maximum, minimum, vector, where
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.reduce import least, split_for
+from fourfold.kernels.reduce import split_for, start_value
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import NUMBERS, require, require_kind, takes
 from fourfold.types import DType, TensorType
@@ -19,7 +19,7 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class TopIndices:
-    """How many."""
+    """The number of indices."""
 
     count: int
 
@@ -29,38 +29,40 @@ def infer(attributes: TopIndices, x: TensorType) -> Types:
     require_kind("top_indices", NUMBERS, x)
     require(x.rank > 0, "top_indices", "a scalar has no last axis")
     fits = 0 < attributes.count <= x.channels
-    require(fits, "top_indices", f"{x} does not have {attributes.count} channels")
+    require(fits, "top_indices", f"{x} has fewer than {attributes.count} channels")
     return (TensorType(DType.I32, (*x.shape[:-1], attributes.count)),)
 
 
 def reference(attributes: TopIndices, x: np.ndarray) -> np.ndarray:
-    # The sort is stable, so it is turned round and read from its end.
-    turned = np.argsort(np.flip(x, -1), -1, kind="stable")
-    order = x.shape[-1] - 1 - np.flip(turned, -1)
+    # A stable ascending sort of the reversed channels, read from its end, keeps ties in order.
+    ascending = np.argsort(np.flip(x, -1), -1, kind="stable")
+    order = x.shape[-1] - 1 - np.flip(ascending, -1)
     return order[..., : attributes.count].astype(np.int32)
 
 
 def build(context: NodeContext) -> None:
-    """Each pick is the largest of all that follow the pick before it in the order."""
+    """Select each index as the largest of the elements that follow the previous one in the
+    order.
+    """
     assert isinstance(context.attributes, TopIndices)
     split = split_for(context, context.input.channels)
     kernel = context.kernel("top_indices" + ("_split" if split > 1 else ""))
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, item = team_ids(kernel, context.device, context.input.pixels, split)
     value = kernel.variable(_bound(view, "inf"), "value")
-    place = kernel.variable(const(-1), "place")
+    index = kernel.variable(const(-1), "place")
     with kernel.loop(target.slices, title="slice") as slice_:
         lanes: list[Expression] = []
         for _ in range(min(4, context.attributes.count)):
-            _pick(kernel, view, pixel, (item, split), (value, place))
-            lanes.append(kernel.variable(place, "picked"))
+            _pick(kernel, view, pixel, (item, split), (value, index))
+            lanes.append(kernel.variable(index, "picked"))
         lanes += [const(0)] * (4 - len(lanes))
         with kernel.when(item.equals(0) if split > 1 else const(True)):
             target.store(pixel, slice_, vector(*lanes))
 
 
 def _bound(view: View, number: str) -> Expression:
-    return least(view.kind, float(number)).lane(0)
+    return start_value(view.kind, float(number)).lane(0)
 
 
 def _pick(
@@ -70,13 +72,13 @@ def _pick(
     share: tuple[Expression, int],
     last: tuple[Variable, Variable],
 ) -> None:
-    """Sets `last`, a value and its place, to the one that follows it."""
-    (item, split), (value, place) = share, last
+    """Set `last`, a value and its index, to the element that follows it in the order."""
+    (item, split), (value, index) = share, last
     best = kernel.variable(_bound(view, "-inf"), "best")
     where_best = kernel.variable(view.channels, "where_best")
     with kernel.loop(view.channels, item, split, title="i") as i:
         x = kernel.let(view.element(pixel, i), "x")
-        follows = (x < value) | (x.equals(value) & (i > place))
+        follows = (x < value) | (x.equals(value) & (i > index))
         first = where_best.equals(view.channels)
         wins = kernel.let(follows & (first | (x > best)), "wins")
         kernel.set(best, where(wins, x, best))
@@ -87,7 +89,7 @@ def _pick(
         kernel.set(where_best, where(mine.equals(best), where_best, view.channels))
         group_combine(kernel, [where_best], split, minimum)
     kernel.set(value, best)
-    kernel.set(place, where_best)
+    kernel.set(index, where_best)
 
 
 OP = Op(

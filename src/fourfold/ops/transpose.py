@@ -1,4 +1,4 @@
-"""y[i0,i1,...] = x with axis permutation[k] where y has axis k."""
+"""y[i0,i1,...] = x transposed: axis k of y is axis permutation[k] of x."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import moves
+from fourfold.kernels.move import move_variants
 from fourfold.op import Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
@@ -15,7 +15,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Transpose:
-    """For each axis of the result, the axis of the input that it is."""
+    """The axis of the input for each axis of the result."""
 
     permutation: tuple[int, ...]
 
@@ -44,7 +44,7 @@ OP = Op(
     attributes=Transpose,
     infer=infer,
     reference=reference,
-    variants=moves(source),
+    variants=move_variants(source),
     cases=(
         Case(("f32[]",), Transpose(())),
         Case(("f32[7]",), Transpose((0,))),

@@ -1,4 +1,4 @@
-"""y[n,h*s-p+fh,w*s-p+fw,o] = bias[o] + the sum of every x[n,h,w,i] * weights[o,fh,fw,i]."""
+"""y[n,h*s-p+fh,w*s-p+fw,o] = bias[o] + sum over h,w,fh,fw,i of x[n,h,w,i] * weights[o,fh,fw,i]."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class TransposeConv2d:
-    """`size` is the output's height and width, `padding` what is cut off around it."""
+    """`size` is the output's height and width, `padding` is cropped from the full result."""
 
     stride: Pair
     padding: Padding
@@ -41,9 +41,9 @@ def infer(
     out = weights.shape[0]
     check_bias(op, bias, x, out)
     filter = (weights.shape[1], weights.shape[2])
-    # The convolution that this op turns around must lead from the output back to the input.
+    # The convolution that this op reverses must lead from the output size to the input size.
     back = output_size(op, Window(filter, attributes.stride, attributes.padding), attributes.size)
-    require(back == x.shape[1:3], op, f"{attributes} belongs to an input of {back}, not to {x}")
+    require(back == x.shape[1:3], op, f"{attributes} needs an input of {back}, not {x}")
     return (x.with_shape(x.shape[0], *attributes.size, out),)
 
 
@@ -57,7 +57,7 @@ def reference(
     batch, height, width, _ = x.shape
     out, fh, fw, _ = weights.shape
     bottom, right = pads.top + attributes.size[0], pads.left + attributes.size[1]
-    # Holds all that lands and all that is kept: a stride can leave rows that nothing hits.
+    # Large enough for all contributions and for the crop: a stride can leave rows without any.
     reach = (max((height - 1) * sh + fh, bottom), max((width - 1) * sw + fw, right))
     full = np.zeros((batch, *reach, out), x.dtype)
     for y, x0 in np.ndindex(fh, fw):
@@ -75,9 +75,7 @@ def refuses(context: NodeContext) -> str | None:
 
 
 def build(context: NodeContext) -> None:
-    """Each output pixel gathers what lands on it: the taps at which the stride divides the
-    distance.
-    """
+    """Each output pixel gathers its inputs: the taps whose distance the stride divides."""
     attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, TransposeConv2d)
     assert weights is not None
@@ -93,7 +91,7 @@ def refuses_constants(context: NodeContext) -> str | None:
 
 
 def direct(context: NodeContext) -> None:
-    """The plain way, for weights that a run computes."""
+    """Write the direct kernel, for weights that are computed at run time."""
     attributes = context.attributes
     assert isinstance(attributes, TransposeConv2d)
     before = (attributes.padding.top, attributes.padding.left)

@@ -1,4 +1,4 @@
-"""y = the mean of (x - middle)**2 over the axes; `middle` is most often the mean of x."""
+"""y = mean of (x - middle)**2 over the axes; `middle` is usually the mean of x."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
-from fourfold.kernels.reduce import Load, reduces
+from fourfold.kernels.reduce import Load, reduce_variants
 from fourfold.op import Case, Op, Types
-from fourfold.op.rules import FLOATS, Reduce, reduced, require, require_kind, stretched, takes
+from fourfold.op.rules import FLOATS, Reduce, reduced_type, require, require_kind, stretched, takes
 from fourfold.types import TensorType
 
-_reduced = reduced("variance", FLOATS)
+_reduced = reduced_type("variance", FLOATS)
 
 
 @takes("variance", 2)
@@ -53,7 +53,9 @@ OP = Op(
     attributes=Reduce,
     infer=infer,
     reference=reference,
-    variants=reduces(operator.add, 0.0, lambda total, count: total * (1.0 / count), squares),
+    variants=reduce_variants(
+        operator.add, 0.0, lambda total, count: total * (1.0 / count), squares
+    ),
     cases=(
         _case("[7]", "[1]", 0, keep=False),
         _case("[7]", "[]", 0),

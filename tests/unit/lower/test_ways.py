@@ -13,7 +13,7 @@ from random_graphs import build
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, NodeContext
-from fourfold.kernels.winograd.transforms import TRANSFORMS, Form, transform_filters
+from fourfold.kernels.winograd.forms import TRANSFORMS, Form, transform_filters
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import KernelChoice, choose_kernel, node_contexts
 from fourfold.lower.locations import choose_locations

@@ -11,7 +11,7 @@ from wgsl_on_wgpu import LEAST, modules
 from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.conv.tile import EMULATED_TILES, FEW_TILES, ConvTile
+from fourfold.kernels.conv.tile import COMMON_TILES, EMULATED_TILES, ConvTile
 from fourfold.lower import make_plan
 from fourfold.lower.memory import Span, assign_arenas
 from fourfold.plan import BufferUse, Launch, Plan
@@ -107,7 +107,7 @@ def test_layers_of_a_kind_share_a_pipeline(name: str, most: int) -> None:
     assert len(modules(few)) <= most < len({launch.entry for launch in many.launches})
 
 
-@pytest.mark.parametrize(("texts", "most"), [(FEW_TILES, 8), (EMULATED_TILES, 16)])
+@pytest.mark.parametrize(("texts", "most"), [(COMMON_TILES, 8), (EMULATED_TILES, 16)])
 def test_few_tiles_are_tiles(texts: tuple[str, ...], most: int) -> None:
     tiles = [ConvTile.parse(text) for text in texts]
     assert all(tile is not None and tile.pixels * tile.groups <= most for tile in tiles)

@@ -1,4 +1,4 @@
-"""batch_matmul: what a work-item makes is a tile, however many of them a group has."""
+"""batch_matmul: each work-item computes one tile, for any group size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.ops.batch_matmul import ROWS
 
 @pytest.mark.parametrize("make", [X86, IMAGES, H200], ids=["cpu", "gpu", "resident"])
 @pytest.mark.parametrize("rows", [3, 13, 160])
-def test_a_work_item_makes_each_of_its_rows_once(make: DeviceInfo, rows: int) -> None:
+def test_a_work_item_computes_each_of_its_rows_once(make: DeviceInfo, rows: int) -> None:
     graph = build(f"""
         input a: f32[2,{rows},8]
         input b: f32[2,8,12]

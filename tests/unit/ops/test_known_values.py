@@ -1,4 +1,4 @@
-"""Ops that ONNX defines: known values, and what their type rules refuse."""
+"""Ops that ONNX defines: known values, and inputs that their type rules reject."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ SQUARE = [[[[1], [2]], [[3], [4]]]]
 PLACES = [[[-1], [0], [0.75], [2.25]]]
 LINE = [[[1], [2], [3], [4]]]
 COUNTED = np.arange(1, 25, dtype=np.uint8).reshape(1, 4, 6, 1)
-CEIL = ((3,), (2,), (1,), (0,), (0,), (2,))  # the second window ends behind the last element
+CEIL = ((3,), (2,), (1,), (0,), (0,), (2,))  # the second window ends after the last element
 PADDED = ((3,), (3,), (1,), (1,), (1,), (2,))
 APART = ((2,), (1,), (3,), (0,), (0,), (1,))
 
 
 def resized(size: int, scale: float, *sampling: str) -> ResizeAxes:
-    """The first axis, as ONNX's own examples resize it."""
+    """Return attributes that resize the first axis, as in ONNX's examples."""
     return ResizeAxes((ResizedAxis(0, size, scale),), Sampling(*sampling))
 
 
 def framed(order: str, channels: int = 3, **fit: tuple[int, ...]) -> Frame:
-    """Of frames of 4 x 6 pixels, one of which is looked at."""
+    """Return attributes that read a part of a frame of 4 x 6 pixels."""
     known = {"box": (1, 2, 2, 2), "size": (1, 1), "offset": (0, 0), "target": (1, 1), **fit}
     read = tuple(Channel(byte, 0.0, 1.0) for byte in range(channels))
     return Frame(order, read, FrameFit(**known), fill=(5.0,) * channels)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Matrix units, played through in NumPy: what work-items of a warp hold, and what comes out."""
+"""Matrix units simulated in NumPy: what the work-items of a warp hold, and the result."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from fake_devices import TENSOR_CORES
 from fourfold.kernel.expression import Expression, const
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.matrix.depthwise_feed import pack_diagonals
-from fourfold.kernels.matrix.feed import flatten_taps
-from fourfold.kernels.matrix.rows import InPairs
+from fourfold.kernels.matrix.feed import InPairs, flatten_taps
 from fourfold.kernels.matrix.tile import (
     MatrixTile,
     MatrixWork,
     clocks,
-    held,
     matrix_tile_fits,
     pack_for_warps,
+    ranked_tiles,
     split_weights,
-    tiles,
+    steps_in_registers,
 )
 from fourfold.types import Shape
 
@@ -37,11 +36,11 @@ COLUMN, QUARTER = LANES // 4, LANES % 4
 
 
 def numbers(*shape: int) -> np.ndarray:
-    """Small whole numbers: halves hold them, and sums of their products, without rounding."""
+    """Return small integers whose products and sums are exact in fp16."""
     return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(np.float16)
 
 
-def test_weights_lie_where_the_work_items_of_a_warp_read_them() -> None:
+def test_weights_are_packed_in_the_order_of_a_warp() -> None:
     weights, x = numbers(13, 41), numbers(16, 48)
     x[:, 41:] = 0
     packed = pack_for_warps(weights).reshape(2, 3, 32, 4)
@@ -67,7 +66,7 @@ def test_taps_side_by_side_fill_whole_steps(taps: int, channels: int) -> None:
     assert not flat[:, taps * slices * 4 :].any()
 
 
-def test_a_diagonal_filters_every_channel_by_its_own_weight() -> None:
+def test_a_diagonal_applies_a_weight_per_channel() -> None:
     filters, x = numbers(3, 32), numbers(3, 16, 32)
     words = pack_diagonals(filters).reshape(2, 4, 2, 4)
     np.testing.assert_array_equal(words[..., 3], 0)
@@ -80,7 +79,7 @@ def test_a_diagonal_filters_every_channel_by_its_own_weight() -> None:
 
 
 def product_with_diagonal(x: np.ndarray, words: np.ndarray, step: int, half: int) -> np.ndarray:
-    """One instruction of 16 x 8 x 8, with the weights that `pick` leaves to each work-item."""
+    """Simulate a 16 x 8 x 8 instruction with the weights that `pick` selects."""
     diagonal = np.zeros((8, 8))
     for lane in range(32):
         odd = COLUMN[lane] % 2
@@ -93,7 +92,7 @@ def product_with_diagonal(x: np.ndarray, words: np.ndarray, step: int, half: int
     return result
 
 
-def test_two_parts_are_almost_floats() -> None:
+def test_two_parts_are_almost_fp32() -> None:
     weights = np.random.default_rng(3).normal(0, 0.1, (37, 41)).astype(np.float32)
     weights[0, :2] = 1e5, -7e4
     (alone,) = split_weights(weights, 1)
@@ -105,17 +104,17 @@ def test_two_parts_are_almost_floats() -> None:
     assert np.abs(alone - weights)[1:].max() > 1e-5
 
 
-def test_what_is_read_ahead_fits_beside_the_rest() -> None:
+def test_values_read_ahead_fit_in_registers() -> None:
     work = WORKS[-1]
     few, many = MatrixTile(1, 8, 1, 1, 1), MatrixTile(1, 1, 1, 1, 13)
-    assert held(work, few) == 1
-    assert 2 <= held(work, many) < 13
-    assert held(work, MatrixTile(4, 8, 1, 1, 13)) == 0
+    assert steps_in_registers(work, few) == 1
+    assert 2 <= steps_in_registers(work, many) < 13
+    assert steps_in_registers(work, MatrixTile(4, 8, 1, 1, 13)) == 0
     assert not matrix_tile_fits(TENSOR_CORES, work, MatrixTile(4, 8, 1, 1, 13))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 16), (1, 7, 7, 16), (3, 1, 1, 4)])
-def test_pairs_of_neighbours_are_all_pixels_once(shape: Shape) -> None:
+def test_pairs_contain_every_pixel_once(shape: Shape) -> None:
     rows, kernel, pixels = InPairs(shape), Kernel("rows", literal=True), prod(shape[:3])
     blocks = -(-rows.count // 16)
     spots = [
@@ -139,8 +138,8 @@ def known(value: Expression) -> int:
 
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
-def test_every_tile_can_be_kept_as_text_and_run(work: MatrixWork) -> None:
-    found = tiles(TENSOR_CORES, work)
+def test_every_tile_round_trips_as_text_and_fits(work: MatrixWork) -> None:
+    found = ranked_tiles(TENSOR_CORES, work)
     assert found
     for tile in found:
         assert MatrixTile.parse(str(tile)) == tile
@@ -149,7 +148,7 @@ def test_every_tile_can_be_kept_as_text_and_run(work: MatrixWork) -> None:
     assert clocks(TENSOR_CORES, work) > 0
 
 
-def test_what_is_no_tile_is_told() -> None:
+def test_rejects_text_that_is_no_tile() -> None:
     assert MatrixTile.parse(None) is None
     assert MatrixTile.parse("1x4 by 2") is None
     assert not matrix_tile_fits(TENSOR_CORES, MatrixWork(2, 8, 1), MatrixTile(1, 1, 1, 2))

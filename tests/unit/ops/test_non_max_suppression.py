@@ -1,4 +1,6 @@
-"""A group of work-items picks the boxes that one picks, and the definition; equal scores, too."""
+"""A group of work-items selects the same boxes as one work-item and the reference, ties
+included.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def suppression(attributes: op.NonMaxSuppression) -> Graph:
 
 
 def detections(seed: int) -> dict[str, np.ndarray]:
-    """Boxes that overlap a good deal, and few different scores."""
+    """Return boxes that overlap much, with few different scores."""
     random = np.random.default_rng(seed)
     corner = random.uniform(0, 0.7, (BATCH, BOXES, 2))
     boxes = np.concatenate([corner, corner + random.uniform(0.1, 0.3, corner.shape)], 2)
@@ -46,7 +48,7 @@ def detections(seed: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("most", [4, 100])
 @pytest.mark.parametrize("items", [1, 16])
-def test_a_group_picks_as_one_does(
+def test_a_group_selects_like_one_work_item(
     items: int, most: int, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(op, "split_for", lambda context, length: items)
@@ -62,8 +64,8 @@ def test_a_group_picks_as_one_does(
     player.close()
 
 
-def test_what_stays_is_what_is_not_overlapped() -> None:
-    """Told from the boxes alone: no two that stay overlap, and each that goes overlaps a better."""
+def test_kept_boxes_do_not_overlap() -> None:
+    """Kept boxes do not overlap, and each removed one overlaps a better box."""
     given = detections(7)
     indices, counts, owners = op.reference(op.NonMaxSuppression(100, 0.25, 0.3), *given.values())
     for batch in range(BATCH):
@@ -80,4 +82,4 @@ def test_what_stays_is_what_is_not_overlapped() -> None:
                 assert (scores[rivals, 0] >= scores[place, 0]).any()
                 assert kept[owners[batch, place, 0]] in rivals
             else:
-                assert owners[batch, place, 0] == op.NOBODY
+                assert owners[batch, place, 0] == op.NO_BOX

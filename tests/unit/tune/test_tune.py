@@ -14,7 +14,7 @@ from fourfold.device import IMAGES, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, NodeContext
-from fourfold.kernels.conv.tile import ConvTile, Work, candidates, choose_tile, tile_fits
+from fourfold.kernels.conv.tile import ConvTile, Work, candidate_tiles, choose_tile, tile_fits
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import KernelChoice, variants_of
 from fourfold.op import Variant
@@ -122,7 +122,7 @@ def test_no_such_level(graph: Graph) -> None:
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
     target = target_of(replace(NULL_GPU, kind=kind))
-    tiles = candidates(target, work)
+    tiles = candidate_tiles(target, work)
     assert tiles
     for tile in tiles:
         assert tile_fits(target, work, tile)

@@ -1,1 +1,1 @@
-"""Small nodes one after the other in one kernel."""
+"""Chains of small nodes that run in one kernel."""

@@ -1,5 +1,6 @@
-"""What it costs to run a chain of nodes as one kernel or as several: who goes first in a race, and
-what is taken without one.
+"""Cost model for running a chain of nodes as one kernel or as several.
+
+The costs order the candidates for tuning, and decide without it.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from dataclasses import dataclass
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
 from fourfold.kernel.context import Target
-from fourfold.kernels.conv.tile import WIDE
+from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS
 from fourfold.types import TensorType
 
 PRODUCTS = ("conv2d", "fully_connected")
-CPU_CHANNELS = 32  # that a work-item of a CPU makes at once
+CPU_CHANNELS = 32  # that a CPU work-item computes at once
 GPU_CHANNELS = 4
-MOST_LOST = 2.0  # transitions from one kernel to the next
+MAX_LOST_TRANSITIONS = 2.0  # in transitions between kernels
 
 
 @dataclass(frozen=True)
 class Rates:
-    """In clocks of a GPU, or in nanoseconds of a CPU: the bytes of pixels and of weights that one
-    unit reads in each, what a kernel costs beside that, and the transition from one to the next.
+    """Cost rates of a device, in clocks of a GPU or nanoseconds of a CPU.
+
+    `pixels` and `weights` are the bytes that one unit reads per clock or nanosecond, `kernel` is
+    the fixed cost of a node and `transition` the cost of going from one kernel to the next.
     """
 
     pixels: float
@@ -32,17 +35,25 @@ class Rates:
 
 
 def can_chain(target: Target) -> bool:
-    """Whether a kernel can hold what is between its parts: in local memory, or where a work-item
-    walks alone, in a private array.
+    """Return True if a kernel can hold the intermediate values of a chain.
+
+    They are in local memory, or in a private array where a work-item runs alone.
     """
-    device, able = target.device, target.capabilities
+    device, capabilities = target.device, target.capabilities
     alone = device.is_cpu or device.max_work_group == 1
-    shared = able.local_memory and device.local_memory > 0
-    return able.private_arrays and WIDE in able.widths if alone else shared
+    shared = capabilities.local_memory and device.local_memory > 0
+    return (
+        capabilities.private_arrays and CPU_VECTOR_CHANNELS in capabilities.widths
+        if alone
+        else shared
+    )
 
 
-def rates(device: DeviceInfo) -> Rates:
-    """A rough fit to some sizes on PoCL. For GPUs a guess, but for the transition on an H200."""
+def chain_rates(device: DeviceInfo) -> Rates:
+    """Return a rough fit to measurements with PoCL, or an estimate for GPUs.
+
+    The transition of a resident device was measured on an H200.
+    """
     if device.is_cpu:
         return Rates(60.0, 30.0, 50.0, 500.0)
     if device.resident:
@@ -50,11 +61,11 @@ def rates(device: DeviceInfo) -> Rates:
     return Rates(32.0, 32.0, 1000.0, 10_000.0)
 
 
-def cost(
+def chain_cost(
     nodes: Sequence[Node], types: Mapping[str, TensorType], apart: int, device: DeviceInfo
 ) -> float:
-    """What nodes cost of which the first `apart` run by themselves, the others as one kernel."""
-    rate, total, kernels = rates(device), 0.0, float(apart < len(nodes))
+    """Estimate the cost if the first `apart` nodes run separately and the others as one kernel."""
+    rate, total, kernels = chain_rates(device), 0.0, float(apart < len(nodes))
     for number, node in enumerate(nodes):
         if node.op == "reshape":
             continue
@@ -66,38 +77,37 @@ def cost(
 
 
 def forms(nodes: Sequence[Node], types: Mapping[str, TensorType], device: DeviceInfo) -> list[int]:
-    """How many of the nodes to run by themselves, before the others are one kernel: the best
-    first. Fewer than two make no chain.
+    """Return how many leading nodes to run separately, the cheapest count first.
+
+    The remaining nodes are one kernel; fewer than two make no chain.
     """
     kernels = [number for number, node in enumerate(nodes) if node.op != "reshape"]
     counts = [*kernels[:-1], len(nodes)]
-    return sorted(counts, key=lambda count: cost(nodes, types, count, device))
+    return sorted(counts, key=lambda count: chain_cost(nodes, types, count, device))
 
 
 def is_heavy(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> bool:
-    """Whether a node loses more than it could gain if one unit does it all."""
+    """Return True if running the node on one unit costs more than a chain could save."""
     if node.op == "reshape":
         return False
-    rate, units = rates(device), _units(node, types, device)
-    return _reading(node, types, rate) * (1 - 1 / units) > MOST_LOST * rate.transition
+    rate, units = chain_rates(device), _units(node, types, device)
+    return _reading(node, types, rate) * (1 - 1 / units) > MAX_LOST_TRANSITIONS * rate.transition
 
 
 def _reading(node: Node, types: Mapping[str, TensorType], rate: Rates) -> float:
-    """How long one unit reads what the node reads most of."""
+    """Return how long one unit takes to read the larger input of the node."""
     if node.op in PRODUCTS:
         return types[str(node.inputs[1])].bytes / rate.weights
     return types[str(node.inputs[0])].bytes / rate.pixels
 
 
 def _units(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> int:
-    """How many units share the work if the node runs alone; a result of no pixels has no work, but
-    its kernel runs somewhere.
-    """
+    """Return how many units share the work if the node runs alone, at least one."""
     return max(1, min(_shares(node, types, device), device.compute_units))
 
 
 def _shares(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> int:
-    """Among how many units the work of a node can be shared."""
+    """Return among how many units the work of a node could be divided."""
     output = types[node.outputs[0]]
     if node.op == "softmax":
         return output.pixels

@@ -1,7 +1,7 @@
-"""A mean over the pixels, small weighted sums and a softmax, one after the other in one kernel.
+"""A mean over the pixels, small matrix products and a softmax in one kernel.
 
-A work-group makes all of it for one picture, with what is in between in local memory; on a CPU that
-is one work-item, with memory of its own.
+A work-group computes one picture and keeps intermediate values in local memory. On a CPU it is one
+work-item with private memory.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fourfold.kernel.expression import Expression, Pointer, const, exp, load, ma
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.location import Stored
 from fourfold.kernel.view import View
-from fourfold.kernels.conv.tile import WIDE, ConvTile
+from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS, ConvTile
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.kernels.joined import Memories, PartContext, Parts
-from fourfold.kernels.reduce import SIDE_BY_SIDE, across, add_run, least
+from fourfold.kernels.reduce import PARALLEL_TOTALS, add_run, reduce_lanes, start_value
 from fourfold.types import DType, TensorType
 
 ITEMS = 256
-LEAST_HELD = 64  # slices: memory of one size for most kernels, so that they share a text
+MIN_HELD_SLICES = 64  # slices; one memory size for most kernels lets them share a text
 
 
 class PartViews(NamedTuple):
-    """From where to where a part leads: views, and the pixel in each."""
+    """The input and output views of a part, and the pixel in each."""
 
     source: View
     source_pixel: Expression
@@ -39,8 +39,10 @@ class PartViews(NamedTuple):
 
 
 class ResultSlot(NamedTuple):
-    """One result of many: its number, the work-item's place among those that share it, how many
-    these are, whether the result exists, and whether this one stores it.
+    """One result: its number, and the work-item's place in the team that computes it.
+
+    `lane` is the work-item's number within the team, `team` the size of the team. `exists` tells
+    whether there is such a result, `ends` whether this work-item stores it.
     """
 
     number: Expression
@@ -51,7 +53,7 @@ class ResultSlot(NamedTuple):
 
 
 class Chain:
-    """The kernel of all parts from `first` on. `memories` has what is made before them."""
+    """The kernel of all parts from `first` on; `memories` has the results of earlier parts."""
 
     def __init__(self, parts: Parts, first: int, memories: Memories) -> None:
         self.parts, self.context = parts, parts.context
@@ -71,12 +73,15 @@ class Chain:
         name, read = node.outputs[0], str(node.inputs[0])
         inner = name in self.parts.stored
         if inner:
-            self.types[name] = _of_one(self.types[name])
+            self.types[name] = _single_picture(self.types[name])
         if node.op == "reshape":
             self.memories[name] = self.memories[read]
             return
         if inner:
-            self.memories[name] = (self._held(self.types[name]), Stored(self._stored_type))
+            self.memories[name] = (
+                self._intermediate_memory(self.types[name]),
+                Stored(self._stored_type),
+            )
         part = PartContext(self.context, node, self.types, self.memories)
         from_held = isinstance(self.memories.get(read, (None,))[0], Pointer)
         views = PartViews(
@@ -86,25 +91,25 @@ class Chain:
             const(0) if inner else self.row,
         )
         {"mean": self._mean, "softmax": self._softmax}.get(node.op, self._product)(part, views)
-        self._synchronise()
+        self._wait_for_group()
 
     @property
     def _stored_type(self) -> DType:
         return DType.F16 if self.kernel.real == "half" else DType.F32
 
-    def _held(self, type_: TensorType) -> Pointer:
-        """Memory for what is between two parts."""
-        slices = max(LEAST_HELD, 1 << (type_.slices - 1).bit_length())
+    def _intermediate_memory(self, type_: TensorType) -> Pointer:
+        """Return memory for the value between two parts."""
+        slices = max(MIN_HELD_SLICES, 1 << (type_.slices - 1).bit_length())
         if self.items == 1:
             return self.kernel.private_array("held", self._stored_type, slices * 4)
         return self.kernel.local_array("held", self.kernel.real, 4, slices)
 
     def _mean(self, part: NodeContext, views: PartViews) -> None:
-        """The mean of all pixels of a picture."""
+        """Write the mean of all pixels of a picture."""
         kernel, count = self.kernel, part.input.pixels // part.input.shape[0]
         share = kernel.number("share", 1.0 / count)
-        with self._slots(views.source.slices, part.input.slices, count) as slot:
-            total = kernel.variable(least(views.source.kind, 0.0), "total")
+        with self._result_slots(views.source.slices, part.input.slices, count) as slot:
+            total = kernel.variable(start_value(views.source.kind, 0.0), "total")
             with kernel.when(slot.exists):
                 self._add_pixels(total, views, kernel.size("picture", count), slot)
             self._combine(total, slot.team, operator.add)
@@ -114,7 +119,7 @@ class Chain:
     def _add_pixels(
         self, total: Variable, views: PartViews, pixels: Expression, slot: ResultSlot
     ) -> None:
-        """Every so many pixels of a picture, from the lane's on, added to a sum."""
+        """Add every `team`-th pixel of a picture, from the lane's on, to a sum."""
         kernel = self.kernel
         first = kernel.let(views.source_pixel * pixels, "first")
 
@@ -128,17 +133,17 @@ class Chain:
                 kernel.add(total, value(step))
 
     def _product(self, part: NodeContext, views: PartViews) -> None:
-        """Weighted sums over the channels of a pixel."""
+        """Write a matrix product over the channels of a pixel."""
         kernel, real = self.kernel, self.kernel.real
         weights, bias = part.array(1), part.array(2)
         assert weights is not None
         flat = weights.reshape(weights.shape[0], 1, -1)
-        tile = self._tile(flat.shape[0])
+        tile = _product_tile(self.items, flat.shape[0])
         factors = part.weights(kernel, "weights", pack_weights(flat, tile))
         offsets = part.packed(kernel, "bias", pack_bias(bias, flat.shape[0], tile))
         count = -(-flat.shape[0] // (tile.width * tile.groups))
         units = kernel.size(f"{views.target.pointer.name}_units", count)
-        with self._slots(units, count, part.input.slices) as slot:
+        with self._result_slots(units, count, part.input.slices) as slot:
             group = kernel.let(slot.number * tile.groups, "group")
             zero = const(0.0, real, tile.width)
             sums = [kernel.variable(zero, "sum") for _ in range(tile.groups)]
@@ -147,16 +152,9 @@ class Chain:
             for number, sum_ in enumerate(sums):
                 self._combine(sum_, slot.team, operator.add)
                 with kernel.when(slot.ends):
-                    place = kernel.let(group + number, "place")
-                    result = kernel.let(sum_ + load(offsets, place, real, tile.width), "result")
-                    self._store(views, place, result)
-
-    def _tile(self, outputs: int) -> ConvTile:
-        """A CPU makes several vectors of eight side by side, an item of a GPU four channels."""
-        if self.items > 1:
-            return ConvTile(1, 1, 4)
-        vectors = max(1, -(-outputs // WIDE))
-        return ConvTile(1, min(SIDE_BY_SIDE, 1 << (vectors - 1).bit_length()), WIDE)
+                    index = kernel.let(group + number, "place")
+                    result = kernel.let(sum_ + load(offsets, index, real, tile.width), "result")
+                    self._store(views, index, result)
 
     def _add_products(
         self,
@@ -178,26 +176,26 @@ class Chain:
                     kernel.add(sum_, wide * factor)
 
     def _elements(self, views: PartViews, slice_: Expression) -> list[Expression]:
-        """Four channels one by one: a CPU reads each as it needs it."""
+        """Return four channels one by one. A CPU loads each when it is needed."""
         source, pixel = views.source, views.source_pixel
         if source.whole and self.items == 1:
             return [source.lane(pixel, slice_, number) for number in range(4)]
         value = source.load(pixel, slice_)
         return [value.lane(number) for number in range(4)]
 
-    def _store(self, views: PartViews, place: Expression, result: Expression) -> None:
-        """What one accumulator holds, as slices of four channels."""
+    def _store(self, views: PartViews, accumulator: Expression, result: Expression) -> None:
+        """Store one accumulator as slices of four channels."""
         slices = result.width // 4
         for number in range(slices):
-            slice_ = self.kernel.let(place * slices + number, "slice")
+            slice_ = self.kernel.let(accumulator * slices + number, "slice")
             with self.kernel.when(slice_ < views.target.slices):
                 views.target.store(views.target_pixel, slice_, result.part(number, 4))
 
     def _softmax(self, part: NodeContext, views: PartViews) -> None:
-        """Less the largest, the powers; then these by their sum."""
+        """Write exp(x - max(x)) divided by its sum."""
         kernel, source = self.kernel, views.source
         beta = const(part.attributes.beta, kernel.real)  # type: ignore[attr-defined]
-        lowest, zero = least(source.kind, float("-inf")), least(source.kind, 0.0)
+        lowest, zero = start_value(source.kind, float("-inf")), start_value(source.kind, 0.0)
 
         def value(slice_: Expression) -> Expression:
             return source.load(views.source_pixel, slice_)
@@ -206,20 +204,23 @@ class Chain:
         with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
             kernel.set(most, maximum(most, mask_beyond(source, value(slice_), slice_, lowest)))
         self._combine(most, self.items, maximum)
-        largest = kernel.let(across(most, maximum), "largest")
+        largest = kernel.let(reduce_lanes(most, maximum), "largest")
         total = kernel.variable(zero, "total")
         with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
             power = kernel.let(exp((value(slice_) - largest) * beta), "power")
             kernel.add(total, mask_beyond(source, power, slice_, zero))
         self._combine(total, self.items, operator.add)
-        share = kernel.let(1.0 / across(total, operator.add), "share")
+        share = kernel.let(1.0 / reduce_lanes(total, operator.add), "share")
         with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
             power = exp((value(slice_) - largest) * beta)
             views.target.store(views.target_pixel, slice_, power * share)
 
     @contextmanager
-    def _slots(self, size: Expression, results: int, steps: int) -> Iterator[ResultSlot]:
-        """For each of so many results, each of so many steps: all work-items stay together."""
+    def _result_slots(self, size: Expression, results: int, steps: int) -> Iterator[ResultSlot]:
+        """Yield the slot of each result; `steps` is the length of its reduction.
+
+        All work-items run the same number of turns, so that barriers stay in step.
+        """
         kernel, team = self.kernel, 1
         while team * 2 * results <= self.items and team * 2 <= steps:
             team *= 2
@@ -232,7 +233,7 @@ class Chain:
             yield ResultSlot(number, lane, team, exists, exists & lane.equals(0))
 
     def _combine(self, value: Variable, team: int, combine: Combine) -> None:
-        """Combine a variable over each team; all get the result."""
+        """Combine a variable over each team; all work-items get the result."""
         if team == 1:
             return
         kernel = self.kernel
@@ -245,12 +246,21 @@ class Chain:
         shelf = kernel.let(self.me - lane, "shelf")
         combine_lanes(kernel, self.shared, [(shelf, value)], left, combine)
 
-    def _synchronise(self) -> None:
-        """What was written is there for all, and what was read may be written again."""
+    def _wait_for_group(self) -> None:
+        """Make writes visible to the group, and let it overwrite what was read."""
         if self.items > 1:
             self.kernel.barrier()
 
 
-def _of_one(type_: TensorType) -> TensorType:
-    """The same for one picture."""
+def _product_tile(items: int, outputs: int) -> ConvTile:
+    """Return the tile: several vectors of eight on a CPU, four channels on a GPU."""
+    if items > 1:
+        return ConvTile(1, 1, 4)
+    vectors = max(1, -(-outputs // CPU_VECTOR_CHANNELS))
+    groups = min(PARALLEL_TOTALS, 1 << (vectors - 1).bit_length())
+    return ConvTile(1, groups, CPU_VECTOR_CHANNELS)
+
+
+def _single_picture(type_: TensorType) -> TensorType:
+    """Return the type of the same value for one picture."""
     return type_.with_shape(*(1,) * (type_.rank - 1), type_.channels)

@@ -1,1 +1,1 @@
-"""Convolutions by register tiles: tiles, what they read, and the kernels."""
+"""Convolutions with register tiles: tile choices, input reads and kernels."""

@@ -1,5 +1,5 @@
-"""Convolutions the plain way, one output channel at a time: for groups and weights known only at
-run time.
+"""Direct convolutions, one output channel at a time, for groups and for weights computed at run
+time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fourfold.op.window import Pair, Window
 
 
 def direct_convolution(context: NodeContext, window: Window, groups: int) -> None:
-    """Each lane walks the window over the inputs of its own group."""
+    """Write a convolution in which each lane walks the window over its own group."""
     kernel = context.kernel("conv2d_direct")
     source, weights = context.read(kernel, 0), context.read(kernel, 1, "weights")
     bias = _bias(context, kernel)
@@ -37,16 +37,21 @@ def direct_convolution(context: NodeContext, window: Window, groups: int) -> Non
                 inside = (
                     (at_y >= 0) & (at_y < source.axis(1)) & (at_x >= 0) & (at_x < source.axis(2))
                 )
-                place = kernel.let(source.pixel([image, at_y, at_x]), "from")
+                source_pixel = kernel.let(source.pixel([image, at_y, at_x]), "from")
                 tap = kernel.let(weights.pixel([channel, row, column]), "tap")
                 with kernel.when(inside), kernel.loop(weights.channels, title="i") as i:
-                    kernel.add(total, source.element(place, first + i) * weights.element(tap, i))
+                    kernel.add(
+                        total, source.element(source_pixel, first + i) * weights.element(tap, i)
+                    )
             lanes.append(total)
-        target.store(pixel, slice_, _four(lanes, kernel))
+        target.store(pixel, slice_, _pad_lanes(lanes, kernel))
 
 
 def direct_transposed(context: NodeContext, stride: Pair, before: Pair) -> None:
-    """Each lane gathers what lands on it: the taps at which the stride divides the distance."""
+    """Write a transposed convolution in which each lane gathers its inputs.
+
+    A tap contributes if the stride divides its distance.
+    """
     kernel = context.kernel("transpose_conv2d_direct")
     source, weights = context.read(kernel, 0), context.read(kernel, 1, "weights")
     bias = _bias(context, kernel)
@@ -76,11 +81,11 @@ def direct_transposed(context: NodeContext, stride: Pair, before: Pair) -> None:
                 for channel, total in zip(channels, lanes, strict=True):
                     tap = weights.pixel([channel, row, column])
                     kernel.add(total, value * weights.element(tap, i))
-        target.store(pixel, slice_, _four(lanes, kernel))
+        target.store(pixel, slice_, _pad_lanes(lanes, kernel))
 
 
 def direct_product(context: NodeContext) -> None:
-    """y = x times the weights, read as they lie."""
+    """Write y = x times weights, with the weights in their original layout."""
     kernel = context.kernel("fully_connected_direct")
     source, weights = context.read(kernel, 0), context.read(kernel, 1, "weights")
     bias = _bias(context, kernel)
@@ -93,7 +98,7 @@ def direct_product(context: NodeContext) -> None:
             with kernel.loop(source.channels, title="i") as i:
                 kernel.add(total, source.element(pixel, i) * weights.element(channel, i))
             lanes.append(total)
-        target.store(pixel, slice_, _four(lanes, kernel))
+        target.store(pixel, slice_, _pad_lanes(lanes, kernel))
 
 
 def _bias(context: NodeContext, kernel: Kernel) -> View | None:
@@ -102,7 +107,7 @@ def _bias(context: NodeContext, kernel: Kernel) -> View | None:
 
 
 def _channel(kernel: Kernel, target: View, slice_: Expression, lane: int) -> Expression:
-    """The channel of a lane; lanes beyond the last repeat it and are never stored."""
+    """Return the channel of a lane. Lanes beyond the last read channel 0 and are not stored."""
     channel = kernel.let(slice_ * 4 + lane, "channel")
     if target.type.channels % 4 == 0 or target.type.channels < 4:
         return channel
@@ -114,6 +119,6 @@ def _start(kernel: Kernel, bias: View | None, channel: Expression) -> Variable:
     return kernel.variable(start, "total")
 
 
-def _four(lanes: list[Variable], kernel: Kernel) -> Expression:
+def _pad_lanes(lanes: list[Variable], kernel: Kernel) -> Expression:
     padding = [const(0.0, kernel.real)] * (4 - len(lanes))
     return vector(*lanes, *padding)

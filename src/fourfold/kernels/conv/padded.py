@@ -1,7 +1,7 @@
-"""A copy of a convolution's input with zeros around it, for devices on which an edge is dear.
+"""A zero-padded copy of a convolution's input, for CPUs.
 
-A CPU's work-item reads a run of pixels under one filter tap after the other. Where some of them may
-lie outside, each must be asked for; a copy with zeros around it costs far less than the asking.
+A CPU work-item reads a run of pixels for each filter tap. Checking every pixel near an edge costs
+far more than a copy with zeros around it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from fourfold.kernels.grid import plain_grid
 from fourfold.op.window import Padding
 from fourfold.types import DType
 
-Spot = tuple[Expression, Expression, Expression]  # from which pixel to which, and the slice
+Spot = tuple[Expression, Expression, Expression]  # source pixel, target pixel, slice
 
 
 class PaddedInput:
-    """The first input of a node, copied into scratch memory by a kernel of its own."""
+    """The first input of a node, copied to scratch memory by a separate kernel."""
 
     title = "pad_input"
 
@@ -35,16 +35,16 @@ class PaddedInput:
         self.scratch = context.scratch("padded", self.stored.dtype, elements)
 
     def _stored(self, source: Location) -> Stored:
-        """What is kept of the copy."""
+        """Return the storage of the copy."""
         return Stored(DType.F32 if source.converts else source.dtype)
 
     def view(self, context: NodeContext, kernel: Kernel, writable: bool = False) -> View:
-        """The copy, as a kernel sees it."""
+        """Return a kernel's view of the copy."""
         pointer = kernel.pointer("src", self.location.dtype, self.scratch, writable)
         return View(kernel, pointer, self.type, self.location)
 
     def write(self) -> None:
-        """The kernel that copies."""
+        """Write the kernel that copies."""
         kernel = self.context.kernel(self.title)
         source, target = (
             self.context.read(kernel, 0),
@@ -55,9 +55,9 @@ class PaddedInput:
             y = kernel.let(y - self.padding.top, "y")
             x = kernel.let(x - self.padding.left, "x")
             inside = (y >= 0) & (y < source.axis(1)) & (x >= 0) & (x < source.axis(2))
-            place = kernel.let(source.pixel([image, y, x]), "from")
-            self._copy(source, target, (place, pixel, slice_), inside)
+            source_pixel = kernel.let(source.pixel([image, y, x]), "from")
+            self._copy(source, target, (source_pixel, pixel, slice_), inside)
 
     def _copy(self, source: View, target: View, at: Spot, inside: Expression) -> None:
-        place, pixel, slice_ = at
-        target.store(pixel, slice_, source.load(place, slice_, inside))
+        source_pixel, pixel, slice_ = at
+        target.store(pixel, slice_, source.load(source_pixel, slice_, inside))

@@ -1,4 +1,6 @@
-"""What a convolution reads: where pixels under a filter are, and how channels are loaded."""
+"""Input reads of a convolution: where the pixels under a filter are, and how channels are
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,17 @@ from fourfold.kernel.view import View
 from fourfold.op.window import NO_PADDING, Window
 
 Base = tuple[Expression, ...]
-Found = tuple[Expression, Expression | None]
+TapLocation = tuple[Expression, Expression | None]
 
 
 @dataclass(frozen=True)
 class Taps:
-    """Where the pixels under the filter are, for one output pixel.
+    """Finds the input pixels under the filter for one output pixel.
 
-    `count` is the number of taps down and across; `find(base, row, column)` gives the input pixel
-    of a tap and whether it exists (None: always). `base` is what `start(pixel)` prepared once for
-    that output pixel. `offset(row, column)` leads from the last of `base` to a tap that exists, and
-    `interior(base)` tells whether all do (None: always).
+    `count` is the number of taps down and across. `start(pixel)` prepares a base once for each
+    output pixel. `find(base, row, column)` returns the input pixel of a tap and whether it exists
+    (None: always). `offset(row, column)` is the distance from the last element of the base to a tap
+    that exists. `interior(base)` is true if all taps exist (None: always).
     """
 
     count: tuple[int, int]
@@ -34,11 +36,11 @@ class Taps:
     ]
     interior: Callable[[tuple[Expression, ...]], Expression] | None = None
     offset: Callable[[Expression, Expression], Expression] | None = None
-    neighbours: bool = False  # outputs side by side read inputs side by side
+    neighbours: bool = False  # neighboring outputs read neighboring inputs
 
     @property
     def always(self) -> bool:
-        """Whether every tap exists for every output pixel."""
+        """True if every tap exists for every output pixel."""
         return self.offset is not None and self.interior is None
 
 
@@ -46,7 +48,7 @@ MakeTaps = Callable[[Kernel, View, View], Taps]
 
 
 def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
-    """One tap: the input pixel of the same number."""
+    """Return the single tap of a 1x1 filter: the input pixel with the same number."""
     return Taps(
         (1, 1),
         start=lambda pixel: (pixel,),
@@ -57,8 +59,9 @@ def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
 
 
 def window_taps(window: Window) -> MakeTaps:
-    """The taps of a window that slides over [N,H,W,C]: input row = output row * stride - before +
-    tap * dilation.
+    """Return the taps of a window that slides over [N,H,W,C].
+
+    input row = output row * stride - before + tap * dilation
     """
     return lambda kernel, source, target: _window_taps(window, kernel, source, target)
 
@@ -73,7 +76,7 @@ def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> 
     before = (padding.top, padding.left)
     padded = padding != NO_PADDING
     height, width = source.axis(1), source.axis(2)
-    # Steps are small and few, and written out they make better code than as parameters.
+    # Steps are small and take few values; as literals they give better code than as parameters.
     steps, gaps, offsets = stride, dilation, before
     reach = [kernel.size(f"reach{a}", (filter[a] - 1) * dilation[a]) for a in (0, 1)]
 
@@ -89,11 +92,11 @@ def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> 
     def find(
         base: tuple[Expression, ...], row: Expression, column: Expression
     ) -> tuple[Expression, Expression | None]:
-        place = base[-1] + offset(row, column)
+        source_pixel = base[-1] + offset(row, column)
         if not padded:
-            return place, None
+            return source_pixel, None
         y, x = base[0] + row * gaps[0], base[1] + column * gaps[1]
-        return place, (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        return source_pixel, (y >= 0) & (y < height) & (x >= 0) & (x < width)
 
     def interior(base: tuple[Expression, ...]) -> Expression:
         rows = (base[0] >= 0) & (base[0] + reach[0] < height)
@@ -103,50 +106,61 @@ def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> 
 
 
 class Reader:
-    """Reads the pixels of a tile under one filter tap after the other."""
+    """Reads the pixels of a tile, one filter tap after the other."""
 
     def __init__(self, source: View, taps: Taps, target: Target) -> None:
         self.kernel, self.source, self.taps = source.kernel, source, taps
-        self.on_cpu, able = target.device.is_cpu, target.capabilities
+        self.on_cpu, capabilities = target.device.is_cpu, target.capabilities
         self._alone = self.on_cpu and (source.whole or source.type.channels < 4)
         self._in_vain = target.emulated
-        self._from_corners = self._alone and able.shifted_pointers and "long" in able.kinds
+        self._from_corners = (
+            self._alone and capabilities.shifted_pointers and "long" in capabilities.kinds
+        )
 
     def corners(self, bases: list[Base], checked: bool) -> list[Expression]:
-        """Where each pixel's window starts, in elements: it stays while the taps go by."""
+        """Return where each pixel's window starts, in elements; empty if not applicable.
+
+        The corners do not change while the taps advance.
+        """
         if not self._from_corners or checked or self.taps.offset is None:
             return []
         kernel, source = self.kernel, self.source
         if self.taps.neighbours and source.location.layout is Layout.SLICED:
             first = kernel.let(convert(source.corner(bases[0][-1]), "long"), "corner")
             return [first + 4 * number for number in range(len(bases))]
-        places = [convert(source.corner(base[-1]), "long") for base in bases]
-        return [kernel.let(place, "corner") for place in places]
+        starts = [convert(source.corner(base[-1]), "long") for base in bases]
+        return [kernel.let(corner_start, "corner") for corner_start in starts]
 
-    def places(
+    def tap_locations(
         self, bases: list[Base], corners: list[Expression], row: Expression, column: Expression
-    ) -> list[Found]:
-        """The pixels under one tap, and whether they exist; with corners, the way from them."""
+    ) -> list[TapLocation]:
+        """Return the pixels under one tap and whether they exist.
+
+        With corners, return each corner and the offset of the tap from it.
+        """
         if corners:
             assert self.taps.offset is not None
             offset = self.kernel.let(self.taps.offset(row, column), "offset")
             return [(corner, offset) for corner in corners]
         return [self._find(base, row, column) for base in bases]
 
-    def _find(self, base: Base, row: Expression, column: Expression) -> Found:
+    def _find(self, base: Base, row: Expression, column: Expression) -> TapLocation:
         kernel = self.kernel
-        place, inside = self.taps.find(base, row, column)
+        pixel, inside = self.taps.find(base, row, column)
         if inside is None:
-            return kernel.let(place, "from"), None
+            return kernel.let(pixel, "from"), None
         inside = kernel.let(inside, "inside")
         if self.on_cpu or self._in_vain:
-            place = where(inside, place, 0)
-        return kernel.let(place, "from"), inside
+            pixel = where(inside, pixel, 0)
+        return kernel.let(pixel, "from"), inside
 
     def pixels(
-        self, places: list[Found], slice_: Expression, from_corners: bool
+        self, places: list[TapLocation], slice_: Expression, from_corners: bool
     ) -> list[Callable[[int], Expression]]:
-        """How the channels of each input pixel are read: alone on a CPU, four at once elsewhere."""
+        """Return a function per input pixel that loads a channel.
+
+        A CPU loads channels one by one, a GPU four at once.
+        """
         source = self.source
         if from_corners:
             offset = places[0][1]
@@ -155,20 +169,22 @@ class Reader:
             near = self.kernel.shifted(source.pointer, step, 1, "near")
             return [partial(source.lane_near, near, corner) for corner, _ in places]
         if not self._alone:
-            return [self._four(place, inside, slice_).lane for place, inside in places]
-        return [partial(self._lane_inside, place, inside, slice_) for place, inside in places]
+            return [self._four(pixel, inside, slice_).lane for pixel, inside in places]
+        return [partial(self._lane_inside, pixel, inside, slice_) for pixel, inside in places]
 
-    def _four(self, place: Expression, inside: Expression | None, slice_: Expression) -> Expression:
-        """Four channels, or zeros. A processor that stands in for a GPU runs work-items in step:
-        branches take it longer than reading in vain, and its compiler many times as long.
+    def _four(self, pixel: Expression, inside: Expression | None, slice_: Expression) -> Expression:
+        """Load four channels, or zeros.
+
+        A CPU that emulates a GPU runs work-items in lockstep. Branches are slower there than unused
+        reads, and take its compiler many times as long.
         """
         if inside is None or not self._in_vain:
-            return self.source.load(place, slice_, inside)
-        value = self.source.load(place, slice_)
+            return self.source.load(pixel, slice_, inside)
+        value = self.source.load(pixel, slice_)
         return self.kernel.let(where(inside, value, 0), "v")
 
     def _lane_inside(
-        self, place: Expression, inside: Expression | None, slice_: Expression, lane: int
+        self, pixel: Expression, inside: Expression | None, slice_: Expression, lane: int
     ) -> Expression:
-        value = self.source.lane(place, slice_, lane)
+        value = self.source.lane(pixel, slice_, lane)
         return value if inside is None else where(inside, value, 0)

@@ -1,9 +1,8 @@
-"""The register-tiled convolution that conv2d, fully_connected and transpose_conv2d share.
+"""The register-tiled convolution of conv2d, fully_connected and transpose_conv2d.
 
-Each work-item makes a tile of `pixels` x `groups * width` outputs in named accumulators. The
-weights are packed so
-that a group's numbers for one input channel lie side by side, in the order in which the loops
-reach them.
+Each work-item computes a tile of `pixels` x `groups * width` outputs in named accumulators. The
+weights are packed in the order in which the loops read them, so that the numbers of a group for one
+input channel are contiguous.
 """
 
 from __future__ import annotations
@@ -31,37 +30,46 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import MakeTaps, Reader
-from fourfold.kernels.conv.tile import WIDE, ConvTile, Work, candidates, choose_tile, tries_images
+from fourfold.kernels.conv.tile import (
+    CPU_VECTOR_CHANNELS,
+    ConvTile,
+    Work,
+    candidate_tiles,
+    choose_tile,
+    should_time_images,
+)
 
 Source = Callable[[NodeContext, Kernel], View]
-NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
-LINE = 16  # numbers in a line of the cache
-FAR_BYTES = 1 << 22  # what the caches that cores share hold for sure
+L2_INPUT_BYTES = 1 << 18  # of the L2 cache that is left for the input
+CACHE_LINE_FLOATS = 16  # floats in a cache line
+SHARED_CACHE_BYTES = 1 << 22  # that the shared caches hold at least
 
 
 def work_of(context: NodeContext, taps: int) -> Work:
-    """The size of the convolution of a node, for a filter of so many taps."""
+    """Return the size of a node's convolution for a filter with `taps` taps."""
     steps = context.input.slices * taps
     return Work(context.output.pixels, context.output.slices, steps, taps)
 
 
 def tile_choices(context: NodeContext, taps: int) -> list[str]:
-    """Every tile worth timing for a node. Where images are, the best of them is tried by image, or
-    not by image, at once; the others in the end.
+    """Return every tile worth timing for a node, as text.
+
+    If images are worth timing, the best tile is tried both ways first, the other tiles last.
     """
     image = context.device.prefers_images
     tiles = [
-        replace(one, image=image) for one in candidates(context.target, work_of(context, taps))
+        replace(one, image=image) for one in candidate_tiles(context.target, work_of(context, taps))
     ]
-    if tries_images(context.device) and not context.options.counts_bytes:
+    if should_time_images(context.device) and not context.options.counts_bytes:
         others = [replace(one, image=not image) for one in tiles]
         tiles = [tiles[0], others[0], *tiles[1:], *others[1:]]
     return [str(tile) for tile in tiles]
 
 
 def pack_weights(weights: np.ndarray, tile: ConvTile) -> np.ndarray:
-    """[O, taps, I] -> [group][tap][slice of four inputs][input][width of outputs], padded with
-    zeros.
+    """Pack [O, taps, I] as [group][tap][slice of four inputs][input][width of outputs].
+
+    Missing inputs and outputs are zeros.
     """
     outputs, taps, inputs = weights.shape
     block = tile.width * tile.groups
@@ -81,23 +89,24 @@ def _first_input(context: NodeContext, kernel: Kernel) -> View:
     return context.read(kernel, 0)
 
 
-def blocks_of(context: NodeContext, tile: ConvTile, tiles: int) -> int:
-    """Into how many blocks of pixels the work is cut: a CPU makes all channels of one block before
-    it goes on to the next, so that what it reads again and again stays near.
+def block_count(context: NodeContext, tile: ConvTile, tiles: int) -> int:
+    """Return into how many blocks of pixels the work is divided.
+
+    A CPU computes all channels of a block before the next one, so that its inputs stay cached.
     """
     read = context.input.bytes
-    if not (context.device.is_cpu and tile.items == 1 and read > FAR_BYTES):
+    if not (context.device.is_cpu and tile.items == 1 and read > SHARED_CACHE_BYTES):
         return 1
-    return min(tiles, -(-read // NEAR_BYTES))
+    return min(tiles, -(-read // L2_INPUT_BYTES))
 
 
-def _shifts(context: NodeContext, tile: ConvTile) -> bool:
-    """Whether weights are reached by pointers further on, as a CPU likes it."""
+def _uses_shifted_pointers(context: NodeContext, tile: ConvTile) -> bool:
+    """Return True if weights are read through advanced pointers, which suits CPUs."""
     return context.device.is_cpu and context.capabilities.shifted_pointers and not tile.image
 
 
 class Convolution:
-    """One convolution being written: the kernel, its views, its tile, its accumulators."""
+    """One convolution being written: its kernel, views, tile and accumulators."""
 
     def __init__(
         self,
@@ -109,14 +118,14 @@ class Convolution:
         tile: ConvTile | None = None,
         counted: bool = False,
     ) -> None:
-        """`weights` is [outputs, taps, inputs], the taps in the order of the loops."""
+        """`weights` is [outputs, taps, inputs], with the taps in the order of the loops."""
         self.context = context
         work = work_of(context, weights.shape[1])
         self.tile = tile or choose_tile(context.target, work, context.choice)
         suffix = "" if self.tile.split == 1 else "_split"
         self.kernel = kernel = context.kernel(title + suffix)
         self.source, self.target = source(context, kernel), context.write(kernel, counted=counted)
-        self.kind = kernel.real  # of the sums
+        self.kind = kernel.real  # of the accumulators
         self.taps = taps(kernel, self.source, self.target)
         self._pack(weights)
         self.lanes = min(4, context.input.channels)
@@ -129,9 +138,9 @@ class Convolution:
         self.bias = context.packed(kernel, "bias", bias)
 
     def write(self) -> None:
-        """The whole kernel: places, sums, stores."""
+        """Write the kernel: positions, sums, stores."""
         tile, kernel = self.tile, self.kernel
-        pixels, group = self._places()
+        pixels, group = self._tile_pixels()
         sums = self._sums(group)
         bases = [
             tuple(kernel.let(part, "base") for part in self.taps.start(pixel)) for pixel in pixels
@@ -152,14 +161,14 @@ class Convolution:
         group_combine(kernel, [*chain(*sums)], tile.split, operator.add, 2, row)
         self._store(sums, pixels, group)
 
-    def _places(self) -> tuple[list[Expression], Expression]:
-        """The pixels of this work-item's tile, and the first of its groups of output channels."""
+    def _tile_pixels(self) -> tuple[list[Expression], Expression]:
+        """Return the pixels of this work-item's tile and its first group of output channels."""
         tile, kernel, total = self.tile, self.kernel, self.context.output
         wide, tall = tile.local
-        # Whole groups: neighbours take turns, so that even the last of them has a pixel.
+        # Whole groups: neighbors interleave, so that even the last work-item has a pixel.
         count = -(-total.pixels // (tile.pixels * wide)) * wide
         groups = -(-total.channels // (tile.width * tile.groups))
-        blocks, few = blocks_of(self.context, tile, count), self.context.capabilities.few_kernels
+        blocks, few = block_count(self.context, tile, count), self.context.capabilities.few_kernels
         if blocks > 1:
             count = -(-count // blocks)
             x, y, block = kernel.ids(count, groups, blocks)
@@ -173,14 +182,14 @@ class Convolution:
             y = kernel.let(minimum(y, end), "y_in")
         last = kernel.size("last_tile", total.pixels - tile.pixels)
         if wide == 1:
-            # The last tile starts early and makes some pixels again: cheaper than a guard.
+            # The last tile starts early and repeats some pixels, which is cheaper than a guard.
             start = x * tile.pixels
             if few or total.pixels % (tile.pixels * blocks):
                 start = minimum(start, last)
             start = kernel.let(start, "pixel")
             pixels = [start + step for step in range(tile.pixels)]
         else:
-            # Neighbouring work-items take neighbouring pixels, so that they read memory together.
+            # Neighboring work-items take neighboring pixels, so that their reads coalesce.
             lane = kernel.let(kernel.local_id(0), "lane")
             start = kernel.let((x - lane) * tile.pixels + lane, "pixel")
             end = kernel.size("last_pixel", total.pixels - 1)
@@ -191,7 +200,7 @@ class Convolution:
         return pixels, kernel.let(y * tile.groups, "group")
 
     def _sums(self, group: Expression) -> list[list[Variable]]:
-        """The accumulators, one row for each pixel; they start from the bias."""
+        """Return the accumulators, one row for each pixel. They start from the bias."""
         kernel, tile = self.kernel, self.tile
         rows: list[list[Variable]] = []
         for pixel in range(tile.pixels):
@@ -222,34 +231,32 @@ class Convolution:
         block = kernel.let(slices * 4 * down * across, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
         corners = self.reader.corners(bases, checked)
-        ahead = self._ahead(group, block)
+        ahead = self._prefetch_start(group, block)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
-            places = self.reader.places(bases, corners, row, column)
+            tap_pixels = self.reader.tap_locations(bases, corners, row, column)
             tap = kernel.let((row * across + column) * (slices * 4), "tap")
             lane = kernel.local_id(2) if tile.split > 1 else const(0)
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
                 at = kernel.let(tap + slice_ * 4, "k")
                 if ahead is not None:
-                    kernel.prefetch(self.weights, (ahead + at // 4) * LINE)
-                pixels = self.reader.pixels(places, slice_, from_corners=bool(corners))
+                    kernel.prefetch(self.weights, (ahead + at // 4) * CACHE_LINE_FLOATS)
+                pixels = self.reader.pixels(tap_pixels, slice_, from_corners=bool(corners))
                 self._multiply(sums, pixels, self._factors([start + at for start in starts]))
 
-    def _ahead(self, group: Expression, block: Expression) -> Expression | None:
-        """Where this tile's share of the weights that come next starts, in lines of the cache: all
-        tiles of a group together bring them near while they use those of their own.
-        """
+    def _prefetch_start(self, group: Expression, block: Expression) -> Expression | None:
+        """Return the first cache line of this tile's share of the next weights to prefetch."""
         kernel, tile = self.kernel, self.tile
         if not self.context.device.is_cpu or tile.items > 1 or tile.image:
             return None
         used = tile.groups * tile.width * self.taps.count[0] * self.taps.count[1]
-        lines = used * self.context.input.slices * 4 // LINE
+        lines = used * self.context.input.slices * 4 // CACHE_LINE_FLOATS
         share = kernel.size("share", -(-lines // self.count), always=True)
-        after = (group + tile.groups) * block * tile.width // LINE
+        after = (group + tile.groups) * block * tile.width // CACHE_LINE_FLOATS
         return kernel.let(after + self.number * share, "ahead")
 
     def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
-        """How the weights of each group are read, from where this step of the reduction starts."""
-        if not _shifts(self.context, self.tile):
+        """Return functions that load the weights of each group from the given starts."""
+        if not _uses_shifted_pointers(self.context, self.tile):
             return [partial(self._factor, self.weights, start) for start in starts]
         width = self.tile.width
         near = [self.kernel.shifted(self.weights, start, width, "row") for start in starts]
@@ -289,8 +296,8 @@ class Convolution:
     def _store_pixels(
         self, values: list[Expression], pixels: list[Expression], slice_: Expression
     ) -> None:
-        """Neighbours by twos where a work-item has a run of them: wider vectors in the tail."""
-        run = 2 if self.tile.local[0] == 1 and self.tile.width == WIDE else 1
+        """Store pixels, in pairs if a work-item has neighbors: wider vectors in the tail."""
+        run = 2 if self.tile.local[0] == 1 and self.tile.width == CPU_VECTOR_CHANNELS else 1
         with self.kernel.run_of(pixels[0], slice_):
             for first in range(0, len(values), run):
                 group = values[first : first + run]

@@ -1,1 +1,1 @@
-"""Convolutions that filter each channel alone."""
+"""Depthwise convolutions, which filter each channel separately."""

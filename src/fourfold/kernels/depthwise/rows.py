@@ -1,6 +1,4 @@
-"""Kernels of the depthwise convolution: each channel is filtered alone, so four of them go side by
-side.
-"""
+"""Kernels of the depthwise convolution, four channels at a time."""
 
 from __future__ import annotations
 
@@ -16,28 +14,29 @@ from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
 from fourfold.op.window import Window
 
-UNROLLED_TAPS = 25
+MAX_UNROLLED_TAPS = 25
 GPU_WARP = 32
-FEW_TAPS = 9  # with more of them compilers take too long over four rows, where they run at starts
-FEW_COLUMNS = 8  # of a group, whatever the row, where kernels are to be few
-NEAR_BYTES = 24 << 10  # what the first cache of a core holds beside the rest
+MAX_FOUR_ROW_TAPS = 9  # with more, emulated GPUs take too long to compile four rows
+COMMON_GROUP_COLUMNS = 8  # for any row length, where few kernels should be compiled
+L1_ROW_BYTES = 24 << 10  # of the L1 cache that is left for rows
 
 
 def pack_filters(weights: np.ndarray) -> np.ndarray:
-    """[1,H,W,C] -> [slice][tap][4], zeros in the lanes beyond the last channel."""
+    """Pack [1,H,W,C] as [slice][tap][4], with zeros in the lanes beyond the last channel."""
     return slice_channels(weights.reshape(-1, weights.shape[-1]))
 
 
 def depthwise_plain(context: NodeContext, window: Window, multiplier: int) -> None:
-    """One output pixel and slice a work-item, the window walked by loops: any filter, any
-    multiplier.
+    """Write a kernel with one output pixel and slice per work-item and loops over the window.
+
+    It supports any filter and any multiplier.
     """
     weights = context.array(1)
     assert weights is not None
     kernel = context.kernel("depthwise_plain")
     source, target = context.read(kernel, 0), context.write(kernel)
     filters = context.weights(kernel, "weights", pack_filters(weights))
-    bias = context.packed(kernel, "bias", bias_slices(context))
+    bias = context.packed(kernel, "bias", padded_bias(context))
     rows = kernel.size("filter_rows", window.filter[0])
     columns = kernel.size("filter_columns", window.filter[1])
     for pixel, slice_ in plain_grid(kernel, context.device, target):
@@ -50,24 +49,24 @@ def depthwise_plain(context: NodeContext, window: Window, multiplier: int) -> No
             at_x = kernel.let(left + column * window.dilation[1], "x")
             inside = (at_y >= 0) & (at_y < source.axis(1)) & (at_x >= 0) & (at_x < source.axis(2))
             with kernel.when(inside):
-                place = kernel.let(source.pixel([image, at_y, at_x]), "from")
+                source_pixel = kernel.let(source.pixel([image, at_y, at_x]), "from")
                 factor = load(filters, (slice_ * rows + row) * columns + column, kernel.real, 4)
-                kernel.add(total, _channels(source, place, slice_, multiplier) * factor)
+                kernel.add(total, _channels(source, source_pixel, slice_, multiplier) * factor)
         target.store(pixel, slice_, total)
 
 
-def _channels(source: View, place: Expression, slice_: Expression, multiplier: int) -> Expression:
-    """The inputs of four neighbouring outputs; with a multiplier several outputs share one."""
+def _channels(source: View, pixel: Expression, slice_: Expression, multiplier: int) -> Expression:
+    """Load the inputs of four neighboring outputs. With a multiplier, several share one input."""
     if multiplier == 1:
-        return source.load(place, slice_)
+        return source.load(pixel, slice_)
     last = source.channels - 1
     lanes = [
-        source.element(place, minimum((slice_ * 4 + lane) // multiplier, last)) for lane in range(4)
+        source.element(pixel, minimum((slice_ * 4 + lane) // multiplier, last)) for lane in range(4)
     ]
     return source.kernel.let(vector(*lanes), "v")
 
 
-def bias_slices(context: NodeContext) -> np.ndarray:
+def padded_bias(context: NodeContext) -> np.ndarray:
     bias = context.array(2)
     padded = np.zeros(context.output.slices * 4, np.float32)
     padded[: context.output.channels] = 0 if bias is None else bias
@@ -76,16 +75,14 @@ def bias_slices(context: NodeContext) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of the input under a tile: where it starts, and whether it exists (None: always)."""
+    """An input row under a tile: where it starts, and whether it exists (None: always)."""
 
     start: Expression
     inside: Expression | None
 
 
 class DepthwiseRows:
-    """Several output rows of one column a work-item: each input row is read once and serves all of
-    them.
-    """
+    """Several output rows of one column per work-item; each input row is read once for all."""
 
     def __init__(self, context: NodeContext, window: Window) -> None:
         self.context, self.window = context, window
@@ -94,7 +91,7 @@ class DepthwiseRows:
         self.kernel = kernel = context.kernel("depthwise_rows")
         self.source, self.target = context.read(kernel, 0), context.write(kernel)
         self.filters = context.weights(kernel, "weights", pack_filters(weights))
-        self.bias = context.packed(kernel, "bias", bias_slices(context))
+        self.bias = context.packed(kernel, "bias", padded_bias(context))
         self.rows = _chosen_rows(context, window)
         self.reach = (self.rows - 1) * window.stride[0] + window.reach[0]
 
@@ -119,11 +116,12 @@ class DepthwiseRows:
         ]
         self.offset = kernel.let(load(self.bias, z, kernel.real, 4), "offset")
         self.lines = [self._line(number) for number in range(self.reach)]
-        self._make(x)
+        self._compute(x)
 
     def _ids(self, tiles: int) -> tuple[Expression, Expression, Expression]:
-        """A warp takes a row, or a few slices of a short one. Those beyond the end make the last
-        one again: all stay together.
+        """Return x, y and slice: a warp takes a row, or several slices of a short row.
+
+        Work-items beyond the end repeat the last result, so that all stay in lockstep.
         """
         kernel, width, slices = (
             self.kernel,
@@ -131,7 +129,7 @@ class DepthwiseRows:
             self.context.output.slices,
         )
         few = self.context.capabilities.few_kernels
-        wide = FEW_COLUMNS if few else min(GPU_WARP, 1 << (width - 1).bit_length())
+        wide = COMMON_GROUP_COLUMNS if few else min(GPU_WARP, 1 << (width - 1).bit_length())
         deep = 1 if self.context.target.emulated else GPU_WARP // wide
         x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, deep), stay=True)
         if few or kernel.grid[0] != width:
@@ -142,12 +140,12 @@ class DepthwiseRows:
             z = kernel.let(minimum(z, last), "z_in")
         return x, y, z
 
-    def _make(self, x: Expression) -> None:
+    def _compute(self, x: Expression) -> None:
         self.kernel.await_inputs()
         self._column(x)
 
     def _line(self, number: int) -> _Row:
-        """Row `number` of the input under this tile. Only the outermost ones can be missing."""
+        """Return row `number` of the input under this tile. Only the outermost can be missing."""
         kernel, window, source = self.kernel, self.window, self.source
         height = self.context.input.shape[1]
         below = (self.context.output.shape[1] - 1) * window.stride[0] - window.padding.top
@@ -164,7 +162,7 @@ class DepthwiseRows:
         return _Row(kernel.let((self.image * source.axis(1) + y) * source.axis(2), "line"), inside)
 
     def _column(self, x: Expression) -> None:
-        """All rows of one output column."""
+        """Compute all rows of one output column."""
         kernel, window, source = self.kernel, self.window, self.source
         left = kernel.let(x * window.stride[1] - window.padding.left, "left")
         totals = [kernel.variable(self.offset, "total") for _ in range(self.rows)]
@@ -174,32 +172,36 @@ class DepthwiseRows:
             inside = None
             if padded:
                 inside = kernel.let((at >= 0) & (at < source.axis(2)), "inside")
-            for line, row in self._used():
+            for line, row in self._rows_in_use():
                 both = row.inside
                 if inside is not None:
                     both = inside if both is None else both & inside
-                self._spread(totals, line, self._read(row.start + at, both), self._down(column))
+                self._add_to_rows(
+                    totals, line, self._read(row.start + at, both), self._column_weights(column)
+                )
         self._store(totals, x, 1)
 
-    def _down(self, column: int) -> list[Expression]:
-        """The weights of one column of the filter."""
+    def _column_weights(self, column: int) -> list[Expression]:
+        """Return the weights of one column of the filter."""
         return self.factors[column :: self.window.filter[1]]
 
-    def _read(self, place: Expression, inside: Expression | None) -> Expression:
-        """Four channels, or zeros. A GPU reads in vain rather than ask first: then every read would
-        wait for the one before.
+    def _read(self, pixel: Expression, inside: Expression | None) -> Expression:
+        """Load four channels, or zeros.
+
+        A GPU reads an unused value instead of branching, which would make each read wait for the
+        last.
         """
         if inside is None:
-            return self.source.load(place, self.slice)
-        value = self.source.load(where(inside, place, 0), self.slice)
+            return self.source.load(pixel, self.slice)
+        value = self.source.load(where(inside, pixel, 0), self.slice)
         return self.kernel.let(where(inside, value, 0), "v")
 
-    def _used(self) -> list[tuple[int, _Row]]:
-        """The rows under the tile that some tap reaches."""
-        reached = _reached(self.window, self.rows)
+    def _rows_in_use(self) -> list[tuple[int, _Row]]:
+        """Return the rows under the tile that some tap reads."""
+        reached = _rows_read(self.window, self.rows)
         return [(number, line) for number, line in enumerate(self.lines) if number in reached]
 
-    def _spread(
+    def _add_to_rows(
         self,
         totals: list[Variable],
         line: int,
@@ -209,8 +211,8 @@ class DepthwiseRows:
         """Add one input, times its weight, to every output row that it belongs to."""
         window = self.window
         for row, total in enumerate(totals):
-            tap, rest = divmod(line - row * window.stride[0], window.dilation[0])
-            if rest == 0 and 0 <= tap < window.filter[0]:
+            tap, remainder = divmod(line - row * window.stride[0], window.dilation[0])
+            if remainder == 0 and 0 <= tap < window.filter[0]:
                 self.kernel.add(total, value * factors[tap])
 
     def _store(self, totals: list[Variable], x: Expression, run: int) -> None:
@@ -221,36 +223,38 @@ class DepthwiseRows:
 
 
 def _chosen_rows(context: NodeContext, window: Window) -> int:
-    """How many output rows a work-item makes."""
+    """Return how many output rows a work-item computes."""
     choices, choice = depthwise_row_choices(context, window), context.choice
     return int((choice if choice in choices else choices[0]).split()[0])
 
 
 def depthwise_row_choices(context: NodeContext, window: Window) -> list[str]:
-    """How many output rows a work-item may make, the most promising first."""
+    """Return how many output rows a work-item may compute, the most promising first."""
     height = context.output.shape[1]
     taps = window.filter[0] * window.filter[1]
-    short = context.target.emulated and taps <= FEW_TAPS
-    wanted = [rows for rows in ((4, 3, 2, 1) if short else (2, 1, 4, 3)) if rows <= height]
+    short = context.target.emulated and taps <= MAX_FOUR_ROW_TAPS
+    counts = [rows for rows in ((4, 3, 2, 1) if short else (2, 1, 4, 3)) if rows <= height]
     if context.device.is_cpu:
-        wanted = sorted(range(1, min(8, height) + 1), key=lambda rows: _cost(context, window, rows))
-    return [f"{rows} rows" for rows in wanted]
+        counts = sorted(range(1, min(8, height) + 1), key=lambda rows: _cost(context, window, rows))
+    return [f"{rows} rows" for rows in counts]
 
 
 def _cost(context: NodeContext, window: Window, rows: int) -> float:
-    """Rows read and multiplied, and what makes them dearer: a last tile that makes some again, more
-    of them than the first cache holds, more sums than there are registers.
+    """Estimate the rows read and multiplied, with penalties.
+
+    Dearer are a last tile that repeats rows, more rows than the L1 cache holds, and more sums than
+    registers.
     """
     _, height, width, _ = context.output.shape
-    read = len(_reached(window, rows))
+    read = len(_rows_read(window, rows))
     work = -(-height // rows) * (read + rows * window.filter[0] * 2 / 3)
-    near = (read * context.input.shape[2] + rows * width) * 16 <= NEAR_BYTES
+    near = (read * context.input.shape[2] + rows * width) * 16 <= L1_ROW_BYTES
     again, crowded = height % rows > 0, rows > 7
     return work * (1.02 if again else 1.0) * (1.0 if near else 1.3) * (1.05 if crowded else 1.0)
 
 
-def _reached(window: Window, rows: int) -> set[int]:
-    """The input rows under a tile that some tap reaches: with a dilation there are gaps."""
+def _rows_read(window: Window, rows: int) -> set[int]:
+    """Return the input rows under a tile that some tap reads. Dilation leaves gaps."""
     return {
         row * window.stride[0] + tap * window.dilation[0]
         for row in range(rows)
@@ -258,11 +262,11 @@ def _reached(window: Window, rows: int) -> set[int]:
     }
 
 
-def uses_rows(context: NodeContext, window: Window) -> bool:
-    """Whether the fast kernel fits: few enough taps to unroll, and channels that can be read by
-    fours.
-    """
+def fits_rows(context: NodeContext, window: Window) -> bool:
+    """Return True if the fast kernel fits: few enough taps to unroll, and channels in fours."""
     taps = window.filter[0] * window.filter[1]
     source = context.locations[str(context.node.inputs[0])]
-    whole = source.aligned and (context.input.channels % 4 == 0 or source.layout.value == "sliced")
-    return taps <= UNROLLED_TAPS and whole
+    in_fours = source.aligned and (
+        context.input.channels % 4 == 0 or source.layout.value == "sliced"
+    )
+    return taps <= MAX_UNROLLED_TAPS and in_fours

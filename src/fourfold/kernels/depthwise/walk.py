@@ -1,5 +1,6 @@
-"""The depthwise convolution on a CPU: a work-item walks along some rows from left to right, two
-neighbouring pixels in one vector of eight.
+"""The depthwise convolution on a CPU: two neighboring pixels in one vector of eight.
+
+A work-item walks along its rows from left to right.
 """
 
 from __future__ import annotations
@@ -19,20 +20,18 @@ from fourfold.kernel.location import Layout
 from fourfold.kernels.depthwise.rows import DepthwiseRows
 from fourfold.op.window import Window
 
-LINE = 16  # numbers in a line of the cache
-FEW_EDGES = 2  # columns for which code is written out
+CACHE_LINE_FLOATS = 16  # floats in a cache line
+MAX_UNROLLED_EDGES = 2  # columns with unrolled code
 
 
-def can_walk(context: NodeContext) -> bool:
-    """Whether this is the way for the device, and the language can say it."""
-    able = context.capabilities
-    return context.device.is_cpu and able.shifted_pointers and 8 in able.widths
+def supports_walk(context: NodeContext) -> bool:
+    """Return True if the device is a CPU and the language supports this kernel."""
+    capabilities = context.capabilities
+    return context.device.is_cpu and capabilities.shifted_pointers and 8 in capabilities.widths
 
 
 class DepthwiseWalk(DepthwiseRows):
-    """Rows are reached by pointers of their own: a sum for every read would take as long as what is
-    done with it.
-    """
+    """Rows read through their own pointers; computing an index per read would cost too much."""
 
     def __init__(self, context: NodeContext, window: Window) -> None:
         super().__init__(context, window)
@@ -40,24 +39,24 @@ class DepthwiseWalk(DepthwiseRows):
         stride, left, reach = window.stride[1], window.padding.left, window.reach[1]
         first = min(out, -(-left // stride))
         stop = max(first, min(out, (wide - reach + left) // stride + 1))
-        # The columns whose whole window is inside.
+        # The columns whose whole window is inside the image.
         self.first, self.stop = (first, stop) if stop - first >= 2 else (0, 0)
 
     def _ids(self, tiles: int) -> tuple[Expression, Expression, Expression]:
         x, y, z = self.kernel.ids(1, tiles, self.context.output.slices)
         return x, y, z
 
-    def _make(self, x: Expression) -> None:
-        """Columns that are wholly inside by twos, the others one by one."""
+    def _compute(self, x: Expression) -> None:
+        """Compute columns whose window is inside the image in pairs, the others one by one."""
         kernel, source = self.kernel, self.source
         self.near = {
             number: kernel.shifted(source.pointer, source.index(row.start, self.slice), 4, "row")
-            for number, row in self._used()
+            for number, row in self._rows_in_use()
         }
         begin, end = kernel.size("first", self.first), kernel.size("stop", self.stop)
         if self.stop > self.first:
             self.masks = self._masks(8)
-            self.made = self._made_rows()
+            self.output_rows = self._output_pointers()
             self.twice = [kernel.let(vector(factor, factor), "twice") for factor in self.factors]
             with kernel.loop(end, begin, 2, title="x") as step:
                 x = step
@@ -67,7 +66,7 @@ class DepthwiseWalk(DepthwiseRows):
         self.masks = self._masks(4)
         out = self.context.output.shape[2]
         edges = self.first + out - self.stop
-        if edges and edges <= FEW_EDGES:
+        if edges and edges <= MAX_UNROLLED_EDGES:
             for number, column in enumerate((*range(self.first), *range(self.stop, out))):
                 self._edge(column, kernel.size(f"edge{number}", column))
         elif edges:
@@ -77,20 +76,23 @@ class DepthwiseWalk(DepthwiseRows):
                     x = kernel.let(where(edge < begin, edge, edge + (end - begin)), "x")
                 self._any_edge(x)
 
-    def _made_rows(self) -> list[Pointer]:
-        """Where the rows are that this work-item makes; none where lanes are to be left out."""
+    def _output_pointers(self) -> list[Pointer]:
+        """Return pointers to the output rows of this work-item.
+
+        Empty if some lanes must not be stored.
+        """
         kernel, target = self.kernel, self.target
         if not target.whole or target.type.channels % 4:
             return []
         starts = [target.pixel([self.image, self.top + row, 0]) for row in range(self.rows)]
-        places = [target.index(start, self.slice) for start in starts]
-        return [kernel.shifted(target.pointer, place, 4, "made") for place in places]
+        offsets = [target.index(start, self.slice) for start in starts]
+        return [kernel.shifted(target.pointer, offset, 4, "made") for offset in offsets]
 
     def _masks(self, width: int) -> dict[int, Expression]:
-        """Whether rows exist that may not, in every lane of a vector: no branch for a read."""
+        """Return, for rows that may be missing, a mask in every lane, to avoid branches."""
         return {
             number: self.kernel.let(widen(row.inside, width), "mask")
-            for number, row in self._used()
+            for number, row in self._rows_in_use()
             if row.inside is not None
         }
 
@@ -100,7 +102,7 @@ class DepthwiseWalk(DepthwiseRows):
         return value if mask is None else self.kernel.let(where(mask, value, 0), "v")
 
     def _pair(self, x: Expression) -> None:
-        """All rows of two neighbouring output columns, side by side."""
+        """Compute all rows of two neighboring output columns."""
         kernel, window, source = self.kernel, self.window, self.source
         stride = window.stride[1]
         left = kernel.let(x * stride - window.padding.left, "left")
@@ -112,32 +114,32 @@ class DepthwiseWalk(DepthwiseRows):
             for line, near in self.near.items():
                 parts = [source.four_near(near, at + step * stride) for step in (0, 1)]
                 value = self._masked(line, vector(*parts))
-                self._spread(totals, line, value, self.twice[column :: window.filter[1]])
+                self._add_to_rows(totals, line, value, self.twice[column :: window.filter[1]])
         for row, total in enumerate(totals):
             pixel = kernel.let(self.target.pixel([self.image, self.top + row, x]), "to")
             value = self.target.finished(pixel, self.slice, total, 2)
-            if self.made:
-                self._put(self.made[row], x, kernel.let(value, "result"))
+            if self.output_rows:
+                self._put(self.output_rows[row], x, kernel.let(value, "result"))
             else:
                 self.target.put(pixel, self.slice, kernel.let(value, "result"), 2)
 
     def _put(self, row: Pointer, x: Expression, pair: Expression) -> None:
-        """Write two neighbouring pixels into a row."""
+        """Write two neighboring pixels to a row."""
         sliced = self.target.location.layout is Layout.SLICED
         for step in (0, 1):
             index = (x + step) * (1 if sliced else self.target.pitch // 4)
             self.kernel.store(row, index, pair.part(step, 4))
 
     def _fetch_next(self, x: Expression) -> None:
-        """Bring the same rows of the next slice near, a share of them for each pair of columns."""
+        """Prefetch a share of the same rows of the next slice."""
         share = self.reach * self.window.stride[1] * 4
         next_ = self.source.index(self.lines[0].start, self.slice + 1) * 4
         start = self.kernel.let(next_ + x * share, "ahead")
-        for line in range(0, 2 * share, LINE):
+        for line in range(0, 2 * share, CACHE_LINE_FLOATS):
             self.kernel.prefetch(self.source.pointer, start + line)
 
     def _edge(self, column: int, x: Expression) -> None:
-        """A column of which some taps are outside: two neighbouring rows side by side."""
+        """Compute a column with some taps outside the image, two neighboring rows at a time."""
         kernel, window = self.kernel, self.window
         reaches = column * window.stride[1] - window.padding.left
         left = x * window.stride[1] - window.padding.left
@@ -159,9 +161,9 @@ class DepthwiseWalk(DepthwiseRows):
             for down in range(window.filter[0]):
                 for tap in taps:
                     self._add_rows(total, values, rows, (down, tap))
-            for place, row in enumerate(rows):
+            for part, row in enumerate(rows):
                 pixel = kernel.let(self.target.pixel([self.image, self.top + row, x]), "to")
-                self.target.store(pixel, self.slice, total.part(place, 4), 1)
+                self.target.store(pixel, self.slice, total.part(part, 4), 1)
 
     def _add_rows(
         self,
@@ -177,7 +179,7 @@ class DepthwiseWalk(DepthwiseRows):
         self.kernel.add(total, vector(*read) * vector(*(factor for _ in rows)))
 
     def _any_edge(self, x: Expression) -> None:
-        """The same for any column, by a loop over the taps: it is short."""
+        """Compute any column with some taps outside the image, with a loop over the taps."""
         kernel, window, source = self.kernel, self.window, self.source
         height, width = window.filter
         left = kernel.let(x * window.stride[1] - window.padding.left, "left")
@@ -193,5 +195,5 @@ class DepthwiseWalk(DepthwiseRows):
                 ]
                 for line, near in self.near.items():
                     value = self._masked(line, source.four_near(near, at))
-                    self._spread(totals, line, value, factors)
+                    self._add_to_rows(totals, line, value, factors)
         self._store(totals, x, 1)

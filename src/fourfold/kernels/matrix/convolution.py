@@ -1,8 +1,9 @@
 """Convolution on matrix units: a warp multiplies 16 pixels by 8 channels, 16 inputs at a time.
 
-The order of the inputs within a step does not matter as long as both factors agree on it, so each
-work-item takes the four halves of one slice just as they lie in memory, and the weights are packed
-in the order in which the work-items want them: no local memory, no shuffling, every read whole.
+The order of the inputs within a step is free as long as both factors agree. So each work-item reads
+the four fp16 values of one slice in their memory layout, and the weights are packed in the order in
+which work-items read them. This needs no local memory and no shuffles, and every read is a full
+word.
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ from fourfold.kernels.matrix.tile import (
     MatrixWork,
     matrix_tile_fits,
     pack_for_warps,
+    ranked_tiles,
     split_weights,
-    tiles,
 )
 
 
 def refuses_matrix_units(context: NodeContext) -> str | None:
-    """Why a node cannot use them, or None."""
+    """Return why a node cannot use matrix units, or None."""
     if not context.device.matrix_units:
         return "the device has no matrix units"
     if context.options.precision != "mixed":
-        return "matrix units multiply halves only"
+        return "matrix units need mixed precision"
     return None if context.output.pixels > 1 else "there are too few pixels for a block"
 
 
 def matrix_choices(context: NodeContext, work: MatrixWork) -> list[str]:
-    return [str(tile) for tile in tiles(context.device, work)]
+    return [str(tile) for tile in ranked_tiles(context.device, work)]
 
 
 @dataclass(frozen=True)
 class _Block:
-    """The sums of 16 pixels x 8 channels, and which of a warp's blocks it is."""
+    """The sums of 16 pixels x 8 channels, and the block's row and column within a warp."""
 
     total: Expression
     row: Expression
@@ -76,8 +77,10 @@ class MatrixConvolution:
         """`weights` is [outputs, inputs], in the order in which the feed reads."""
         self.context, self.feed = context, feed
         tile = MatrixTile.parse(context.choice)
-        known = tile is not None and matrix_tile_fits(context.device, feed.work, tile)
-        self.tile = tile if tile is not None and known else tiles(context.device, feed.work)[0]
+        usable = tile is not None and matrix_tile_fits(context.device, feed.work, tile)
+        self.tile = (
+            tile if tile is not None and usable else ranked_tiles(context.device, feed.work)[0]
+        )
         self.kernel = kernel = context.kernel(f"{title}_matrix")
         self.target = context.write(kernel)
         self.target.fixed = True
@@ -89,7 +92,7 @@ class MatrixConvolution:
         self.bias = context.packed(kernel, "bias", padded)
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
-        """The weights in the order in which they are read."""
+        """Return the weights in the order in which they are read."""
         return pack_for_warps(weights)
 
     def write(self) -> None:
@@ -113,10 +116,13 @@ class MatrixConvolution:
         ]
         streams = self.context.options.streams
         Products(kernel, tile, self.feed, self.weights, blocks, warp, streams).add_to(sums)
-        self._store(self._whole(sums))
+        self._store(self._complete_blocks(sums))
 
-    def _whole(self, sums: list[list[Variable]]) -> list[_Block]:
-        """Blocks with nothing missing. Who shared a reduction adds up once; each takes some."""
+    def _complete_blocks(self, sums: list[list[Variable]]) -> list[_Block]:
+        """Return the complete blocks of this work-item.
+
+        Work-items that share a reduction exchange their sums; each completes some of the blocks.
+        """
         kernel, tile, split = self.kernel, self.tile, self.tile.split
         every = [
             _Block(total, const(number), const(column))
@@ -132,24 +138,24 @@ class MatrixConvolution:
         for number, block in enumerate(every):
             kernel.store(shared, mine + number * split * items, block.total)
         kernel.barrier()
-        return [self._taken(shared, item, start) for start in range(0, len(every), split)]
+        return [self._complete_block(shared, item, start) for start in range(0, len(every), split)]
 
-    def _taken(self, shared: Pointer, item: Expression, start: int) -> _Block:
-        """The block that this one of the partners takes, out of those from `start` on."""
+    def _complete_block(self, shared: Pointer, item: Expression, start: int) -> _Block:
+        """Complete the block that this work-item takes among `split` from `start` on."""
         kernel, tile = self.kernel, self.tile
         items, last = WARP * tile.warps, tile.blocks - 1
         number = kernel.let(minimum(kernel.local_id(2) + start, last), "number")
-        place = kernel.let(number * (tile.split * items) + item, "place")
-        parts = [load(shared, place + part * items, "float", 4) for part in range(tile.split)]
+        index = kernel.let(number * (tile.split * items) + item, "place")
+        parts = [load(shared, index + part * items, "float", 4) for part in range(tile.split)]
         row, column = number // tile.columns, number % tile.columns
         return _Block(kernel.let(reduce(operator.add, parts), "whole"), row, column)
 
     def _store(self, blocks: list[_Block]) -> None:
-        """First all that is read for the tails, at once, then the stores."""
+        """Read all operands of the tails first, then store the blocks."""
         kernel, target = self.kernel, self.target
         ready = []
         for block in blocks:
-            pixel, slice_, value = self._arranged(block)
+            pixel, slice_, value = self._arrange_channels(block)
             inside = (pixel < target.pixels) & (slice_ < target.slices)
             pixel_in = kernel.let(minimum(pixel, target.pixels - 1), "pixel")
             slice_in = kernel.let(minimum(slice_, target.slices - 1), "slice")
@@ -162,14 +168,14 @@ class MatrixConvolution:
         if self.tile.split > 1:
             kernel.barrier()
 
-    def _arranged(self, block: _Block) -> tuple[Expression, Expression, Expression]:
-        """Neighbours swap halves of their rows, so that each holds four channels of one pixel."""
+    def _arrange_channels(self, block: _Block) -> tuple[Expression, Expression, Expression]:
+        """Exchange values between neighbors so that each holds four channels of one pixel."""
         kernel, total = self.kernel, block.total
         even = kernel.let((self.warp.lane % 2).equals(0), "even")
-        given = [kernel.let(where(even, total.lane(2 + n), total.lane(n)), "give") for n in (0, 1)]
-        taken = [kernel.let(exchanged(value, 1), "take") for value in given]
-        upper = vector(total.lane(0), total.lane(1), *taken)
-        lower = vector(*taken, total.lane(2), total.lane(3))
+        sent = [kernel.let(where(even, total.lane(2 + n), total.lane(n)), "give") for n in (0, 1)]
+        received = [kernel.let(exchanged(value, 1), "take") for value in sent]
+        upper = vector(total.lane(0), total.lane(1), *received)
+        lower = vector(*received, total.lane(2), total.lane(3))
         value = kernel.let(where(even, upper, lower), "value")
         pixels = self.feed.rows.pixels(kernel, self.warp.first + block.row, self.warp.line)
         target = kernel.let(where(even, *pixels), "to")

@@ -1,13 +1,15 @@
-"""What matrix units are fed with: for a pixel and a slice, four halves in two 32-bit words.
+"""Inputs of matrix units: for a pixel and a slice, four fp16 values in two 32-bit words.
 
-A work-item of a warp owns every fourth slice of a step. Where it gets the numbers from is up to a
-feed: from memory as they lie there, from memory one filter tap beside the other, or from a
-depthwise filter that is applied on the way (`_matrix_filter`).
+A work-item of a warp owns every fourth slice of a step. A feed decides where the values come from:
+directly from memory, from memory tap by tap, or from a depthwise filter that is applied on the way
+(`depthwise_feed`). `Rows` is the order of the 16 pixels of a block: two in each of the eight lines
+of a warp.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -24,10 +26,83 @@ from fourfold.kernel.intrinsics import load_words, pack_halves, unpack_halves
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout
 from fourfold.kernel.view import View
-from fourfold.kernels.conv.taps import Base, Found, MakeTaps, Taps
-from fourfold.kernels.matrix.rows import InOrder, Rows
+from fourfold.kernels.conv.taps import Base, MakeTaps, TapLocation, Taps
 from fourfold.kernels.matrix.tile import MatrixWork
-from fourfold.types import LARGEST_HALF, DType
+from fourfold.types import LARGEST_HALF, DType, Shape
+
+_LINES = 8
+Two = tuple[Expression, Expression]
+
+
+class Rows(Protocol):
+    """The two pixels of a line of a block."""
+
+    def pixels(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
+        """Return the numbers of both; a missing one is beyond the last pixel."""
+
+    def readable(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
+        """Return the numbers of both, clamped to pixels whose inputs can be read."""
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Eight pixels, then the next eight."""
+
+    count: int
+
+    def pixels(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
+        upper = kernel.let(block * (2 * _LINES) + line, "pixel")
+        return upper, upper + _LINES
+
+    def readable(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
+        last = kernel.size("last_pixel", self.count - 1)
+        upper, lower = self.pixels(kernel, block, line)
+        return kernel.let(minimum(upper, last), "pixel"), kernel.let(minimum(lower, last), "pixel")
+
+
+@dataclass(frozen=True)
+class InPairs:
+    """Eight pixels and the right neighbor of each, which shares most of its inputs.
+
+    If the image width is odd, the last pixel of a line has a neighbor that does not exist.
+    """
+
+    shape: Shape
+
+    @property
+    def count(self) -> int:
+        """Number of pixels, including neighbors that do not exist."""
+        return 2 * self._pairs
+
+    @property
+    def _across(self) -> int:
+        return -(-self.shape[2] // 2)
+
+    @property
+    def _pixels(self) -> int:
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    @property
+    def _pairs(self) -> int:
+        return self.shape[0] * self.shape[1] * self._across
+
+    def _found(self, kernel: Kernel, pair: Expression) -> Two:
+        row = kernel.let(pair // self._across, "row")
+        column = kernel.let((pair - row * self._across) * 2, "column")
+        return kernel.let(row * self.shape[2] + column, "pixel"), column
+
+    def pixels(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
+        upper, column = self._found(kernel, kernel.let(block * _LINES + line, "pair"))
+        if self.shape[2] % 2 == 0:
+            return upper, upper + 1
+        return upper, where(column + 1 < self.shape[2], upper + 1, self._pixels)
+
+    def readable(self, kernel: Kernel, block: Expression, line: Expression) -> Two:
+        pair = kernel.let(minimum(block * _LINES + line, self._pairs - 1), "pair")
+        upper, _ = self._found(kernel, pair)
+        if self.shape[2] % 2 == 0:
+            return upper, upper + 1
+        return upper, minimum(upper + 1, self._pixels - 1)
 
 
 class Feed(Protocol):
@@ -37,28 +112,30 @@ class Feed(Protocol):
     rows: Rows
 
     def start(self, kernel: Kernel, target: View) -> None:
-        """Make ready in a kernel whose parameters are still open."""
+        """Prepare for a kernel that can still get parameters."""
 
     def aim(self, pixels: list[Expression], lane: Expression) -> None:
-        """Find what these pixels of the result need, before the steps begin."""
+        """Find the inputs of these output pixels, before the steps begin."""
 
     def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
-        """The constants that one step reads, beside the weights of the products."""
+        """Read the constants of a step, other than the weights of the products."""
 
     def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
-        """All else that one step reads."""
+        """Read everything else that a step needs."""
 
     def combine(
         self, constants: list[Expression], inputs: list[Expression]
     ) -> list[list[Expression]]:
-        """The halves of every pixel, from what was read for a step; and what halves leave over of
-        each, where that counts.
+        """Return the fp16 values of every pixel from what a step has read.
+
+        If values are fp32, a second list has their rounding errors.
         """
 
 
 def weight_parts(context: NodeContext, number: int) -> int:
-    """In how many parts weights are multiplied: in two where floats are kept, and they are few, and
-    no halves already, as those of many files are.
+    """Return in how many fp16 parts weights are multiplied.
+
+    Two if values are kept as fp32, the weights are few, and they are not exact in fp16 already.
     """
     array = context.array(number)
     if array is None or not context.options.keeps_values or array.size > SMALL_WEIGHTS:
@@ -66,44 +143,44 @@ def weight_parts(context: NodeContext, number: int) -> int:
     return 1 if np.array_equal(array, array.astype(np.float16)) else 2
 
 
-def in_halves(kernel: Kernel, value: Expression) -> list[Expression]:
-    """Four floats as halves, and what these leave over: together almost as good as floats."""
+def split_halves(kernel: Kernel, value: Expression) -> list[Expression]:
+    """Return four floats as fp16 and their rounding errors, together almost as precise as fp32."""
     near = maximum(minimum(value, LARGEST_HALF), -LARGEST_HALF)
     first = kernel.let(pack_halves(near), "a")
     return [first, kernel.let(pack_halves(value - unpack_halves(first)), "rest")]
 
 
-def four_floats(source: View, found: Found, slice_: Expression) -> Expression:
-    """Four channels of a pixel, zeros where it does not exist."""
-    place, inside = found
+def load_floats(source: View, location: TapLocation, slice_: Expression) -> Expression:
+    """Load four channels of a pixel; zeros if it does not exist."""
+    pixel, inside = location
     kernel = source.kernel
     if inside is None:
-        return kernel.let(source.load(place, slice_), "x")
-    value = kernel.let(source.load(where(inside, place, 0), slice_), "x")
+        return kernel.let(source.load(pixel, slice_), "x")
+    value = kernel.let(source.load(where(inside, pixel, 0), slice_), "x")
     return kernel.let(where(inside, value, 0.0), "x")
 
 
-def four_halves(source: View, found: Found, slice_: Expression) -> Expression:
-    """Four channels of a pixel as halves, zeros where it does not exist.
+def load_halves(source: View, location: TapLocation, slice_: Expression) -> Expression:
+    """Load four channels of a pixel as fp16; zeros if it does not exist.
 
-    No branch asks whether it does: every read would wait for the one before.
+    There is no branch, because it would make each read wait for the previous one.
     """
-    place, inside = found
+    pixel, inside = location
     kernel = source.kernel
     if source.location.dtype is DType.F16 and source.location.layout is Layout.SLICED:
-        index = source.index(place, slice_)
+        index = source.index(pixel, slice_)
         return kernel.let(load_words(source.pointer, index, inside), "a")
     if inside is not None:
-        place = where(inside, place, 0)
-    value = kernel.let(pack_halves(source.load(place, slice_)), "a")
+        pixel = where(inside, pixel, 0)
+    value = kernel.let(pack_halves(source.load(pixel, slice_)), "a")
     return value if inside is None else kernel.let(where(inside, value, 0), "a")
 
 
 class WindowFeed:
-    """Pixels under a window: all slices of a tap, then those of the next one.
+    """Pixels under a window: all slices of a tap, then those of the next tap.
 
-    Where the channels of a tap do not fill whole steps, a step has slices of several taps. Values
-    that are kept as floats are multiplied in two parts, since matrix units take halves.
+    If the channels of a tap do not fill whole steps, a step has slices of several taps. fp32 values
+    are multiplied in two parts, because matrix units take fp16.
     """
 
     def __init__(self, context: NodeContext, taps: MakeTaps, count: int) -> None:
@@ -123,7 +200,7 @@ class WindowFeed:
         self.taps: Taps = self.make_taps(kernel, self.source, target)
 
     def aim(self, pixels: list[Expression], lane: Expression) -> None:
-        self.bases = [base_of(self.kernel, self.taps, pixel) for pixel in pixels]
+        self.bases = [bind_base(self.kernel, self.taps, pixel) for pixel in pixels]
 
     def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
         return []
@@ -135,12 +212,12 @@ class WindowFeed:
         column = kernel.let(tap - row * taps.count[1], "column")
         values = []
         for base in self.bases:
-            place, inside = taps.find(base, row, column)
+            pixel, inside = taps.find(base, row, column)
             if exists is not None:
                 inside = exists if inside is None else exists & inside
-            found = named(kernel, (place, inside))
-            read = four_floats if self.wide else four_halves
-            values.append(read(self.source, found, slice_))
+            location = bind_location(kernel, (pixel, inside))
+            read = load_floats if self.wide else load_halves
+            values.append(read(self.source, location, slice_))
         return values
 
     def combine(
@@ -148,15 +225,15 @@ class WindowFeed:
     ) -> list[list[Expression]]:
         if not self.wide:
             return [inputs]
-        both = [in_halves(self.kernel, value) for value in inputs]
+        both = [split_halves(self.kernel, value) for value in inputs]
         return [[halves[part] for halves in both] for part in (0, 1)]
 
     def _tap(
         self, step: Expression, quarter: Expression
     ) -> tuple[Expression, Expression, Expression | None]:
-        """The tap and the slice that a work-item reads in a step; None: they always exist.
+        """Return the tap and slice that a work-item reads in a step, and whether they exist.
 
-        What it divides by is written out: a number that is not known takes as long as a read.
+        Divisors are literals: division by a variable takes as long as a read. None: always exists.
         """
         kernel, slices = self.kernel, self.context.input.slices
         if self.whole and self.count == 1:
@@ -172,12 +249,12 @@ class WindowFeed:
 
 
 def _steps(pairs: int, whole: bool) -> int:
-    """Steps of four slices; where they are not whole, as many as can be read four ahead."""
+    """Return the steps of four slices, rounded up to a multiple of four if they are not whole."""
     return pairs // 4 if whole else -(-pairs // 16) * 4
 
 
 def flatten_taps(weights: np.ndarray) -> np.ndarray:
-    """[O, taps, I] -> [O, inputs]: slices of four, tap after tap, in the order of the feed."""
+    """Flatten [O, taps, I] to [O, inputs]: slices of four, tap after tap, as the feed reads."""
     outputs, taps, inputs = weights.shape
     slices = -(-inputs // 4)
     padded = np.zeros((outputs, taps, slices * 4), weights.dtype)
@@ -187,8 +264,8 @@ def flatten_taps(weights: np.ndarray) -> np.ndarray:
     return flat
 
 
-def clamped(low: float, high: float) -> Callable[[Expression], Expression]:
-    """A function that keeps values between two numbers, either of which may be infinite."""
+def make_clamp(low: float, high: float) -> Callable[[Expression], Expression]:
+    """Return a function that clamps values to low..high; either may be infinite."""
 
     def clamp(value: Expression) -> Expression:
         value = value if low == -np.inf else maximum(value, low)
@@ -197,10 +274,10 @@ def clamped(low: float, high: float) -> Callable[[Expression], Expression]:
     return clamp
 
 
-def base_of(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
+def bind_base(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
     return tuple(kernel.let(part, "base") for part in taps.start(pixel))
 
 
-def named(kernel: Kernel, found: Found) -> Found:
-    place, inside = found
-    return kernel.let(place, "from"), None if inside is None else kernel.let(inside, "inside")
+def bind_location(kernel: Kernel, location: TapLocation) -> TapLocation:
+    pixel, inside = location
+    return kernel.let(pixel, "from"), None if inside is None else kernel.let(inside, "inside")

@@ -1,8 +1,8 @@
-"""Convolution by warpgroups for many pixels: four warps at once multiply what lies in local memory.
+"""Convolution with warpgroups: four warps together multiply operands in local memory.
 
-Pixels and weights are copied ahead as for `staged`, but no work-item reads them from there: matrix
-units do, by themselves, while their warps begin with the copies of the batches to come. Registers
-hold sums alone.
+Pixels and weights are copied ahead as in `staged`, but no work-item reads them. The matrix units
+read local memory directly while the warps start the copies of later batches. Registers hold only
+sums.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from fourfold.kernel.statement import (
     ShowCopies,
     WarpgroupMultiply,
 )
-from fourfold.kernels.matrix.ahead import AheadConvolution, refuses_copies
 from fourfold.kernels.matrix.feed import WindowFeed
 from fourfold.kernels.matrix.products import Warp
+from fourfold.kernels.matrix.staged import PrefetchingConvolution, refuses_copies
 from fourfold.kernels.matrix.tile import COLUMNS, DEPTH, ROWS, WARP, MatrixTile, MatrixWork, clocks
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) in (\d+)")
-_WARPS = 4  # of a warpgroup
-_HIGH = _WARPS * ROWS  # pixels that it makes
-_PIECE = 8  # halves that lie together in local memory
+_WARPS = 4  # warps of a warpgroup
+_PIXELS = _WARPS * ROWS  # pixels of a warpgroup
+_PIECE = 8  # fp16 values that are contiguous in local memory
 _PIECE_BYTES = 16
-_UNFINISHED = 2  # buffers that are still read: batches that are multiplied
+_UNFINISHED = 2  # buffers of batches that may still be multiplied
 
 
 class WarpgroupTile(NamedTuple):
-    """A group makes so many pixels of so many channels, from batches of so many inputs, and has
-    room for some batches: one or two are multiplied while the others come.
+    """A group computes `pixels` x `channels` from batches of `inputs` inputs.
+
+    Of its `buffers` buffers, one or two are multiplied while the others are filled.
     """
 
     pixels: int
@@ -59,11 +60,11 @@ class WarpgroupTile(NamedTuple):
 
     @property
     def items(self) -> int:
-        return self.pixels // _HIGH * _WARPS * WARP
+        return self.pixels // _PIXELS * _WARPS * WARP
 
     @property
     def pieces(self) -> int:
-        """Of a pixel, and of a channel, in a batch."""
+        """Pieces of a pixel, and of a channel, in a batch."""
         return self.inputs // _PIECE
 
     @property
@@ -71,17 +72,15 @@ class WarpgroupTile(NamedTuple):
         return self.buffers * self.pieces * (self.pixels + self.channels) * _PIECE_BYTES
 
     def clocks(self, work: MatrixWork, units: int) -> float:
-        """About how many clocks the busiest unit needs: for each of its groups those of its
-        batches, and those of beginning and storing.
-        """
+        """Estimate the clocks of the busiest unit: batches, start and stores of its groups."""
         groups = -(-work.pixels // self.pixels) * -(-work.channels // self.channels)
         batch, once = _CLOCKS[self[:3]]
         return -(-groups // units) * (work.steps * DEPTH // self.inputs * batch + once)
 
 
-# What a batch takes, and what comes once: fitted to the layers of ResNet-50 with 32 pictures on an
-# H200, beside 5000 clocks of a launch. Half of them took within a fifth of it, and the forms that
-# come first, together, 1.03 times as long as the best ones. The last two were not timed.
+# Clocks of a batch, and fixed clocks: fitted to the layers of ResNet-50 with 32 pictures on an
+# H200, without 5000 clocks per launch. Half of the layers were within 20%, and the first choices
+# together took 1.03 times as long as the best ones. The last two rows were not timed.
 _CLOCKS = {
     (128, 128, 64): (950, 6000),
     (64, 128, 64): (570, 2750),
@@ -90,13 +89,13 @@ _CLOCKS = {
     (64, 128, 32): (320, 2400),
     (128, 64, 32): (380, 2200),
 }
-_WIDEST = 128  # channels of a group: where there are as many, others copy pixels once more
-_EVERY = [WarpgroupTile(*sizes, 4) for sizes in _CLOCKS]
+_MAX_GROUP_CHANNELS = 128  # smaller groups would copy pixels more than once
+_TILES = [WarpgroupTile(*sizes, 4) for sizes in _CLOCKS]
 
 
 def warpgroup_tiles(context: NodeContext, work: MatrixWork) -> list[WarpgroupTile]:
-    """Those that fit, the most promising first."""
-    units, wide = context.device.compute_units, min(work.channels, _WIDEST)
+    """Return the tiles that fit, the most promising first."""
+    units, wide = context.device.compute_units, min(work.channels, _MAX_GROUP_CHANNELS)
     return sorted(
         _usable(context), key=lambda tile: (tile.channels < wide, tile.clocks(work, units))
     )
@@ -106,7 +105,7 @@ def _usable(context: NodeContext) -> list[WarpgroupTile]:
     device, channels = context.device, context.input.channels
     return [
         tile
-        for tile in _EVERY
+        for tile in _TILES
         if channels % tile.inputs == 0
         and tile.items <= device.max_work_group
         and tile.local_bytes <= group_memory(device, tile.items, asked=True)
@@ -118,19 +117,25 @@ def warpgroup_choices(context: NodeContext, work: MatrixWork) -> list[str]:
 
 
 def refuses_warpgroup(context: NodeContext) -> str | None:
-    """Why several warps cannot multiply at once, or None."""
+    """Return why warpgroups cannot be used, or None."""
     if not (context.device.warpgroups and context.capabilities.warpgroups):
-        return "the device has no products by several warps"
+        return "the device has no warpgroup instructions"
     reason = refuses_copies(context)
     if reason is not None:
         return reason
     fits = _usable(context)
-    return None if fits else "its channels do not fill a batch, or there is too little local memory"
+    return (
+        None
+        if fits
+        else "its channels do not fill a batch, or the device has too little local memory"
+    )
 
 
 def suits_warpgroup(context: NodeContext, work: MatrixWork) -> bool:
-    """Whether so much is moved that a launch of its own is no loss, and warps that multiply alone
-    would take longer.
+    """Return True if warpgroups should be used without timing.
+
+    So much memory must be moved that a separate launch costs little, and single warps must be
+    slower.
     """
     units = context.device.compute_units
     moved = sum(
@@ -142,7 +147,7 @@ def suits_warpgroup(context: NodeContext, work: MatrixWork) -> bool:
     return best.clocks(work, units) < clocks(context.device, work)
 
 
-class WarpgroupConvolution(AheadConvolution):
+class WarpgroupConvolution(PrefetchingConvolution):
     """One convolution being written for warpgroups."""
 
     def __init__(
@@ -153,15 +158,15 @@ class WarpgroupConvolution(AheadConvolution):
         weights: np.ndarray,
         bias: np.ndarray | None,
     ) -> None:
-        known = warpgroup_tiles(context, feed.work)
-        wanted = WarpgroupTile.parse(context.choice)
-        self.form = form = wanted if wanted in known else known[0]
+        tiles = warpgroup_tiles(context, feed.work)
+        choice = WarpgroupTile.parse(context.choice)
+        self.form = form = choice if choice in tiles else tiles[0]
         super().__init__(context, f"{title}_warpgroup", feed, weights, bias)
         self.window = feed
         self.tile = MatrixTile(1, form.channels // COLUMNS, 1, 1)
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
-        """[O, inputs] -> [group's channels][piece of inputs][channel][8 inputs]."""
+        """Pack [O, inputs] as [group's channels][piece of inputs][channel][8 inputs]."""
         outputs, inputs = weights.shape
         channels = self.form.channels
         padded = np.zeros((-(-outputs // channels) * channels, inputs), weights.dtype)
@@ -172,7 +177,7 @@ class WarpgroupConvolution(AheadConvolution):
     def write(self) -> None:
         kernel, form, work = self.kernel, self.form, self.feed.work
         across, down = -(-work.pixels // form.pixels), -(-work.channels // form.channels)
-        high = form.pixels // _HIGH  # warpgroups
+        high = form.pixels // _PIXELS  # warpgroups of a group
         local = (WARP, _WARPS, high)
         x, y, _ = kernel.ids(across * WARP, down * _WARPS, high, local=local, stay=True)
         lane = kernel.let(kernel.local_id(0), "lane")
@@ -188,19 +193,21 @@ class WarpgroupConvolution(AheadConvolution):
         )
         self.item = kernel.let(lane + within * WARP, "within")
         sums = [kernel.variable(const(0.0, "float", 4), "sum") for _ in range(self.tile.columns)]
-        self._add_to(sums)
-        self._store(self._whole([sums]))
-        kernel.barrier()  # nobody reads any more what the next group copies to
+        self._add_batches(sums)
+        self._store(self._complete_blocks([sums]))
+        kernel.barrier()  # Wait until all reads are done: the next group overwrites the buffers.
 
-    def _add_to(self, sums: list[Variable]) -> None:
-        """One barrier a batch: behind it all copies of the batch are there, and nobody reads the
-        one before the last, in whose place the next one comes.
+    def _add_batches(self, sums: list[Variable]) -> None:
+        """Add all batches, with one barrier each.
+
+        After the barrier, the copies of the batch are complete, and the buffer of the batch before
+        the previous one can be overwritten.
         """
         kernel, form = self.kernel, self.form
         size = form.buffers * form.pieces
         self.factors = kernel.local_array("factors", "uint", 4, size * form.channels)
         self.inputs = kernel.local_array("inputs", "uint", 2, size * form.pixels * 2)
-        self._aim()
+        self._assign_pixels()
         kernel.await_inputs()
         batches = kernel.size("batches", self.feed.work.steps * DEPTH // form.inputs)
         ahead = form.buffers - _UNFINISHED
@@ -222,47 +229,49 @@ class WarpgroupConvolution(AheadConvolution):
             kernel.emit(AwaitProducts(const(1)))
         kernel.emit(AwaitProducts(const(0)))
 
-    def _aim(self) -> None:
-        """Each work-item copies one slice of two for one pixel all along: there are twice as many
-        of them as pixels.
+    def _assign_pixels(self) -> None:
+        """Assign one of two slices of one pixel to each work-item for all its copies.
+
+        There are twice as many work-items as pixels.
         """
         kernel = self.kernel
         self.row = kernel.let(self.item // 2, "row")
         self.slice = kernel.let(self.item % 2, "slice")
-        self._aim_at(self.group * self.form.pixels + self.row)
+        self._find_window(self.group * self.form.pixels + self.row)
 
     def _copy_pixels(self, batch: Expression, buffer: Expression) -> None:
         kernel, form = self.kernel, self.form
-        in_tap = self.context.input.channels // form.inputs  # batches; a number, for the division
+        # batches; a literal, because it is a divisor
+        in_tap = self.context.input.channels // form.inputs
         tap = kernel.let(batch // in_tap, "tap")
         first = kernel.let((batch - tap * in_tap) * (2 * form.pieces) + self.slice, "first")
-        place, exists = self._under(tap)
+        pixel, exists = self._find_tap(tap)
         pieces = buffer * form.pieces * form.pixels + self.row
         to = kernel.let(pieces * 2 + self.slice, "put")
         for piece in range(form.pieces):
-            index = self.window.source.index(place, first + 2 * piece)
+            index = self.window.source.index(pixel, first + 2 * piece)
             target, source = to + piece * form.pixels * 2, self.window.source.pointer
             kernel.emit(CopyAhead(self.inputs, source, target, index, exists, const(2)))
 
     def _copy_weights(self, batch: Expression, buffer: Expression) -> None:
-        """They lie in memory as they are to lie in the buffer."""
+        """Copy weights, which are packed in the layout of the buffer."""
         kernel, form = self.kernel, self.form
         pieces = form.pieces * form.channels
         every = self.feed.work.steps * DEPTH // _PIECE * form.channels
         index = kernel.let(self.part * every + batch * pieces + self.item, "weights_from")
         to = kernel.let(buffer * pieces + self.item, "weights_to")
         for number in range(0, pieces, form.items):
-            where = (to + number, index + number)
-            copy = CopyAhead(self.factors, self.weights[0], *where, const(True), const(4))
+            indices = (to + number, index + number)
+            copy = CopyAhead(self.factors, self.weights[0], *indices, const(True), const(4))
             kernel.emit(copy)
 
     def _multiply(self, sums: list[Variable], buffer: Expression) -> None:
         kernel, form = self.kernel, self.form
-        row = buffer * (form.pieces * form.pixels) + self.warpgroup * _HIGH
+        row = buffer * (form.pieces * form.pixels) + self.warpgroup * _PIXELS
         row = kernel.let(row, "pixels")
         column = kernel.let(buffer * (form.pieces * form.channels), "channels")
         pitches = const(form.pixels), const(form.channels)
         for step in range(form.pieces // 2):
-            places = row + 2 * step * form.pixels, column + 2 * step * form.channels
-            product = (self.inputs, self.factors, *places, *pitches, tuple(sums))
+            starts = row + 2 * step * form.pixels, column + 2 * step * form.channels
+            product = (self.inputs, self.factors, *starts, *pitches, tuple(sums))
             kernel.emit(WarpgroupMultiply(*product))

@@ -1,1 +1,1 @@
-"""Convolutions by Winograd's transforms."""
+"""Winograd convolutions."""

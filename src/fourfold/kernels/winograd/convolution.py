@@ -1,7 +1,7 @@
-"""The kernels of Winograd's convolution: inputs transformed, multiplied, and transformed back.
+"""The kernels of a Winograd convolution: transform the inputs, multiply, transform back.
 
-What is transformed lies in panels, one for each work-group of the kernel that multiplies: within
-a panel position by position, slice by slice, tile by tile, so that it is read from front to back.
+Transformed inputs are stored in panels, one for each work-group of the kernel that multiplies.
+Within a panel the order is position, slice, tile, so that it is read sequentially.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.location import Layout
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
-from fourfold.kernels.winograd.transforms import (
-    HELD,
+from fourfold.kernels.winograd.forms import (
+    MAX_HELD_INPUTS,
     TRANSFORMS,
     Form,
     Tiling,
@@ -50,7 +50,7 @@ class Winograd:
         self.before = (padding.top, padding.left)
         self.tiling, self.transforms = Tiling.of(context, form.size), TRANSFORMS[form.size]
         self.panels = -(-self.tiling.count // form.panel)
-        # The larger the tile, the more digits its sums take: halves have too few for large ones.
+        # Larger tiles need more digits for their sums than fp16 has.
         exact = form.within or form.size > 2
         self.storage = DType.F32 if exact else context.options.storage
 
@@ -67,28 +67,28 @@ class Winograd:
 
     @property
     def _blocks(self) -> int:
-        """Blocks of output channels that a work-item makes at once."""
+        """Blocks of output channels, as many as a work-item computes at once in each."""
         tile = self.form.tile
         return -(-self.context.output.channels // (tile.width * tile.groups))
 
     def _write_within(self) -> None:
-        """One kernel: a work-item transforms what it multiplies, and makes all channels of it."""
+        """Write one kernel: a work-item transforms its inputs and computes all channels."""
         form, kernel = self.form, self.context.kernel("conv2d_winograd_within")
-        # As much for all, so that layers of various depths share one text.
-        values = kernel.private_array("values", self.storage, HELD)
+        # One size for all, so that layers of different depth share a kernel text.
+        values = kernel.private_array("values", self.storage, MAX_HELD_INPUTS)
         (x,) = kernel.ids(self.panels)
         first = kernel.let(x * form.panel, "first")
         transform = _Transform(self, kernel, values)
-        with kernel.loop(form.panel, title="place") as place:
-            corner = transform.corner(first + place)
+        with kernel.loop(form.panel, title="place") as tile:
+            corner = transform.corner(first + tile)
             with kernel.loop(transform.source.slices, title="slice") as slice_:
-                transform.write(corner, slice_, const(0), place)
+                transform.write(corner, slice_, const(0), tile)
         products = _Products(self, kernel, values)
         with kernel.loop(kernel.size("blocks", self._blocks), title="block") as block:
             products.write(const(0), first, const(0), block)
 
     def _write_apart(self) -> None:
-        """Two kernels, with what is transformed in memory between them."""
+        """Write two kernels, with the transformed inputs in memory between them."""
         form, context = self.form, self.context
         wide, tall = form.tile.local
         scratch = context.scratch("transformed", self.storage, self._elements * self.panels)
@@ -97,8 +97,8 @@ class Winograd:
         x, y = kernel.ids(self.panels * wide, context.input.slices, local=(wide, 1))
         panel, lane = kernel.let(x // wide, "panel"), kernel.local_id(0)
         with kernel.loop(form.tile.pixels, title="step") as step:
-            place = kernel.let(step * wide + lane, "place")
-            transform.write(transform.corner(panel * form.panel + place), y, panel, place)
+            tile = kernel.let(step * wide + lane, "place")
+            transform.write(transform.corner(panel * form.panel + tile), y, panel, tile)
         kernel = context.kernel("conv2d_winograd")
         products = _Products(self, kernel, kernel.pointer("values", self.storage, scratch))
         x, y = kernel.ids(self.panels * wide, self._blocks, local=(wide, tall))
@@ -107,21 +107,21 @@ class Winograd:
 
 
 class _Tiles:
-    """What both kernels know: where a tile is."""
+    """Base of both kernels: finds where a tile is."""
 
     def __init__(self, plan: Winograd, kernel: Kernel, values: Pointer) -> None:
         self.plan, self.kernel, self.values, self.form = plan, kernel, values, plan.form
 
     def place(self, tile: Expression) -> Corner:
-        """The image of a tile, and the first row and column of its outputs."""
+        """Return the image of a tile, and the first row and column of its outputs."""
         kernel, tiling, size = self.kernel, self.plan.tiling, self.form.size
         columns = kernel.size("tile_columns", tiling.columns)
-        rest = kernel.let(tile // columns, "rest")
-        left = kernel.let((tile - rest * columns) * size, "left")
+        tile_row = kernel.let(tile // columns, "rest")
+        left = kernel.let((tile - tile_row * columns) * size, "left")
         if tiling.images == 1:
-            return const(0), kernel.let(rest * size, "top"), left
+            return const(0), kernel.let(tile_row * size, "top"), left
         rows = kernel.size("tile_rows", tiling.rows)
-        return rest // rows, kernel.let(rest % rows * size, "top"), left
+        return tile_row // rows, kernel.let(tile_row % rows * size, "top"), left
 
     def index(self, panel: Expression, slices: Expression) -> Expression:
         return panel * self.form.positions * slices
@@ -135,7 +135,7 @@ class _Transform(_Tiles):
         self.source = plan.context.read(kernel, 0)
 
     def corner(self, tile: Expression) -> Corner:
-        """The image, row and column at which the inputs of a tile start; they may lie outside."""
+        """Return the image, row and column where a tile's inputs start; it may be outside."""
         kernel, tiling, before = self.kernel, self.plan.tiling, self.plan.before
         if tiling.count % self.form.panel:
             tile = minimum(tile, kernel.size("last_tile", tiling.count - 1))
@@ -147,7 +147,7 @@ class _Transform(_Tiles):
         corner: Corner,
         slice_: Expression,
         panel: Expression,
-        place: Expression,
+        tile: Expression,
     ) -> None:
         kernel, form, source = self.kernel, self.form, self.source
         image, y, x = corner
@@ -158,21 +158,21 @@ class _Transform(_Tiles):
         half = [[kernel.variable(zero, "h") for _ in range(reach)] for _ in range(reach)]
         inside = (y >= 0) & (x >= 0) & (y + (reach - 1) < height) & (x + (reach - 1) < width)
         with kernel.when(inside) as branch:
-            self._down(half, rows, None)
+            self._transform_columns(half, rows, None)
         if branch is not None:
             with kernel.otherwise(branch):
                 down = [kernel.let((y + n >= 0) & (y + n < height), "in_y") for n in range(reach)]
                 across = [kernel.let((x + n >= 0) & (x + n < width), "in_x") for n in range(reach)]
-                self._down(half, rows, (down, across))
+                self._transform_columns(half, rows, (down, across))
         stride = kernel.let(source.slices * form.panel, "stride")
-        start = (self.index(panel, source.slices) + slice_) * form.panel + place
+        start = (self.index(panel, source.slices) + slice_) * form.panel + tile
         to = kernel.shifted(self.values, start, 4, "to")
         for row, line in enumerate(half):
             for column, value in enumerate(apply(kernel, self.plan.transforms.input, line)):
                 kernel.store(to, stride * (row * reach + column), value)
 
     def _row(self, pixel: Expression, slice_: Expression) -> Read:
-        """How this pixel and those right behind it are read, if they exist."""
+        """Return a function that reads the pixels to the right of `pixel`, if they exist."""
         source = self.source
         if source.location.layout is not Layout.SLICED:
             return lambda column, inside: source.load(pixel + column, slice_, inside)
@@ -184,13 +184,13 @@ class _Transform(_Tiles):
 
         return read
 
-    def _down(
+    def _transform_columns(
         self,
         half: list[list[Variable]],
         rows: list[Read],
         inside: tuple[list[Expression], list[Expression]] | None,
     ) -> None:
-        """Column by column, the sums along each."""
+        """Transform column by column."""
         kernel, reach = self.kernel, self.form.reach
         for column in range(reach):
             values = []
@@ -202,7 +202,7 @@ class _Transform(_Tiles):
 
 
 class _Products(_Tiles):
-    """Multiplies transformed tiles with transformed filters, and transforms the sums back."""
+    """Multiplies transformed tiles by transformed filters, and transforms the sums back."""
 
     def __init__(self, plan: Winograd, kernel: Kernel, values: Pointer) -> None:
         super().__init__(plan, kernel, values)
@@ -221,21 +221,21 @@ class _Products(_Tiles):
     def write(
         self, panel: Expression, first: Expression, lane: Expression, block: Expression
     ) -> None:
-        """What the work-item `lane` of a panel makes, for one block of output channels."""
+        """Compute the outputs of work-item `lane` of a panel, for one block of output channels."""
         kernel, tile, count = self.kernel, self.form.tile, self.plan.tiling.count
         group = kernel.let(block * tile.groups, "group")
-        self._sum_up(panel, lane, group)
+        self._sum_channels(panel, lane, group)
         with kernel.loop(tile.pixels, title="step") as step:
             number = kernel.let(first + step * tile.local[0] + lane, "tile")
             ragged = count % self.form.panel != 0
             with kernel.when(number < kernel.size("tiles", count) if ragged else const(True)):
-                place = self.place(number)
+                corner = self.place(number)
                 with kernel.loop(tile.groups, title="column") as column:
                     held = kernel.let(step * tile.groups + column, "held")
-                    self._finish(held, place, kernel.let(group + column, "group"))
+                    self._store_tile(held, corner, kernel.let(group + column, "group"))
 
-    def _sum_up(self, panel: Expression, lane: Expression, group: Expression) -> None:
-        """The sums over all input channels, position by position."""
+    def _sum_channels(self, panel: Expression, lane: Expression, group: Expression) -> None:
+        """Sum over all input channels, position by position."""
         kernel, form, tile = self.kernel, self.form, self.form.tile
         slices = kernel.size("slices", self.plan.context.input.slices)
         block = kernel.let(slices * (4 * form.positions), "block")
@@ -261,7 +261,7 @@ class _Products(_Tiles):
         lane: Expression,
         starts: list[Expression],
     ) -> None:
-        """One slice of input channels: a tile's channels are read alone on a CPU, else by fours."""
+        """Multiply one slice of input channels, loaded one by one on a CPU, else in fours."""
         kernel, tile, form = self.kernel, self.form.tile, self.form
         wide = tile.local[0]
         rows = [kernel.shifted(self.filters, start, tile.width, "row") for start in starts]
@@ -283,13 +283,13 @@ class _Products(_Tiles):
                 for total, factor in zip(line, factors, strict=True):
                     kernel.add(total, widen(value, tile.width) * factor)
 
-    def _finish(
+    def _store_tile(
         self,
         number: Expression,
-        place: Corner,
+        corner: Corner,
         group: Expression,
     ) -> None:
-        """Sums of one tile and one group of channels, transformed back and stored."""
+        """Transform the sums of one tile and group of channels back and store them."""
         kernel, form, width = self.kernel, self.form, self.form.tile.width
         near = kernel.shifted(self.sums, number, width, "near")
         columns = []
@@ -300,7 +300,7 @@ class _Products(_Tiles):
             ]
             columns.append(apply(kernel, self.plan.transforms.output, stored))
         bias = kernel.let(load(self.bias, group, "float", width), "bias_v")
-        image, top, left = place
+        image, top, left = corner
         first = kernel.let(self.target.pixel([image, top, left]), "first")
         for row in range(form.size):
             line = [column[row] for column in columns]
@@ -316,7 +316,7 @@ class _Products(_Tiles):
     def _store(
         self, values: list[Expression], start: Expression, left: Expression, group: Expression
     ) -> None:
-        """A row of outputs; by twos where a row has an even number of them."""
+        """Store a row of outputs, in pairs if a row has an even number of them."""
         kernel, tile, target = self.kernel, self.form.tile, self.target
         parts = tile.width // 4
         run = 2 if target.type.shape[2] % 2 == 0 else 1

@@ -1,7 +1,7 @@
-"""The depthwise convolution of bytes: four neighbours of a channel by four weights at once.
+"""The depthwise convolution of bytes: four neighboring pixels by four weights at once.
 
-A work-item copies the rows that it reads, with zeros around them, next to each other. Each step
-adds to eight sums: four channels of two neighbouring pixels.
+A work-item copies the rows that it reads, zero-padded, to a contiguous array. Each step adds to
+eight sums: four channels of two neighboring pixels.
 """
 
 from __future__ import annotations
@@ -14,37 +14,47 @@ from fourfold.kernel.expression import Expression, const, convert, load, minimum
 from fourfold.kernel.intrinsics import load_taps
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.statement import DotAccumulate
-from fourfold.kernels.depthwise.rows import bias_slices
-from fourfold.kernels.quantised.convolution import is_in_words, read_words, refuses_dots, word_of
+from fourfold.kernels.depthwise.rows import padded_bias
+from fourfold.kernels.quantized.convolution import (
+    is_in_words,
+    read_words,
+    refuses_dots,
+    repeat_byte,
+)
 from fourfold.op.window import Window
 from fourfold.types import DType
 
-TAPS = 4  # that are multiplied at once
-MOST_ROWS = 6  # of twelve sums each pair of rows takes four
-MOST_WORDS = 1 << 12  # that a work-item copies
-UNROLLED = 49
+TAPS = 4  # multiplied at once
+MAX_ROWS = 6  # output rows per work-item; each pair of rows takes four of twelve sums
+MAX_COPIED_WORDS = 1 << 12  # words that a work-item copies
+MAX_UNROLLED_TAPS = 49
 
 
 def refuses_dot_rows(context: NodeContext, window: Window) -> str | None:
-    """Whether the windows of four neighbours lie within a few words, and results are bytes."""
+    """Return why this kernel cannot be used, or None.
+
+    The windows of four neighbors must be within a few words, and results must be bytes.
+    """
     if not context.counts_bytes:
-        return "the device has no such dot products, or the result is not kept as bytes"
-    if window.dilation[1] != 1 or window.filter[0] * window.filter[1] > UNROLLED:
+        return "the device has no byte dot products, or the result is not stored as bytes"
+    if window.dilation[1] != 1 or window.filter[0] * window.filter[1] > MAX_UNROLLED_TAPS:
         return "the taps are too far apart, or too many"
     if context.output.shape[2] < RUN:
-        return f"fewer than {RUN} columns"
-    if _line(context, window) * window.reach[0] > MOST_WORDS:
-        return "its rows are too long to be copied"
-    return refuses_dots(context) or (None if is_in_words(context) else "the input is not in slices")
+        return f"the output has fewer than {RUN} columns"
+    if _line(context, window) * window.reach[0] > MAX_COPIED_WORDS:
+        return "the rows are too long to copy"
+    return refuses_dots(context) or (
+        None if is_in_words(context) else "the input is not stored in slices"
+    )
 
 
 def _line(context: NodeContext, window: Window) -> int:
-    """Words of a copied row: the picture, what is around it, and what is read in vain."""
+    """Return the words of a copied row: the image, its padding, and words read beyond the end."""
     return context.input.shape[2] + sum(window.padding.width) + 2 * TAPS * window.stride[1]
 
 
 def dot_row_choices(context: NodeContext, window: Window) -> list[str]:
-    """How many output rows a work-item may make, the most promising first."""
+    """Return how many output rows a work-item may compute, the most promising first."""
     height = context.output.shape[1]
 
     def cost(rows: int) -> float:
@@ -53,14 +63,15 @@ def dot_row_choices(context: NodeContext, window: Window) -> list[str]:
 
     fits = [
         rows
-        for rows in range(1, min(MOST_ROWS, height) + 1)
-        if _line(context, window) * ((rows - 1) * window.stride[0] + window.reach[0]) <= MOST_WORDS
+        for rows in range(1, min(MAX_ROWS, height) + 1)
+        if _line(context, window) * ((rows - 1) * window.stride[0] + window.reach[0])
+        <= MAX_COPIED_WORDS
     ]
     return [f"{rows} rows" for rows in sorted(fits, key=cost)]
 
 
 def pack_taps(weights: np.ndarray) -> np.ndarray:
-    """[1,H,W,C] -> [slice][part][row][group of four taps][channel], four taps in a word.
+    """Pack [1,H,W,C] as [slice][part][row][group of four taps][channel], in words of four taps.
 
     A weight that needs nine bits is the sum of two parts.
     """
@@ -76,7 +87,7 @@ def pack_taps(weights: np.ndarray) -> np.ndarray:
 
 
 class DotDepthwise:
-    """Several output rows a work-item, four neighbouring columns at a time."""
+    """Several output rows per work-item, four neighboring columns at a time."""
 
     def __init__(self, context: NodeContext, window: Window) -> None:
         self.context, self.window = context, window
@@ -88,7 +99,7 @@ class DotDepthwise:
         packed = pack_taps(weights)
         self.parts, self.groups = packed.shape[1], packed.shape[3]
         self.weights = context.packed(kernel, "weights", packed)
-        bias = bias_slices(context).astype(np.int64)
+        bias = padded_bias(context).astype(np.int64)
         sums = weights.sum(axis=(0, 1, 2), dtype=np.float64).astype(np.int64)
         bias[: sums.size] -= self.zero * sums
         self.bias = context.packed(kernel, "bias", bias.astype(np.int32))
@@ -121,13 +132,13 @@ class DotDepthwise:
             self._columns(x)
 
     def _copy(self) -> None:
-        """The rows under this tile, what lies outside as the byte that stands for zero."""
+        """Copy the rows under this tile, with the zero point outside the image."""
         kernel, window, source = self.kernel, self.window, self.source
         length, left = _line(self.context, window), window.padding.left
         self.length = kernel.size("line", length)
         size = 1 << (length * self.reach - 1).bit_length()
         self.lines = kernel.private_array("lines", DType.I32, size)
-        zero = kernel.size("zeros", word_of(self.zero))
+        zero = kernel.size("zeros", repeat_byte(self.zero))
         with kernel.loop(self.reach, title="row") as row:
             y = kernel.let(self.top * window.stride[0] + row - window.padding.top, "y")
             inside = kernel.let((y >= 0) & (y < source.axis(1)), "inside")
@@ -143,7 +154,7 @@ class DotDepthwise:
                 kernel.store(self.lines, to + column, zero)
 
     def _columns(self, x: Expression) -> None:
-        """All rows of four neighbouring output columns."""
+        """Compute all rows of four neighboring output columns."""
         kernel, window, target = self.kernel, self.window, self.target
         stride = window.stride[1]
         left = kernel.let(x * stride, "left")
@@ -153,24 +164,24 @@ class DotDepthwise:
             for pair in (0, 1) if users else ():
                 for group in range(self.groups):
                     at = self.length * line + left + (2 * pair * stride + group * TAPS)
-                    found = kernel.let(load_taps(self.lines, at, stride), "found")
+                    values = kernel.let(load_taps(self.lines, at, stride), "found")
                     for row, tap in users:
-                        self._add(totals[row][pair], found, tap, group)
+                        self._add(totals[row][pair], values, tap, group)
         for row, sums in enumerate(totals):
             pixel = kernel.let(target.pixel([self.image, self.top + row, x]), "to")
             store_four(target, pixel, self.slice, *(convert(one, kernel.real) for one in sums))
 
     def _users(self, line: int) -> list[tuple[int, int]]:
-        """The output rows that an input row belongs to, and under which row of the filter."""
-        window, found = self.window, []
+        """Return the output rows that use an input row, each with the row of the filter."""
+        window, users = self.window, []
         for row in range(self.rows):
-            tap, rest = divmod(line - row * window.stride[0], window.dilation[0])
-            if rest == 0 and 0 <= tap < window.filter[0]:
-                found.append((row, tap))
-        return found
+            tap, remainder = divmod(line - row * window.stride[0], window.dilation[0])
+            if remainder == 0 and 0 <= tap < window.filter[0]:
+                users.append((row, tap))
+        return users
 
-    def _add(self, total: Variable, found: Expression, tap: int, group: int) -> None:
+    def _add(self, total: Variable, values: Expression, tap: int, group: int) -> None:
         rows = self.window.filter[0]
         for part in range(self.parts):
             factor = self.factors[(part * rows + tap) * self.groups + group]
-            self.kernel.emit(DotAccumulate(total, found, factor))
+            self.kernel.emit(DotAccumulate(total, values, factor))

@@ -1,4 +1,4 @@
-"""A copy of a convolution's input as bytes in slices, with what stands for zero around it."""
+"""A copy of a convolution's input as bytes in slices, padded with the zero point."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location, Stored
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.padded import PaddedInput, Spot
-from fourfold.kernels.grid import group_for
-from fourfold.kernels.quantised.convolution import is_in_words, read_words, word_of
+from fourfold.kernels.grid import independent_group
+from fourfold.kernels.quantized.convolution import is_in_words, read_words, repeat_byte
 from fourfold.types import DType
 
-RGB_RUN = 4  # pixels of three bytes, which fill three words
+RGB_RUN = 4  # pixels of three bytes that fill three words
 
 
 class PaddedBytes(PaddedInput):
-    """The copy, for kernels that read the bytes of a slice as one word."""
+    """The padded copy, for kernels that read the bytes of a slice as one word."""
 
     title = "pad_bytes"
 
     def _stored(self, source: Location) -> Stored:
-        """Signed bytes become unsigned ones."""
+        """Return the storage of the copy: signed bytes become unsigned."""
         self.lowest = 128 if source.dtype is DType.I8 else 0
         return Stored(DType.U8, 1.0, source.zero_point + self.lowest)
 
@@ -46,7 +46,7 @@ class PaddedBytes(PaddedInput):
 
     @property
     def is_rgb(self) -> bool:
-        """Whether pixels of three bytes fill whole words of each line, which a CPU takes apart."""
+        """True if pixels of three bytes fill whole words of each line, on a CPU."""
         source, (_, _, width, channels) = self._source, self.context.input.shape
         rows = source.layout is Layout.ROWS and source.pitch == channels == 3 and not source.plane
         fits = width % RGB_RUN == 0 and source.offset % 4 == 0 and source.dtype is DType.U8
@@ -62,15 +62,15 @@ class PaddedBytes(PaddedInput):
         return View(kernel, pointer, self.context.input, self._source)
 
     def _write_lines(self, kernel: Kernel, source: View) -> None:
-        """One line of a slice a work-item, word by word."""
+        """Copy one line of a slice per work-item, word by word."""
         batch, height, width, _ = self.type.shape
         target = self.view(self.context, kernel, writable=True)
         counts = (batch * height, self.type.slices)
-        line, slice_ = kernel.ids(*counts, local=group_for(self.context.device, *counts))
+        line, slice_ = kernel.ids(*counts, local=independent_group(self.context.device, *counts))
         image, row = target.line_coordinates(line)
         y, left = kernel.let(row - self.padding.top, "y"), self.padding.left
         to = kernel.let(slice_ * target.pitch + line * target.axis(2), "to")
-        zero = kernel.size("zeros", word_of(self.stored.zero_point))
+        zero = kernel.size("zeros", repeat_byte(self.stored.zero_point))
         stop = kernel.let(source.axis(2) + left, "stop")
         with kernel.when((y >= 0) & (y < source.axis(1))) as inside:
             near = self._near(source, slice_, image * source.axis(1) + y)
@@ -84,7 +84,7 @@ class PaddedBytes(PaddedInput):
             kernel.store(target.pointer, to + x, zero)
 
     def _near(self, source: View, slice_: Expression, line: Expression) -> Pointer:
-        """A pointer to a line; in slices, to where it would begin if it were padded."""
+        """Return a pointer to a line; in slices, to where its padding would start."""
         kernel = source.kernel
         if self.is_rgb:
             words = kernel.size("words", self.context.input.shape[2] * 3 // 4)
@@ -105,16 +105,16 @@ class PaddedBytes(PaddedInput):
                 kernel.store(target.pointer, to + (four * RGB_RUN + (left + step)), pixel)
 
     def _copy(self, source: View, target: View, at: Spot, inside: Expression) -> None:
-        place, pixel, slice_ = at
-        value = guarded(inside, self._lanes(source, place, slice_), self.stored.zero_point)
+        source_pixel, pixel, slice_ = at
+        value = guarded(inside, self._lanes(source, source_pixel, slice_), self.stored.zero_point)
         source.kernel.store(target.pointer, target.index(pixel, slice_), value)
 
-    def _lanes(self, source: View, place: Expression, slice_: Expression) -> Expression:
-        """Four channels, each read alone."""
+    def _lanes(self, source: View, pixel: Expression, slice_: Expression) -> Expression:
+        """Load four channels, one by one."""
         lanes: list[Expression] = []
         channels, sliced = source.type.channels, source.location.layout is Layout.SLICED
         for lane in range(4):
-            index = source.corner(place) + source.step(0, slice_) + lane * source.apart
+            index = source.corner(pixel) + source.step(0, slice_) + lane * source.apart
             value = load(source.pointer, index, "int") + self.lowest
             if channels < 4 and not sliced:
                 value = value if lane < channels else const(0)
@@ -125,11 +125,11 @@ class PaddedBytes(PaddedInput):
 
 
 def _pixels_of(a: Expression, b: Expression, c: Expression) -> list[Expression]:
-    """Four pixels of three bytes, a word each, from the three words that hold them all."""
-    ends = (
+    """Unpack three words to four pixels of three bytes, one word each."""
+    words = (
         a,
         bit_or(bit_and(shift_right(a, 24), 0xFF), shift_left(b, 8)),
         bit_or(bit_and(shift_right(b, 16), 0xFFFF), shift_left(c, 16)),
         shift_right(c, 8),
     )
-    return [bit_and(end, 0xFFFFFF) for end in ends]
+    return [bit_and(word, 0xFFFFFF) for word in words]

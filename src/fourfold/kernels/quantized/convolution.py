@@ -1,7 +1,7 @@
-"""The convolution of bytes: four products at once, summed up in whole numbers.
+"""The convolution of bytes: dot products of four bytes with integer sums.
 
-A slice of a pixel is four bytes, one word. It is multiplied by a vector of words, the four weights
-of each of eight outputs, and every such product adds to eight sums.
+A slice of a pixel is four bytes, one word. It is multiplied by a vector of words, which holds four
+weights of each of eight outputs, and the products are added to eight sums.
 """
 
 from __future__ import annotations
@@ -22,30 +22,34 @@ from fourfold.kernels.conv.tile import ConvTile, Work, choose_tile
 from fourfold.kernels.conv.tiled import Convolution, Source, pack_bias, work_of
 from fourfold.types import DType
 
-BYTES = 256
-WRITTEN_OUT = 5
-BLOCK = 8  # outputs that a vector of sums is for
-LARGEST = 3  # groups of eight outputs: twelve sums, and sixteen registers
+BYTE_VALUES = 256
+MAX_UNROLLED_TAPS = 5
+BLOCK = 8  # outputs per vector of sums
+MAX_OUTPUT_GROUPS = 3  # groups of eight outputs: twelve sums in sixteen registers
 
 
 def refuses_dots(context: NodeContext) -> str | None:
-    """The device and the input must have bytes, the weights must be such."""
+    """Return why dot products of bytes cannot be used, or None."""
     if not context.device.dot_products:
-        return "the device has no dot products of bytes"
-    able = context.capabilities
-    if not (able.shifted_pointers and able.private_arrays and "long" in able.kinds):
-        return f"{able.language} has no pointers further on, private arrays or 64-bit numbers"
-    place, weights, bias = (
+        return "the device has no byte dot products"
+    capabilities = context.capabilities
+    if not (
+        capabilities.shifted_pointers
+        and capabilities.private_arrays
+        and "long" in capabilities.kinds
+    ):
+        return f"{capabilities.language} lacks shifted pointers, private arrays or 64-bit integers"
+    location, weights, bias = (
         context.locations[str(context.node.inputs[0])],
         context.array(1),
         context.array(2),
     )
-    if place.dtype not in (DType.U8, DType.I8) or place.scale != 1.0:
-        return "the input is not kept as bytes"
+    if location.dtype not in (DType.U8, DType.I8) or location.scale != 1.0:
+        return "the input is not stored as bytes"
     if weights is None or not _is_whole(weights) or not _is_whole(bias):
-        return "weights or bias are no whole numbers"
-    if weights.max() - weights.min() >= BYTES:
-        return "weights need more than eight bits"
+        return "the weights or the bias are not integers"
+    if weights.max() - weights.min() >= BYTE_VALUES:
+        return "the weights need more than eight bits"
     return None
 
 
@@ -54,46 +58,49 @@ def _is_whole(array: np.ndarray | None) -> bool:
 
 
 def is_in_words(context: NodeContext) -> bool:
-    """Whether the input lies in memory as dot products want it."""
+    """Return True if the input's memory layout suits dot products."""
     return _sliced(context) is not None
 
 
 def _sliced(context: NodeContext) -> Location | None:
-    """The place of the input, if there are bytes in slices; a single pixel may be a row of them."""
-    place = context.locations[str(context.node.inputs[0])]
-    if place.dtype is not DType.U8 or place.layout is Layout.SLICED:
-        return place if place.dtype is DType.U8 else None
-    alone = context.input.pixels == 1 and context.input.channels % 4 == 0 and place.offset % 4 == 0
-    return replace(place, layout=Layout.SLICED, pitch=1) if alone else None
+    """Return the location of the input if it is bytes in slices; one pixel may be a row of them."""
+    location = context.locations[str(context.node.inputs[0])]
+    if location.dtype is not DType.U8 or location.layout is Layout.SLICED:
+        return location if location.dtype is DType.U8 else None
+    alone = (
+        context.input.pixels == 1 and context.input.channels % 4 == 0 and location.offset % 4 == 0
+    )
+    return replace(location, layout=Layout.SLICED, pitch=1) if alone else None
 
 
 def read_words(context: NodeContext, kernel: Kernel) -> View:
-    """The input, a word for each slice of a pixel."""
-    place = _sliced(context)
-    assert place is not None
-    words = replace(place, dtype=DType.I32, offset=place.offset // 4)
-    return View(kernel, kernel.pointer("src", DType.I32, words), context.input, place)
+    """Return a view of the input with one word for each slice of a pixel."""
+    location = _sliced(context)
+    assert location is not None
+    words = replace(location, dtype=DType.I32, offset=location.offset // 4)
+    return View(kernel, kernel.pointer("src", DType.I32, words), context.input, location)
 
 
-def word_of(byte: int) -> int:
-    """Four times the same byte."""
+def repeat_byte(byte: int) -> int:
+    """Return a word that holds the same byte four times."""
     return int(np.full(4, byte, np.uint8).view(np.int32)[0])
 
 
-def middle_of(weights: np.ndarray) -> int:
-    """What has to be taken off all weights for signed bytes to hold them."""
+def weight_offset(weights: np.ndarray) -> int:
+    """Return the number to subtract from all weights so that signed bytes can hold them."""
     low, high = int(weights.min()), int(weights.max())
     return 0 if low >= -128 and high <= 127 else low + 128
 
 
-def at_once(columns: int) -> int:
-    """How many taps of a row are written out, one behind the other."""
-    return columns if columns <= WRITTEN_OUT else 1
+def unrolled_taps(columns: int) -> int:
+    """Return how many taps of a row are unrolled."""
+    return columns if columns <= MAX_UNROLLED_TAPS else 1
 
 
 def pack_words(weights: np.ndarray, tile: ConvTile, once: int) -> np.ndarray:
-    """[O, taps, I] -> [group][some taps][slice of four inputs][tap][output], four inputs in a
-    word.
+    """Pack [O, taps, I] as [group][some taps][slice of four inputs][tap][output], in words.
+
+    A word holds four inputs.
     """
     outputs, taps, inputs = weights.shape
     block = tile.width * tile.groups
@@ -104,25 +111,25 @@ def pack_words(weights: np.ndarray, tile: ConvTile, once: int) -> np.ndarray:
 
 
 def pack_ones(inputs: int) -> np.ndarray:
-    """A one for every input that exists, four in a word."""
+    """Return a one for every input that exists, four in a word."""
     padded = np.zeros(-(-inputs // 4) * 4, np.int8)
     padded[:inputs] = 1
     return padded.view(np.int32)
 
 
 def dot_tile(context: NodeContext, work: Work) -> ConvTile:
-    """Pixels by fours, as they are stored, and as many groups of eight outputs as divide them."""
+    """Return a tile of four pixels and as many groups of eight outputs as divide them best."""
     if work.pixels < RUN or not context.device.packs_bytes:
         return choose_tile(context.target, work, None)
     pairs = -(-work.slices // 2)
     if pairs == 1:
         return ConvTile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
-    groups = min(range(LARGEST, 1, -1), key=lambda count: -(-pairs // count) * count)
+    groups = min(range(MAX_OUTPUT_GROUPS, 1, -1), key=lambda count: -(-pairs // count) * count)
     return ConvTile(RUN, groups, 8)
 
 
 class DotConvolution(Convolution):
-    """The same places and tiles as of other convolutions, with sums of whole numbers."""
+    """A tiled convolution with integer sums of byte products."""
 
     def __init__(
         self,
@@ -132,31 +139,34 @@ class DotConvolution(Convolution):
         taps: MakeTaps,
         source: Source = read_words,
     ) -> None:
-        self.middle = middle_of(weights)
+        self.middle = weight_offset(weights)
         work = work_of(context, weights.shape[1])
         tile = choose_tile(context.target, work, context.choice or str(dot_tile(context, work)))
         self.counted = context.counts_bytes and tile.pixels % RUN == 0
         super().__init__(context, title, weights, taps, source, tile, self.counted)
 
     def _pack(self, weights: np.ndarray) -> None:
-        """What is stored is the number less the lowest, for which the bias makes up."""
-        context, kernel, place = self.context, self.kernel, self.source.location
+        """Pack the weights less `middle`, and a bias corrected for the zero point."""
+        context, kernel, location = self.context, self.kernel, self.source.location
         self.kind = "int"
-        words = pack_words(weights - self.middle, self.tile, at_once(self.taps.count[1]))
+        words = pack_words(weights - self.middle, self.tile, unrolled_taps(self.taps.count[1]))
         self.weights = context.packed(kernel, "weights", words)
         bias = pack_bias(context.array(2), weights.shape[0], self.tile).astype(np.int64)
         sums = weights.sum(axis=(1, 2), dtype=np.float64).astype(np.int64)
-        bias[: weights.shape[0]] -= place.zero_point * sums
+        bias[: weights.shape[0]] -= location.zero_point * sums
         self.bias = context.packed(kernel, "bias", bias.astype(np.int32))
         if self.middle:
             self.ones = context.packed(kernel, "ones", pack_ones(weights.shape[2]))
 
-    def _places(self) -> tuple[list[Expression], Expression]:
-        """Under a window, tiles within a row: one look at where it is serves all their pixels."""
+    def _tile_pixels(self) -> tuple[list[Expression], Expression]:
+        """Return pixels and group; with a window, tiles stay within a row.
+
+        All pixels of such a tile share one coordinate computation.
+        """
         kernel, tile, total = self.kernel, self.tile, self.context.output
         within = self.counted and total.shape[-2] >= tile.pixels
         if self.taps.neighbours or not within:
-            return super()._places()
+            return super()._tile_pixels()
         width = total.shape[-2]
         self.count = -(-width // tile.pixels)
         groups = -(-total.channels // (tile.width * tile.groups))
@@ -182,13 +192,13 @@ class DotConvolution(Convolution):
         kernel, taps, tile, slices = self.kernel, self.taps, self.tile, self.source.slices
         assert taps.offset is not None
         assert not checked
-        once = at_once(taps.count[1])
+        once = unrolled_taps(taps.count[1])
         down = kernel.size("filter_rows", taps.count[0])
         across = kernel.size("filter_columns", taps.count[1] // once)
         block = kernel.let(slices * down * across * once, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
         corners = self._corners(bases)
-        totals = Totals(kernel, tile.pixels) if self.middle else None
+        totals = ByteTotals(kernel, tile.pixels) if self.middle else None
         lane = kernel.local_id(2) if tile.split > 1 else const(0)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
             offset = kernel.let(taps.offset(row, column * once), "offset")
@@ -221,14 +231,15 @@ class DotConvolution(Convolution):
                 kernel.emit(DotAccumulate(total, widen(word, width), factor))
 
     def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
-        """Where each pixel's window starts. Neighbours are a known step apart, but not where a
-        work-item leaves them to others.
+        """Return where each pixel's window starts.
+
+        Neighbors are a constant step apart, unless work-items interleave their pixels.
         """
         first = self.kernel.let(convert(bases[0][-1], "long"), "corner")
         if self.taps.neighbours and self.tile.local[0] == 1:
             return [first + number for number in range(len(bases))]
         others = [convert(base[-1], "long") for base in bases[1:]]
-        return [first, *(self.kernel.let(place, "corner") for place in others)]
+        return [first, *(self.kernel.let(start, "corner") for start in others)]
 
     def _store(
         self, sums: list[list[Variable]], pixels: list[Expression], group: Expression
@@ -244,7 +255,7 @@ class DotConvolution(Convolution):
             super()._store(real, pixels, group)
 
     def _makes_blocks(self) -> bool:
-        """Whether each group is two whole slices, and the tail reads nothing pixel by pixel."""
+        """Return True if each group is two whole slices and no tail input varies by pixel."""
         context, rounding, tile = self.context, self.target.counting, self.tile
         if not self.counted or rounding is None or rounding.zero is None or tile.split > 1:
             return False
@@ -260,8 +271,8 @@ class DotConvolution(Convolution):
         for column in range(self.tile.groups):
             slice_ = self.kernel.let((group + column) * 2, "slice")
             for first in range(0, len(pixels), RUN):
-                some = [line[column] for line in values[first : first + RUN]]
-                store_block(self.target, pixels[first], slice_, some)
+                block = [line[column] for line in values[first : first + RUN]]
+                store_block(self.target, pixels[first], slice_, block)
 
     def _store_pixels(
         self, values: list[Expression], pixels: list[Expression], slice_: Expression
@@ -275,8 +286,8 @@ class DotConvolution(Convolution):
                 store_four(self.target, pixels[first], slice_, vector(a, b), vector(c, d))
 
 
-class Totals:
-    """The sum of all bytes under each pixel's window, four pixels a vector."""
+class ByteTotals:
+    """The sum of all bytes under each pixel's window, four pixels per vector."""
 
     def __init__(self, kernel: Kernel, pixels: int) -> None:
         self.kernel = kernel
@@ -286,12 +297,14 @@ class Totals:
 
     def add(self, words: list[Expression], ones: Expression) -> None:
         for number, total in enumerate(self.sums):
-            some = words[RUN * number : RUN * number + RUN]
-            some += [some[-1]] * (RUN - len(some))
-            self.kernel.emit(DotAccumulate(total, vector(*some), widen(ones, RUN)))
+            group = words[RUN * number : RUN * number + RUN]
+            group += [group[-1]] * (RUN - len(group))
+            self.kernel.emit(DotAccumulate(total, vector(*group), widen(ones, RUN)))
 
     def spread(self, sums: list[list[Variable]], factor: Expression) -> None:
-        """Each weight is `factor` more than its byte says."""
+        """Add `factor` times the total of each pixel: weights are `factor` more than their
+        bytes.
+        """
         for number, line in enumerate(sums):
             every, lane = self.sums[number // RUN], number % RUN
             more = self.kernel.let(every.lane(lane) * factor, "more")

@@ -1,7 +1,7 @@
-"""Weights times a vector: a row of work-items for each output, all of them reading at once.
+"""Matrix-vector products: a row of work-items reads the weights of each output.
 
-What takes time is the way of the weights, each of which is used once. So the first of them are
-asked for before the vector is there, and neighbours read neighbours.
+Each weight is used once, so the time is that of reading them. The first weights are requested
+before the vector is available, and neighboring work-items read neighboring weights.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from fourfold.kernel.combine import group_combine
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, guarded, load, vector
 from fourfold.kernel.kernel import Variable
-from fourfold.kernels.conv.tile import tries_images
+from fourfold.kernels.conv.tile import should_time_images
 
-LANES = 32  # work-items of a row
-ROWS = 8  # outputs of a group
-STEPS = 16  # slices of weights that a work-item asks for at once
+LANES = 32  # work-items per row
+ROWS = 8  # outputs per group
+STEPS = 16  # slices of weights that a work-item requests at once
 BY_BUFFER, BY_IMAGE = "by buffer", "by image"
-FEW_PIXELS = 4
-LEAST = 2 * LANES  # slices; with fewer most of a row would be idle
+MAX_VECTORS = 4
+MIN_SLICES = 2 * LANES  # slices; with fewer, most of a row would be idle
 
 
 def refuses_rows(context: NodeContext) -> str | None:
-    """Why a product is better made by tiles, or None."""
+    """Return why a product should use another kernel, or None."""
     if context.device.is_cpu or context.device.max_work_group < LANES * ROWS:
-        return "rows of work-items are for GPUs"
+        return f"it needs a GPU with work-groups of {LANES * ROWS} work-items"
     if not context.device.local_memory:
-        return "there is no memory that work-items share"
-    if context.output.pixels > FEW_PIXELS or context.input.pixels != context.output.pixels:
-        return f"there are more than {FEW_PIXELS} vectors, which should share the weights"
-    return None if context.input.slices >= LEAST else "the vectors are short"
+        return "the device has no local memory"
+    if context.output.pixels > MAX_VECTORS or context.input.pixels != context.output.pixels:
+        return f"more than {MAX_VECTORS} vectors should share the weights"
+    return None if context.input.slices >= MIN_SLICES else "the vectors are too short"
 
 
 def row_choices(context: NodeContext) -> list[str]:
-    """The forms in which the weights can be read, where there are two."""
-    return [BY_BUFFER, BY_IMAGE] if tries_images(context.device) else []
+    """Return the kernel choices for reading weights, if there are two."""
+    return [BY_BUFFER, BY_IMAGE] if should_time_images(context.device) else []
 
 
 class RowProduct:
-    """The kernel for weights [outputs, inputs] and a bias, if there is one."""
+    """The kernel for weights [outputs, inputs] and an optional bias."""
 
     def __init__(
         self, context: NodeContext, title: str, weights: np.ndarray, bias: np.ndarray | None
@@ -88,21 +88,19 @@ class RowProduct:
 
     def _factors(self, start: Expression) -> list[Expression]:
         kernel = self.kernel
-        places = [start + step * LANES for step in range(self.ahead)]
-        return [kernel.let(load(self.weights, at, kernel.real, 4), "w") for at in places]
+        indices = [start + step * LANES for step in range(self.ahead)]
+        return [kernel.let(load(self.weights, at, kernel.real, 4), "w") for at in indices]
 
     def _add(
         self, sums: Variable, factors: list[Expression], pixel: Expression, first: Expression
     ) -> None:
-        """Weights beyond the last slice are zeros, but what they would be multiplied with is not
-        there.
-        """
-        kernel, whole = self.kernel, self.rounds * self.ahead * LANES == self.context.input.slices
+        """Add products. Weights beyond the last slice are zeros; inputs there are not read."""
+        kernel, exact = self.kernel, self.rounds * self.ahead * LANES == self.context.input.slices
         values = []
         for step in range(len(factors)):
-            place = kernel.let(first + step * LANES, "slice")
-            inside = None if whole else place < self.source.slices
-            values.append(self.source.load(pixel, place, inside))
+            slice_ = kernel.let(first + step * LANES, "slice")
+            inside = None if exact else slice_ < self.source.slices
+            values.append(self.source.load(pixel, slice_, inside))
         for value, factor in zip(values, factors, strict=True):
             kernel.add(sums, value * factor)
 
@@ -114,7 +112,7 @@ class RowProduct:
         output: Expression,
         pixel: Expression,
     ) -> None:
-        """Four rows together make a slice."""
+        """Store the results: four rows make a slice."""
         kernel = self.kernel
         totals = kernel.local_array("totals", total.kind, 1, ROWS)
         with kernel.when(lane.equals(0)):
@@ -125,4 +123,4 @@ class RowProduct:
         with kernel.when(first & (slice_ < self.target.slices)):
             values = [load(totals, row + part, total.kind) for part in range(4)]
             self.target.store(pixel, slice_, vector(*values))
-        kernel.barrier()  # a group may go on with further outputs
+        kernel.barrier()  # The group may continue with further outputs.

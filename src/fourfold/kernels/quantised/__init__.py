@@ -1,1 +1,0 @@
-"""Convolutions of bytes, by dot products of four at once."""

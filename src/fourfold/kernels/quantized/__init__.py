@@ -1,0 +1,1 @@
+"""Quantized convolutions with dot products of four bytes."""
