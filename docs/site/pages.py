@@ -1,4 +1,4 @@
-"""What the site makes of the pages: links to files of the repository, lists of pages, commands."""
+"""Hooks of the documentation site: navigation, repository links, help texts of commands."""
 
 from __future__ import annotations
 
@@ -11,55 +11,64 @@ import click
 
 from fourfold.cli import main
 
-FOLDERS = {"Guides": "guide", "How it works": "internals", "Decisions": "decisions"}
-OUTSIDE = re.compile(
+# The section to which pages of a folder are appended when the navigation does not list them.
+SECTION_FOLDERS = {"Run a model": "guide", "Internals": "internals", "Decisions": "decisions"}
+REPOSITORY_LINK = re.compile(
     r"\]\((?:\.\./)+(examples|benchmarks|src|tests|README|CONTRIBUTING)([^)\s]*)\)"
 )
-WORDS_BEHIND_LANGUAGE = re.compile(r"^```(\w+) [^\n]*$", re.MULTILINE)  # of tests, not of readers
-COMMANDS = "<!-- every command -->"
+FENCE_WORDS = re.compile(r"^```(\w+) [^\n]*$", re.MULTILINE)  # instructions for the tests
+COMMANDS_MARKER = "<!-- every command -->"
 
 
 def on_config(config: Any) -> Any:
-    """Pages of a folder that the list leaves out stand at the end of their section."""
-    listed = set(_names(config.nav))
-    for section in config.nav:
-        title = next(iter(section)) if isinstance(section, dict) else ""
-        if title in FOLDERS:
-            root = Path(config.docs_dir)
-            pages = sorted((root / FOLDERS[title]).glob("*.md"))
-            names = [page.relative_to(root).as_posix() for page in pages]
-            section[title].extend(name for name in names if name not in listed)
+    """Append pages that the navigation does not list to the section of their folder."""
+    listed = set(_page_names(config.nav))
+    _append_unlisted(config.nav, Path(config.docs_dir), listed)
     return config
 
 
-def _names(part: Any) -> Iterator[str]:
-    if isinstance(part, str):
-        yield part
+def _append_unlisted(entries: list[Any], root: Path, listed: set[str]) -> None:
+    for entry in entries:
+        for title, pages in entry.items() if isinstance(entry, dict) else ():
+            if not isinstance(pages, list):
+                continue
+            _append_unlisted(pages, root, listed)
+            if title in SECTION_FOLDERS:
+                files = sorted((root / SECTION_FOLDERS[title]).glob("*.md"))
+                names = [file.relative_to(root).as_posix() for file in files]
+                pages.extend(name for name in names if name not in listed)
+
+
+def _page_names(entry: Any) -> Iterator[str]:
+    if isinstance(entry, str):
+        yield entry
     else:
-        for below in part if isinstance(part, list) else part.values():
-            yield from _names(below)
+        for child in entry if isinstance(entry, list) else entry.values():
+            yield from _page_names(child)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """The page as the site has it: files that are not part of it are in the repository."""
+    """Link files outside of `docs/` to the repository, and insert the help texts of commands."""
     repository = config.extra["repository"]
-    text = OUTSIDE.sub(rf"]({repository}/blob/main/\1\2)", markdown)
-    text = WORDS_BEHIND_LANGUAGE.sub(r"```\1", text)
-    return text.replace(COMMANDS, "\n".join(_commands())) if COMMANDS in text else text
+    text = REPOSITORY_LINK.sub(rf"]({repository}/blob/main/\1\2)", markdown)
+    text = FENCE_WORDS.sub(r"```\1", text)
+    if COMMANDS_MARKER in text:
+        text = text.replace(COMMANDS_MARKER, "\n".join(_help_texts()))
+    return text
 
 
-def _commands() -> Iterator[str]:
-    """The help of each command."""
-    with click.Context(main, info_name="fourfold") as whole:
-        for name in main.list_commands(whole):
-            command = main.get_command(whole, name)
+def _help_texts() -> Iterator[str]:
+    """The help of each command, as Markdown."""
+    with click.Context(main, info_name="fourfold") as root:
+        for name in main.list_commands(root):
+            command = main.get_command(root, name)
             if command is not None:
-                yield from _help(command, click.Context(command, info_name=name, parent=whole))
+                yield from _help(command, click.Context(command, info_name=name, parent=root))
 
 
 def _help(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"\n## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
-            inner = click.Context(below, info_name=name, parent=context)
-            yield f"\n### {inner.command_path}\n\n```text\n{below.get_help(inner)}\n```\n"
+        for name, subcommand in command.commands.items():
+            inner = click.Context(subcommand, info_name=name, parent=context)
+            yield f"\n### {inner.command_path}\n\n```text\n{subcommand.get_help(inner)}\n```\n"
