@@ -1,4 +1,4 @@
-"""PassConstants that were stored as integers, as the whole numbers that they were."""
+"""Recovers the integers of constants that were stored quantized."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from fourfold.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class StoredSteps:
-    """real = whole * scale; one scale for each channel, or one for all."""
+    """real = whole * scale; one scale per channel, or one for all."""
 
     whole: np.ndarray
     scales: np.ndarray
 
 
 def stored_steps(graph: Graph, name: str | None, axis: int) -> StoredSteps | None:
-    """The steps of a constant whose channels lie along `axis`; None if it was no such thing."""
+    """Return the integers of a constant with channels along `axis`; None if it was not
+    quantized.
+    """
     array = None if name is None else graph.constants.get(name)
     stored = graph.quantization.get(str(name))
     if array is None or stored is None or stored.axis not in (None, axis):
@@ -29,5 +31,5 @@ def stored_steps(graph: Graph, name: str | None, axis: int) -> StoredSteps | Non
     shape = [1] * array.ndim
     if stored.axis is not None:
         shape[axis] = -1
-    whole = np.rint(array.astype(np.float64) / scales.reshape(shape))
-    return StoredSteps(whole.astype(np.float32), scales)
+    integers = np.rint(array.astype(np.float64) / scales.reshape(shape))
+    return StoredSteps(integers.astype(np.float32), scales)

@@ -1,6 +1,6 @@
-"""y = mean(x; axes)  ->  t = mean(x; axes, keep_dims); y = reshape(t), and so for every reduction.
+"""y = mean(x; axes)  ->  t = mean(x; axes, keep_dims); y = reshape(t), for every reduction.
 
-Kernels then see input and output of one rank, and the reshape costs nothing.
+Kernels then have inputs and outputs of the same rank, and the reshape costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fourfold.types import TensorType
 
 
 def keep_axes(graph: Graph) -> Graph:
-    """Reductions leave ones behind; a reshape drops them."""
+    """Make reductions keep axes of size 1, and drop these with a reshape."""
     nodes: list[Node] = []
     types = dict(graph.types)
     for node in graph.nodes:

@@ -1,6 +1,6 @@
 """y = fake_quantize(x); z = quantize(y)  ->  z = quantize(x), when both have the same grid.
 
-The narrower of their limits count. Other readers of y go on reading it.
+The narrower of their limits apply. Other readers of y still read it.
 """
 
 from __future__ import annotations
@@ -35,5 +35,5 @@ def _merged(graph: Graph, node: Node) -> Node:
 
 
 def _is_idle(node: Node, read: set[str]) -> bool:
-    """A rounding whose only reader reads past it now."""
+    """Return whether a rounding is no longer read."""
     return isinstance(node.attributes, FakeQuantize) and read.isdisjoint(node.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from random_graphs import assert_equal, assert_rewrites, build
 
-from fourfold.rewrite.fuse_pointwise import MOST_STEPS
+from fourfold.rewrite.fuse_pointwise import MAX_TAIL_STEPS
 from fourfold.rewrite.inline_pointwise import inline_pointwise
 
 HEAD = """
@@ -70,7 +70,7 @@ def test_an_output_in_the_middle_is_stored() -> None:
 
 
 def test_a_kernel_takes_only_so_many_steps() -> None:
-    count = 2 * MOST_STEPS
+    count = 2 * MAX_TAIL_STEPS
     lines = [f"p{i} = exp(a)\nv{i + 1} = add(p{i}, v{i})" for i in range(count)]
     text = "\n".join([HEAD, "v0 = tanh(b)", *lines, f"output v{count}"])
     graph = inline_pointwise(build(text))
