@@ -1,4 +1,4 @@
-"""Placement: which units can run where and why not, and partitions chosen by what they cost."""
+"""Placement: where units can run, and partitions chosen by estimated cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where each unit runs: all that can on the GPU, then what does not pay there is taken back."""
+"""Assigns units to targets: as many as possible to the GPU, then moves those back that do not pay
+off.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,14 @@ from fourfold.split.partitions import Partition, make_partitions
 from fourfold.split.units import Unit, UnitSupport
 from fourfold.targets import GPU
 
-GAIN = 0.9  # a unit leaves the GPU for a clear gain only: the estimates are coarse
+MAX_CPU_TIME_RATIO = 0.9  # minimum gain for leaving the GPU, because the estimates are coarse
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A target for every unit, why those that could be on the GPU are not, and the partitions."""
+    """A target for every unit, reasons for units that could run on the GPU but do not, and
+    partitions.
+    """
 
     targets: Mapping[str, str]
     partitions: tuple[Partition, ...]
@@ -31,7 +35,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class AssignmentProblem:
-    """All that an assignment depends on. `bound` are units that must stay together on the CPU."""
+    """The inputs of an assignment. `bound` are units that must stay together on the CPU."""
 
     graph: Graph
     units: Sequence[Unit]
@@ -40,7 +44,7 @@ class AssignmentProblem:
     bound: tuple[frozenset[str], ...] = ()
 
     def cpu_target(self, unit: Unit) -> str:
-        """Who runs a unit on the CPU; '' if nobody can."""
+        """Return the CPU target that runs a unit; '' if none can."""
         return self.support[unit.name].cpu_target
 
     def assignment(self, targets: Mapping[str, str], reasons: Mapping[str, str]) -> Assignment:
@@ -49,7 +53,7 @@ class AssignmentProblem:
 
 
 def assign_units(problem: AssignmentProblem, options: PlacementOptions) -> Assignment:
-    """The targets that cost least, by measured or estimated times."""
+    """Return the targets with the lowest cost, by measured or estimated times."""
     on_cpu = {unit.name: problem.cpu_target(unit) or GPU for unit in problem.units}
     if options.placement == "cpu":
         reason = options.reason or "placement is 'cpu'"
@@ -61,12 +65,12 @@ def assign_units(problem: AssignmentProblem, options: PlacementOptions) -> Assig
         else on_cpu[unit.name]
         for unit in problem.units
     }
-    reasons = dict.fromkeys(bound, "it lies between operators that share a state")
-    found = problem.assignment(on_gpu, reasons)
-    found = _limit(problem, found, on_cpu, options.max_partitions)
-    if options.placement == "gpu" or len(found.gpu_partitions) == len(found.partitions):
-        return found  # what needs no split is where the caller wanted it
-    return _all_on_cpu(problem, _improve(problem, found, on_cpu), on_cpu)
+    reasons = dict.fromkeys(bound, "it is between operators that share a state")
+    assignment = problem.assignment(on_gpu, reasons)
+    assignment = _limit(problem, assignment, on_cpu, options.max_partitions)
+    if options.placement == "gpu" or len(assignment.gpu_partitions) == len(assignment.partitions):
+        return assignment  # the caller requested the GPU, or no split is needed
+    return _all_on_cpu(problem, _improve(problem, assignment, on_cpu), on_cpu)
 
 
 def _without(
@@ -75,7 +79,7 @@ def _without(
     partition: Partition,
     on_cpu: Mapping[str, str],
 ) -> Assignment:
-    """The same assignment with one partition taken back to the CPU."""
+    """Return the assignment with one partition moved back to the CPU."""
     moved = {name: on_cpu[name] for name in partition.names}
     return problem.assignment({**assignment.targets, **moved}, assignment.reasons)
 
@@ -89,10 +93,10 @@ def _limit(
     problem: AssignmentProblem,
     assignment: Assignment,
     on_cpu: Mapping[str, str],
-    most: int | None,
+    limit: int | None,
 ) -> Assignment:
-    """At most so many partitions on the GPU: those go first whose loss costs least."""
-    while most is not None and len(assignment.gpu_partitions) > most:
+    """Limit the number of GPU partitions: those whose move costs least go first."""
+    while limit is not None and len(assignment.gpu_partitions) > limit:
         others = [
             (partition, _without(problem, assignment, partition, on_cpu))
             for partition in assignment.gpu_partitions
@@ -101,14 +105,14 @@ def _limit(
         if not others:
             return assignment
         partition, best = min(others, key=lambda item: item[1].seconds)
-        assignment = _explained(best, partition.names, f"max_partitions is {most}")
+        assignment = _explained(best, partition.names, f"max_partitions is {limit}")
     return assignment
 
 
 def _improve(
     problem: AssignmentProblem, assignment: Assignment, on_cpu: Mapping[str, str]
 ) -> Assignment:
-    """Takes back partitions, one after the other, that cost more on the GPU than on the CPU."""
+    """Move partitions back to the CPU, one by one, while that reduces the cost."""
     while len(assignment.partitions) > 1 and assignment.gpu_partitions:
         others = [
             (partition, _without(problem, assignment, partition, on_cpu))
@@ -118,7 +122,7 @@ def _improve(
         if best.seconds >= assignment.seconds or best.targets == assignment.targets:
             return assignment
         saved = (assignment.seconds - best.seconds) * 1e3
-        reason = f"the way to the device and back would not pay: about {saved:.3f} ms more"
+        reason = f"transfers to and from the device would not pay off: about {saved:.3f} ms more"
         assignment = _explained(best, partition.names, reason)
     return assignment
 
@@ -126,11 +130,11 @@ def _improve(
 def _all_on_cpu(
     problem: AssignmentProblem, assignment: Assignment, on_cpu: Mapping[str, str]
 ) -> Assignment:
-    """Everything on the CPU, if that is clearly faster."""
+    """Return everything on the CPU, if that is clearly faster."""
     other = problem.assignment(on_cpu, assignment.reasons)
-    if not assignment.gpu_partitions or other.seconds >= GAIN * assignment.seconds:
+    if not assignment.gpu_partitions or other.seconds >= MAX_CPU_TIME_RATIO * assignment.seconds:
         return assignment
-    there, here = assignment.seconds * 1e3, other.seconds * 1e3
-    reason = f"the CPU alone is faster: about {here:.3f} ms against {there:.3f} ms"
+    gpu_ms, cpu_ms = assignment.seconds * 1e3, other.seconds * 1e3
+    reason = f"the CPU alone is faster: about {cpu_ms:.3f} ms against {gpu_ms:.3f} ms"
     on_gpu = [name for name, target in assignment.targets.items() if target == GPU]
     return _explained(other, on_gpu, reason)

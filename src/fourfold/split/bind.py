@@ -1,4 +1,4 @@
-"""Units that must run together because they share what only one interpreter holds."""
+"""Groups units that must run together because they share the state of one interpreter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Groups = tuple[frozenset[str], ...]
 
 
 def bind_units(units: Sequence[Unit], states: Mapping[str, tuple[str, ...]]) -> Groups:
-    """Groups of units that share a state, each with all that lies between its members."""
+    """Return groups of units that share a state, each with all units between its members."""
     members: dict[str, set[str]] = {}
     for unit in units:
         for state in states.get(unit.name, ()):
@@ -24,16 +24,16 @@ def bind_units(units: Sequence[Unit], states: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _merge(groups: Iterable[frozenset[str]]) -> Groups:
-    """The same units in groups that have none in common."""
+    """Merge groups that overlap."""
     merged: list[frozenset[str]] = []
     for group in groups:
-        apart = [other for other in merged if not other & group]
-        merged = [*apart, group.union(*(other for other in merged if other & group))]
+        disjoint = [other for other in merged if not other & group]
+        merged = [*disjoint, group.union(*(other for other in merged if other & group))]
     return tuple(merged)
 
 
 def _closure(units: Sequence[Unit], group: frozenset[str]) -> frozenset[str]:
-    """The group, and every unit on a way from one of its members to another."""
+    """Return the group and every unit on a path between two of its members."""
     dependencies = find_unit_dependencies(units)
     after, before = set(group), set(group)
     for unit in units:

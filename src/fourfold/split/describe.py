@@ -1,4 +1,4 @@
-"""An assignment of units as the placement that people see: operators, parts, times, reasons."""
+"""Describes an assignment of units as a placement for reports: operators, parts, times, reasons."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from fourfold.targets import GPU
 def describe_placement(
     problem: AssignmentProblem, assignment: Assignment, device: str, placement: str, engine: str
 ) -> Placement:
-    """Where every unit runs and why; `placement` is what the caller asked for, `engine` the CPU
-    engine of the model's format as people know it.
+    """Return where every unit runs and why.
+
+    `placement` is the caller's option, `engine` the display name of the format's CPU engine.
     """
     costs = problem.costs
     rows = [
@@ -30,7 +31,7 @@ def describe_placement(
 def _operator(
     problem: AssignmentProblem, assignment: Assignment, unit: Unit, number: int
 ) -> OperatorPlacement:
-    """`number` is that of its part. Off the GPU it cannot be there, or does not pay there."""
+    """Describe one operator of part `number`, with the reason if it is not on the GPU."""
     target, support = assignment.partitions[number].target, problem.support[unit.name]
     reason = support.reasons[GPU] or assignment.reasons.get(unit.name, "")
     return OperatorPlacement(
