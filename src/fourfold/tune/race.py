@@ -1,6 +1,4 @@
-"""Runs candidates against each other on the device, and trusts none that computes something
-else.
-"""
+"""Races candidates on the device, and rejects those with wrong results."""
 
 from __future__ import annotations
 
@@ -24,7 +22,9 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Result:
-    """The best choice, its time, the default's time, how many were timed, and the time of each."""
+    """The best choice, its time, the default's time, the number of candidates, and the time of
+    each.
+    """
 
     choice: str
     seconds: float
@@ -38,7 +38,7 @@ class Result:
 
 
 def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
-    """An arena in which every value holds numbers of its own type."""
+    """Return an arena in which every value holds random numbers of its own type."""
     random, arena = np.random.default_rng(SEED), np.zeros(max(size, 64), np.uint8)
     for value in values:
         count = value.bytes // value.dtype.size
@@ -59,19 +59,19 @@ class Race:
     def __init__(
         self, graph: Graph, device: DeviceInfo, options: KernelOptions, searches: list[Search]
     ) -> None:
-        wanted = {search.key: list(search.candidates) for search in searches}
-        made = plan_trials(graph, device, options, wanted)
-        self._trials, self._tolerance = made.of, TOLERANCE[made.plan.precision]
-        # A gain within the noise of a clock is no reason to leave the default. On a GPU that is
-        # timed launch by launch, the clock counts the launches in.
-        self._repeats = made.repeats
-        self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
-        self._timer = backend_of(device).make_timer(device, made.plan)
+        candidates = {search.key: list(search.candidates) for search in searches}
+        trials = plan_trials(graph, device, options, candidates)
+        self._trials, self._tolerance = trials.of, TOLERANCE[trials.plan.precision]
+        # A gain within the noise of the clock is no reason to leave the default. On a GPU that is
+        # timed launch by launch, the times include launch overhead.
+        self._repeats = trials.repeats
+        self._gain = 0.95 if device.is_cpu or trials.repeats > 1 else 0.85
+        self._timer = backend_of(device).make_timer(device, trials.plan)
         with cleanup_on_error(self._timer.close):
-            self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
+            self._timer.fill(_numbers(trials.plan.bytes("arena"), trials.values))
 
     def run(self, search: Search, runs: int) -> Result | None:
-        """The fastest of the candidates that agree with the default; half of them drop out each
+        """Return the fastest candidate that agrees with the default; half of them drop out each
         round.
         """
         trials = self._trials[search.key]
@@ -99,7 +99,9 @@ class Race:
         return Result(best, times[best], default, len(correct), times)
 
     def _agrees(self, apart: OutputDifference | None) -> bool:
-        """Whether a candidate writes what the default writes; one that fails to run does not."""
+        """Return whether a candidate's output matches the default's; one that fails to run does
+        not.
+        """
         if apart is None or apart.in_nans:
             return False
         return apart.largest <= self._tolerance * max(1.0, apart.scale)
