@@ -140,7 +140,7 @@ def test_every_architecture(architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 def test_copies_ahead(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     plan = staged_plan(in_halves(GRAPHS["one tap"]), board(architecture), "128x128 in 2")
     assert "cp.async" in plan.program.text
     (taken,) = [one for name, one in resources_of(plan, architecture).items() if "staged" in name]
@@ -149,7 +149,7 @@ def test_copies_ahead(architecture: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     plan = staged_plan(in_halves(GRAPHS["one tap"]), LARGE, "128x128 in 4", "one")
     (taken,) = resources_of(plan, "sm_90").values()
     (launch,) = plan.launches
@@ -161,7 +161,7 @@ def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("form", ["list", "one"])
 def test_warpgroups(tile: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their instructions are taken, and registers suffice for the sums."""
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     plan = warpgroup_plan(in_halves(GRAPHS["steps and gaps"]), SMALL, tile, form)
     found, launch = resources_of(plan, "sm_90"), plan.launches[-1]
     assert found[launch.entry].spilled == 0

@@ -181,7 +181,7 @@ def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """As what values are kept: small ones, as all of these are, as floats unless that is off."""
     if request.param == "halves":
-        monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+        monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     return str(request.param)
 
 
@@ -217,7 +217,7 @@ def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.Monkey
 def test_more_weights_than_a_cache_keeps(
     device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(specialise, "MUCH_CACHE", 32 << 10)
+    monkeypatch.setattr(specialise, "CACHE_BYTES", 32 << 10)
     text = GRAPHS["two layers"]
     for change, streams in (("5,6", True), ("50,60", False)):  # many values are not kept, either
         graph = build(text.replace("5,6", change))

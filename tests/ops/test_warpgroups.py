@@ -48,7 +48,7 @@ def warpgroup_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "lis
 @pytest.fixture(autouse=True)
 def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small values are kept as halves, too."""
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
 
 
 def has_warpgroups(device: DeviceInfo) -> bool:

@@ -1,3 +1,3 @@
-"""The kernel language: expressions, statements, tensors as views, and one renderer per GPU
+"""The kernel language: expressions, statements, views of tensors, and one renderer per GPU
 language.
 """

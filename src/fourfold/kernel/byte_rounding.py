@@ -1,4 +1,4 @@
-"""How real numbers become the bytes that count them, where sixteen are rounded at once."""
+"""Rounding of real numbers to quantized bytes, sixteen at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fourfold.kernel.kernel import Kernel
 
 
 class Rounding(Protocol):
-    """Whole numbers from low to high, the nearest to a number times `inverse`.
+    """Rounding to integers from low to high, the nearest to a number times `inverse`.
 
-    Among two the even one is taken, or with a `pivot`, which is the lowest, the higher one.
+    Ties go to the even integer. With a `pivot`, which is the lowest integer, ties go up.
     """
 
     low: int
@@ -23,7 +23,7 @@ class Rounding(Protocol):
 
 
 class ByteRounding:
-    """A rounding as a kernel does it: byte nought stands for the lowest number."""
+    """Rounding as a kernel computes it: byte 0 stands for the lowest integer."""
 
     def __init__(self, kernel: Kernel, rounding: Rounding) -> None:
         self._factor = kernel.number("inverse", rounding.inverse)
@@ -37,6 +37,6 @@ class ByteRounding:
             self.high = kernel.number("high", rounding.high - rounding.pivot)
 
     def ready(self, value: Expression) -> Expression:
-        """What is to be rounded for a number."""
+        """Return the scaled and shifted value that the kernel rounds."""
         steps = value * self._factor
         return steps if self._shift is None else steps - self._shift

@@ -1,7 +1,7 @@
-"""What a legal kernel is: small rules about its tree, each of which says what breaks it.
+"""Validity rules for kernel trees, each of which describes its violations.
 
-Whoever writes a renderer may rely on them. They are not asked when plans are made: tests ask
-them of all kernels that ops can write.
+Renderers may rely on them. They are not checked when plans are made; tests check all kernels that
+operators can write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.scope import misplaced
+from fourfold.kernel.scope import find_scope_errors
 from fourfold.kernel.signatures import (
     BYTE_OPS,
     FRAGMENT_OPS,
@@ -55,24 +55,24 @@ Rule = Callable[[Kernel], Iterator[str]]
 
 
 def check_kernel(kernel: Kernel) -> list[str]:
-    """All that is illegal in a kernel; nothing, if it may be rendered."""
+    """Return the rule violations in a kernel; empty if it may be rendered."""
     return [f"{kernel.title}: {what}" for rule in RULES for what in rule(kernel)]
 
 
-def unsayable(kernel: Kernel, able: Capabilities) -> list[str]:
-    """What a kernel holds that a language cannot say."""
-    found: dict[str, None] = {}
+def unsupported_features(kernel: Kernel, able: Capabilities) -> list[str]:
+    """Return the features a kernel uses that a language lacks."""
+    missing: dict[str, None] = {}
     for item in expressions(kernel):
-        found.update(dict.fromkeys(_beyond(item, able)))
+        missing.update(dict.fromkeys(_beyond(item, able)))
     for statement in statements(kernel.body):
-        found.update(dict.fromkeys(_statement_beyond(statement, able)))
+        missing.update(dict.fromkeys(_statement_beyond(statement, able)))
     pointers = [item.pointer for item in kernel.buffers]
     for pointer in (*pointers, *(item.pointer for item in kernel.arrays)):
         if pointer.dtype not in able.storages:
-            found[f"{pointer.dtype.value} in memory"] = None
+            missing[f"{pointer.dtype.value} in memory"] = None
     if kernel.arrays and not able.private_arrays:
-        found["a private array"] = None
-    return [f"{kernel.title}: {what}" for what in found]
+        missing["a private array"] = None
+    return [f"{kernel.title}: {what}" for what in missing]
 
 
 def _beyond(item: Expression, able: Capabilities) -> Iterator[str]:
@@ -112,29 +112,29 @@ def _described(item: object) -> str:
 
 
 def ops_are_known(kernel: Kernel) -> Iterator[str]:
-    """Every op, kind and width is one of a closed set."""
+    """Every op, kind and width belongs to a closed set."""
     for item in expressions(kernel):
         if item.op not in SIGNATURES:
-            yield f"there is no op {item.op!r}"
+            yield f"op {item.op!r} does not exist"
         if item.kind not in KINDS or item.width not in WIDTHS:
             yield f"{item.op} gives {item.kind}{item.width}"
 
 
 def operands_fit(kernel: Kernel) -> Iterator[str]:
-    """Every op has as many operands as it takes, of kinds and widths that it takes."""
+    """Every op has the right number of operands, of kinds and widths that it takes."""
     for item in expressions(kernel):
         fits = SIGNATURES.get(item.op)
         if fits is not None and not fits(item):
-            given = ", ".join(map(_described, item.operands))
-            yield f"{_described(item)} {item.op}({given}) does not fit"
+            arguments = ", ".join(map(_described, item.operands))
+            yield f"{_described(item)} {item.op}({arguments}) does not fit"
 
 
 def statements_fit(kernel: Kernel) -> Iterator[str]:
-    """What statements hold is of kinds and widths that they take."""
+    """The operands of statements have kinds and widths that the statements take."""
     for statement in statements(kernel.body):
         if not _fits(statement):
-            given = ", ".join(map(_described, vars(statement).values()))
-            yield f"{type(statement).__name__}({given}) does not fit"
+            arguments = ", ".join(map(_described, vars(statement).values()))
+            yield f"{type(statement).__name__}({arguments}) does not fit"
 
 
 def _types(statement: Statement) -> list[str]:
@@ -162,19 +162,19 @@ def _fits(statement: Statement) -> bool:
         case DiagonalMultiply():
             return _types(statement) == ["float4", *["uint1"] * 4, *["int1"] * 3]
         case StoreRounded(pointer):
-            wanted = ["int1", "float8", "float8", "float1", "int1"]
-            return _takes_bytes(pointer) and _types(statement) == wanted[: len(_types(statement))]
+            expected = ["int1", "float8", "float8", "float1", "int1"]
+            return _takes_bytes(pointer) and _types(statement) == expected[: len(_types(statement))]
         case StoreRoundedBlock(pointer):
-            wanted = ["int1", "int1", *["float8"] * 4, "float1", "int1"]
-            return _takes_bytes(pointer) and _types(statement) == wanted
+            expected = ["int1", "int1", *["float8"] * 4, "float1", "int1"]
+            return _takes_bytes(pointer) and _types(statement) == expected
         case CopyAhead(target, source):
             halves = target.local and source.dtype is DType.F16
             fits = _types(statement) == ["int1", "int1", "bool1", "int1"]
             return halves and fits and statement.words.number in (2, 4)
         case WarpgroupMultiply(rows, columns):
-            wanted = ["int1"] * 4 + ["float4"] * len(statement.targets)
-            known = len(statement.targets) in WARPGROUP_COLUMNS
-            return rows.local and columns.local and known and _types(statement) == wanted
+            expected = ["int1"] * 4 + ["float4"] * len(statement.targets)
+            valid_count = len(statement.targets) in WARPGROUP_COLUMNS
+            return rows.local and columns.local and valid_count and _types(statement) == expected
         case AwaitCopies(newest) | AwaitProducts(newest):
             return newest.kind == "int" and newest.number is not None
         case AwaitHost():
@@ -191,8 +191,8 @@ def _is_place(index: Expression) -> bool:
 
 
 def names_are_in_scope(kernel: Kernel) -> Iterator[str]:
-    """Names are declared once and before they are used, pointers too; only variables change."""
-    yield from misplaced(kernel)
+    """Names and pointers are declared once and before use; only variables change."""
+    yield from find_scope_errors(kernel)
 
 
 RULES: tuple[Rule, ...] = (ops_are_known, operands_fit, statements_fit, names_are_in_scope)

@@ -1,4 +1,4 @@
-"""Where names of a kernel may be used: from their declaration to the end of its block."""
+"""Scope rules: names are valid from their declaration to the end of its block."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from fourfold.kernel.statement import (
 from fourfold.kernel.walk import operands
 
 
-def misplaced(kernel: Kernel) -> Iterator[str]:
-    """What is used where it is not known, declared twice, or changed without being a variable."""
-    known = dict.fromkeys(kernel.sizes, False)
+def find_scope_errors(kernel: Kernel) -> Iterator[str]:
+    """Yield names used out of scope or declared twice, and constants that are changed."""
+    names = dict.fromkeys(kernel.sizes, False)
     pointers = {argument.pointer.name for argument in kernel.buffers}
     pointers |= {array.pointer.name for array in kernel.arrays}
-    outside = _Block(known, pointers, {})
+    outside = _Block(names, pointers, {})
     for statement in kernel.body:
         if isinstance(statement, LocalArray):
             outside.declare_array(statement)
@@ -39,7 +39,9 @@ def misplaced(kernel: Kernel) -> Iterator[str]:
 
 @dataclass
 class _Block:
-    """What is known in a block: names, and whether they may change; pointers; local arrays."""
+    """Declarations visible in a block: names, with whether they may change; pointers; local
+    arrays.
+    """
 
     names: dict[str, bool]
     pointers: set[str]
@@ -83,7 +85,7 @@ class _Block:
                 continue
             self.seen.add(id(item))
             if item.op == "name" and item.operands[0] not in self.names:
-                yield f"{item.operands[0]!r} is not known where it is used"
+                yield f"{item.operands[0]!r} is used out of scope"
             pointers += [part for part in item.operands if isinstance(part, Pointer)]
             waiting += [part for part in item.operands if isinstance(part, Expression)]
             if item.op == "load":
@@ -95,13 +97,13 @@ class _Block:
         targets = [statement.target] if isinstance(statement, Shift) else []
         for pointer in pointers:
             if pointer not in targets and pointer.name not in self.pointers:
-                yield f"pointer {pointer.name!r} is not known where it is used"
+                yield f"pointer {pointer.name!r} is used out of scope"
 
     def _fits_array(self, pointer: Pointer, value: Expression) -> Iterator[str]:
-        """What is read and written in local memory is what its array holds."""
+        """Check that accesses to local memory have the element type of the array."""
         array = self.arrays.get(pointer.name)
         if array is not None and (array.kind, array.width) != (value.kind, value.width):
-            yield f"{value.kind}{value.width} is no element of {pointer.name!r}"
+            yield f"{value.kind}{value.width} is not the element type of {pointer.name!r}"
 
     def _changes(self, statement: Statement) -> Iterator[str]:
         targets: tuple[Expression, ...] = ()
@@ -112,7 +114,7 @@ class _Block:
         for target in targets:
             title = target.operands[0]
             if target.op != "name" or not self.names.get(title, False):
-                yield f"{title!r} is changed, and is no variable"
+                yield f"{title!r} is assigned but is not a variable"
 
     def _declares(self, statement: Statement) -> Iterator[str]:
         if isinstance(statement, Declare):

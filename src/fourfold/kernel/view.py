@@ -1,6 +1,4 @@
-"""View: how a kernel reaches a tensor. It owns layout, bounds and conversion, so kernels need
-not.
-"""
+"""View: a kernel's access to a tensor. It handles layout, bounds and conversion."""
 
 from __future__ import annotations
 
@@ -26,8 +24,10 @@ from fourfold.types import DType, TensorType
 
 
 class Finish(Protocol):
-    """The tail: from a result to what is stored, four channels of `run` neighbouring pixels, or of
-    one pixel in `slices` neighbouring slices.
+    """The tail as a function from a result to the stored value.
+
+    The value has four channels of `run` neighbouring pixels, or of one pixel in `slices`
+    neighbouring slices.
     """
 
     def __call__(
@@ -41,18 +41,18 @@ class Finish(Protocol):
 
 
 def compute_kind(dtype: DType, real: str) -> str:
-    """The kind in which elements of a type are computed with."""
+    """Return the kind in which kernels compute with elements of a dtype."""
     return real if dtype.is_float else "bool" if dtype is DType.BOOL else "int"
 
 
 class View(Addresses):
-    """One tensor seen from a kernel: what is read from it and written to it."""
+    """A tensor as a kernel reads and writes it."""
 
     def __init__(self, kernel: Kernel, pointer: Pointer, type: TensorType, at: Location) -> None:
         super().__init__(kernel, pointer, type, at)
         self.kind = compute_kind(type.dtype, kernel.real)
         self.finish: Finish | None = None
-        self.counting: ByteRounding | None = None  # how `store_four` makes bytes of real numbers
+        self.counting: ByteRounding | None = None  # rounding to bytes, for `store_four`
         self.steps = make_encoding(kernel, at, self.kind, pointer.writable)
 
     def load(
@@ -62,7 +62,7 @@ class View(Addresses):
         inside: Expression | None = None,
         otherwise: float = 0,
     ) -> Expression:
-        """Four channels of a pixel; `otherwise` where `inside` does not hold."""
+        """Load four channels of a pixel; `otherwise` if `inside` is false."""
         if self.whole:
             value = self.four(pixel, slice_)
         else:
@@ -72,20 +72,20 @@ class View(Addresses):
         return self.kernel.let(value, self.pointer.name + "_v")
 
     def four(self, pixel: Operand, slice_: Operand) -> Expression:
-        """Four channels read at once, where that is always possible."""
+        """Load four channels at once; only valid if `whole`."""
         return self.steps.four(self.pointer, self.index(pixel, slice_))
 
     def four_near(self, near: Pointer, pixels: Operand) -> Expression:
-        """Four channels, some pixels behind the one that a pointer was `shifted` to."""
+        """Load four channels, some pixels after the one that a pointer was `shifted` to."""
         steps = 1 if self.location.layout is Layout.SLICED else self.pitch // 4
         return self.steps.four(near, lift(pixels) * steps)
 
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
-        """One channel of a slice, read alone. The caller knows that it exists."""
+        """Load one channel of a slice alone. The caller must know that it exists."""
         return self.lane_near(self.pointer, self.start(pixel, slice_), lane)
 
     def lane_near(self, near: Pointer, corner: Expression, lane: int) -> Expression:
-        """One channel, from a pointer that went a `step` ahead."""
+        """Load one channel through a pointer that was moved by a `step`."""
         if self.location.plane:
             return self.steps.element(near, corner, lane * self.apart)
         return self.steps.lane(near, corner, lane)
@@ -93,7 +93,7 @@ class View(Addresses):
     def element(
         self, pixel: Operand, channel: Operand, inside: Expression | None = None
     ) -> Expression:
-        """One channel of a pixel, its number computed in the kernel."""
+        """Load one channel of a pixel; the kernel computes the channel's index."""
         channel = lift(channel)
         if self.location.layout is Layout.SLICED:
             start, channel = (channel // 4 * self.pitch + pixel) * 4, channel % 4
@@ -104,9 +104,9 @@ class View(Addresses):
         return value if inside is None else guarded(inside, value)
 
     def store(self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1) -> None:
-        """Write four channels of `run` neighbouring pixels: tail first, then conversion.
+        """Store four channels of `run` neighbouring pixels: apply the tail, then convert.
 
-        Lanes beyond the last channel become zeros, or are not written where they do not exist.
+        Lanes beyond the last channel become zeros, or are not written if they do not exist.
         """
         value = self.finished(pixel, slice_, value, run)
         if run > 1:
@@ -116,33 +116,37 @@ class View(Addresses):
     def finished(
         self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1
     ) -> Expression:
-        """What `put` has to write where `value` is the result: the tail comes in between."""
+        """Return what `put` writes for a result: the tail is applied, and the value converted."""
         if self.finish is not None:
             value = self.finish(value, pixel, slice_, run)
         return self.steps.stored(convert(value, self.kind))
 
     def put(self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1) -> None:
-        """Write what is finished."""
+        """Store values that are already finished."""
         for step in range(run):
             self._store_four(pixel + step, slice_, value.part(step, 4))
 
     def _store_four(self, pixel: Expression, slice_: Expression, value: Expression) -> None:
-        rest, known = self.type.channels % 4, lift(slice_).number
+        channels_in_last, slice_number = self.type.channels % 4, lift(slice_).number
         if self.type.channels < 4:
-            known = 0
-        if known is not None and 4 * known + 4 <= self.type.channels:
-            rest = 0
+            slice_number = 0
+        if slice_number is not None and 4 * slice_number + 4 <= self.type.channels:
+            channels_in_last = 0
         if self.whole:
-            value = self._zero_beyond(value, slice_, rest) if rest else value
+            value = (
+                self._zero_beyond(value, slice_, channels_in_last) if channels_in_last else value
+            )
             self.kernel.store(self.pointer, self.index(pixel, slice_), value)
             return
         value = self.kernel.let(value, "result")
         planes = self.location.plane
         start = self.kernel.let(self.start(pixel, slice_), "to") if planes else const(0)
         for lane in range(4):
-            exists = const(True) if rest == 0 else lift(slice_) * 4 + lane < self.channels
-            if known is not None:
-                exists = const(4 * known + lane < self.type.channels)
+            exists = (
+                const(True) if channels_in_last == 0 else lift(slice_) * 4 + lane < self.channels
+            )
+            if slice_number is not None:
+                exists = const(4 * slice_number + lane < self.type.channels)
             if exists.number is not None and not exists.number:
                 continue
             with self.kernel.when(exists):
@@ -160,8 +164,12 @@ class View(Addresses):
         exists = lift(slice_) * 4 + lane < self.channels
         return guarded(exists, self.lane(pixel, slice_, lane))
 
-    def _zero_beyond(self, value: Expression, slice_: Expression, rest: int) -> Expression:
+    def _zero_beyond(
+        self, value: Expression, slice_: Expression, channels_in_last: int
+    ) -> Expression:
         value = self.kernel.let(value, "result")
         zero = const(self.location.zero_point, value.kind)
-        masked = vector(*(value.lane(lane) if lane < rest else zero for lane in range(4)))
+        masked = vector(
+            *(value.lane(lane) if lane < channels_in_last else zero for lane in range(4))
+        )
         return where(lift(slice_).equals(self.slices - 1), masked, value)

@@ -1,4 +1,4 @@
-"""Memory for every value, safe from kernels that run while it lives: alone, or side by side."""
+"""Allocates memory for every value, so that no kernel overwrites it while it lives."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from fourfold.graph import Graph
 from fourfold.kernel.context import Target
 from fourfold.kernel.location import Location
-from fourfold.kernel.stage_table import LARGEST
+from fourfold.kernel.stage_table import MAX_TABLE_NUMBER
 from fourfold.lower.bind import Allocation, Bound, memory_uses, rebind, written_apart
 from fourfold.lower.dependencies import find_dependencies
 from fourfold.lower.kernels import Built
-from fourfold.lower.levels import LevelSpan, arrangements, one_by_one
+from fourfold.lower.levels import LevelSpan, arrangements, sequential_levels
 from fourfold.lower.memory import Arena, Span, assign_arenas, assign_offsets
 from fourfold.plan import ARENA, CONSTANT_ALIGNMENT
 
-MORE = 8  # a part of the arena by which it may grow, so that stages run side by side
-LITTLE = 1 << 20  # bytes by which it may grow in any case
+GROWTH_DIVISOR = 8  # the arena may grow by 1/8, so that stages run side by side
+MIN_GROWTH_BYTES = 1 << 20  # bytes by which the arena may always grow
 
 
 class Memory:
-    """What kernels touch, and where that may lie: values that are `fixed` fill a buffer of their
-    own, the others share the arena.
+    """Memory accesses of kernels, and allocations for them.
+
+    Values that are `fixed` have buffers of their own, the others share the arena.
     """
 
     def __init__(
@@ -33,7 +34,6 @@ class Memory:
         target: Target,
         buffers: int,
     ) -> None:
-        """There are so many buffers, beside further arenas."""
         self._graph, self._built, self._fixed = graph, built, fixed
         self._limit, self._buffers = target.device.max_allocation, buffers
         self._uses = [*memory_uses(graph, built, locations)]
@@ -46,7 +46,10 @@ class Memory:
         return sum(size for *_, size in self._uses)
 
     def allocate(self, levels: Sequence[LevelSpan] | None = None) -> Allocation:
-        """Allocation in which no kernel harms what others need; without levels, each runs alone."""
+        """Allocate values so that no kernel overwrites what others need.
+
+        Without levels, kernels run one at a time.
+        """
         arenas = self._arenas(self.spans(levels))
         allocation = {name: (number, 0) for name, number in self._fixed.items()}
         numbers = [ARENA, *range(self._buffers, self._buffers + len(arenas) - 1)]
@@ -55,8 +58,8 @@ class Memory:
         return Allocation(allocation, arenas[0].size, tuple(arena.size for arena in arenas[1:]))
 
     def spans(self, levels: Sequence[LevelSpan] | None = None) -> dict[str, Span]:
-        """How long each value that shares the arena lives, by levels or else by kernels."""
-        levels = one_by_one(len(self._built)) if levels is None else levels
+        """Return the lifetime of each value in the arena, in levels or else in kernels."""
+        levels = sequential_levels(len(self._built)) if levels is None else levels
         spans: dict[str, Span] = {}
         for number, root, size in self._uses:
             if root not in self._fixed:
@@ -65,7 +68,7 @@ class Memory:
         return spans
 
     def _arenas(self, spans: Mapping[str, Span]) -> list[Arena]:
-        """One arena, or as many as the device or its language needs."""
+        """Return one arena, or as many as the device or its language needs."""
         if not self._apart:
             offsets, size = assign_offsets(spans, self._alignment)
             if size <= self._limit:
@@ -76,18 +79,19 @@ class Memory:
     def arranged(
         self, bound: Sequence[Bound], alone: Allocation, shares: bool
     ) -> tuple[list[LevelSpan], tuple[Bound, ...], int]:
-        """Few levels, the kernels with the allocation for these, and the size of the arena.
+        """Return few levels, the kernels bound to memory for them, and the size of the arena.
 
-        Where groups do not share their stages, or that would take much more memory, each of them
-        runs `alone`.
+        If groups do not share stages, or if that would take much more memory, kernels run one at a
+        time with the allocation `alone`.
         """
-        most = min(alone.arena + max(alone.arena // MORE, LITTLE), LARGEST)
+        growth = max(alone.arena // GROWTH_DIVISOR, MIN_GROWTH_BYTES)
+        limit = min(alone.arena + growth, MAX_TABLE_NUMBER)
         for levels in self._arrangements() if shares else ():
             allocation = self.allocate(levels)
-            if allocation.arena <= most:
+            if allocation.arena <= limit:
                 moved = tuple(rebind(item, allocation) for item in bound)
                 return levels, moved, allocation.arena
-        return one_by_one(len(bound)), tuple(bound), alone.arena
+        return sequential_levels(len(bound)), tuple(bound), alone.arena
 
     def _arrangements(self) -> Iterator[list[LevelSpan]]:
         return arrangements(find_dependencies(self._graph, self._built, self._fixed))

@@ -1,4 +1,4 @@
-"""From kernels to a plan: the program is written, the constants become one block."""
+"""Assembles a plan: writes the program, and joins the constants into one block."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fourfold.plan.stage_clocks import StageClocks, StageTitle
 
 @dataclass(frozen=True, eq=False)
 class PlanDraft:
-    """A plan whose kernels are no text yet. The size of its constants is not known.
+    """A plan whose kernels are not rendered yet and whose constants have no final size.
 
-    With `runs` each of these is one launch, and the state of the persistent kernel becomes the last
-    buffer; `host_protocol` is the buffer by which that kernel speaks with the host, if it does. The
-    last run is then one that fetches nothing, and finds each input in one of `inputs_on_device`.
+    With `runs`, each of them is one launch, and the state of the persistent kernel becomes the last
+    buffer. `host_protocol` is the buffer for its handshake with the host, if any. The last run is
+    then one without fetches, which finds each input in one of `inputs_on_device`.
     """
 
     name: str
@@ -38,7 +38,7 @@ class PlanDraft:
 
 
 def assemble(draft: PlanDraft, constants: Constants, language: Language, target: Target) -> Plan:
-    """The plan, of a model or of trials."""
+    """Return the plan of a model or of probes."""
     buffers, clocks = [*draft.buffers], None
     if draft.runs:
         assert language.persistent is not None
@@ -56,7 +56,7 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
     blob = share_constants(constants.blob())
     buffers[CONSTANTS], *further = constants.buffers()
     launches, on_device = _without_fetching(draft, written.launches)
-    assert not (draft.runs and further), "a persistent kernel looks for its table in one buffer"
+    assert not (draft.runs and further), "a persistent kernel needs all constants in one buffer"
     buffers += further
     return Plan(
         name=draft.name,
@@ -77,7 +77,7 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
 def _without_fetching(
     draft: PlanDraft, launches: tuple[Launch, ...]
 ) -> tuple[tuple[Launch, ...], InputsOnDevice | None]:
-    """What is launched, and with which arguments where inputs are on the device."""
+    """Return the launches, and the arguments for inputs that are already on the device."""
     if not draft.inputs_on_device:
         return launches, None
     *others, last = launches
@@ -87,7 +87,7 @@ def _without_fetching(
 def _stage_clocks(
     draft: PlanDraft, written: Written, buffer: int, offset: int
 ) -> StageClocks | None:
-    """Where stages note their times: behind the state, which takes up so many bytes."""
+    """Return where stages record their times: after the state of `offset` bytes."""
     if written.clock is None:
         return None
     (stages,), launch = draft.runs, written.launches[0]

@@ -1,4 +1,4 @@
-"""What kernels need of each other: those that must have finished before one begins."""
+"""Dependencies between kernels: which must finish before another begins."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ NOTHING: frozenset[int] = frozenset()
 def find_dependencies(
     graph: Graph, built: Sequence[Built], fixed: Mapping[str, int]
 ) -> list[frozenset[int]]:
-    """For each kernel the numbers of others; `fixed` are values with a buffer of their own.
+    """Return, for each kernel, the numbers of those it depends on.
 
-    A value is written once, so that a kernel depends on those that make what its node reads. Views
-    have no kernel: who reads one depends on the makers of what it shows.
+    `fixed` are values with a buffer of their own. A value is written once, so a kernel depends on
+    those that produce what its node reads. Views have no kernel: their readers depend on the
+    producers of the viewed value.
     """
     numbers: dict[str, list[int]] = {}
     for number, item in enumerate(built):
@@ -29,19 +30,18 @@ def find_dependencies(
     for node in graph.nodes:
         before = NOTHING.union(*(makers.get(name, NOTHING) for name in node.reads))
         own = numbers.get(node.outputs[0], [])
-        for place, number in enumerate(own):
+        for position, number in enumerate(own):
             kernel = built[number].kernel
-            beside = {other for other in own[:place] if _touch(built[other].kernel, kernel)}
-            dependencies[number] |= before | beside
+            siblings = {other for other in own[:position] if _touch(built[other].kernel, kernel)}
+            dependencies[number] |= before | siblings
         makers.update(dict.fromkeys(node.outputs, frozenset(own) or before))
     return dependencies
 
 
 def _touch(before: Kernel, after: Kernel) -> bool:
-    """Whether one of two kernels of a node writes what the other reads or writes.
+    """Return whether one of two kernels of a node writes what the other reads or writes.
 
-    Where both write into one value, but at other locations, they make parts of it: no part is
-    written twice.
+    If both write to one value at different locations, they produce different parts of it.
     """
     for one in before.buffers:
         for other in after.buffers:
@@ -54,17 +54,18 @@ def _touch(before: Kernel, after: Kernel) -> bool:
 
 
 def _taken_over(built: Sequence[Built], fixed: Mapping[str, int]) -> Iterator[frozenset[int]]:
-    """Whom a kernel waits for because its buffer held another value: a state, of which it makes
-    the next one.
+    """Yield the kernels each kernel waits for because its buffer held another value.
+
+    That value is a state, of which the kernel produces the next one.
     """
     users: dict[int, dict[str, set[int]]] = {}
     for number, item in enumerate(built):
-        found: set[int] = set()
+        earlier_users: set[int] = set()
         for root in {_root(argument) for argument in item.kernel.buffers} & {*fixed}:
             values = users.setdefault(fixed[str(root)], {})
-            found.update(*(numbers for other, numbers in values.items() if other != root))
+            earlier_users.update(*(numbers for other, numbers in values.items() if other != root))
             values.setdefault(str(root), set()).add(number)
-        yield frozenset(found - {number})
+        yield frozenset(earlier_users - {number})
 
 
 def _root(argument: BufferArgument) -> str | None:

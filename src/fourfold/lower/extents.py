@@ -1,4 +1,4 @@
-"""How many elements there are behind each pointer of a kernel, for players that check bounds."""
+"""Computes the number of elements behind each pointer of a kernel, for bounds checks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fourfold.plan import Argument, BufferUse
 def with_extents(
     bound: tuple[Bound, ...], graph: Graph, locations: Mapping[str, Location]
 ) -> tuple[Bound, ...]:
-    """The same kernels, where each pointer argument says how far it reaches."""
+    """Return the kernels with the extent of each pointer argument set."""
     roots = {**constant_locations(graph), **locations}
-    every = []
+    extended = []
     for item in bound:
         arguments: list[Argument] = [*item.launch.arguments]
         for number, argument in enumerate(item.kernel.buffers):
@@ -27,8 +27,8 @@ def with_extents(
             assert isinstance(use, BufferUse)
             arguments[number] = use._replace(elements=_elements(argument, graph, roots))
         launch = item.launch._replace(arguments=tuple(arguments))
-        every.append(replace(item, launch=launch))
-    return tuple(every)
+        extended.append(replace(item, launch=launch))
+    return tuple(extended)
 
 
 def _elements(argument: BufferArgument, graph: Graph, roots: Mapping[str, Location]) -> int | None:

@@ -1,4 +1,4 @@
-"""What a plan needs of a device, told by its kernel trees, launches and buffers."""
+"""Derives a plan's device requirements from its kernel trees, launches and buffers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fourfold.lower.program import Written
 from fourfold.plan import CONSTANT_ALIGNMENT, Buffer, BufferUse, Launch
 from fourfold.plan.requirements import ImageNeed, Requirements, hardest_images
 
-# The fact of a device for which alone kernels have a node, by the node.
+# The device fact that each special node requires.
 _FACTS: dict[object, str] = {
     MatrixMultiply: "matrix_units",
     DiagonalMultiply: "matrix_units",
@@ -47,7 +47,7 @@ _FACTS: dict[object, str] = {
 
 
 def find_requirements(written: Written, buffers: Sequence[Buffer], target: Target) -> Requirements:
-    """What a plan needs that was written for this target."""
+    """Return the requirements of a plan written for this target."""
     device, prelude = target.device, written.prelude
     facts = prelude.facts | _used_facts(written.special)
     host = any(buffer.kind == "host" for buffer in buffers)
@@ -76,7 +76,9 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
 
 
 def _long_loops(written: Written, target: Target) -> int:
-    """The rounds of the longest kernel, where these are more than every device makes."""
+    """Return the loop iterations of the longest kernel, if they exceed what every device
+    supports.
+    """
     if not target.capabilities.counted_rounds:
         return 0
     longest = max(map(loop_rounds, written.kernels), default=0)
@@ -84,12 +86,13 @@ def _long_loops(written: Written, target: Target) -> int:
 
 
 def _used_facts(special: Iterable[Node]) -> set[str]:
-    """The facts of a device that kernels rest on, told by their special nodes."""
+    """Return the device facts that kernels require, according to their special nodes."""
     nodes: set[object] = set()
     for item in special:
         if not isinstance(item, Expression):
             nodes.add(type(item))
-        elif item.op != "load_words" or len(item.operands) > 2:  # what is read anyhow needs nothing
+        # unconditional loads need no special support
+        elif item.op != "load_words" or len(item.operands) > 2:
             nodes.add(item.op)
     return {_FACTS[node] for node in nodes if node in _FACTS}
 

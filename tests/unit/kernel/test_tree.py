@@ -116,5 +116,5 @@ def test_a_shared_part_stays_shared() -> None:
     ],
 )
 def test_what_is_no_tree_is_refused(text: str) -> None:
-    with pytest.raises(BuildError, match="no tree of a kernel"):
+    with pytest.raises(BuildError, match="not a valid kernel tree"):
         parse(text)

@@ -18,7 +18,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.folding import folded_launch
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.wgsl.bindings import MOST_BINDINGS
+from fourfold.kernel.wgsl.bindings import MAX_BINDINGS
 from fourfold.kernel.wgsl.language import LANGUAGE
 from fourfold.kernel.wgsl.names import identifier, literal
 from fourfold.types import DType
@@ -122,8 +122,8 @@ def test_which_buffers_are_read_makes_no_other_text() -> None:
 def test_bindings_are_at_most_as_many_as_every_device_has() -> None:
     text = LANGUAGE.render(summing(12), "k", buffers=(*[0] * 6, *[6] * 6, 12))
     assert text.startswith("//# k r0 r6 w12\n")
-    text = LANGUAGE.render(summing(MOST_BINDINGS - 1), "k")
-    assert len(text.partition("\n")[0].split()) == 2 + MOST_BINDINGS
+    text = LANGUAGE.render(summing(MAX_BINDINGS - 1), "k")
+    assert len(text.partition("\n")[0].split()) == 2 + MAX_BINDINGS
 
 
 def test_guards_are_branches() -> None:

@@ -17,7 +17,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage_table import ARRIVES, AWAITS
 from fourfold.lower import make_plan
 from fourfold.lower.bind import bound_to
-from fourfold.lower.levels import LevelSpan, arrangements, between
+from fourfold.lower.levels import LevelSpan, arrangements, surround_levels
 from fourfold.lower.memory import Span
 from fourfold.lower.one_launch import in_level_order
 from fourfold.rewrite import rewrite
@@ -206,7 +206,7 @@ def test_an_overlap_is_found() -> None:
 
 
 def test_lives_by_level_hold_what_runs_at_once() -> None:
-    levels = between(2, [LevelSpan(0, 0), LevelSpan(0, 1), LevelSpan(1, 1)], 1)
+    levels = surround_levels(2, [LevelSpan(0, 0), LevelSpan(0, 1), LevelSpan(1, 1)], 1)
     assert levels == [
         LevelSpan(0, 0),
         LevelSpan(0, 0),
@@ -215,6 +215,10 @@ def test_lives_by_level_hold_what_runs_at_once() -> None:
         LevelSpan(2, 2),
         LevelSpan(3, 3),
     ]
-    assert between(0, [LevelSpan(0, 0)], 0) == [LevelSpan(0, 0)]
-    assert between(0, [LevelSpan(0, 1)], 2) == [LevelSpan(0, 1), LevelSpan(2, 2), LevelSpan(2, 2)]
+    assert surround_levels(0, [LevelSpan(0, 0)], 0) == [LevelSpan(0, 0)]
+    assert surround_levels(0, [LevelSpan(0, 1)], 2) == [
+        LevelSpan(0, 1),
+        LevelSpan(2, 2),
+        LevelSpan(2, 2),
+    ]
     assert Span(64, *levels[3]).overlaps(Span(64, *levels[4]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.lower.memory import Span, assign_arenas, assign_offsets, least_bytes
+from fourfold.lower.memory import Span, assign_arenas, assign_offsets, peak_live_bytes
 
 
 def bound(spans: dict[str, Span]) -> int:
@@ -56,7 +56,7 @@ def test_what_lies_at_the_end_is_placed_earlier_where_that_helps() -> None:
     spans = {name: Span(64 * size, *life) for name, (size, *life) in lives.items()}
     offsets, total = assign_offsets(spans, 64)
     assert overlaps(spans, offsets) == []
-    assert total == bound(spans) == least_bytes(spans) == 64 * 16
+    assert total == bound(spans) == peak_live_bytes(spans) == 64 * 16
 
 
 def test_nothing_needs_nothing() -> None:

@@ -65,8 +65,8 @@ def rows_of(plan: Plan) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _little_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
-    monkeypatch.setattr(specialise, "MUCH_CACHE", 512 << 10)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
+    monkeypatch.setattr(specialise, "CACHE_BYTES", 512 << 10)
 
 
 def test_each_stage_has_those_of_a_later_one_fetched() -> None:
@@ -83,7 +83,7 @@ def test_each_stage_has_those_of_a_later_one_fetched() -> None:
 
 
 def test_weights_that_a_cache_keeps_are_left_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "MUCH_CACHE", 1 << 20)
+    monkeypatch.setattr(specialise, "CACHE_BYTES", 1 << 20)
     plan = plan_of(deep())
     assert "prefetch" not in plan.program.text
     assert not rows_of(plan)[:, 6:8].any()

@@ -1,4 +1,4 @@
-"""How languages of the C family write statements that are functions of their preludes."""
+"""Writes statements that call functions of the prelude, for languages of the C family."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ _LEAVES = ("const", "name", "splat", "lane", "part")
 
 
 def _is_plain(item: Expression) -> bool:
-    """Whether it is as short as a name would be."""
+    """Return whether the expression is about as short as a name."""
     return item.op in _PLAIN or (item.op == "bitcast" and item.operands[0].op == "name")
 
 
 class CallWriter(ExpressionWriter):
-    """Writes them, and names for what a statement uses more than once."""
+    """Writes calls of prelude functions, and declares subexpressions that a statement uses
+    twice.
+    """
 
     def __init__(
         self, kernel: Kernel, dialect: Dialect, images: frozenset[str] = frozenset()
@@ -51,8 +53,8 @@ class CallWriter(ExpressionWriter):
             case WarpgroupMultiply():
                 yield from self._multiply_in_memory(statement, pad, known)
             case _:
-                given = ", ".join(self._of(item, known) for item in operands(statement))
-                yield f"{pad}{function_of(statement)}({given});"
+                arguments = ", ".join(self._of(item, known) for item in operands(statement))
+                yield f"{pad}{function_of(statement)}({arguments});"
 
     def _accumulate(
         self,
@@ -60,7 +62,7 @@ class CallWriter(ExpressionWriter):
         pad: str,
         known: dict[int, str],
     ) -> Iterator[str]:
-        """A function of the prelude that changes a variable."""
+        """Write a call of a prelude function that changes a variable."""
         target, *factors = operands(statement)
         yield from self._hoist(pad, known, *factors)
         arguments = ", ".join(self._of(item, known) for item in factors)
@@ -72,12 +74,12 @@ class CallWriter(ExpressionWriter):
         pad: str,
         known: dict[int, str],
     ) -> Iterator[str]:
-        """A function of the prelude for a place in memory."""
+        """Write a call of a prelude function that takes a memory address."""
         index, *values = operands(statement)
         yield from self._hoist(pad, known, index, *values)
-        place = f"{statement.pointer.name} + {self._of(index, known, 5)}"
-        every = [place, *(self._of(item, known) for item in values)]
-        yield f"{pad}{function_of(statement)}({', '.join(every)});"
+        address = f"{statement.pointer.name} + {self._of(index, known, 5)}"
+        arguments = [address, *(self._of(item, known) for item in values)]
+        yield f"{pad}{function_of(statement)}({', '.join(arguments)});"
 
     def _copy_ahead(self, copy: CopyAhead, pad: str, known: dict[int, str]) -> Iterator[str]:
         yield from self._hoist(pad, known, copy.index, copy.place, copy.inside)
@@ -93,19 +95,19 @@ class CallWriter(ExpressionWriter):
         self, product: WarpgroupMultiply, pad: str, known: dict[int, str]
     ) -> Iterator[str]:
         yield from self._hoist(pad, known, product.row, product.column)
-        given = [f"&{target.operands[0]}" for target in product.targets]
+        arguments = [f"&{target.operands[0]}" for target in product.targets]
         piece = self.dialect.type_name("uint", 4)
-        for pointer, place, pitch in (
+        for pointer, index, pitch in (
             (product.rows, product.row, product.row_pitch),
             (product.columns, product.column, product.column_pitch),
         ):
-            given += [f"(const {piece} *){pointer.name} + {self._of(place, known, 5)}"]
-            given += [self._of(pitch, known)]
-        yield f"{pad}{function_of(product)}({', '.join(given)});"
+            arguments += [f"(const {piece} *){pointer.name} + {self._of(index, known, 5)}"]
+            arguments += [self._of(pitch, known)]
+        yield f"{pad}{function_of(product)}({', '.join(arguments)});"
 
     def _hoist(self, pad: str, known: dict[int, str], *roots: Expression) -> Iterator[str]:
-        """Names for parts that a statement uses more than once, so that nothing is computed
-        twice.
+        """Declare names for subexpressions that a statement uses more than once, so that nothing is
+        computed twice.
         """
         counts: dict[int, int] = {}
         order: list[Expression] = []
@@ -118,7 +120,7 @@ class CallWriter(ExpressionWriter):
                 counts[key] += 1
             elif key not in known:
                 counts[key] = 1
-                # What a guard protects must not be moved out of it.
+                # An expression inside a guard must not be moved out of it.
                 for operand in item.operands if item.op != "guarded" else ():
                     visit(operand)
                 order.append(item)

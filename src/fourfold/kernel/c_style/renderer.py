@@ -1,4 +1,4 @@
-"""Renders a kernel in a language of the C family: deterministic, one statement a line."""
+"""Renders a kernel in a language of the C family: deterministic, one statement per line."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from fourfold.kernel.statement import (
 def render(
     kernel: Kernel, entry: str, dialect: Dialect, images: frozenset[str] = frozenset()
 ) -> str:
-    """The text of one entry point; `images` names the pointers that are read by image."""
+    """Return the text of one entry point; `images` names the pointers that are read as images."""
     return dialect.unit(Renderer(kernel, dialect, images).text(entry))
 
 
 class Renderer(CallWriter):
-    """Writes one kernel, statement by statement."""
+    """Renders one kernel, statement by statement."""
 
     def __init__(
         self, kernel: Kernel, dialect: Dialect, images: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(kernel, dialect, images)
-        self.pool = 0  # vectors of local memory that arrays have of one that comes from elsewhere
+        self.pool = 0  # vectors of the launch's local memory pool that arrays occupy so far
 
     def text(self, entry: str) -> str:
         body = list(self._block(self.kernel.body, 1, {}))
@@ -117,11 +117,11 @@ class Renderer(CallWriter):
                 yield from self._called(statement, pad, known)
 
     def _loop(self, loop: Loop, depth: int, known: dict[int, str]) -> Iterator[str]:
-        pad, place = "    " * depth, loop.variable.operands[0]
+        pad, counter = "    " * depth, loop.variable.operands[0]
         yield from self._hoist(pad, known, loop.start, loop.stop, loop.step)
         by = "++" if loop.step.number == 1 else f" += {self._of(loop.step, known)}"
         start, stop = self._of(loop.start, known), self._of(loop.stop, known, 3)
-        yield f"{pad}for (int {place} = {start}; {place} < {stop}; {place}{by}) {{"
+        yield f"{pad}for (int {counter} = {start}; {counter} < {stop}; {counter}{by}) {{"
         yield from self._block(loop.body, depth + 1, known)
         yield f"{pad}}}"
 
@@ -130,7 +130,7 @@ class Renderer(CallWriter):
         return f"    {self.dialect.private_array(kind, array.pointer.name, array.size)}"
 
     def _await(self, pad: str) -> Iterator[str]:
-        """A kernel that is launched has nothing to wait for."""
+        """Write nothing: a kernel that is launched on its own has nothing to wait for."""
         yield from ()
 
     def _await_host(self, what: AwaitHost, pad: str, known: dict[int, str]) -> Iterator[str]:
@@ -143,7 +143,7 @@ class Renderer(CallWriter):
 
     @property
     def _asks_launch(self) -> bool:
-        """Whether its local memory comes from the launch."""
+        """True if the launch allocates the kernel's local memory."""
         return self.dialect.asks_launch(local_memory([self.kernel], 0))
 
     def _local_array(self, array: LocalArray) -> str:
@@ -153,7 +153,7 @@ class Renderer(CallWriter):
         return f"{self.dialect.words['array']}{kind} {array.pointer.name}[{array.size}];"
 
     def _pooled(self, array: LocalArray) -> str:
-        """A part of memory that is there already."""
+        """Declare an array as a part of the local memory pool."""
         kind = self.dialect.words["local"] + self.dialect.type_name(array.kind, array.width)
         start = self.pool
         self.pool += array_vectors(array)

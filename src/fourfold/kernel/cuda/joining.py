@@ -1,4 +1,6 @@
-"""A plan's launches as stages of one launch of CUDA: groups share stages, a group a unit."""
+"""Joins a plan's launches into one CUDA launch: groups share stages, one group per
+multiprocessor.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Sequence
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
-from fourfold.kernel.c_style.joining import join_shared, refuses_sizes
+from fourfold.kernel.c_style.joining import find_size_conflict, join_shared
 from fourfold.kernel.c_style.sharing import SharedForm
 from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.cuda.dialect import CUDA
@@ -17,13 +19,13 @@ from fourfold.plan.stage_clocks import StageClock
 
 
 class PersistentKernel:
-    """How CUDA's devices run all stages of a plan in one launch."""
+    """Runs all stages of a plan in one launch on CUDA devices."""
 
     def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
-        """Why these stages cannot be one launch, or None."""
+        """Return why these stages cannot be one launch, or None."""
         if not device.resident:
-            return "groups of this device cannot wait for each other in a known way"
-        return refuses_sizes(stages, GPU_ITEMS, device)
+            return "this device does not guarantee that groups can wait for each other"
+        return find_size_conflict(stages, GPU_ITEMS, device)
 
     def shares(self, device: DeviceInfo) -> bool:
         return True

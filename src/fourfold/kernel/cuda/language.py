@@ -1,4 +1,4 @@
-"""CUDA C as a language of kernels."""
+"""CUDA C as a kernel language."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CAPABILITIES = Capabilities(
 
 
 class CudaLanguage:
-    """CUDA C as NVRTC takes it; its version is the compute capability that a program needs."""
+    """CUDA C for NVRTC; its version is the compute capability that a program needs."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -1,4 +1,4 @@
-"""What goes before kernels in CUDA C: vectors, and functions for what only some GPUs can do."""
+"""Text before kernels in CUDA C: vectors, and functions for instructions of newer GPUs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.cuda.vectors import LANGUAGE_TEXT
 from fourfold.kernel.cuda.warpgroups import ARCHITECTURE, warpgroup_functions
 
-# A GPU fetches by itself what many of its warps ask for.
+# The hardware prefetches data that many warps request.
 _FETCH = """
 #define fetch_ahead(place)
 """
-# Local memory is known by a number of 32 bits there. Nothing is read where nothing is to be copied.
+# Shared memory has 32-bit addresses. With `inside` 0, nothing is read and zeros are written.
 _COPIES = {
     "copy_ahead": """
 static __device__ __forceinline__ void copy_ahead(uint2 *to, const uint2 *from, int inside)
@@ -37,16 +37,16 @@ static __device__ __forceinline__ void copy_ahead(uint4 *to, const uint4 *from, 
 _WARPGROUPS = warpgroup_functions()
 FUNCTIONS = {**ptx_dots(CUDA), **ptx_functions(CUDA), **_COPIES, **_WARPGROUPS}
 FUNCTIONS["fetch_ahead"] = _FETCH
-# Compute capabilities: what all programs need, and those with instructions that came later.
-_LEAST, _AMPERE, _HOPPER = "7.5", "8.0", "9.0"
+# Compute capabilities: the minimum for all programs, and those of newer instructions.
+_MINIMUM, _AMPERE, _HOPPER = "7.5", "8.0", "9.0"
 _LATER = frozenset(("matrix_multiply", "filter_multiply", "load_streamed", *_COPIES))
-# Quotients and roots as OpenCL has them, which asks for less than the nearest number: both
+# Division and square root with the accuracy of OpenCL, which is less than correct rounding: both
 # languages then give the same bits.
 _BUILD_OPTIONS = "--std=c++17 --prec-div=false --prec-sqrt=false"
 
 
 def prelude_text(called: Collection[str]) -> str:
-    """Vectors, and those functions that kernels call."""
+    """Return the vector types and the functions that kernels call."""
     names = {*called, "add_few_dots"} if "add_dots" in called else {*called}
     names |= set() if names.isdisjoint(_WARPGROUPS) else {"matrix_at"}
     functions = "".join(text for name, text in FUNCTIONS.items() if name in names)
@@ -54,13 +54,13 @@ def prelude_text(called: Collection[str]) -> str:
 
 
 def build_options(called: Collection[str]) -> str:
-    """The compiler is told of an architecture where its own instructions are used."""
+    """Return compiler options; an architecture is named only if its instructions are used."""
     own = "" if _WARPGROUPS.keys().isdisjoint(called) else f" --gpu-architecture={ARCHITECTURE}"
     return _BUILD_OPTIONS + own
 
 
 def language_version(called: Collection[str]) -> str:
-    """The compute capability that such functions need."""
+    """Return the compute capability that these functions need."""
     if not _WARPGROUPS.keys().isdisjoint(called):
         return _HOPPER
-    return _LEAST if _LATER.isdisjoint(called) else _AMPERE
+    return _MINIMUM if _LATER.isdisjoint(called) else _AMPERE

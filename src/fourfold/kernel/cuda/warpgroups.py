@@ -1,5 +1,5 @@
-"""Products by warpgroups, as Hopper's GPUs have them: of what lies in local memory, by four warps,
-which go on meanwhile.
+"""Warpgroup products of Hopper GPUs: four warps multiply matrices in shared memory
+asynchronously.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from fourfold.kernel.c_style.functions import warpgroup_function
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.statement import WARPGROUP_COLUMNS
 
-ARCHITECTURE = f"{WARPGROUPS}a"  # for which a compiler takes them
+ARCHITECTURE = f"{WARPGROUPS}a"  # the target that compilers require for wgmma
 
-# Where a matrix is, as the units want it told: an address, how far it is from the first eight
-# halves of a row to the next, and from eight rows to the next eight, all in pieces of 16 bytes.
+# Matrix descriptor: an address, the distance from eight halves of a row to the next eight, and from
+# eight rows to the next eight, in units of 16 bytes.
 _MATRIX = """
 $function unsigned long long matrix_at(const uint4 *place, int pitch)
 {
@@ -32,7 +32,9 @@ _AWAIT = """
 
 
 def _multiply(blocks: int) -> str:
-    """The sums of a block are four floats."""
+    """Return the function that multiplies by `blocks` blocks; the sums of a block are four
+    floats.
+    """
     sums = ", ".join(f"float4 *s{n}" for n in range(blocks))
     count = 4 * blocks
     registers = ",".join(f"%{n}" for n in range(count))
@@ -50,8 +52,8 @@ $function void {warpgroup_function(blocks)}({sums},
 
 
 def warpgroup_functions() -> dict[str, str]:
-    """The functions by name; those that multiply call `matrix_at`."""
-    found = {name: f"\n#define {name}() {text}\n" for name, text in _PRODUCTS.items()}
-    found["await_products"] = _AWAIT
-    found["matrix_at"] = CUDA.fill(_MATRIX)
-    return found | {warpgroup_function(n): CUDA.fill(_multiply(n)) for n in WARPGROUP_COLUMNS}
+    """Return the functions by name; those that multiply call `matrix_at`."""
+    functions = {name: f"\n#define {name}() {text}\n" for name, text in _PRODUCTS.items()}
+    functions["await_products"] = _AWAIT
+    functions["matrix_at"] = CUDA.fill(_MATRIX)
+    return functions | {warpgroup_function(n): CUDA.fill(_multiply(n)) for n in WARPGROUP_COLUMNS}

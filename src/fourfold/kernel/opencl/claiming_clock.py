@@ -1,7 +1,7 @@
-"""What groups that claim their work note of the time; see `plan.stage_clocks`.
+"""Timestamps of groups that claim their work; see `plan.stage_clocks`.
 
-Processors have one clock for all threads: the one that the text reads anyway where it knows the
-processor, or that of an extension.
+CPUs have one clock for all threads: the time stamp counter, if the kernel text supports the
+processor, or the clock of an extension.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _LINES = {
 
 
 def clock_function(clock: StageClock) -> str:
-    """How a group reads the clock."""
+    """Return the function with which a group reads the clock."""
     return _FUNCTIONS[clock]
 
 
 def note_lines(clock: StageClock | None, apart: int) -> dict[str, str]:
-    """What the walk over all stages has beside its own lines; nothing without a clock. Counters of
-    the state are so many words `apart`.
+    """Return the lines added to the loop over all stages; empty without a clock.
+
+    Counters of the state are `apart` words apart.
     """
     return {
         name: text.replace("{apart}", str(apart)) if clock else "" for name, text in _LINES.items()

@@ -1,6 +1,7 @@
-"""A plan's launches as stages of one launch of OpenCL.
+"""Joins a plan's launches into one OpenCL launch.
 
-On a GPU groups share stages, a group a unit; on a CPU they claim chunks, and have one work-item.
+On a GPU, groups share stages, one group per compute unit. On a CPU, groups have one work-item and
+claim chunks.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
-from fourfold.kernel.c_style.joining import join_shared, refuses_sizes, stage_functions
+from fourfold.kernel.c_style.joining import find_size_conflict, join_shared, stage_functions
 from fourfold.kernel.c_style.sharing import ENTRY, SharedForm
 from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.language import JoinedRun, JoinedStages
@@ -17,24 +18,24 @@ from fourfold.kernel.opencl.claiming import GROUPS_EACH, STATE_STRIDE, claiming_
 from fourfold.kernel.opencl.claiming_clock import KERNEL_CLOCK, PROCESSOR_TICKS
 from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.opencl.written_stages import WrittenStages
-from fourfold.kernel.stage import GPU_ITEMS, Stage, refuses_waits
-from fourfold.kernel.stage_table import claimed, fill_table, row_stride
+from fourfold.kernel.stage import GPU_ITEMS, Stage, find_wait_conflict
+from fourfold.kernel.stage_table import claim_stage, fill_table, row_stride
 from fourfold.plan.stage_clocks import StageClock
 
 
 class PersistentKernel:
-    """How OpenCL devices run all stages of a plan in one launch."""
+    """Runs all stages of a plan in one launch on OpenCL devices."""
 
     def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
-        """Why these stages cannot be one launch, or None."""
+        """Return why these stages cannot be one launch, or None."""
         items = 1 if device.is_cpu else GPU_ITEMS
-        return refuses_waits(stages, device) or refuses_sizes(stages, items, device)
+        return find_wait_conflict(stages, device) or find_size_conflict(stages, items, device)
 
     def shares(self, device: DeviceInfo) -> bool:
         return not device.is_cpu
 
     def waits_cheaply(self, device: DeviceInfo) -> bool:
-        """Drivers say for what they compile."""
+        """Return whether the driver compiles for x86-64 Linux, where a waiting group sleeps."""
         return all(word in device.version for word in ("x86_64", "linux"))
 
     def state_bytes(self, stages: int, device: DeviceInfo) -> int:
@@ -44,7 +45,7 @@ class PersistentKernel:
         return (2 + parts // STATE_STRIDE + stages * (1 + parts)) * STATE_STRIDE * 4
 
     def stage_clock(self, device: DeviceInfo) -> StageClock | None:
-        """A GPU's own, the extension's, or that of a processor which the text knows how to read."""
+        """Return the clock of a GPU, of the extension, or of a processor that the text supports."""
         if self.shares(device):
             return GLOBAL_TIMER
         if device.claims.get("kernel_clock"):
@@ -68,12 +69,12 @@ class PersistentKernel:
 def _join_claimed(
     runs: Sequence[Sequence[Stage]], units: int, buffers: int, clock: StageClock | None
 ) -> JoinedStages:
-    """The kernel whose groups claim chunks of all stages, and what each run of them is."""
+    """Build the kernel whose groups claim chunks of all stages, and the table of each run."""
     functions, number_of = stage_functions(runs, OPENCL, shares=False)
     kernels = tuple(function.kernel for function in functions)
     stride, joined = row_stride(kernels), []
     for run in runs:
-        distributions = [claimed(stage, units) for stage in run]
+        distributions = [claim_stage(stage, units) for stage in run]
         called = [number_of[id(stage)] for stage in run]
         table = fill_table(run, called, distributions, stride)
         joined.append(JoinedRun(table, f"{len(run)} stages"))

@@ -1,4 +1,4 @@
-"""OpenCL C as a language of kernels."""
+"""OpenCL C as a kernel language."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CAPABILITIES = Capabilities(
 
 
 class OpenCL:
-    """OpenCL C 1.2, or 3.0 where kernels need an extension of that."""
+    """OpenCL C 1.2, or 3.0 if kernels need one of its extensions."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -59,14 +59,14 @@ class OpenCL:
         device, options = target.device, target.options
         half = options.real == "half"
         called = {function_of(node) for node in special}
-        quick = device.matrix_units and options.storage is DType.F16 and not half
-        also = {*(HALVES if quick else ()), *(ROUND if options.counts_bytes else ())}
+        uses_words = device.matrix_units and options.storage is DType.F16 and not half
+        also = {*(HALVES if uses_words else ()), *(ROUND if options.counts_bytes else ())}
         text = prelude_text(called | also, device.dot_products, device.subgroups)
-        # In a late language only where kernels are written so.
+        # OpenCL C 3.0 is required only if kernels use the extensions.
         dots = device.dot_products if options.counts_bytes else ""
         exchange = device.subgroups if "exchange" in called else ""
         rounds = options.counts_bytes and device.packs_bytes
-        facts = {"matrix_units": quick, "packs_bytes": rounds}
+        facts = {"matrix_units": uses_words, "packs_bytes": rounds}
         return Prelude(
             text=(HALF_ARITHMETIC if half else "") + text,
             build_options=build_options(dots, exchange),

@@ -1,4 +1,4 @@
-"""Stages of one launch where OpenCL's GPUs share them: all are written into the kernel."""
+"""Stages of one launch, inlined into the kernel, for GPUs with OpenCL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fourfold.kernel.c_style.stage_function import StageFunction
 
 
 class WrittenStages(StageCalls):
-    """The compiler puts each stage where it is called."""
+    """Inlines each stage where it is called."""
 
     def base(self, number: str) -> str:
         return f"bases[{number}]"

@@ -1,4 +1,4 @@
-"""Trees as a language of kernels: all that any device can do, for a player that reads trees."""
+"""Kernel trees as a language with the features of all devices, for the interpreter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CAPABILITIES = Capabilities(
 
 
 class TreeLanguage:
-    """Kernels as they are, written down."""
+    """Writes kernel trees as they are."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -48,7 +48,7 @@ class TreeLanguage:
         return render(kernel, entry, images)
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
-        """Trees need nothing before them."""
+        """Return an empty prelude: trees need none."""
         return Prelude("", "", VERSION)
 
 

@@ -1,4 +1,4 @@
-"""How WGSL writes expressions."""
+"""Writes expressions in WGSL."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Known = dict[int, str]
 
 
 class ExpressionWriter:
-    """Writes expressions, and notes which functions they call."""
+    """Writes expressions and collects the functions they call."""
 
     def __init__(self, kernel: Kernel, memory: MemoryWriter) -> None:
         self.kernel, self.memory = kernel, memory
         self.functions: dict[str, str] = {}
-        self.halves = False  # whether anything is computed in half precision
+        self.halves = False  # True if anything is computed in fp16
 
     def of(self, item: Expression, known: Known, outer: int = 0) -> str:
-        """The text of a value; `known` are names of those that are computed already."""
+        """Return the text of a value; `known` maps values that are already computed to names."""
         if id(item) in known:
             return known[id(item)]
         self.halves |= item.kind == "half"
@@ -72,16 +72,18 @@ class ExpressionWriter:
                 return self._call(item, known)
             case "load":
                 return self.memory.load(item, of(operands[1], 1))
-        raise NotImplementedError(f"{op} is no word of this language")
+        raise NotImplementedError(f"WGSL does not support the expression {op}")
 
     def _name(self, title: str) -> str:
         name = identifier(title)
         return f"sizes.{name}" if title in self.kernel.sizes else name
 
     def _truth(self, item: Expression, known: Known) -> str:
-        """In parentheses always: a < and a later > would be taken for a list of types."""
+        """Write a comparison, always in parentheses: < and a later > would parse as a list of
+        types.
+        """
         a, b = item.operands
-        op = item.op[0] if item.op in ("&&", "||") else item.op  # the short form: no branches
+        op = item.op[0] if item.op in ("&&", "||") else item.op  # the short form avoids branches
         return f"({self.of(a, known)} {op} {self.of(b, known)})"
 
     def _bits(self, item: Expression, known: Known) -> str:

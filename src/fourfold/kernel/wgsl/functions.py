@@ -1,8 +1,8 @@
-"""Functions that WGSL lacks, or leaves open where kernels rely on an answer.
+"""Functions that WGSL lacks, or leaves undefined where kernels rely on a result.
 
-They are of floats, one for each width that a kernel has; halves go through them as floats. An
-implementation may compute as if there were neither infinities nor NaN, so what depends on these
-asks for magnitudes.
+They take floats, with one version per width that a kernel uses; halves are converted to floats.
+Implementations may assume that infinities and NaN do not occur, so code that depends on them
+compares magnitudes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from string import Template
 
 from fourfold.kernel.wgsl.names import type_name
 
-# How the language itself calls functions of the kernel language.
+# WGSL's names for functions of the kernel language.
 NATIVE = {
     "exp": "exp",
     "log": "log",
@@ -22,7 +22,7 @@ NATIVE = {
     "ceil": "ceil",
     "round_even": "round",
 }
-# Drivers promise little beyond one turn: whole turns go first, by a number in two parts.
+# Drivers guarantee little beyond one turn: subtract whole turns first, with 2 pi in two parts.
 _TURN = """fn $name(x: $t) -> $t {
   let turns = round(x * 0.15915494f);
   return $function((x - turns * 6.28125f) - turns * 0.0019353072f);
@@ -32,13 +32,13 @@ WRITTEN = {
     "cos": _TURN.replace("$function", "cos"),
     # Some drivers divide two exponentials, which overflow.
     "tanh": "fn $name(x: $t) -> $t { return tanh(clamp(x, $t(-10.0), $t(10.0))); }",
-    # Of two whole numbers that are as near, `round` takes the even one.
+    # `round` breaks ties to even.
     "round_away": """fn $name(x: $t) -> $t {
   let down = floor(abs(x));
   return sign(x) * select(down, down + 1.0f, (abs(x) - down) >= $t(0.5));
 }""",
-    # Factors are cut in two, so that products are exact. A quotient that was rounded up to a whole
-    # number makes the rest negative; of one beyond 2^24 nothing is known.
+    # Factors are split in two, so that products are exact. A quotient that was rounded up to an
+    # integer makes the remainder negative; beyond 2^24 the result is undefined and set to 0.
     "fmod": """fn $name(x: $t, y: $t) -> $t {
   let q = trunc(x / y);
   let q_high = bitcast<$t>(bitcast<$u>(q) & $u(0xfffff000u));
@@ -70,7 +70,7 @@ WRITTEN = {
 
 
 def function_name(function: str, width: int) -> str:
-    """What a function of WRITTEN is called for floats of a width."""
+    """Return the name of a function of WRITTEN for floats of a width."""
     return f"_{function}{width if width > 1 else ''}"
 
 

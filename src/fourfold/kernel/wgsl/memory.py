@@ -1,4 +1,4 @@
-"""Loads and stores: elements of any type, in buffers that are arrays of 32-bit words."""
+"""Loads and stores of any element type in buffers that are arrays of 32-bit words."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fourfold.kernel.wgsl.names import identifier, type_name
 from fourfold.kernel.wgsl.packing import element_title, packing, unpacking
 from fourfold.types import DType
 
-_NATURAL = {DType.F32: "float", DType.F16: "float"}  # all others hold whole numbers
+_NATURAL = {DType.F32: "float", DType.F16: "float"}  # other dtypes hold integers
 _SIGNED = (DType.I8, DType.I16)
 _LANES = "xyzw"
 
 
 class MemoryWriter:
-    """Writes loads and stores, and notes which functions and offsets they need."""
+    """Writes loads and stores and collects the functions and offsets they need."""
 
     def __init__(self, bindings: Mapping[str, Binding]) -> None:
         self._bindings = bindings
@@ -24,46 +24,46 @@ class MemoryWriter:
         self.offsets: dict[str, str] = {}
 
     def load(self, item: Expression, index: str) -> str:
-        """A value of the kind and width that an expression has."""
+        """Return a load with the kind and width of an expression."""
         pointer, width = item.operands[0], item.width
         if pointer.local:
             return f"{identifier(pointer.name)}[{index}]"
         return self._as_kind(self._numbers(pointer, index, width), pointer.dtype, item)
 
     def _numbers(self, pointer: Pointer, index: str, width: int) -> str:
-        """What lies there, as floats or ints."""
+        """Return the elements at an index as floats or ints."""
         dtype, binding = pointer.dtype, self._bindings[pointer.name]
-        place = f"{self._offset(pointer, width)} + {index}"
+        position = f"{self._offset(pointer, width)} + {index}"
         if dtype is DType.I64:
-            place = f"{self._offset(pointer, 1)} + {width} * ({index})"
-            return f"{self._low_words(binding, width)}({place})"
+            position = f"{self._offset(pointer, 1)} + {width} * ({index})"
+            return f"{self._low_words(binding, width)}({position})"
         if element_bits(dtype) * width < 32:
-            return f"{self._element(binding, dtype)}({place})"
-        words = self._words(binding, element_bits(dtype) * width // 32, place)
+            return f"{self._element(binding, dtype)}({position})"
+        words = self._words(binding, element_bits(dtype) * width // 32, position)
         if element_bits(dtype) == 32:
             return f"bitcast<{type_name(_natural(dtype), width)}>({words})"
         return f"{self._noted(*unpacking(dtype))}({words})"
 
-    def _words(self, binding: Binding, count: int, place: str) -> str:
-        """So many neighbouring words."""
+    def _words(self, binding: Binding, count: int, position: str) -> str:
+        """Return `count` neighbouring words."""
         if count == binding.words and not binding.atomic:
-            return f"{binding.name}[{place}]"
+            return f"{binding.name}[{position}]"
         name = f"_read{count}{binding.name}"
         words = ", ".join(_word(binding, f"m + {n}" if n else "m") for n in range(count))
         value = words if count == 1 else f"vec{count}<u32>({words})"
         head = f"fn {name}(n: i32) -> {type_name('uint', count)} {{"
         lines = [head, f"  let m = n * {count};", f"  return {value};", "}"]
-        return self._noted(name, "\n".join(lines)) + f"({place})"
+        return self._noted(name, "\n".join(lines)) + f"({position})"
 
     def _low_words(self, binding: Binding, width: int) -> str:
-        """A function for whole numbers of 64 bits, of which those of 32 bits are the lower word."""
+        """Return a function that reads the low words of 64-bit integers."""
         name, type_ = f"_low{width}{binding.name}", type_name("int", width)
         words = ", ".join(f"i32({_word(binding, f'2 * (n + {lane})')})" for lane in range(width))
         value = words if width == 1 else f"{type_}({words})"
         return self._noted(name, f"fn {name}(n: i32) -> {type_} {{ return {value}; }}")
 
     def _element(self, binding: Binding, dtype: DType) -> str:
-        """A function for one element that takes less than a word."""
+        """Return a function that reads one element smaller than a word."""
         name = f"_{element_title(dtype)}{binding.name}"
         if dtype is DType.F16:
             value = f"unpack2x16float({_word(binding, '(n >> 1u)')})[n & 1]"
@@ -77,7 +77,7 @@ class MemoryWriter:
         return self._noted(name, f"fn {name}(n: i32) -> i32 {{ return {value}; }}")
 
     def _as_kind(self, text: str, dtype: DType, item: Expression) -> str:
-        """A number that was read, as the kind that is computed with."""
+        """Convert a number that was read to the kind that is computed with."""
         if item.kind == "bool":
             zero = "0" if item.width == 1 else "vec4<i32>(0)"
             return f"({text} != {zero})"
@@ -86,28 +86,28 @@ class MemoryWriter:
         return f"{type_name(item.kind, item.width)}({text})"
 
     def store(self, pointer: Pointer, index: str, text: str, value: Expression) -> str:
-        """The statement that writes a value, whose text is given."""
+        """Return the statement that stores a value, given the value's text."""
         if pointer.local:
             return f"{identifier(pointer.name)}[{index}] = {text};"
         dtype, width, binding = pointer.dtype, value.width, self._bindings[pointer.name]
         number, bits = _stored_number(dtype, text, value), element_bits(dtype)
-        place = f"{self._offset(pointer, width)} + {index}"
+        position = f"{self._offset(pointer, width)} + {index}"
         if dtype is DType.I64:
-            place = f"{self._offset(pointer, 1)} + {width} * ({index})"
-            return f"{self._put_long(binding, width)}({place}, {number});"
+            position = f"{self._offset(pointer, 1)} + {width} * ({index})"
+            return f"{self._put_long(binding, width)}({position}, {number});"
         if bits * width < 32:
-            return f"{self._put(binding, dtype)}({place}, {_bits_of(dtype, number)});"
+            return f"{self._put(binding, dtype)}({position}, {_bits_of(dtype, number)});"
         if bits == 32:
             words = f"bitcast<{type_name('uint', width)}>({number})"
         else:
             words = f"{self._noted(*packing(dtype))}({number})"
         count = bits * width // 32
         if count == binding.words and not binding.atomic:
-            return f"{binding.name}[{place}] = {words};"
-        return f"{self._write(binding, count)}({place}, {words});"
+            return f"{binding.name}[{position}] = {words};"
+        return f"{self._write(binding, count)}({position}, {words});"
 
     def _write(self, binding: Binding, count: int) -> str:
-        """A function that writes so many words where elements have fewer."""
+        """Return a function that writes `count` words to an array with narrower elements."""
         name = f"_write{count}{binding.name}"
         words = ["w"] if count == 1 else [f"w.{lane}" for lane in _LANES[:count]]
         head = f"fn {name}(n: i32, w: {type_name('uint', count)}) {{"
@@ -123,22 +123,24 @@ class MemoryWriter:
         return self._noted(name, "\n".join([head, *lines, "}"]))
 
     def _put(self, binding: Binding, dtype: DType) -> str:
-        """A function for one element that takes less than a word. Neighbours write other parts of
-        the same word, so each changes its own bits alone.
+        """Return a function that writes one element smaller than a word.
+
+        Neighbours write other parts of the same word, so each changes only its own bits,
+        atomically.
         """
         bits, step = element_bits(dtype), _step(dtype)
-        name, most = f"_put{bits}{binding.name}", (1 << bits) - 1
+        name, mask = f"_put{bits}{binding.name}", (1 << bits) - 1
         lines = [
             f"fn {name}(n: i32, value: u32) {{",
             f"  let shift = {_shift(dtype)};",
-            f"  atomicAnd(&{binding.name}[n >> {step}u], ~({most}u << shift));",
-            f"  atomicOr(&{binding.name}[n >> {step}u], (value & {most}u) << shift);",
+            f"  atomicAnd(&{binding.name}[n >> {step}u], ~({mask}u << shift));",
+            f"  atomicOr(&{binding.name}[n >> {step}u], (value & {mask}u) << shift);",
             "}",
         ]
         return self._noted(name, "\n".join(lines))
 
     def _offset(self, pointer: Pointer, width: int) -> str:
-        """Where a pointer begins, counted in vectors of so many elements."""
+        """Return the start of a pointer, in vectors of `width` elements."""
         field = f"sizes.{identifier(pointer.name)}_at"
         if width == 1:
             return field
@@ -155,18 +157,18 @@ def _natural(dtype: DType) -> str:
     return _NATURAL.get(dtype, "int")
 
 
-def _word(binding: Binding, place: str) -> str:
-    """One word by its number, however wide the elements of the array are."""
+def _word(binding: Binding, index: str) -> str:
+    """Return one word by its index, whatever the width of the array's elements."""
     if binding.atomic:
-        return f"atomicLoad(&{binding.name}[{place}])"
+        return f"atomicLoad(&{binding.name}[{index}])"
     if binding.words == 1:
-        return f"{binding.name}[{place}]"
+        return f"{binding.name}[{index}]"
     step = binding.words.bit_length() - 1
-    return f"{binding.name}[({place}) >> {step}u][({place}) & {binding.words - 1}]"
+    return f"{binding.name}[({index}) >> {step}u][({index}) & {binding.words - 1}]"
 
 
 def _word_stores(binding: Binding, first: str, words: list[str]) -> list[str]:
-    """Statements that write neighbouring words, as many at a time as an element has."""
+    """Return statements that write neighbouring words, as many at a time as an element has."""
     if binding.atomic:
         return [f"  atomicStore(&{binding.name}[{first} + {n}], {w});" for n, w in enumerate(words)]
     step = binding.words
@@ -181,18 +183,18 @@ def _word_stores(binding: Binding, first: str, words: list[str]) -> list[str]:
 
 
 def _step(dtype: DType) -> int:
-    """By how many bits the number of an element is shifted to be that of its word."""
+    """Return the shift that turns an element's index into that of its word."""
     return 1 if element_bits(dtype) == 16 else 2
 
 
 def _shift(dtype: DType) -> str:
-    """By how many bits an element is shifted in its word."""
+    """Return the expression for the position of an element in its word, in bits."""
     bits = element_bits(dtype)
     return f"u32(n & {32 // bits - 1}) * {bits}u"
 
 
 def _stored_number(dtype: DType, text: str, value: Expression) -> str:
-    """A value as what lies in memory: a float or an int."""
+    """Convert a value to the float or int that is stored."""
     if value.kind == "bool":
         zero, one = ("0", "1") if value.width == 1 else ("vec4<i32>(0)", "vec4<i32>(1)")
         return f"select({zero}, {one}, {text})"

@@ -1,10 +1,10 @@
-"""Functions between 32-bit words and the numbers that lie in them: halves, bytes, shorts."""
+"""Functions that convert between 32-bit words and the halves, bytes or shorts in them."""
 
 from __future__ import annotations
 
 from fourfold.types import DType
 
-# What elements that take less than a word are called in names of functions.
+# Function names for element types smaller than a word.
 _TITLES = {
     DType.F16: "halves",
     DType.U8: "bytes",
@@ -44,17 +44,17 @@ _FUNCTIONS = {
 
 
 def unpacking(dtype: DType) -> tuple[str, str]:
-    """The function that makes four numbers of words, by name and text."""
+    """Return the function that unpacks four numbers from words, as name and text."""
     name = f"_{_TITLES[dtype]}4"
     return name, _FUNCTIONS[name]
 
 
 def packing(dtype: DType) -> tuple[str, str]:
-    """The one that makes words of four numbers."""
+    """Return the function that packs four numbers into words, as name and text."""
     name = f"_pack_{_TITLES[dtype].removeprefix('signed_')}4"
     return name, _FUNCTIONS[name]
 
 
 def element_title(dtype: DType) -> str:
-    """What one such element is called in names of functions."""
+    """Return the function name part for one element of a dtype."""
     return _TITLES[dtype].removesuffix("s").replace("halve", "half")

@@ -1,7 +1,7 @@
-"""Which values are the same in all work-items of a group, as far as a compiler can tell.
+"""Determines which values are uniform in a work-group, as far as a compiler can tell.
 
-WGSL takes a barrier only where control flow depends on such values alone. A kernel that waits in a
-loop whose end all have computed alike has to say so.
+WGSL allows a barrier only where control flow depends on uniform values alone. A kernel with a
+barrier in a loop whose end is computed alike by all work-items has to prove it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import Barrier, Branch, Declare, Loop, Statement
 from fourfold.kernel.walk import statements
 
-_OWN = ("load", "global_id", "local_id", "guarded")  # what may differ between work-items
+# operations whose results may differ between work-items
+_OWN = ("load", "global_id", "local_id", "guarded")
 
 
 class Uniformity:
-    """Names that are known to be the same everywhere in a group."""
+    """Names that are known to be uniform in a group."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._names = {*kernel.sizes}
 
     def declare(self, statement: Declare) -> None:
-        """A constant of values that are the same is the same."""
+        """Record a constant that is computed from uniform values."""
         if statement.constant and self._is_uniform(statement.value):
             self._names.add(str(statement.target.operands[0]))
 
     def enter(self, statement: Loop | Branch) -> bool:
-        """Whether a compiler takes the barriers inside, if there are any."""
+        """Return whether a compiler accepts the barriers inside, if there are any."""
         if isinstance(statement, Branch):
             bodies = [*statement.body, *statement.otherwise]
             return not _waits(bodies) or self._is_uniform(statement.condition)
