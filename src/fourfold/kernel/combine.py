@@ -1,5 +1,4 @@
-"""Reductions over the work-items of a group: with sub-group exchange as far as it reaches, then
-through local memory.
+"""Reductions over the work-items of a group: by sub-group exchange, then through local memory.
 
 Work-items of one sub-group (NVIDIA: a warp) exchange values without memory and without a barrier.
 The compiler knows the size of a sub-group; at planning time it is often unknown.
@@ -74,9 +73,7 @@ def team_ids(
 
 
 def _teams_in_group(device: DeviceInfo, teams: int, lanes: int) -> int:
-    """Return how many teams fill a group; always one if groups are resident, as stages share
-    them.
-    """
+    """Return how many teams fill a group; one if groups are resident."""
     if device.is_cpu or device.resident:
         return 1
     together, max_items = 1, min(FULL_GROUP, device.max_work_group)
@@ -147,9 +144,7 @@ def _exchanged_word(value: Expression, apart: int) -> Expression:
 
 
 def _reach(kernel: Kernel, lanes: int) -> Expression:
-    """Return how many neighbours can exchange. If that is a constant, all of them must exchange
-    together.
-    """
+    """Return how many neighbours can exchange. A constant means that all must do so together."""
     size = kernel.subgroup_size
     if lanes == 1 or lanes & (lanes - 1) or (size is not None and lanes < size):
         return const(1)
@@ -229,9 +224,7 @@ class _Held(NamedTuple):
     lane: Expression = const(0)
 
     def combined(self, combine: Combine, count: int, apart: int = 1) -> Expression:
-        """Reduce `count` values that are `apart` elements apart; with a loop if text should be
-        short.
-        """
+        """Reduce `count` values that are `apart` elements apart."""
         if not self.kernel.short or count <= MAX_DIRECT_READS // 2:
             return reduce(combine, (self._at(number * apart) for number in range(count)))
         total = self.kernel.variable(self._at(0), "held")

@@ -26,9 +26,7 @@ SMALL_WEIGHTS = 1 << 16
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """Options for writing kernels: precision of arithmetic and storage, sizes as literals or
-    parameters.
-    """
+    """Options for writing kernels: precision, and sizes as literals or parameters."""
 
     precision: str = "fp32"
     literal: bool = False
@@ -54,8 +52,9 @@ class KernelOptions:
         return DType.F32 if self.precision == "fp32" else DType.F16
 
     def storage_of(self, elements: int, small: int) -> DType:
-        """Return the dtype for this many elements: small tensors save little memory as fp16, and
-        rounding them costs accuracy.
+        """Return the dtype for this many elements.
+
+        Small tensors save little memory as fp16, and rounding them costs accuracy.
         """
         return DType.F32 if self.spares and elements <= small else self.storage
 
@@ -67,8 +66,7 @@ class KernelOptions:
 
 @dataclass(frozen=True)
 class Target:
-    """The target of code generation: a device, the kernel options, and the features of the
-    language.
+    """The target of code generation: a device, kernel options, and language features.
 
     Only those facts of the device count that the language can use (see `make_target`).
     """
@@ -85,9 +83,7 @@ class Target:
 
 @dataclass(frozen=True)
 class TailStep:
-    """One pointwise operator of the tail, ready to be written; an input of None is the running
-    result.
-    """
+    """One pointwise operator of the tail; an input of None is the running result."""
 
     pointwise: Callable[..., Expression]
     attributes: object
@@ -96,8 +92,7 @@ class TailStep:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A constant in the form that a kernel reads; as an `image` if the device supports one of that
-    size.
+    """A constant in the form that a kernel reads; as an `image` if the device supports it.
 
     An image is read by fours, and not through a shifted pointer.
     """
@@ -184,9 +179,7 @@ class NodeContext:
 
     @property
     def key(self) -> str:
-        """Describes the computation and the layout of its values: equal keys can share a tuned
-        choice.
-        """
+        """Describes the computation and its layouts: equal keys can share a tuned choice."""
         reads = [self._described(name) for name in self.node.reads]
         writes = [self._described(name) for name in self.node.outputs]
         tail = "".join(f" |> {step.op} {_in_text(step.attributes)}" for step in self.node.tail)

@@ -47,9 +47,7 @@ class Steps:
         return convert((stored - self._zero) * self._factor, self._kind)
 
     def stored(self, real: Expression) -> Expression:
-        """Return the quantized form of a number, which must be in range; scale 1 takes integers as
-        is.
-        """
+        """Return the quantized form of a number in range; with scale 1, of an integer."""
         if not self._counts:
             return real
         steps = real if self._location.scale == 1.0 else round_even(real * self._factor)

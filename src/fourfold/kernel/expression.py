@@ -45,9 +45,7 @@ MATH = UNARY_MATH | BINARY_MATH
 
 @dataclass(frozen=True)
 class Pointer:
-    """A parameter or an array that can be indexed; `dtype` is the type of its elements in
-    memory.
-    """
+    """A parameter or an array that can be indexed, with elements of `dtype` in memory."""
 
     name: str
     dtype: DType
@@ -165,9 +163,7 @@ def lift(value: Operand, kind: str = "") -> Expression:
 
 
 def _pair(a: Operand, b: Operand) -> tuple[Expression, Expression]:
-    """Return both as expressions of one kind and width; numbers take the kind of the other
-    operand.
-    """
+    """Convert both to one kind and width; numbers take the kind of the other operand."""
     if not isinstance(a, Expression):
         b = lift(b)
         a = const(a, _literal_kind(a, b.kind))
@@ -397,9 +393,7 @@ def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Express
 
 
 def guarded(inside: Expression, value: Expression, otherwise: Operand = 0) -> Expression:
-    """Evaluate `value` only if the scalar condition holds, because it may read out of bounds
-    otherwise.
-    """
+    """Evaluate `value` only if the condition holds; it may read out of bounds otherwise."""
     fallback = widen(lift(otherwise, value.kind), value.width)
     if inside.number is not None:
         return value if inside.number else fallback

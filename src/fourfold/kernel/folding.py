@@ -13,9 +13,7 @@ def grid_groups(grid: tuple[int, ...], local: tuple[int, ...]) -> tuple[int, ...
 def folded_groups(
     grid: tuple[int, ...], local: tuple[int, ...], most: int | None
 ) -> tuple[int, int] | None:
-    """Return the grid's groups as rows of `most`, the last row padded; None if no axis exceeds
-    `most`.
-    """
+    """Return the groups as rows of `most`, the last padded; None if no axis exceeds `most`."""
     groups = grid_groups(grid, local)
     if most is None or max(groups) <= most:
         return None

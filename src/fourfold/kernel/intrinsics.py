@@ -20,9 +20,7 @@ def load_words_streamed(pointer: Pointer, index: Operand) -> Expression:
 
 
 def load_double_words(pointer: Pointer, index: Operand, inside: Operand) -> Expression:
-    """Load eight halves starting at an element, unchanged; zeros, without a read, if not
-    `inside`.
-    """
+    """Load eight halves at an element, unchanged; zeros, without a read, if not `inside`."""
     return Expression("load_double_words", (pointer, lift(index), lift(inside)), "uint", 4)
 
 

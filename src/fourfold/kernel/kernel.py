@@ -109,8 +109,7 @@ class Kernel:
         return name(title, "int")
 
     def number(self, title: str, value: float) -> Expression:
-        """Return a real number that differs between kernels of the same text: a parameter, passed
-        as its bits.
+        """Return a real number that differs between kernels of one text, as a parameter.
 
         0 and 1 are literals, because they may cost nothing.
         """
@@ -166,15 +165,11 @@ class Kernel:
         self.emit(Assign(target, lift(value, target.kind)))
 
     def add(self, target: Variable, value: Operand) -> None:
-        """Emit target += value, the form that every compiler contracts into a fused
-        multiply-add.
-        """
+        """Emit target += value, which every compiler contracts into a fused multiply-add."""
         self.emit(Assign(target, lift(value, target.kind), "+"))
 
     def shifted(self, base: Pointer, index: Operand, width: int, title: str) -> Pointer:
-        """Return a pointer at an offset: accesses near it need no additions, which take time on
-        CPUs.
-        """
+        """Return a pointer at an offset: accesses near it need no additions."""
         target = replace(base, name=self._unique(title), width=width)
         self.emit(Shift(target, base, lift(index)))
         return target

@@ -1,6 +1,4 @@
-"""Language: renders kernels as the text of one GPU language. Each language is a folder next to this
-file.
-"""
+"""Language: renders kernels as text of one GPU language; each is a folder next to this file."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ from fourfold.plan.stage_clocks import StageClock
 
 @dataclass(frozen=True)
 class Prelude:
-    """The parts of a program besides its kernels: text before them, build options and language
-    version.
+    """The parts of a program besides its kernels: text, build options and language version.
 
     `facts` are the device facts that its text depends on, whatever nodes the kernels have.
     """
@@ -124,9 +121,7 @@ class Language(Protocol):
 
 
 def make_target(language: Language, device: DeviceInfo, options: KernelOptions) -> Target:
-    """Return the target: the device reduced to the facts that the language can use, and the
-    options.
-    """
+    """Return the target: options, and the device facts that the language can use."""
     able, persistent = language.capabilities, language.persistent is not None
     # Copy the record only if something is missing: usually it is the same device.
     missing: dict[str, object] = {"compute_units": device.units or PLAIN_UNITS}

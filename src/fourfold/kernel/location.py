@@ -24,9 +24,7 @@ class Layout(Enum):
 
 
 class Channel(NamedTuple):
-    """A channel of an image: the index of its byte in a pixel, and its value as (byte - zero) *
-    scale.
-    """
+    """A channel of an image: its byte in a pixel, and its value as (byte - zero) * scale."""
 
     byte: int
     zero: float
@@ -84,9 +82,7 @@ def picture_location(location: Location, channels: tuple[Channel, ...]) -> Locat
 
 
 def planes_location(location: Location, planes: TensorType) -> Location | None:
-    """Return memory of [images, channels, ...] as pixels with channels; None if it is not
-    contiguous.
-    """
+    """Return memory of [images, channels, ...] as pixels; None if it is not contiguous."""
     if location.layout is not Layout.ROWS or location.channels or location.plane:
         return None
     if location.pitch != planes.shape[-1]:
@@ -121,9 +117,7 @@ def storage_elements(layout: Layout, type_: TensorType) -> int:
 
 
 def slice_channels(array: np.ndarray) -> np.ndarray:
-    """Return the SLICED form of an array: [slice][pixel][4], zeros in the lanes beyond the last
-    channel.
-    """
+    """Return the SLICED form [slice][pixel][4] of an array, padded with zeros."""
     channels = array.shape[-1] if array.ndim else 1
     rows = array.reshape(math.prod(array.shape[:-1]), channels)
     slices = -(-channels // 4)

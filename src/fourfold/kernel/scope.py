@@ -39,9 +39,7 @@ def find_scope_errors(kernel: Kernel) -> Iterator[str]:
 
 @dataclass
 class _Block:
-    """Declarations visible in a block: names, with whether they may change; pointers; local
-    arrays.
-    """
+    """Declarations visible in a block: names (true if variable), pointers, local arrays."""
 
     names: dict[str, bool]
     pointers: set[str]

@@ -136,9 +136,7 @@ def holds(pointer: Pointer, value: Expression) -> bool:
 
 
 def _pointed(dtype: DType, result: str, width: int) -> Fits:
-    """Return the rule of an op on a pointer to elements of a type, an index, and optional
-    conditions.
-    """
+    """Return the rule of an op on a pointer, an index, and optional conditions."""
 
     def fits(item: Expression) -> bool:
         pointer, index, *more = item.operands

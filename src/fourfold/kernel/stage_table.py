@@ -95,9 +95,7 @@ def fill_table(
 
 
 def streamed_ahead(stages: Sequence[Stage], distance: int) -> list[ConstantSpan]:
-    """Return what each stage prefetches: the constants streamed by the stage `distance` after
-    it.
-    """
+    """Return what each stage prefetches: what the stage `distance` after it streams."""
     later = [_streamed(stage) for stage in stages[distance:]]
     return [*later, *[ConstantSpan()] * (len(stages) - len(later))]
 
@@ -120,8 +118,7 @@ def claim_stage(stage: Stage, parts: int) -> Distribution:
 
 
 def cut_axis(counts: Sequence[int], parts: int) -> int:
-    """Return the axis along which a stage is divided: the first that is long enough, else the
-    longest.
+    """Return the axis to divide a stage along: the first that is long enough, or the longest.
 
     Pixels come before channels, because weights are cheaper to share than values.
     """
@@ -130,8 +127,7 @@ def cut_axis(counts: Sequence[int], parts: int) -> int:
 
 
 def share_stages(stages: Sequence[Stage], groups: int) -> Iterator[Distribution]:
-    """Yield, per stage, the offset from a group's number to its first virtual group, and barrier
-    flags.
+    """Yield each stage's offset from group to first virtual group, and its barrier flags.
 
     Groups wait only after they have arrived, so not before the first stage. After a grid barrier,
     the first group gets the first virtual group. Without one, dealing continues where it ended:

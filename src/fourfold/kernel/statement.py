@@ -59,8 +59,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class DotAccumulate:
-    """target[n] += dot product of four unsigned bytes of bytes[n] and four signed ones of
-    weights[n].
+    """target[n] += dot product of unsigned bytes in bytes[n] and signed ones in weights[n].
 
     All are ints of width 4 or 8.
     """
@@ -124,8 +123,7 @@ class Prefetch:
 
 @dataclass(frozen=True)
 class StoreRounded:
-    """Round sixteen floats, in two vectors of eight, to integers up to `high` and store them as
-    bytes.
+    """Round sixteen floats, in two vectors, to integers up to `high` and store them as bytes.
 
     With `zero`, ties go to even, and `zero` is added before clamping to 0..255. Without it, numbers
     count from the first byte, and ties go up.
@@ -160,9 +158,7 @@ class StoreRoundedBlock:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Synchronize the work-items of a group and make their local memory writes visible to each
-    other.
-    """
+    """Synchronize a group's work-items and make their local memory writes visible."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +206,7 @@ class AwaitProducts:
 
 @dataclass(frozen=True)
 class CopyAhead:
-    """Start copying two or four `words` from behind a pointer to the element `index` of a local
-    array.
+    """Start copying two or four `words` to the element `index` of a local array.
 
     The copy is zeros if `inside` is false; `place` counts elements of that length. The work-item
     that started it may use the data after `AwaitCopies`, the others of its group after a barrier

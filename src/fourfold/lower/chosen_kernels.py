@@ -90,9 +90,7 @@ class ChosenKernels:
 
     @property
     def arranged(self) -> tuple[list[LevelSpan], tuple[Bound, ...], int]:
-        """The levels of stages of one launch, the kernels bound to their memory, and the arena's
-        size.
-        """
+        """The levels of stages of one launch, the bound kernels, and the size of the arena."""
         assert self.language.persistent is not None
         shares = self.language.persistent.shares(self.target.device)
         return self.memory.arranged(self.draft.bound, self.allocation, shares)
@@ -119,9 +117,7 @@ def choose_kernels(
 
 
 def _port_buffers(graph: Graph) -> list[Buffer]:
-    """Return the buffers of inputs, outputs and states; an output that is an input has no second
-    one.
-    """
+    """Return the buffers of inputs, outputs and states, each value once."""
     kinds = [("output", graph.results), ("input", graph.arguments), ("variable", graph.states)]
     kind_of = {name: kind for kind, names in kinds for name in names}
     names = dict.fromkeys([*graph.arguments, *graph.results, *graph.states])

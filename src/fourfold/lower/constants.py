@@ -53,9 +53,7 @@ class Constants:
         return buffer, start - self.cuts[number]
 
     def place_offset(self, location: Location) -> int:
-        """Return the offset of a constant of the graph, in the layout in which kernels read
-        tensors.
-        """
+        """Return the offset of a constant of the graph, stored in the layout of tensors."""
         root = location.root
         if root not in self.roots:
             self.roots[root] = self.offset(constant_storage(self.graph.constants[root]))
@@ -82,8 +80,6 @@ class Constants:
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether bytes are equal. Compares the first ones first, because most arrays differ
-    there.
-    """
+    """Return whether bytes are equal, comparing the first ones first, as most differ there."""
     head = CONSTANT_ALIGNMENT
     return np.array_equal(a[:head], b[:head]) and np.array_equal(a, b)

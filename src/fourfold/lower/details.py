@@ -41,9 +41,7 @@ class NodeDetail:
 
 @dataclass(frozen=True)
 class KernelDetail:
-    """One kernel as a launch of its own: its text, and the bytes it reads and writes, each counted
-    once.
-    """
+    """One kernel as a launch of its own, with its text and the bytes it reads and writes."""
 
     node: int  # index of the node
     launch: Launch

@@ -107,9 +107,7 @@ def _fetch(buffer: Buffer, source: int, target: int, before: int) -> Bound:
 
 
 def _deliver(buffer: Buffer, source: int, target: int) -> Bound:
-    """Copy an output to host memory, but nothing beyond its end, where a caller may have other
-    data.
-    """
+    """Copy an output to host memory, and nothing beyond its end, which may be the caller's."""
     kernel = Kernel("deliver", literal=False)
     device_data = kernel.pointer("made", DType.I32, source)
     host_data = kernel.pointer("given", DType.I32, target, writable=True)

@@ -31,8 +31,7 @@ def sequential_levels(count: int) -> list[LevelSpan]:
 
 
 def surround_levels(before: int, levels: Sequence[LevelSpan], after: int) -> list[LevelSpan]:
-    """Shift levels after `before` stages without dependencies, and append `after` stages at the
-    end.
+    """Shift levels after `before` independent stages, and append `after` stages.
 
     The stages at the end may depend on any other.
     """
@@ -43,17 +42,13 @@ def surround_levels(before: int, levels: Sequence[LevelSpan], after: int) -> lis
 
 
 def arrangements(dependencies: Dependencies) -> Iterator[list[LevelSpan]]:
-    """Yield levels for stages with dependencies: those with the fewest barriers first, then in
-    order.
-    """
+    """Yield levels for dependent stages: those with the fewest barriers first, then in order."""
     yield _fill_barriers(dependencies)
     yield _keep_order(dependencies)
 
 
 def _fill_barriers(dependencies: Dependencies) -> list[LevelSpan]:
-    """Place stages as early as possible; a stage that can wait crosses a barrier that no other
-    crosses.
-    """
+    """Place stages early; one that can wait crosses a barrier that no other crosses."""
     latest = _latest(dependencies)
     levels: list[LevelSpan] = []
     crossed: set[int] = set()

@@ -76,8 +76,7 @@ def wants_one_launch(
     choices: Mapping[str, str],
     load: Load,
 ) -> bool:
-    """Return whether to run the plan as one launch: as requested, as tuned, or if launches are
-    expensive.
+    """Return whether to run as one launch: as requested, as tuned, or if launches are costly.
 
     The language must support it and the device be able to run it.
     """

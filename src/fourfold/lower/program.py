@@ -79,9 +79,7 @@ def write_one(
     buffers: int,
     host_protocol: int | None,
 ) -> Written:
-    """Write one kernel for all stages, and a launch for each run; the table of a run is a
-    constant.
-    """
+    """Write one kernel for all stages, and a launch and a constant table for each run."""
     assert language.persistent is not None
     clock = language.persistent.stage_clock(target.device) if target.options.clocked else None
     joined = language.persistent.join(runs, target.device, buffers, host_protocol, clock)

@@ -33,9 +33,7 @@ def values_for_logarithms(graph: Graph) -> frozenset[str]:
 
 
 def nodes_for_logarithms(graph: Graph) -> frozenset[str]:
-    """Return the first outputs of the nodes that compute such values, and of those that take the
-    logarithm.
-    """
+    """Return the first outputs of the nodes that compute or take such logarithms."""
     values = values_for_logarithms(graph)
     return frozenset(
         node.outputs[0]
@@ -45,9 +43,7 @@ def nodes_for_logarithms(graph: Graph) -> frozenset[str]:
 
 
 def _leads_to_logarithm(node: Node, values: set[str]) -> bool:
-    """Return whether only sums, products and magnitudes are between a node's inputs and a
-    logarithm.
-    """
+    """Return whether only sums, products and magnitudes lead from a node to a logarithm."""
     ops = [*_ops(node)]
     if "log" in ops:
         ops = ops[: ops.index("log")]

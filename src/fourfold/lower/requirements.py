@@ -76,9 +76,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
 
 
 def _long_loops(written: Written, target: Target) -> int:
-    """Return the loop iterations of the longest kernel, if they exceed what every device
-    supports.
-    """
+    """Return the most loop iterations of a kernel, if not every device supports as many."""
     if not target.capabilities.counted_rounds:
         return 0
     longest = max(map(loop_rounds, written.kernels), default=0)

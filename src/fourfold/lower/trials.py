@@ -36,9 +36,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Trial:
-    """One kernel choice for one node: its launches in a plan, and the part of the arena that it
-    writes.
-    """
+    """One kernel choice for one node: its launches in a plan, and the output it writes."""
 
     way: str
     launches: range

@@ -22,9 +22,7 @@ _LAST_AXIS = frozenset({"l2_normalize", "local_response", "log_softmax", "softma
 
 
 def permute_constant(array: np.ndarray, order: Order) -> np.ndarray:
-    """Permute a constant for a reader whose result is permuted; leading axes of size 1 are
-    dropped.
-    """
+    """Permute a constant for a permuted result; leading axes of size 1 are dropped."""
     turned = array.reshape(full_rank(array.shape, len(order))).transpose(order)
     shape = turned.shape
     while shape and shape[0] == 1:

@@ -18,9 +18,7 @@ class StoredSteps:
 
 
 def stored_steps(graph: Graph, name: str | None, axis: int) -> StoredSteps | None:
-    """Return the integers of a constant with channels along `axis`; None if it was not
-    quantized.
-    """
+    """Return the integers of a quantized constant with channels along `axis`, or None."""
     array = None if name is None else graph.constants.get(name)
     stored = graph.quantization.get(str(name))
     if array is None or stored is None or stored.axis not in (None, axis):

@@ -1,6 +1,4 @@
-"""e = exp(x - max(x)); y = e / sum(e)  ->  y = softmax(x) over the last axis, with or without
-max.
-"""
+"""e = exp(x - max(x)); y = e / sum(e)  ->  y = softmax(x) over the last axis; max is optional."""
 
 from __future__ import annotations
 

@@ -82,9 +82,7 @@ def _is_uniform(graph: Graph, node: Node) -> bool:
 
 
 def _dilated(first: object, convolution: Any, last: object) -> object | None:
-    """Return the convolution's attributes for whole images, if its padding can replace the
-    blocks'.
-    """
+    """Return the convolution's attributes for whole images, or None if padding prevents it."""
     assert isinstance(first, SpaceToBatch)
     assert isinstance(last, BatchToSpace)
     plain = convolution.stride == (1, 1) and convolution.padding == NO_PADDING

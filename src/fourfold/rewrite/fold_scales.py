@@ -1,5 +1,4 @@
-"""y = conv2d(x, w, b); z = mul(y, c)  ->  z = conv2d(x, w * c, b * c), if c has one number per
-channel.
+"""y = conv2d(x, w, b); z = mul(y, c)  ->  z = conv2d(x, w * c, b * c), for c per channel.
 
 The same holds for add, sub, div and negate after every op that is a weighted sum. Weights, bias and
 c must be constants, and no other node may read y.

@@ -56,9 +56,7 @@ def _next_source(
 
 
 def _pays(graph: Graph, source: Node, node: Node) -> bool:
-    """Return whether the source is pointwise and not computed more often than before, unless
-    cheap.
-    """
+    """Return whether the source is pointwise and cheap, or not computed more often."""
     op = registry()[source.op]
     if op.pointwise is None or op.view is not None or len(node.outputs) != 1:
         return False
@@ -102,9 +100,7 @@ def _substituted(step: Step, source: Node) -> Step:
 
 
 def _term(step: Step, numbers: Mapping[str | None, int], running: int | None = None) -> Term:
-    """Return one op of a formula; `running` is the operand that None stands for, if not an
-    input.
-    """
+    """Return one op of a formula; None in a step stands for `running`, if given."""
     operands = tuple(
         running if name is None and running is not None else numbers[name] for name in step.inputs
     )

@@ -103,9 +103,7 @@ class _Work:
             self.nodes.append(source)
 
     def _add(self, node: Node, unit: float) -> None:
-        """Add a node that computes in steps what the node of the same output computed in real
-        numbers.
-        """
+        """Add a node that computes in steps what was computed in real numbers."""
         output = node.outputs[0]
         name = self.values.declare(f"{output}/steps", self.graph.types[output])
         self.nodes.append(replace(node, outputs=(name,)))
@@ -136,9 +134,7 @@ class _Work:
         return True
 
     def _scaled(self, node: Node, scale: float) -> tuple[str, float]:
-        """Return the value to round for a node, and the scale of its grid relative to that
-        value.
-        """
+        """Return the value to round for a node, and the scale of its grid in that unit."""
         name = str(node.inputs[0])
         source = self.steps.get(name)
         if source is None:
@@ -178,9 +174,7 @@ class _Work:
         return True
 
     def _offsets(self, bias: str, units: np.ndarray) -> np.ndarray | None:
-        """Return a bias in the units of a sum, as it is usually stored; otherwise rounded to
-        them.
-        """
+        """Return a bias in the units of a sum, rounded if it was not stored in them."""
         stored = stored_steps(self.graph, bias, 0)
         if stored is None or np.allclose(stored.scales, units, _BIAS_SCALE_TOLERANCE, 0):
             return None if stored is None else stored.whole

@@ -1,5 +1,4 @@
-"""y = reshape(x); z = reshape(y)  ->  z = reshape(x), or x if it has that shape; also for
-transposes.
+"""y = reshape(x); z = reshape(y)  ->  z = reshape(x), or x if shapes agree; also transposes.
 
 A node that only moves or removes axes of size 1 is a reshape: a transpose, or a sum over such axes.
 """
@@ -66,7 +65,5 @@ def _keeps_order(permutation: tuple[int, ...], shape: Shape) -> bool:
 
 
 def _changes_nothing(graph: Graph, node: Node) -> bool:
-    """Return whether a reshape has no effect; transposes that keep the order are reshapes by
-    now.
-    """
+    """Return whether a reshape has no effect; useless transposes are reshapes by now."""
     return node.op == "reshape" and graph.types[str(node.inputs[0])] == graph.types[node.outputs[0]]

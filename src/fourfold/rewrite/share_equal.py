@@ -1,6 +1,4 @@
-"""y = f(x); z = f(x); u = g(y, z)  ->  y = f(x); u = g(y, y). Small constants compare by
-content.
-"""
+"""y = f(x); z = f(x); u = g(y, z)  ->  y = f(x); u = g(y, y), also for small constants."""
 
 from __future__ import annotations
 

@@ -157,9 +157,7 @@ class _Sinking:
         return values.constants.apply(values.nodes)
 
     def _sink(self, node: Node) -> bool:
-        """Move the node before a transpose, or take it if it is one; return whether that was
-        possible.
-        """
+        """Move the node before a transpose, or hold it if it is one; return whether it did."""
         if isinstance(node.attributes, Transpose):
             return self._take(node, node.attributes.permutation)
         if isinstance(node.attributes, Reshape):
@@ -189,9 +187,7 @@ class _Sinking:
         return True
 
     def _wait(self, output: str, source: str, order: Order) -> None:
-        """Record an output as a waiting transpose of an existing value; the identity becomes a
-        rename.
-        """
+        """Record an output as a waiting transpose; an identity becomes a rename."""
         if order == tuple(range(len(order))) and output not in self.graph.outputs:
             self.names[output] = source
         else:
@@ -273,9 +269,7 @@ class _Sinking:
         return True
 
     def _move(self, node: Node) -> bool:
-        """Move an op with broadcast inputs; they are read in the order that moves fewest
-        elements.
-        """
+        """Move an op with broadcast inputs, in the order that moves fewest elements."""
         pointwise = registry()[node.op].pointwise is not None
         rank = self.values.types[node.outputs[0]].rank
         if not pointwise and not _moves(node, rank):

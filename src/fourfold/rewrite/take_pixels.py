@@ -52,9 +52,7 @@ def _with_bytes(graph: Graph, name: str, pixels: Pixels) -> Graph:
 
 
 def _steps(type_: TensorType, pixels: Pixels) -> list[tuple[str, object, TensorType]]:
-    """Return the ops from the bytes to the model's input, each with its attributes and result
-    type.
-    """
+    """Return the ops from the bytes to the model's input, with attributes and types."""
     size = height_and_width(type_.shape, pixels.channels)
     picture = TensorType(DType.F32, (type_.shape[0], *size, pixels.channels))
     steps: list[tuple[str, object, TensorType]] = [(*_reading(type_, pixels), picture)]

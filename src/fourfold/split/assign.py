@@ -1,6 +1,4 @@
-"""Assigns units to targets: as many as possible to the GPU, then moves those back that do not pay
-off.
-"""
+"""Assigns units to targets: the GPU if possible, unless the CPU is faster."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ MAX_CPU_TIME_RATIO = 0.9  # minimum gain for leaving the GPU, because the estima
 
 @dataclass(frozen=True)
 class Assignment:
-    """A target for every unit, reasons for units that could run on the GPU but do not, and
-    partitions.
-    """
+    """A target for every unit, reasons for units kept off the GPU, and partitions."""
 
     targets: Mapping[str, str]
     partitions: tuple[Partition, ...]

@@ -44,9 +44,7 @@ def device_rates(device: DeviceInfo) -> TargetRates:
 
 
 def cpu_rates(threads: int) -> TargetRates:
-    """Return the rates of a CPU runtime with this many threads; such runtimes are about equally
-    fast.
-    """
+    """Return the rates of a CPU runtime with this many threads; runtimes are about equal."""
     return TargetRates(threads * 20e9, 30e9, 1e-6, 10e-6, 10e9)
 
 

@@ -15,9 +15,7 @@ from fourfold.targets import GPU, runs_operators
 
 @dataclass(frozen=True)
 class Unit:
-    """Nodes of one operator. `reads` are outside inputs; `reads_in_file` applies if the operator
-    itself runs.
-    """
+    """Nodes of one operator. `reads_in_file` are its inputs if the operator itself runs."""
 
     name: str
     title: str

@@ -63,9 +63,7 @@ class Listener:
         """Called when the best choice for a key is known and can be stored."""
 
     def progress(self, done: int, total: int, title: str, left: float) -> None:
-        """Called before a key is searched: `done` of `total` keys are done, about `left` seconds
-        remain.
-        """
+        """Called before each key, with `done` of `total` keys and about `left` seconds left."""
 
 
 def level_named(name: str, deadline: float | None = None) -> Level:

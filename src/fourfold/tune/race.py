@@ -22,9 +22,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Result:
-    """The best choice, its time, the default's time, the number of candidates, and the time of
-    each.
-    """
+    """The best choice, its time and the default's, and the times of all candidates."""
 
     choice: str
     seconds: float
@@ -71,9 +69,7 @@ class Race:
             self._timer.fill(_numbers(trials.plan.bytes("arena"), trials.values))
 
     def run(self, search: Search, runs: int) -> Result | None:
-        """Return the fastest candidate that agrees with the default; half of them drop out each
-        round.
-        """
+        """Return the fastest correct candidate; half of them drop out each round."""
         trials = self._trials[search.key]
         differences = self._timer.differences([_written(trial) for trial in trials])
         pairs = zip(trials, differences, strict=True)
@@ -99,9 +95,7 @@ class Race:
         return Result(best, times[best], default, len(correct), times)
 
     def _agrees(self, apart: OutputDifference | None) -> bool:
-        """Return whether a candidate's output matches the default's; one that fails to run does
-        not.
-        """
+        """Return whether a candidate ran and its output matches the default's."""
         if apart is None or apart.in_nans:
             return False
         return apart.largest <= self._tolerance * max(1.0, apart.scale)

@@ -32,9 +32,7 @@ def _is_plain(item: Expression) -> bool:
 
 
 class CallWriter(ExpressionWriter):
-    """Writes calls of prelude functions, and declares subexpressions that a statement uses
-    twice.
-    """
+    """Writes calls of prelude functions, and names for subexpressions used twice."""
 
     def __init__(
         self, kernel: Kernel, dialect: Dialect, images: frozenset[str] = frozenset()
@@ -106,9 +104,7 @@ class CallWriter(ExpressionWriter):
         yield f"{pad}{function_of(product)}({', '.join(arguments)});"
 
     def _hoist(self, pad: str, known: dict[int, str], *roots: Expression) -> Iterator[str]:
-        """Declare names for subexpressions that a statement uses more than once, so that nothing is
-        computed twice.
-        """
+        """Declare names for subexpressions that a statement uses more than once."""
         counts: dict[int, int] = {}
         order: list[Expression] = []
 

@@ -154,9 +154,7 @@ def group_memory(stages: Sequence[StageFunction], form: SharedForm) -> GroupMemo
 
 
 def entry_head(buffers: int, items: int, dialect: Dialect) -> str:
-    """Return the signature of a persistent kernel: all buffers, the number of stages, and the
-    offset of the table.
-    """
+    """Return the signature of a persistent kernel: buffers, stage count, and table offset."""
     space, long = dialect.words["global"], dialect.words["long"]
     pointers = [f"{space}uchar *b{n}_base,\n    {long} b{n}_at" for n in range(buffers)]
     return dialect.entry(ENTRY, ",\n    ".join([*pointers, "int stages", "int table_at"]), items)

@@ -45,9 +45,7 @@ class StageFunction:
 
     @property
     def has_own_barrier(self) -> bool:
-        """True if its work-items have a barrier of their own, separate from other virtual
-        groups.
-        """
+        """True if its work-items have a barrier separate from other virtual groups."""
         return self.local_bytes > 0 and self.items % _WARP == 0
 
     @property
@@ -134,8 +132,7 @@ class _StageRenderer(Renderer):
 
 
 def stage_operands(stage: StageFunction, base: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Return the arguments of a stage from the current table row, as types and values: pointers,
-    then sizes.
+    """Return the arguments of a stage from its table row, as types and values.
 
     `base` returns the expression for the buffer of a number.
     """

@@ -1,6 +1,4 @@
-"""Joins a plan's launches into one CUDA launch: groups share stages, one group per
-multiprocessor.
-"""
+"""Joins a plan's launches into one CUDA launch, with one group per multiprocessor."""
 
 from __future__ import annotations
 

@@ -56,9 +56,7 @@ class CalledStages(StageCalls):
     def texts(
         self, stages: Sequence[StageFunction], rounds: Sequence[str], memory: GroupMemory
     ) -> list[str]:
-        """Return all functions, part by part, and the condition under which the kernel is
-        compiled.
-        """
+        """Return all functions, part by part, and the condition for compiling the kernel."""
         lines = [_HEAD, _BASES % memory.pool]
         lines += [f"{self._head(number)};" for number in range(len(stages))]
         for part, numbers in enumerate(_even_parts([stage.text for stage in stages]), 1):
@@ -113,9 +111,7 @@ def count_parts(text: str) -> int:
 
 
 def _even_parts(texts: Sequence[str]) -> list[list[int]]:
-    """Divide the texts into parts of about equal length; return their indices, ascending per
-    part.
-    """
+    """Divide texts into parts of about equal length; return ascending indices per part."""
     parts: list[list[int]] = [[] for _ in range(min(PARTS, len(texts)))]
     lengths = [0] * len(parts)
     for number in sorted(range(len(texts)), key=lambda number: -len(texts[number])):

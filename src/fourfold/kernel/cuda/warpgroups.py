@@ -1,6 +1,4 @@
-"""Warpgroup products of Hopper GPUs: four warps multiply matrices in shared memory
-asynchronously.
-"""
+"""Warpgroup products of Hopper GPUs: asynchronous products of matrices in shared memory."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ _AWAIT = """
 
 
 def _multiply(blocks: int) -> str:
-    """Return the function that multiplies by `blocks` blocks; the sums of a block are four
-    floats.
-    """
+    """Return the function that multiplies by `blocks` blocks, with four floats per block."""
     sums = ", ".join(f"float4 *s{n}" for n in range(blocks))
     count = 4 * blocks
     registers = ",".join(f"%{n}" for n in range(count))

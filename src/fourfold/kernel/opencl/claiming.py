@@ -144,8 +144,7 @@ static void wait_a_while(int turn) { }
 def claiming_text(
     stages: Sequence[StageFunction], buffers: int, clock: StageClock | None = None
 ) -> str:
-    """Return the functions of all stages and the kernel that calls them, with groups of one
-    work-item.
+    """Return the functions of all stages and the kernel that calls them.
 
     With a clock, groups record when stages were done.
     """

@@ -39,9 +39,7 @@ _STORAGES = {
 
 
 class OpenCLDialect(Dialect):
-    """The dialect of OpenCL C; vectors are built in, halves in memory are accessed with
-    functions.
-    """
+    """The dialect of OpenCL C; halves in memory are accessed with functions."""
 
     words, kinds, storages = _WORDS, _KINDS, _STORAGES
     loads_halves = True

@@ -279,18 +279,14 @@ def joined(programs: Iterable[Program]) -> Program:
 
 
 def exchange(subgroups: str) -> Program:
-    """Return a program in which neighbours add up their numbers and report the sum and their
-    count.
-    """
+    """Return a program in which neighbours report the sum of their numbers and their count."""
     size = SUBGROUP_SIZES[subgroups] or "get_max_sub_group_size()"
     text = EXCHANGES[subgroups] + _EXCHANGE.replace("REACH", str(size))
     return Program(text, build_options(subgroups))
 
 
 def dots(name: str, rounds: bool) -> Program:
-    """Return a program that sums products of bytes; if the instruction set `rounds`, also to
-    bytes.
-    """
+    """Return a program that sums products of bytes and, if it `rounds`, stores bytes."""
     functions = DOTS[name] if rounds else {"": DOTS[name]["add_few_dots"]}
     text = "".join(functions.values()) + (_BYTES if rounds else _DOTS)
     return Program(text, build_options(name))

@@ -51,9 +51,7 @@ class ParsedKernel:
 
 @dataclass(frozen=True)
 class StageTable:
-    """An entry point that runs other kernels, named in the order of their numbers in the stage
-    table.
-    """
+    """An entry point that runs other kernels, by their numbers in a stage table."""
 
     stride: int
     kernels: tuple[str, ...]

@@ -212,9 +212,7 @@ def _constant(item: Expression) -> str:
 
 
 def _shared_nodes(kernel: Kernel) -> set[int]:
-    """Return the nodes that more than one node or statement uses; names and literals are not
-    shared.
-    """
+    """Return the nodes used more than once, except names and literals."""
     counts: Counter[int] = Counter()
     waiting = [item for one in statements(kernel.body) for item in operands(one)]
     while waiting:

@@ -83,8 +83,7 @@ def _bits(pointer: Pointer, width: int) -> int:
 
 
 def find_bindings(kernel: Kernel, buffers: Sequence[int]) -> dict[str, Binding]:
-    """Return the binding of each pointer that is used; `buffers` are equal for pointers into one
-    buffer.
+    """Return the bindings of used pointers; `buffers` are equal for pointers into one buffer.
 
     Each pointer that is only read has its own binding, so that the text does not depend on which of
     them share a buffer. If that exceeds the limit, there is one binding per buffer.
@@ -132,8 +131,7 @@ def _assign(
 
 
 def _settle(binding: Binding, accesses: Sequence[Access]) -> None:
-    """Set the element width: the narrowest store, because it must not touch neighbours, or the
-    widest load.
+    """Set the element width: that of the narrowest store, else of the widest load.
 
     Stores of less than a word need atomic operations.
     """

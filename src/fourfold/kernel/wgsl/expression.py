@@ -79,9 +79,7 @@ class ExpressionWriter:
         return f"sizes.{name}" if title in self.kernel.sizes else name
 
     def _truth(self, item: Expression, known: Known) -> str:
-        """Write a comparison, always in parentheses: < and a later > would parse as a list of
-        types.
-        """
+        """Write a comparison in parentheses: < and a later > would parse as a list of types."""
         a, b = item.operands
         op = item.op[0] if item.op in ("&&", "||") else item.op  # the short form avoids branches
         return f"({self.of(a, known)} {op} {self.of(b, known)})"

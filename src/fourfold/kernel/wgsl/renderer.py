@@ -168,9 +168,7 @@ class Renderer:
         yield f"{pad}}}"
 
     def _uniform_value(self, pad: str, title: str, type_: str, text: str) -> Iterator[str]:
-        """Declare a name for a value that is equal in a whole group, in a form that proves it
-        uniform.
-        """
+        """Declare a name for a value that is equal in a group, in a form that proves it."""
         variable = f"_told{len(self.meeting)}"
         self.meeting[variable] = type_
         yield f"{pad}if (all(lid == vec3<u32>())) {{ {variable} = {text}; }}"
