@@ -23,7 +23,7 @@ from fourfold.kernel.expression import const, load
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
-from fourfold.kernel.tree.persistent import StageList
+from fourfold.kernel.tree.language import StageList
 from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players.interpret.player import Player

@@ -17,7 +17,7 @@ from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.claiming import STATE_STRIDE
-from fourfold.kernel.opencl.joining import PersistentKernel
+from fourfold.kernel.opencl.language import PersistentKernel
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import cut_axis
 from fourfold.lower import make_plan

@@ -54,7 +54,7 @@ def join_shared(runs: Sequence[Sequence[Stage]], groups: int, form: SharedForm) 
         called = [number_of[id(stage)] for stage in run]
         ahead = streamed_ahead(run, AHEAD)
         joined.append(JoinedRun(fill_table(run, called, distributions, stride, ahead), title))
-    local_bytes = form.calls.asked(group_memory(functions, form))
+    local_bytes = form.calls.launch_bytes(group_memory(functions, form))
     sizes = (groups * form.items,), (form.items,)
     return JoinedStages(
         sharing_text(functions, form), ENTRY, *sizes, tuple(joined), kernels, local_bytes

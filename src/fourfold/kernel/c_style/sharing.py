@@ -87,7 +87,7 @@ class StageCalls(Protocol):
     def declarations(self, memory: GroupMemory) -> list[str]:
         """Declare the kernel's `pool`, `rows` and `bases`."""
 
-    def asked(self, memory: GroupMemory) -> int:
+    def launch_bytes(self, memory: GroupMemory) -> int:
         """Return the bytes of local memory that launches have to allocate."""
 
     def case(self, number: int, rounds: str) -> str:

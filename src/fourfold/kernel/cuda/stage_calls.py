@@ -70,7 +70,7 @@ class CalledStages(StageCalls):
         bases = f"uchar **bases = (uchar **)(pool + {memory.pool});"
         return [bases, f"int *rows = (int *)(bases + {memory.buffers});"]
 
-    def asked(self, memory: GroupMemory) -> int:
+    def launch_bytes(self, memory: GroupMemory) -> int:
         extra = 8 * memory.buffers + 2 * 4 * memory.stride
         return 16 * (memory.pool + -(-extra // 16))
 

@@ -2,6 +2,9 @@
 
 Groups take chunks of a stage from a counter and continue when all chunks are done. A group waits
 only for chunks that a running group has claimed, so any number of groups is safe, including one.
+
+Groups can record times (see `plan.stage_clocks`). CPUs have one clock for all threads: the time
+stamp counter, if the kernel text supports the processor, or the clock of an extension.
 """
 
 from __future__ import annotations
@@ -10,10 +13,47 @@ from collections.abc import Sequence
 
 from fourfold.kernel.c_style.sharing import buffer_bases, entry_head
 from fourfold.kernel.c_style.stage_function import StageFunction, stage_call, stage_operands
-from fourfold.kernel.opencl.claiming_clock import clock_function, note_lines
 from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.stage_table import row_stride
-from fourfold.plan.stage_clocks import StageClock
+from fourfold.plan.stage_clocks import EACH, HEAD, StageClock
+
+PROCESSOR_TICKS = StageClock("the processor's time stamp counter")
+KERNEL_CLOCK = StageClock("cl_khr_kernel_clock", build_options=" -cl-std=CL3.0")
+_FUNCTIONS = {
+    PROCESSOR_TICKS: "static ulong time_now(void) { return ticks(); }\n",
+    KERNEL_CLOCK: """#pragma OPENCL EXTENSION cl_khr_kernel_clock : enable
+static ulong time_now(void) { return clock_read_device(); }
+""",
+}
+_LINES = {
+    "notes_parameter": ",\n    int group",
+    "notes_begin": f"""
+    __global ulong *notes =
+        (__global ulong *)(state + (before + stages * (parts + 1)) * {{apart}})
+        + group * ({HEAD} + {EACH} * stages);
+    notes[0] = notes[1] = late ? 0 : time_now();""",
+    "notes_work": f"""
+        notes[{HEAD} + {EACH} * stage] = time_now();""",
+    "notes_stage": f"""
+        notes[{HEAD} + {EACH} * stage + 1] = notes[{HEAD} + {EACH} * stage + 2] = time_now();""",
+    "notes_end": "\n    notes[2] = notes[3] = time_now();",
+}
+
+
+def clock_function(clock: StageClock) -> str:
+    """Return the function with which a group reads the clock."""
+    return _FUNCTIONS[clock]
+
+
+def note_lines(clock: StageClock | None, apart: int) -> dict[str, str]:
+    """Return the lines added to the loop over all stages; empty without a clock.
+
+    Counters of the state are `apart` words apart.
+    """
+    return {
+        name: text.replace("{apart}", str(apart)) if clock else "" for name, text in _LINES.items()
+    }
+
 
 STATE_STRIDE = 32  # words between counters, so that no two share a cache line
 GROUPS_EACH = 4  # groups per compute unit: a driver may dispatch several at once
