@@ -1,4 +1,4 @@
-"""Assigns units to targets: the GPU if possible, unless the CPU is faster."""
+"""Assigns units to targets, the GPU unless the CPU is faster, and describes the placement."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fourfold.graph import Graph
 from fourfold.options import PlacementOptions
+from fourfold.placement import OperatorPlacement, PartPlacement, Placement
 from fourfold.split.cost import Costs
 from fourfold.split.partitions import Partition, make_partitions
 from fourfold.split.units import Unit, UnitSupport
@@ -134,3 +135,50 @@ def _all_on_cpu(
     reason = f"the CPU alone is faster: about {cpu_ms:.3f} ms against {gpu_ms:.3f} ms"
     on_gpu = [name for name, target in assignment.targets.items() if target == GPU]
     return _explained(other, on_gpu, reason)
+
+
+def describe_placement(
+    problem: AssignmentProblem, assignment: Assignment, device: str, placement: str, engine: str
+) -> Placement:
+    """Return where every unit runs and why.
+
+    `placement` is the caller's option, `engine` the display name of the format's CPU engine.
+    """
+    costs = problem.costs
+    rows = [
+        _operator(problem, assignment, unit, number)
+        for number, partition in enumerate(assignment.partitions)
+        for unit in partition.units
+    ]
+    parts = [_part(costs, partition) for partition in assignment.partitions]
+    alone = sum(costs.unit(unit, problem.cpu_target(unit) or GPU) for unit in problem.units)
+    return Placement(device, placement, tuple(rows), tuple(parts), alone, engine)
+
+
+def _operator(
+    problem: AssignmentProblem, assignment: Assignment, unit: Unit, number: int
+) -> OperatorPlacement:
+    """Describe one operator of part `number`, with the reason if it is not on the GPU."""
+    target, support = assignment.partitions[number].target, problem.support[unit.name]
+    reason = support.reasons[GPU] or assignment.reasons.get(unit.name, "")
+    return OperatorPlacement(
+        name=unit.name,
+        op=unit.title,
+        target=target,
+        part=number,
+        seconds=problem.costs.unit(unit, target),
+        reason="" if target == GPU else reason,
+        able=support.allows(GPU),
+    )
+
+
+def _part(costs: Costs, partition: Partition) -> PartPlacement:
+    transfer = costs.transfer(partition)
+    return PartPlacement(
+        target=partition.target,
+        operators=len(partition.units),
+        seconds=costs.part(partition) - transfer,
+        transfer=transfer,
+        inputs=partition.inputs,
+        outputs=partition.outputs,
+    )
