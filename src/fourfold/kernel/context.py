@@ -12,9 +12,8 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
 from fourfold.kernel.broadcast import load_for
-from fourfold.kernel.byte_rounding import ByteRounding
 from fourfold.kernel.capabilities import Capabilities
-from fourfold.kernel.encoding import PixelEncoding, byte_table
+from fourfold.kernel.encoding import ByteRounding, PixelEncoding, byte_table
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location

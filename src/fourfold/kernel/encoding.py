@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -121,3 +122,37 @@ def make_encoding(kernel: Kernel, location: Location, kind: str, writable: bool)
     if location.channels:
         return PixelEncoding(kernel, location, kind)
     return Steps(kernel, location, kind, writable)
+
+
+class Rounding(Protocol):
+    """Rounding to integers from low to high, the nearest to a number times `inverse`.
+
+    Ties go to the even integer. With a `pivot`, which is the lowest integer, ties go up.
+    """
+
+    low: int
+    high: int
+    pivot: int | None
+
+    @property
+    def inverse(self) -> float: ...
+
+
+class ByteRounding:
+    """Rounding as a kernel computes it: byte 0 stands for the lowest integer."""
+
+    def __init__(self, kernel: Kernel, rounding: Rounding) -> None:
+        self._factor = kernel.number("inverse", rounding.inverse)
+        self._shift: Expression | None = None
+        self.zero: Expression | None = None
+        if rounding.pivot is None:
+            self.high = kernel.number("high", rounding.high)
+            self.zero = kernel.size("nought", -rounding.low)
+        else:
+            self._shift = kernel.number("pivot", rounding.pivot)
+            self.high = kernel.number("high", rounding.high - rounding.pivot)
+
+    def ready(self, value: Expression) -> Expression:
+        """Return the scaled and shifted value that the kernel rounds."""
+        steps = value * self._factor
+        return steps if self._shift is None else steps - self._shift

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fourfold.kernel.byte_rounding import ByteRounding
-from fourfold.kernel.encoding import make_encoding
+from fourfold.kernel.encoding import ByteRounding, make_encoding
 from fourfold.kernel.expression import (
     Expression,
     Operand,

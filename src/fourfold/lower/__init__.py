@@ -9,8 +9,8 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower.assemble import PlanDraft, assemble
+from fourfold.lower.bind import with_extents
 from fourfold.lower.chosen_kernels import ChosenKernels, choose_kernels
-from fourfold.lower.extents import with_extents
 from fourfold.lower.host_access import use_host_ports
 from fourfold.lower.levels import surround_levels
 from fourfold.lower.one_launch import in_level_order

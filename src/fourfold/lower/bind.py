@@ -1,4 +1,4 @@
-"""Binds kernels to their launch arguments: the memory that they access."""
+"""Binds kernels to their launch arguments: the memory that they access, and its extent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.kernel.context import Packed, Scratch
 from fourfold.kernel.kernel import BufferArgument, Kernel
 from fourfold.kernel.location import Location, storage_elements
 from fourfold.lower.constants import Constants
-from fourfold.lower.kernels import Built
+from fourfold.lower.kernels import Built, constant_locations
 from fourfold.plan import Argument, BufferUse, Launch
 from fourfold.types import TensorType
 
@@ -169,3 +169,31 @@ def written_apart(built: Iterable[Built]) -> dict[str, set[str]]:
             for root in one if others else ():
                 apart.setdefault(root, set()).update(others)
     return apart
+
+
+def with_extents(
+    bound: tuple[Bound, ...], graph: Graph, locations: Mapping[str, Location]
+) -> tuple[Bound, ...]:
+    """Return the kernels with the extent of each pointer argument set."""
+    roots = {**constant_locations(graph), **locations}
+    extended = []
+    for item in bound:
+        arguments: list[Argument] = [*item.launch.arguments]
+        for number, argument in enumerate(item.kernel.buffers):
+            use = arguments[number]
+            assert isinstance(use, BufferUse)
+            arguments[number] = use._replace(elements=_elements(argument, graph, roots))
+        launch = item.launch._replace(arguments=tuple(arguments))
+        extended.append(replace(item, launch=launch))
+    return tuple(extended)
+
+
+def _elements(argument: BufferArgument, graph: Graph, roots: Mapping[str, Location]) -> int | None:
+    memory, size = argument.memory, argument.pointer.dtype.size
+    if isinstance(memory, Packed):
+        return int(memory.array.size)
+    if isinstance(memory, Scratch):
+        return memory.bytes // size
+    if isinstance(memory, Location) and memory.root in roots:
+        return value_bytes(graph, roots[memory.root], memory.root) // size - memory.offset
+    return None

@@ -12,8 +12,8 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.kernel.context import KernelOptions, Packed, Scratch
 from fourfold.kernel.location import Location
+from fourfold.lower.bind import with_extents
 from fourfold.lower.chosen_kernels import ChosenKernels, choose_kernels
-from fourfold.lower.extents import with_extents
 from fourfold.lower.kernels import (
     Built,
     KernelChoice,

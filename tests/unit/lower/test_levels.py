@@ -16,9 +16,9 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage_table import ARRIVES, AWAITS
 from fourfold.lower import make_plan
+from fourfold.lower.allocation import Span
 from fourfold.lower.bind import bound_to
 from fourfold.lower.levels import LevelSpan, arrangements, surround_levels
-from fourfold.lower.memory import Span
 from fourfold.lower.one_launch import in_level_order
 from fourfold.rewrite import rewrite
 

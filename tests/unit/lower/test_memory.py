@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.lower.memory import Span, assign_arenas, assign_offsets, peak_live_bytes
+from fourfold.lower.allocation import Span, assign_arenas, assign_offsets, peak_live_bytes
 
 
 def bound(spans: dict[str, Span]) -> int:

@@ -8,7 +8,7 @@ from fourfold.graph import Node
 from fourfold.kernel.context import Packed, Scratch
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location
-from fourfold.lower.dependencies import find_dependencies
+from fourfold.lower.allocation import find_dependencies
 from fourfold.lower.kernels import Built
 from fourfold.types import DType
 

@@ -13,7 +13,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.conv.tile import EMULATED_TILES, FEW_TILES, ConvTile
 from fourfold.lower import make_plan
-from fourfold.lower.memory import Span, assign_arenas
+from fourfold.lower.allocation import Span, assign_arenas
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players import find_target
 from fourfold.players.null import NULL_GPU
