@@ -63,9 +63,9 @@ def unsupported_features(kernel: Kernel, able: Capabilities) -> list[str]:
     """Return the features a kernel uses that a language lacks."""
     missing: dict[str, None] = {}
     for item in expressions(kernel):
-        missing.update(dict.fromkeys(_beyond(item, able)))
+        missing.update(dict.fromkeys(_unsupported_in_expression(item, able)))
     for statement in statements(kernel.body):
-        missing.update(dict.fromkeys(_statement_beyond(statement, able)))
+        missing.update(dict.fromkeys(_unsupported_statement(statement, able)))
     pointers = [item.pointer for item in kernel.buffers]
     for pointer in (*pointers, *(item.pointer for item in kernel.arrays)):
         if pointer.dtype not in able.storages:
@@ -75,7 +75,7 @@ def unsupported_features(kernel: Kernel, able: Capabilities) -> list[str]:
     return [f"{kernel.title}: {what}" for what in missing]
 
 
-def _beyond(item: Expression, able: Capabilities) -> Iterator[str]:
+def _unsupported_in_expression(item: Expression, able: Capabilities) -> Iterator[str]:
     if item.kind not in able.kinds:
         yield f"kind {item.kind}"
     if item.width not in able.widths:
@@ -88,7 +88,7 @@ def _beyond(item: Expression, able: Capabilities) -> Iterator[str]:
         yield item.op
 
 
-def _statement_beyond(statement: Statement, able: Capabilities) -> Iterator[str]:
+def _unsupported_statement(statement: Statement, able: Capabilities) -> Iterator[str]:
     lacking: list[type] = []
     lacking += [] if able.local_memory else [Barrier, LocalArray]
     lacking += [] if able.shifted_pointers else [Shift]
@@ -103,7 +103,7 @@ def _statement_beyond(statement: Statement, able: Capabilities) -> Iterator[str]
         yield type(statement).__name__
 
 
-def _described(item: object) -> str:
+def _describe(item: object) -> str:
     if isinstance(item, Expression):
         return f"{item.kind}{item.width}"
     if isinstance(item, Pointer):
@@ -125,20 +125,20 @@ def operands_fit(kernel: Kernel) -> Iterator[str]:
     for item in expressions(kernel):
         fits = SIGNATURES.get(item.op)
         if fits is not None and not fits(item):
-            arguments = ", ".join(map(_described, item.operands))
-            yield f"{_described(item)} {item.op}({arguments}) does not fit"
+            arguments = ", ".join(map(_describe, item.operands))
+            yield f"{_describe(item)} {item.op}({arguments}) does not fit"
 
 
 def statements_fit(kernel: Kernel) -> Iterator[str]:
     """The operands of statements have kinds and widths that the statements take."""
     for statement in statements(kernel.body):
         if not _fits(statement):
-            arguments = ", ".join(map(_described, vars(statement).values()))
+            arguments = ", ".join(map(_describe, vars(statement).values()))
             yield f"{type(statement).__name__}({arguments}) does not fit"
 
 
 def _types(statement: Statement) -> list[str]:
-    return [_described(item) for item in operands(statement)]
+    return [_describe(item) for item in operands(statement)]
 
 
 def _fits(statement: Statement) -> bool:
@@ -232,16 +232,16 @@ class _Block:
 
     def _inner(self, statement: Statement) -> Iterator[str]:
         bodies: list[list[Statement]] = []
-        inside = self._inside()
+        inside = self._nested()
         if isinstance(statement, Loop):
             inside.names[str(statement.variable.operands[0])] = False
             bodies = [statement.body]
         elif isinstance(statement, Branch):
             bodies = [statement.body, statement.otherwise]
         for body in bodies:
-            yield from inside._inside().look_at(body)
+            yield from inside._nested().look_at(body)
 
-    def _inside(self) -> _Block:
+    def _nested(self) -> _Block:
         return _Block(dict(self.names), set(self.pointers), self.arrays, set(self.seen))
 
     def _uses(self, statement: Statement) -> Iterator[str]:

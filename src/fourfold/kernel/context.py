@@ -153,14 +153,14 @@ class NodeContext:
     ) -> NodeContext:
         """Return this node with other shapes for the same memory; both collect the same kernels."""
         views = ({**self.types, **types}, self.constants, {**self.locations, **locations})
-        return self._changed(NodeContext(self.node, *views, self.tail, self.target))
+        return self._share_kernels(NodeContext(self.node, *views, self.tail, self.target))
 
     def with_tail(self, tail: tuple[TailStep, ...]) -> NodeContext:
         """Return this node with another tail; both collect the same kernels."""
         views = (self.types, self.constants, self.locations)
-        return self._changed(NodeContext(self.node, *views, tail, self.target))
+        return self._share_kernels(NodeContext(self.node, *views, tail, self.target))
 
-    def _changed(self, context: NodeContext) -> NodeContext:
+    def _share_kernels(self, context: NodeContext) -> NodeContext:
         context.choice, context.kernels = self.choice, self.kernels
         return context
 
@@ -179,15 +179,15 @@ class NodeContext:
     @property
     def key(self) -> str:
         """Describes the computation and its layouts: equal keys can share a tuned choice."""
-        reads = [self._described(name) for name in self.node.reads]
-        writes = [self._described(name) for name in self.node.outputs]
+        reads = [self._describe(name) for name in self.node.reads]
+        writes = [self._describe(name) for name in self.node.outputs]
         tail = "".join(f" |> {step.op} {_in_text(step.attributes)}" for step in self.node.tail)
         return (
             f"{self.node.op} {self.node.attributes}{tail} : {', '.join(reads)}"
             f" -> {', '.join(writes)} ({self.options.precision})"
         )
 
-    def _described(self, name: str) -> str:
+    def _describe(self, name: str) -> str:
         if name in self.constants:
             return f"constant {self.types[name]}"
         location = self.locations[name]

@@ -17,12 +17,12 @@ _SHIFTS = (-4, 4)  # lanes from one row of a fragment to the next
 Fits = Callable[[Expression], bool]
 
 
-def _alike(item: Expression, *operands: Expression) -> bool:
+def _same_type(item: Expression, *operands: Expression) -> bool:
     """Return whether operands have the kind and width of the result."""
     return all((one.kind, one.width) == (item.kind, item.width) for one in operands)
 
 
-def _is(item: object, kind: str, width: int = 1) -> bool:
+def _has_type(item: object, kind: str, width: int = 1) -> bool:
     return isinstance(item, Expression) and (item.kind, item.width) == (kind, width)
 
 
@@ -39,46 +39,52 @@ def _name(item: Expression) -> bool:
 
 
 def _id(item: Expression) -> bool:
-    return _is(item, "int") and item.operands[0] in (0, 1, 2)
+    return _has_type(item, "int") and item.operands[0] in (0, 1, 2)
 
 
 def _arithmetic(item: Expression) -> bool:
     real = item.op != "%" and item.kind in _REAL
     return (
-        (real or item.kind in _WHOLE) and len(item.operands) == 2 and _alike(item, *item.operands)
+        (real or item.kind in _WHOLE)
+        and len(item.operands) == 2
+        and _same_type(item, *item.operands)
     )
 
 
 def _bitwise(item: Expression) -> bool:
-    return item.kind == "int" and len(item.operands) == 2 and _alike(item, *item.operands)
+    return item.kind == "int" and len(item.operands) == 2 and _same_type(item, *item.operands)
 
 
 def _negated(item: Expression) -> bool:
-    return item.kind in _REAL + _WHOLE and _alike(item, *item.operands)
+    return item.kind in _REAL + _WHOLE and _same_type(item, *item.operands)
 
 
 def _comparison(item: Expression) -> bool:
     a, b = item.operands
     ordered = item.op in ("==", "!=") or a.kind != "bool"
-    return _is(item, "bool", a.width) and _alike(a, b) and ordered
+    return _has_type(item, "bool", a.width) and _same_type(a, b) and ordered
 
 
 def _logic(item: Expression) -> bool:
-    return item.kind == "bool" and _alike(item, *item.operands)
+    return item.kind == "bool" and _same_type(item, *item.operands)
 
 
 def _choice(item: Expression) -> bool:
     condition, *values = item.operands
-    return condition.kind == "bool" and condition.width in (1, item.width) and _alike(item, *values)
+    return (
+        condition.kind == "bool"
+        and condition.width in (1, item.width)
+        and _same_type(item, *values)
+    )
 
 
 def _guarded(item: Expression) -> bool:
     condition, *values = item.operands
-    return _is(condition, "bool") and len(values) == 2 and _alike(item, *values)
+    return _has_type(condition, "bool") and len(values) == 2 and _same_type(item, *values)
 
 
 def _splat(item: Expression) -> bool:
-    return item.width > 1 and _is(item.operands[0], item.kind)
+    return item.width > 1 and _has_type(item.operands[0], item.kind)
 
 
 def _vector(item: Expression) -> bool:
@@ -106,7 +112,7 @@ def _math(item: Expression) -> bool:
     function, *values = item.operands
     functions = UNARY_MATH if len(values) == 1 else BINARY_MATH
     counted = len(values) in (1, 2) and function in functions
-    return counted and item.kind in _REAL and _alike(item, *values)
+    return counted and item.kind in _REAL and _same_type(item, *values)
 
 
 def _load(item: Expression) -> bool:
@@ -141,7 +147,12 @@ def _pointed(dtype: DType, result: str, width: int) -> Fits:
     def fits(item: Expression) -> bool:
         pointer, index, *more = item.operands
         inside = all(one.kind in ("bool", "int") and one.width == 1 for one in more)
-        return _is(item, result, width) and pointer.dtype is dtype and _is_index(index) and inside
+        return (
+            _has_type(item, result, width)
+            and pointer.dtype is dtype
+            and _is_index(index)
+            and inside
+        )
 
     return fits
 
@@ -152,14 +163,18 @@ def _takes(result: tuple[str, int], *expected: tuple[str, int]) -> Fits:
     def fits(item: Expression) -> bool:
         pairs = zip(item.operands, expected, strict=False)
         counted = len(item.operands) == len(expected)
-        return _is(item, *result) and counted and all(_is(one, *type_) for one, type_ in pairs)
+        return (
+            _has_type(item, *result)
+            and counted
+            and all(_has_type(one, *type_) for one, type_ in pairs)
+        )
 
     return fits
 
 
 def _shift(item: Expression) -> bool:
     words, distance = item.operands
-    return _is(item, "uint", 2) and _is(words, "uint", 2) and distance.number in _SHIFTS
+    return _has_type(item, "uint", 2) and _has_type(words, "uint", 2) and distance.number in _SHIFTS
 
 
 def _taps(item: Expression) -> bool:

@@ -20,7 +20,7 @@ from fourfold.lower.kernels import Built
 from fourfold.lower.levels import LevelSpan, arrangements, sequential_levels
 from fourfold.plan import ARENA, CONSTANT_ALIGNMENT
 
-NOTHING: frozenset[int] = frozenset()
+NO_KERNELS: frozenset[int] = frozenset()
 
 
 def find_dependencies(
@@ -36,19 +36,19 @@ def find_dependencies(
     for number, item in enumerate(built):
         numbers.setdefault(item.node.outputs[0], []).append(number)
     makers: dict[str, frozenset[int]] = {}
-    dependencies = [*_taken_over(built, fixed)]
+    dependencies = [*_reused_buffer_dependencies(built, fixed)]
     for node in graph.nodes:
-        before = NOTHING.union(*(makers.get(name, NOTHING) for name in node.reads))
+        before = NO_KERNELS.union(*(makers.get(name, NO_KERNELS) for name in node.reads))
         own = numbers.get(node.outputs[0], [])
         for position, number in enumerate(own):
             kernel = built[number].kernel
-            siblings = {other for other in own[:position] if _touch(built[other].kernel, kernel)}
+            siblings = {other for other in own[:position] if _conflict(built[other].kernel, kernel)}
             dependencies[number] |= before | siblings
         makers.update(dict.fromkeys(node.outputs, frozenset(own) or before))
     return dependencies
 
 
-def _touch(before: Kernel, after: Kernel) -> bool:
+def _conflict(before: Kernel, after: Kernel) -> bool:
     """Return whether one of two kernels of a node writes what the other reads or writes.
 
     If both write to one value at different locations, they produce different parts of it.
@@ -63,7 +63,9 @@ def _touch(before: Kernel, after: Kernel) -> bool:
     return False
 
 
-def _taken_over(built: Sequence[Built], fixed: Mapping[str, int]) -> Iterator[frozenset[int]]:
+def _reused_buffer_dependencies(
+    built: Sequence[Built], fixed: Mapping[str, int]
+) -> Iterator[frozenset[int]]:
     """Yield the kernels each kernel waits for because its buffer held another value.
 
     That value is a state, of which the kernel produces the next one.

@@ -92,14 +92,14 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
         address_bits=64 if host else 0,
         work_group=group,
         local_memory=local_memory(written.kernels, persistent, len(buffers)),
-        loop_rounds=_long_loops(written, target),
+        loop_rounds=_required_rounds(written, target),
         buffer_bytes=max((buffer.bytes for buffer in buffers), default=0),
         alignment=CONSTANT_ALIGNMENT,
         images=hardest_images(_images(written.launches)),
     )
 
 
-def _long_loops(written: Written, target: Target) -> int:
+def _required_rounds(written: Written, target: Target) -> int:
     """Return the most loop iterations of a kernel, if not every device supports as many."""
     if not target.capabilities.counted_rounds:
         return 0
@@ -135,10 +135,10 @@ def loop_rounds(kernel: Kernel) -> int:
 
     A loop whose end the kernel computes from data counts once.
     """
-    return _rounds(kernel.body, dict(kernel.sizes))
+    return _count_rounds(kernel.body, dict(kernel.sizes))
 
 
-def _rounds(body: Iterable[Statement], values: _Values) -> int:
+def _count_rounds(body: Iterable[Statement], values: _Values) -> int:
     total = 0
     for statement in body:
         match statement:
@@ -147,14 +147,17 @@ def _rounds(body: Iterable[Statement], values: _Values) -> int:
                 if number is not None:
                     values[str(target.operands[0])] = number
             case Loop(variable, start, stop, step):
-                inner = _rounds(statement.body, {**values, str(variable.operands[0]): 0})
-                total += _trips(start, stop, step, values) * (1 + inner)
+                inner = _count_rounds(statement.body, {**values, str(variable.operands[0]): 0})
+                total += _count_trips(start, stop, step, values) * (1 + inner)
             case Branch():
-                total += max(_rounds(statement.body, values), _rounds(statement.otherwise, values))
+                total += max(
+                    _count_rounds(statement.body, values),
+                    _count_rounds(statement.otherwise, values),
+                )
     return total
 
 
-def _trips(start: Expression, stop: Expression, step: Expression, values: _Values) -> int:
+def _count_trips(start: Expression, stop: Expression, step: Expression, values: _Values) -> int:
     """Return the iterations of the work-item that begins first."""
     end, by = _value(stop, values), _value(step, values)
     if end is None or not by:
@@ -181,10 +184,10 @@ def _value(item: Expression, values: _Values) -> int | None:
     if item.op not in ("+", "-", "*", "/", "%"):
         return None
     a, b = (_value(part, values) for part in item.operands)
-    return None if a is None or b is None else _computed(item.op, a, b)
+    return None if a is None or b is None else _evaluate(item.op, a, b)
 
 
-def _computed(op: str, a: int, b: int) -> int | None:
+def _evaluate(op: str, a: int, b: int) -> int | None:
     if op in ("/", "%"):
         return None if b == 0 else a // b if op == "/" else a % b
     return a + b if op == "+" else a - b if op == "-" else a * b
@@ -228,7 +231,7 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         written = write_list(draft.bound, language, target)
     blob = share_constants(constants.blob())
     buffers[CONSTANTS], *further = constants.buffers()
-    launches, on_device = _without_fetching(draft, written.launches)
+    launches, on_device = _split_off_device_inputs(draft, written.launches)
     assert not (draft.runs and further), "a persistent kernel needs all constants in one buffer"
     buffers += further
     return Plan(
@@ -247,7 +250,7 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
     )
 
 
-def _without_fetching(
+def _split_off_device_inputs(
     draft: PlanDraft, launches: tuple[Launch, ...]
 ) -> tuple[tuple[Launch, ...], InputsOnDevice | None]:
     """Return the launches, and the arguments for inputs that are already on the device."""

@@ -82,7 +82,7 @@ class ChosenKernels:
         bound = self.draft.bound
         if self.allocation.further:
             return False
-        if not self.constants.has_room_for(table_bytes(bound, len(self.ports))):
+        if not self.constants.can_append(table_bytes(bound, len(self.ports))):
             return False
         work = sum(flops(self.graph, node) for node in self.graph.nodes)
         load = Load(work, self.memory.moved)

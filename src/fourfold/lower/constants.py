@@ -67,7 +67,7 @@ class Constants:
             cursor += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         return block
 
-    def has_room_for(self, size: int) -> bool:
+    def can_append(self, size: int) -> bool:
         """Return whether one buffer can hold the whole block and `size` more bytes."""
         return self.end + size + CONSTANT_ALIGNMENT <= self.limit
 

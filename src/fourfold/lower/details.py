@@ -111,11 +111,11 @@ def _kernels(chosen: ChosenKernels, node_numbers: Mapping[int, int]) -> Iterator
     places_of = {**constant_locations(chosen.graph), **chosen.locations}
     for item, one, launch in zip(chosen.built, bound, launches, strict=True):
         text = language.render(one.kernel, launch.entry, one.images, one.buffers)
-        moved = _moved(item, chosen.graph, places_of)
+        moved = _count_bytes(item, chosen.graph, places_of)
         yield KernelDetail(node_numbers[id(item.node)], launch, text, *moved)
 
 
-def _moved(item: Built, graph: Graph, locations: Mapping[str, Location]) -> tuple[int, int]:
+def _count_bytes(item: Built, graph: Graph, locations: Mapping[str, Location]) -> tuple[int, int]:
     """Return the bytes that a kernel has to read and to write."""
     touched, changed = set[str](), set[str]()
     read = written = 0

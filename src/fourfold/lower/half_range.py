@@ -40,7 +40,7 @@ def values_beyond_half(graph: Graph) -> frozenset[str]:
     """Return the float values that may exceed the fp16 range, if inputs do not."""
     ranges = _Ranges(graph.constants)
     for node in graph.nodes:
-        beyond = _of_node(node, ranges)
+        beyond = _range_of_node(node, ranges)
         for name in node.outputs:
             if graph.types[name].dtype.is_float:
                 ranges[name] = beyond
@@ -56,11 +56,11 @@ class _Ranges(dict[str, Beyond]):
 
     def __missing__(self, name: str) -> Beyond:
         array = self._constants.get(name)
-        self[name] = Beyond.NOWHERE if array is None else _of_numbers(array)
+        self[name] = Beyond.NOWHERE if array is None else _range_of_array(array)
         return self[name]
 
 
-def _of_numbers(array: np.ndarray) -> Beyond:
+def _range_of_array(array: np.ndarray) -> Beyond:
     if array.dtype.kind != "f" or not array.size:
         return Beyond.NOWHERE
     low, high = float(array.min()), float(array.max())
@@ -71,39 +71,41 @@ def _of_numbers(array: np.ndarray) -> Beyond:
     return below | (Beyond.ABOVE if high > LARGEST_HALF else Beyond.NOWHERE)
 
 
-def _of_node(node: Node, ranges: _Ranges) -> Beyond:
+def _range_of_node(node: Node, ranges: _Ranges) -> Beyond:
     operands = [Beyond.NOWHERE if name is None else ranges[name] for name in node.inputs]
     if isinstance(node.attributes, Joined):
-        beyond = _of_parts(node.attributes, operands)
+        beyond = _range_of_parts(node.attributes, operands)
     else:
-        beyond = _of_op(node.op, node.attributes, operands)
+        beyond = _range_of_op(node.op, node.attributes, operands)
     for step in node.tail:
         operands = [beyond if name is None else ranges[name] for name in step.inputs]
-        beyond = _of_op(step.op, step.attributes, operands)
+        beyond = _range_of_op(step.op, step.attributes, operands)
     return beyond
 
 
-def _of_parts(attributes: Joined, inputs: Iterable[Beyond]) -> Beyond:
+def _range_of_parts(attributes: Joined, inputs: Iterable[Beyond]) -> Beyond:
     ranges = _Ranges({})
     ranges.update({str(number): beyond for number, beyond in enumerate(inputs)})
     for part in attributes.parts:
-        ranges[part.outputs[0]] = _of_node(part, ranges)
+        ranges[part.outputs[0]] = _range_of_node(part, ranges)
     return ranges[attributes.parts[-1].outputs[0]]
 
 
-def _of_op(op: str, attributes: object, operands: Sequence[Beyond]) -> Beyond:
+def _range_of_op(op: str, attributes: object, operands: Sequence[Beyond]) -> Beyond:
     """Return the range of an op's result; without a rule, any large operand may make it large."""
     if isinstance(attributes, Formula):
         ranges = list(operands)
         for term in attributes.terms:
-            ranges.append(_of_op(term.op, term.attributes, [ranges[n] for n in term.operands]))
+            ranges.append(
+                _range_of_op(term.op, term.attributes, [ranges[n] for n in term.operands])
+            )
         return ranges[-1]
     if isinstance(attributes, FakeQuantize):
         steps = max(abs(attributes.low), abs(attributes.high))
         if steps * attributes.distance <= LARGEST_HALF:
             return Beyond.NOWHERE
     if isinstance(attributes, Pad):
-        return _all(operands) | _of_numbers(np.array(attributes.value))
+        return _all(operands) | _range_of_array(np.array(attributes.value))
     if registry()[op].bounds is not None:
         return Beyond.NOWHERE
     return _RULES.get(op, _mixed)(operands)
@@ -117,7 +119,7 @@ def _mixed(operands: Sequence[Beyond]) -> Beyond:
     return Beyond.BOTH if any(operands) else Beyond.NOWHERE
 
 
-def _nowhere(operands: Sequence[Beyond]) -> Beyond:
+def _within(operands: Sequence[Beyond]) -> Beyond:
     return Beyond.NOWHERE
 
 
@@ -154,7 +156,7 @@ _MOVES = ("concat", "gather", "gather_nd", "identity", "reshape", "slice", "tile
 _PRODUCTS = ("conv2d", "conv3d", "depthwise_conv2d", "fully_connected", "transpose_conv2d")
 _BOUNDED = ("atan2", "cos", "l2_normalize", "log", "logistic", "sign", "sin", "softmax", "tanh")
 _RULES: Mapping[str, Rule] = {
-    **dict.fromkeys((*_COMPARISONS, *_BOUNDED), _nowhere),
+    **dict.fromkeys((*_COMPARISONS, *_BOUNDED), _within),
     **dict.fromkeys((*_MOVES, "add", "mean", "reduce_max", "reduce_min", "sum"), _all),
     **dict.fromkeys(_PRODUCTS, _product),
     **dict.fromkeys(("exp", "relu"), _above),

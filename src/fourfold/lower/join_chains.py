@@ -62,7 +62,7 @@ def _chain(graph: Graph, first: Node, device: DeviceInfo) -> list[Node]:
 
 def _followers(graph: Graph, node: Node) -> Iterator[Node]:
     """Yield the nodes that continue a chain, while each is the only reader of the one before it."""
-    while node.op != "softmax" and _can_stay_inside(graph, node):
+    while node.op != "softmax" and _has_constant_tail(graph, node):
         name = node.outputs[0]
         readers = graph.readers.get(name, ())
         if len(readers) != 1 or name in graph.outputs:
@@ -75,7 +75,7 @@ def _followers(graph: Graph, node: Node) -> Iterator[Node]:
         yield node
 
 
-def _can_stay_inside(graph: Graph, node: Node) -> bool:
+def _has_constant_tail(graph: Graph, node: Node) -> bool:
     """Return whether the tail reads only scalars and per-channel constants."""
     others = [name for step in node.tail for name in step.inputs if name is not None]
     return all(graph.is_constant(name) and graph.types[name].pixels == 1 for name in others)

@@ -41,7 +41,7 @@ def join_separable(graph: Graph, target: Target) -> Graph:
         if (
             filter_ is not None
             and _can_join(graph, filter_, node)
-            and _pays(graph, filter_, node, device, options.keeps_values)
+            and _is_faster(graph, filter_, node, device, options.keeps_values)
         ):
             joined[node.outputs[0]] = _joined(filter_, node)
             gone.add(filter_.outputs[0])
@@ -73,7 +73,7 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
     )
 
 
-def _pays(graph: Graph, filter_: Node, node: Node, device: DeviceInfo, wide: bool) -> bool:
+def _is_faster(graph: Graph, filter_: Node, node: Node, device: DeviceInfo, wide: bool) -> bool:
     """Return whether one kernel takes fewer clocks than two and the transition between them."""
     source, output = graph.types[str(node.inputs[0])], graph.types[node.outputs[0]]
     before, size = filter_.attributes, graph.types[str(filter_.inputs[1])].shape[1:3]

@@ -99,7 +99,7 @@ def choose_kernel(context: NodeContext, choices: Mapping[str, str]) -> KernelCho
     if not reasons:
         name, _, choice = choices.get(context.key, "").partition(": ")
         for variant in variants_of(registry()[context.node.op]):
-            reason = _why_not(variant, context)
+            reason = _refusal_reason(variant, context)
             if reason is not None:
                 reasons.append(reason)
             elif variant.name == name or (not name and variant.suits(context)):
@@ -112,7 +112,7 @@ def choose_kernel(context: NodeContext, choices: Mapping[str, str]) -> KernelCho
     return Refusal(title, context.node.op, "; ".join(reasons) or "no kernel")
 
 
-def _why_not(variant: Variant, context: NodeContext) -> str | None:
+def _refusal_reason(variant: Variant, context: NodeContext) -> str | None:
     if variant.buys_speed and context.options.saves_memory:
         return "it needs more memory than other kernels, and memory is limited"
     return variant.refuses(context)

@@ -91,14 +91,14 @@ def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str
         linked = [name for name in (*node.inputs, *node.outputs) if name in groups]
         for name in linked[1:]:
             groups[group(str(name))] = group(str(linked[0]))
-        if _wants_rows(graph, node, alias):
+        if _needs_rows(graph, node, alias):
             rows.add(node.outputs[0])
     wide = {group(name) for name in names if graph.types[name].channels >= 4}
     rows_groups = {group(name) for name in rows} | ({group(name) for name in names} - wide)
     return {name: Layout.ROWS if group(name) in rows_groups else Layout.SLICED for name in names}
 
 
-def _wants_rows(graph: Graph, node: Node, alias: Alias) -> bool:
+def _needs_rows(graph: Graph, node: Node, alias: Alias) -> bool:
     output = graph.types[node.outputs[0]]
     first = graph.types[str(node.inputs[0])]
     if alias.converts:
@@ -139,7 +139,7 @@ def _choose_parents(
                     if (
                         free(name)
                         and node.inputs.count(name) == 1
-                        and not _above(parents, output, name)
+                        and not _is_inside(parents, output, name)
                     ):
                         parents[str(name)] = (output, region.axis, region.start)
         elif alias.kind == "cut":
@@ -149,14 +149,14 @@ def _choose_parents(
         elif alias.inward or (
             not alias.converts and (output in graph.outputs or output in parents)
         ):
-            if free(first) and not _above(parents, output, first):
+            if free(first) and not _is_inside(parents, output, first):
                 parents[str(first)] = (output, None, 0)
         elif free(output) and first not in graph.constants:
             parents[output] = (str(first), None, 0)
     return parents
 
 
-def _above(parents: Parents, name: str, other: str | None) -> bool:
+def _is_inside(parents: Parents, name: str, other: str | None) -> bool:
     """Return whether `other` already contains `name`: the two cannot contain each other."""
     while name in parents:
         name = parents[name][0]

@@ -48,7 +48,7 @@ def specialise_target(graph: Graph, target: Target) -> Target:
     if matrix units need fp16, only if all values together are small.
     """
     device, able = target.device, target.capabilities
-    options = _as_exact_as_needed(target.options, able)
+    options = _supported_precision(target.options, able)
     counts = has_quantised_steps(graph)
     floats = counts or options.floats_as_fast
     if options.real == "half" and (floats or values_beyond_half(graph)):
@@ -66,7 +66,7 @@ def specialise_target(graph: Graph, target: Target) -> Target:
     return replace(target, options=replace(options, counts_bytes=bytes_))
 
 
-def _as_exact_as_needed(options: KernelOptions, able: Capabilities) -> KernelOptions:
+def _supported_precision(options: KernelOptions, able: Capabilities) -> KernelOptions:
     """Raise the precision if the language does not support fp16."""
     if options.precision == "fp16" and "half" not in able.kinds:
         options = replace(options, precision="mixed")

@@ -73,7 +73,7 @@ def plan_trials(
     graph, target, language = specialise_for(graph, device, options)
     locations = choose_locations(graph, target.options)
     built, tried = _build(node_contexts(graph, locations, target), candidates)
-    allocation, constants = _apart(graph, built, locations), Constants(graph)
+    allocation, constants = _allocate_separately(graph, built, locations), Constants(graph)
     draft = PlanDraft(
         name="trials",
         bound=tuple(bind_kernel(item, target.device, allocation, constants) for item in built),
@@ -128,7 +128,9 @@ def _can_join(bound: Sequence[Bound], language: Language, device: DeviceInfo) ->
     return persistent.refuses(as_stages(bound), device) is None
 
 
-def _apart(graph: Graph, built: list[Built], locations: dict[str, Location]) -> Allocation:
+def _allocate_separately(
+    graph: Graph, built: list[Built], locations: dict[str, Location]
+) -> Allocation:
     """Allocate every value at its own offset in the arena, including inputs and outputs."""
     sizes: dict[str, int] = {}
     for _, root, size in memory_uses(graph, built, locations):

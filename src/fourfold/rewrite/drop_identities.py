@@ -39,25 +39,25 @@ def drop_identities(graph: Graph) -> Graph:
     names = Names(graph)
     nodes = []
     for node in graph.nodes:
-        source = _same_as(graph, node)
+        source = _equal_input(graph, node)
         if source is None or not names.equal(node.outputs[0], source):
             nodes.append(node)
     return names.apply(nodes)
 
 
-def _same_as(graph: Graph, node: Node) -> str | None:
+def _equal_input(graph: Graph, node: Node) -> str | None:
     """Return the input that the only output is equal to, if there is one."""
     if node.tail or not node.inputs or len(node.outputs) != 1:
         return None
     if node.op in _NEUTRAL:
-        return _beside_neutral(graph, node)
+        return _operand_of_neutral(graph, node)
     first = node.inputs[0]
     if first is None or graph.types[first] != graph.types[node.outputs[0]]:
         return None
-    return first if _gives_back(node) else None
+    return first if _returns_input(node) else None
 
 
-def _gives_back(node: Node) -> bool:
+def _returns_input(node: Node) -> bool:
     """Return whether a node whose result has the type of its first input also has its elements."""
     attributes = node.attributes
     if isinstance(attributes, Transpose):
@@ -69,7 +69,7 @@ def _gives_back(node: Node) -> bool:
     return node.op in _BY_TYPE or (node.op == "concat" and len(node.inputs) == 1)
 
 
-def _beside_neutral(graph: Graph, node: Node) -> str | None:
+def _operand_of_neutral(graph: Graph, node: Node) -> str | None:
     for kept, other in both_orders(node)[: 2 if node.op in _COMMUTES else 1]:
         if kept is None or graph.types[kept] != graph.types[node.outputs[0]]:
             continue

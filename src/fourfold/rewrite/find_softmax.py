@@ -22,10 +22,12 @@ def _find(graph: Graph, node: Node) -> Node | None:
     if power is None or total is None or not _is_over_channels(graph, total, power.outputs[0]):
         return None
     source = power.inputs[0]
-    less = find_producer(graph, source, "sub")
-    largest = None if less is None else find_producer(graph, less.inputs[1], "reduce_max")
-    if less is not None and largest is not None:
-        first = str(less.inputs[0])
+    difference = find_producer(graph, source, "sub")
+    largest = (
+        None if difference is None else find_producer(graph, difference.inputs[1], "reduce_max")
+    )
+    if difference is not None and largest is not None:
+        first = str(difference.inputs[0])
         source = first if _is_over_channels(graph, largest, first) else source
     return replace(node, op="softmax", inputs=(source,), attributes=Softmax())
 

@@ -42,10 +42,10 @@ class _Order:
         self._depths: dict[str, int] = {}
 
     def append(self, node: Node) -> None:
-        self._note(node, len(self._nodes))
+        self._record(node, len(self._nodes))
         self._nodes.append(node)
 
-    def _note(self, node: Node, position: int) -> None:
+    def _record(self, node: Node, position: int) -> None:
         depth = 1 + max((self._depths.get(name, 0) for name in node.reads), default=0)
         for name in node.outputs:
             self._positions[name], self._depths[name] = position, depth
@@ -72,7 +72,7 @@ class _Order:
         position = self._positions[name]
         if all(self.position(read) < position for read in node.reads):
             self._nodes[position] = node
-            self._note(node, position)
+            self._record(node, position)
         else:
             self._nodes[position] = None
             self.append(node)
@@ -95,7 +95,7 @@ def _candidates(graph: Graph, node: Node) -> list[str]:
 
 
 def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -> Node | None:
-    behind = {name: _behind_view(graph, name, order) for name in names}
+    behind = {name: _viewed_value(graph, name, order) for name in names}
     ahead = {source: name for name, source in behind.items()}
     for source in order.last(ahead):
         name = ahead[source]
@@ -123,7 +123,7 @@ def _is_view(node: Node) -> bool:
     return op.pointwise is not None and op.view is not None
 
 
-def _behind_view(graph: Graph, name: str, order: _Order) -> str:
+def _viewed_value(graph: Graph, name: str, order: _Order) -> str:
     """Return the value that a view shows, if it is its only reader; else the value itself."""
     node = order.producer(name)
     if node is None or node.tail or not _is_view(node):

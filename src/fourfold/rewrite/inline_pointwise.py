@@ -49,13 +49,15 @@ def _next_source(
     node = now[reader]
     for name in node.reads:
         alone = name in now and readers[name] == {reader} and name not in graph.outputs
-        joined = _inlined(node, now[name]) if alone and _pays(graph, now[name], node) else None
+        joined = (
+            _inlined(node, now[name]) if alone and _can_inline(graph, now[name], node) else None
+        )
         if joined is not None:
             return _Source(name, joined)
     return None
 
 
-def _pays(graph: Graph, source: Node, node: Node) -> bool:
+def _can_inline(graph: Graph, source: Node, node: Node) -> bool:
     """Return whether the source is pointwise and cheap, or not computed more often."""
     op = registry()[source.op]
     if op.pointwise is None or op.view is not None or len(node.outputs) != 1:

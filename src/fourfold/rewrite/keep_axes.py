@@ -22,7 +22,7 @@ def keep_axes(graph: Graph) -> Graph:
     for node in graph.nodes:
         attributes = node.attributes
         if isinstance(attributes, Reduce | ArgMax) and not attributes.keep_dims and not node.tail:
-            nodes += _kept(graph, node, attributes, types)
+            nodes += _with_kept_axes(graph, node, attributes, types)
         else:
             nodes.append(node)
     if len(nodes) == len(graph.nodes):
@@ -30,7 +30,7 @@ def keep_axes(graph: Graph) -> Graph:
     return graph.with_nodes(tuple(nodes), types=types)
 
 
-def _kept(
+def _with_kept_axes(
     graph: Graph, node: Node, attributes: Reduce | ArgMax, types: dict[str, TensorType]
 ) -> list[Node]:
     output = node.outputs[0]

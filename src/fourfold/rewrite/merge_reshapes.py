@@ -29,7 +29,7 @@ def merge_reshapes(graph: Graph) -> Graph:
         merged = _as_reshape(graph, _merge(_as_reshape(graph, node), merged_nodes))
         merged = _merge(merged, merged_nodes)  # transposes may have left a reshape after a reshape
         output, source = merged.outputs[0], str(merged.inputs[0])
-        if not _changes_nothing(graph, merged) or not names.equal(output, source):
+        if not _has_no_effect(graph, merged) or not names.equal(output, source):
             nodes.append(merged)
             merged_nodes[output] = merged
         elif source in merged_nodes:
@@ -64,6 +64,6 @@ def _keeps_order(permutation: tuple[int, ...], shape: Shape) -> bool:
     return moved == sorted(moved)
 
 
-def _changes_nothing(graph: Graph, node: Node) -> bool:
+def _has_no_effect(graph: Graph, node: Node) -> bool:
     """Return whether a reshape has no effect; useless transposes are reshapes by now."""
     return node.op == "reshape" and graph.types[str(node.inputs[0])] == graph.types[node.outputs[0]]

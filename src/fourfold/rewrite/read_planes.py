@@ -27,7 +27,7 @@ MOVES = ("concat", "pad")  # ops that read each element once
 def read_planes(graph: Graph) -> Graph:
     reading = _Reading(graph)
     for node in graph.nodes:
-        reading.take(node)
+        reading.add(node)
     return reading.constants.apply(reading.nodes)
 
 
@@ -40,7 +40,7 @@ class _Reading:
         self.nodes: list[Node] = []
         self.pixels: dict[str, str] = {}  # values with channels last
 
-    def take(self, node: Node) -> None:
+    def add(self, node: Node) -> None:
         """Add a node, or replace it if it is a transpose of planes."""
         source = str(node.inputs[0]) if node.inputs else ""
         if not _brings_channels_last(node):
@@ -48,7 +48,9 @@ class _Reading:
         elif source in self.graph.inputs and self._suits(source, node.outputs[0]):
             self.nodes.append(replace(node, op="planes_to_pixels", attributes=NONE))
         elif source in self.graph.producers and self._is_pointwise(source):
-            self._turn(self.graph.producers[source], _order(node), node.outputs[0])
+            self._add_with_channels_last(
+                self.graph.producers[source], _order(node), node.outputs[0]
+            )
         else:
             self.nodes.append(node)
 
@@ -72,18 +74,18 @@ class _Reading:
             return False
         return name in self.graph.inputs or self._is_pointwise(name)
 
-    def _turn(self, node: Node, order: Order, result: str) -> None:
+    def _add_with_channels_last(self, node: Node, order: Order, result: str) -> None:
         """Add a pointwise node of values with channels last."""
-        inputs = tuple(name and self._turned(name, order) for name in node.inputs)
+        inputs = tuple(name and self._with_channels_last(name, order) for name in node.inputs)
         self.nodes.append(replace(node, inputs=inputs, outputs=(result,)))
 
-    def _turned(self, name: str, order: Order) -> str:
+    def _with_channels_last(self, name: str, order: Order) -> str:
         """Return a value or constant with its channels last."""
         if name not in self.pixels:
-            self.pixels[name] = self._make(name, order)
+            self.pixels[name] = self._compute_with_channels_last(name, order)
         return self.pixels[name]
 
-    def _make(self, name: str, order: Order) -> str:
+    def _compute_with_channels_last(self, name: str, order: Order) -> str:
         array, type_ = self.graph.constants.get(name), self.graph.types[name]
         if array is not None and array.size == 1:
             return name
@@ -94,7 +96,7 @@ class _Reading:
         if name in self.graph.inputs:
             self.nodes.append(Node("planes_to_pixels", (name,), (result,), name=name))
         else:
-            self._turn(self.graph.producers[name], order, result)
+            self._add_with_channels_last(self.graph.producers[name], order, result)
         return result
 
 

@@ -120,10 +120,10 @@ class _Values:
         if self.types[name].elements == 1 and self.types[name].rank <= 1:
             return name
         if (name, back) not in self.turned:
-            self.turned[name, back] = self._turn(name, back)
+            self.turned[name, back] = self._add_transpose(name, back)
         return self.turned[name, back]
 
-    def _turn(self, name: str, back: Order) -> str:
+    def _add_transpose(self, name: str, back: Order) -> str:
         """Add a transpose, or an equivalent reshape."""
         shape, source = full_rank(self.types[name].shape, len(back)), name
         turned = self.declare(f"{name}/turned", name, permuted(shape, back))
@@ -159,7 +159,7 @@ class _Sinking:
     def _sink(self, node: Node) -> bool:
         """Move the node before a transpose, or hold it if it is one; return whether it did."""
         if isinstance(node.attributes, Transpose):
-            return self._take(node, node.attributes.permutation)
+            return self._hold_transpose(node, node.attributes.permutation)
         if isinstance(node.attributes, Reshape):
             return self._reshape(node, node.attributes.shape)
         if node.op == "fully_connected":
@@ -170,7 +170,7 @@ class _Sinking:
             return self._gather(node, node.attributes)
         return self._move(node)
 
-    def _take(self, node: Node, permutation: Order) -> bool:
+    def _hold_transpose(self, node: Node, permutation: Order) -> bool:
         """Let a transpose wait; it is composed with a waiting one before it."""
         name, output, values = str(node.inputs[0]), node.outputs[0], self.values
         source, order = values.waiting.get(name, (name, tuple(range(len(permutation)))))
@@ -183,17 +183,17 @@ class _Sinking:
         elif (source, order) in values.turned and not fixed:
             self.names[output] = values.turned[source, order]
         else:
-            self._wait(output, source, order)
+            self._record_waiting(output, source, order)
         return True
 
-    def _wait(self, output: str, source: str, order: Order) -> None:
+    def _record_waiting(self, output: str, source: str, order: Order) -> None:
         """Record an output as a waiting transpose; an identity becomes a rename."""
         if order == tuple(range(len(order))) and output not in self.graph.outputs:
             self.names[output] = source
         else:
             self.values.waiting[output] = (source, order)
 
-    def _give(
+    def _add_before(
         self, node: Node, inputs: tuple[str | None, ...], attributes: object, order: Order
     ) -> None:
         """Add the node before a transpose of this order; its output waits as that transpose."""
@@ -201,7 +201,7 @@ class _Sinking:
         shape = permuted(values.types[output].shape, inverse(order))
         inner = values.declare(f"{output}/before", output, shape)
         values.append(replace(node, inputs=inputs, outputs=(inner,), attributes=attributes))
-        self._wait(output, inner, order)
+        self._record_waiting(output, inner, order)
 
     def _reshape(self, node: Node, shape: Shape) -> bool:
         name, output, values = str(node.inputs[0]), node.outputs[0], self.values
@@ -214,7 +214,7 @@ class _Sinking:
         own = values.types[name].shape
         moved = reshaped_order(own, shape, order)
         if moved is not None:
-            self._give(node, (source,), Reshape(moved[0]), moved[1])
+            self._add_before(node, (source,), Reshape(moved[0]), moved[1])
             return True
         rows = len(shape) == 2 and own[:1] == shape[:1] and order[0] == 0
         if rows and output not in self.graph.outputs:
@@ -241,7 +241,7 @@ class _Sinking:
                 Node("transpose", (source,), (grouped,), attributes, name=node.name)
             )
             values.turned[source, first] = grouped
-        self._give(node, (values.turned[source, first],), Reshape(moved[0]), moved[1])
+        self._add_before(node, (values.turned[source, first],), Reshape(moved[0]), moved[1])
         return True
 
     def _product(self, node: Node) -> bool:
@@ -265,14 +265,14 @@ class _Sinking:
             return False
         source, order = self.values.waiting[name]
         after = gathered_order(order, attributes.axis, self.values.types[indices].rank)
-        self._give(node, (source, indices), Gather(order[attributes.axis]), after)
+        self._add_before(node, (source, indices), Gather(order[attributes.axis]), after)
         return True
 
     def _move(self, node: Node) -> bool:
         """Move an op with broadcast inputs, in the order that moves fewest elements."""
         pointwise = registry()[node.op].pointwise is not None
         rank = self.values.types[node.outputs[0]].rank
-        if not pointwise and not _moves(node, rank):
+        if not pointwise and not _can_permute(node, rank):
             return False
         order, attributes = self.values.best_order(node.inputs, rank), node.attributes
         if order is not None and not pointwise:
@@ -280,10 +280,10 @@ class _Sinking:
         if order is None or attributes is None:
             return False
         read = (None if name is None else self.values.before(name, order) for name in node.inputs)
-        self._give(node, tuple(read), attributes, order)
+        self._add_before(node, tuple(read), attributes, order)
         return True
 
 
-def _moves(node: Node, rank: int) -> bool:
+def _can_permute(node: Node, rank: int) -> bool:
     """Return whether an op that is not pointwise can work on another order of axes."""
     return permute_attributes(node.op, node.attributes, tuple(range(rank))) is not None

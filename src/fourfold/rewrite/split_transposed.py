@@ -22,8 +22,8 @@ def split_transposed(graph: Graph) -> Graph:
     split: dict[str, list[Node]] = {}
     gone: set[str] = set()
     for node in graph.nodes:
-        if _fits(graph, node):
-            behind = _behind(graph, node)
+        if _can_split(graph, node):
+            behind = _following_pointwise(graph, node)
             gone.update(other.outputs[0] for other in (node, *behind[:-1]) if behind)
             split[(behind or [node])[-1].outputs[0]] = _split(graph, node, behind, constants)
     nodes: list[Node] = []
@@ -33,7 +33,7 @@ def split_transposed(graph: Graph) -> Graph:
     return constants.apply(nodes)
 
 
-def _fits(graph: Graph, node: Node) -> bool:
+def _can_split(graph: Graph, node: Node) -> bool:
     attributes = node.attributes
     if not isinstance(attributes, TransposeConv2d) or node.tail:
         return False
@@ -50,7 +50,7 @@ def _fits(graph: Graph, node: Node) -> bool:
     )
 
 
-def _behind(graph: Graph, node: Node) -> list[Node]:
+def _following_pointwise(graph: Graph, node: Node) -> list[Node]:
     """Return the chain of pointwise nodes that read only the result."""
     followers: list[Node] = []
     while node.outputs[0] not in graph.outputs and len(graph.readers[node.outputs[0]]) == 1:

@@ -64,13 +64,13 @@ def assign_units(problem: AssignmentProblem, options: PlacementOptions) -> Assig
     }
     reasons = dict.fromkeys(bound, "it is between operators that share a state")
     assignment = problem.assignment(on_gpu, reasons)
-    assignment = _limit(problem, assignment, on_cpu, options.max_partitions)
+    assignment = _limit_partitions(problem, assignment, on_cpu, options.max_partitions)
     if options.placement == "gpu" or len(assignment.gpu_partitions) == len(assignment.partitions):
         return assignment  # the caller requested the GPU, or no split is needed
-    return _all_on_cpu(problem, _improve(problem, assignment, on_cpu), on_cpu)
+    return _prefer_cpu(problem, _move_slow_partitions(problem, assignment, on_cpu), on_cpu)
 
 
-def _without(
+def _move_to_cpu(
     problem: AssignmentProblem,
     assignment: Assignment,
     partition: Partition,
@@ -81,12 +81,12 @@ def _without(
     return problem.assignment({**assignment.targets, **moved}, assignment.reasons)
 
 
-def _explained(assignment: Assignment, names: Iterable[str], reason: str) -> Assignment:
+def _with_reason(assignment: Assignment, names: Iterable[str], reason: str) -> Assignment:
     left = [name for name in names if assignment.targets[name] != GPU]
     return replace(assignment, reasons={**assignment.reasons, **dict.fromkeys(left, reason)})
 
 
-def _limit(
+def _limit_partitions(
     problem: AssignmentProblem,
     assignment: Assignment,
     on_cpu: Mapping[str, str],
@@ -95,24 +95,24 @@ def _limit(
     """Limit the number of GPU partitions: those whose move costs least go first."""
     while limit is not None and len(assignment.gpu_partitions) > limit:
         others = [
-            (partition, _without(problem, assignment, partition, on_cpu))
+            (partition, _move_to_cpu(problem, assignment, partition, on_cpu))
             for partition in assignment.gpu_partitions
         ]
         others = [item for item in others if item[1].targets != assignment.targets]
         if not others:
             return assignment
         partition, best = min(others, key=lambda item: item[1].seconds)
-        assignment = _explained(best, partition.names, f"max_partitions is {limit}")
+        assignment = _with_reason(best, partition.names, f"max_partitions is {limit}")
     return assignment
 
 
-def _improve(
+def _move_slow_partitions(
     problem: AssignmentProblem, assignment: Assignment, on_cpu: Mapping[str, str]
 ) -> Assignment:
     """Move partitions back to the CPU, one by one, while that reduces the cost."""
     while len(assignment.partitions) > 1 and assignment.gpu_partitions:
         others = [
-            (partition, _without(problem, assignment, partition, on_cpu))
+            (partition, _move_to_cpu(problem, assignment, partition, on_cpu))
             for partition in assignment.gpu_partitions
         ]
         partition, best = min(others, key=lambda item: item[1].seconds)
@@ -120,11 +120,11 @@ def _improve(
             return assignment
         saved = (assignment.seconds - best.seconds) * 1e3
         reason = f"transfers to and from the device would not pay off: about {saved:.3f} ms more"
-        assignment = _explained(best, partition.names, reason)
+        assignment = _with_reason(best, partition.names, reason)
     return assignment
 
 
-def _all_on_cpu(
+def _prefer_cpu(
     problem: AssignmentProblem, assignment: Assignment, on_cpu: Mapping[str, str]
 ) -> Assignment:
     """Return everything on the CPU, if that is clearly faster."""
@@ -134,7 +134,7 @@ def _all_on_cpu(
     gpu_ms, cpu_ms = assignment.seconds * 1e3, other.seconds * 1e3
     reason = f"the CPU alone is faster: about {cpu_ms:.3f} ms against {gpu_ms:.3f} ms"
     on_gpu = [name for name, target in assignment.targets.items() if target == GPU]
-    return _explained(other, on_gpu, reason)
+    return _with_reason(other, on_gpu, reason)
 
 
 def describe_placement(

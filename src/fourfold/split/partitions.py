@@ -49,7 +49,7 @@ def make_partitions(
 
     `bound` are units that must be in one partition, with all units between them.
     """
-    units = _used(graph, units, targets)
+    units = _drop_unused_conversions(graph, units, targets)
     dependencies = _dependencies(units, bound)
     others = sorted({*targets.values()} - {GPU}, key=lambda target: (target == NUMPY, target))
     orders = [_group_units(units, targets, dependencies, first) for first in (GPU, *others)]
@@ -57,7 +57,9 @@ def make_partitions(
     return tuple(_partition(graph, units, targets, members) for members in best)
 
 
-def _used(graph: Graph, units: Sequence[Unit], targets: Mapping[str, str]) -> list[Unit]:
+def _drop_unused_conversions(
+    graph: Graph, units: Sequence[Unit], targets: Mapping[str, str]
+) -> list[Unit]:
     """Drop units that only convert values for a target that does not read them."""
     needed, kept = set(graph.outputs), []
     for unit in reversed(units):

@@ -129,11 +129,11 @@ def tune(
 def _chunks(todo: Iterable[Search]) -> list[list[Search]]:
     """Group searches whose kernels are built together: few enough to keep the deadline."""
     chunks: list[list[Search]] = []
-    room = 0
+    capacity = 0
     for search in todo:
-        if room < len(search.candidates):
+        if capacity < len(search.candidates):
             chunks.append([])
-            room = CHUNK
+            capacity = CHUNK
         chunks[-1].append(search)
-        room -= len(search.candidates)
+        capacity -= len(search.candidates)
     return chunks

@@ -35,7 +35,7 @@ class Result:
         return f"{self.choice} takes {times}, of {self.tried} that were timed"
 
 
-def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
+def _random_arena(size: int, values: tuple[Extent, ...]) -> np.ndarray:
     """Return an arena in which every value holds random numbers of its own type."""
     random, arena = np.random.default_rng(SEED), np.zeros(max(size, 64), np.uint8)
     for value in values:
@@ -46,7 +46,7 @@ def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
     return arena
 
 
-def _written(trial: Trial) -> LaunchOutput:
+def _output_of(trial: Trial) -> LaunchOutput:
     at = trial.output
     return LaunchOutput(trial.launches, at.offset, at.dtype, at.bytes // at.dtype.size)
 
@@ -66,12 +66,12 @@ class Race:
         self._gain = 0.95 if device.is_cpu or trials.repeats > 1 else 0.85
         self._timer = backend_of(device).make_timer(device, trials.plan)
         with cleanup_on_error(self._timer.close):
-            self._timer.fill(_numbers(trials.plan.bytes("arena"), trials.values))
+            self._timer.fill(_random_arena(trials.plan.bytes("arena"), trials.values))
 
     def run(self, search: Search, runs: int) -> Result | None:
         """Return the fastest correct candidate; half of them drop out each round."""
         trials = self._trials[search.key]
-        differences = self._timer.differences([_written(trial) for trial in trials])
+        differences = self._timer.differences([_output_of(trial) for trial in trials])
         pairs = zip(trials, differences, strict=True)
         correct = [one for one, apart in pairs if one is trials[0] or self._agrees(apart)]
         times = {trial.way: float("inf") for trial in correct}

@@ -35,39 +35,39 @@ class ExpressionWriter:
     def _is_constant(self, pointer: Pointer) -> bool:
         return not pointer.writable
 
-    def _of(self, item: Expression, known: dict[int, str], outer: int = 0) -> str:
+    def _text_of(self, item: Expression, known: dict[int, str], outer: int = 0) -> str:
         if id(item) in known:
             return known[id(item)]
         inner = _PRECEDENCE.get(item.op)
         if inner is None or self._is_choice_call(item):
-            return self._plain(item, known)
+            return self._primary(item, known)
         text = self._binary(item, known, inner) if inner else self._choice(item, known)
         return f"({text})" if inner < outer else text
 
     def _binary(self, item: Expression, known: dict[int, str], level: int) -> str:
         a, b = item.operands
-        text = f"{self._of(a, known, level)} {item.op} {self._of(b, known, level + 1)}"
+        text = f"{self._text_of(a, known, level)} {item.op} {self._text_of(b, known, level + 1)}"
         return self.dialect.truth(text, item) if item.kind == "bool" else text
 
     def _choice(self, item: Expression, known: dict[int, str]) -> str:
         condition, value, otherwise = item.operands
         if item.kind == "half" and condition.width > 1:
-            text = self.dialect.half_condition(self._of(condition, known), item.width)
+            text = self.dialect.half_condition(self._text_of(condition, known), item.width)
         else:
-            text = self._of(condition, known, 1)
-        return f"{text} ? {self._of(value, known, 1)} : {self._of(otherwise, known, 1)}"
+            text = self._text_of(condition, known, 1)
+        return f"{text} ? {self._text_of(value, known, 1)} : {self._text_of(otherwise, known, 1)}"
 
     def _is_choice_call(self, item: Expression) -> bool:
         """Return whether a function selects lane by lane."""
         by_lane = item.op == "where" and item.operands[0].width > 1
         return by_lane and bool(self.dialect.choice_function)
 
-    def _plain(self, item: Expression, known: dict[int, str]) -> str:
+    def _primary(self, item: Expression, known: dict[int, str]) -> str:
         operands, dialect = item.operands, self.dialect
         type_ = dialect.type_name(item.kind, item.width)
 
         def of(x: Expression, outer: int = 6) -> str:
-            return self._of(x, known, outer)
+            return self._text_of(x, known, outer)
 
         match item.op:
             case "const":
@@ -138,8 +138,8 @@ class ExpressionWriter:
         if pointer.local:
             return f"{pointer.name}[{index}]"
         if pointer.dtype is DType.F16 and kind == "float" and dialect.loads_halves:
-            return dialect.load_half(width, index, self._unwidened(pointer))
-        element = f"{self._typed(pointer, width)}[{index}]"
+            return dialect.load_half(width, index, self._scalar_pointer(pointer))
+        element = f"{self._cast_to_vectors(pointer, width)}[{index}]"
         type_ = dialect.type_name(kind, width)
         if kind == "bool":
             zeros = "0" if width == 1 else dialect.vector(type_, "0")
@@ -149,18 +149,18 @@ class ExpressionWriter:
         return dialect.convert(type_, element)
 
     def _store(self, pointer: Pointer, index: str, value: Expression, known: dict[int, str]) -> str:
-        text, width, dialect = self._of(value, known), value.width, self.dialect
+        text, width, dialect = self._text_of(value, known), value.width, self.dialect
         if pointer.local:
             return f"{pointer.name}[{index}] = {text}"
         if pointer.dtype is DType.F16 and value.kind == "float" and dialect.loads_halves:
-            return dialect.store_half(width, text, index, self._unwidened(pointer))
+            return dialect.store_half(width, text, index, self._scalar_pointer(pointer))
         if value.kind == "bool":
             type_ = dialect.type_name("bool", width)
             text = f"({text}) & {'1' if width == 1 else dialect.vector(type_, '1')}"
         if not _is_natural(value.kind, pointer.dtype):
             stored = dialect.storages[pointer.dtype] + ("" if width == 1 else str(width))
             text = dialect.convert(stored, text)
-        return f"{self._typed(pointer, width)}[{index}] = {text}"
+        return f"{self._cast_to_vectors(pointer, width)}[{index}] = {text}"
 
     def _id(self, kind: str, axis: int) -> str:
         return self.dialect.identifier(kind, axis)
@@ -173,13 +173,13 @@ class ExpressionWriter:
         self.casts[title] = f"{kind} *{title} = ({kind} *){pointer.name};"
         return title
 
-    def _shift(self, target: Pointer, origin: Pointer, index: str) -> str:
+    def _shifted_pointer(self, target: Pointer, origin: Pointer, index: str) -> str:
         """Declare a pointer at an offset. Functions that load halves take a plain pointer."""
         space = self._space(origin)
         if target.width == 1 or self._by_function(origin):
             steps = "" if target.width == 1 else f" * {target.width}"
             return f"{space}*{target.name} = {origin.name} + {index}{steps}"
-        typed = self._typed(origin, target.width)
+        typed = self._cast_to_vectors(origin, target.width)
         return f"{space.strip()}{target.width} *{target.name} = {typed} + {index}"
 
     def _by_function(self, pointer: Pointer) -> bool:
@@ -187,13 +187,13 @@ class ExpressionWriter:
         by_function = self.dialect.loads_halves and self.kernel.real == "float"
         return by_function and pointer.dtype is DType.F16
 
-    def _unwidened(self, pointer: Pointer) -> str:
+    def _scalar_pointer(self, pointer: Pointer) -> str:
         """Return the pointer as functions for halves take it; they step over vectors themselves."""
         if pointer.width == 1 or self._by_function(pointer):
             return pointer.name
         return f"({self._space(pointer)}*){pointer.name}"
 
-    def _typed(self, pointer: Pointer, width: int) -> str:
+    def _cast_to_vectors(self, pointer: Pointer, width: int) -> str:
         """Return the pointer itself, or a cast of it to vectors of `width`."""
         if width == pointer.width:
             return pointer.name

@@ -53,7 +53,7 @@ class CallWriter(ExpressionWriter):
         super().__init__(kernel, dialect, images)
         self.shared = 0
 
-    def _called(self, statement: Statement, pad: str, known: dict[int, str]) -> Iterator[str]:
+    def _call(self, statement: Statement, pad: str, known: dict[int, str]) -> Iterator[str]:
         match statement:
             case DotAccumulate() | MatrixMultiply() | DiagonalMultiply():
                 yield from self._accumulate(statement, pad, known)
@@ -64,7 +64,7 @@ class CallWriter(ExpressionWriter):
             case WarpgroupMultiply():
                 yield from self._multiply_in_memory(statement, pad, known)
             case _:
-                arguments = ", ".join(self._of(item, known) for item in operands(statement))
+                arguments = ", ".join(self._text_of(item, known) for item in operands(statement))
                 yield f"{pad}{function_of(statement)}({arguments});"
 
     def _accumulate(
@@ -76,7 +76,7 @@ class CallWriter(ExpressionWriter):
         """Write a call of a prelude function that changes a variable."""
         target, *factors = operands(statement)
         yield from self._hoist(pad, known, *factors)
-        arguments = ", ".join(self._of(item, known) for item in factors)
+        arguments = ", ".join(self._text_of(item, known) for item in factors)
         yield f"{pad}{function_of(statement)}(&{target.operands[0]}, {arguments});"
 
     def _call_at(
@@ -88,18 +88,18 @@ class CallWriter(ExpressionWriter):
         """Write a call of a prelude function that takes a memory address."""
         index, *values = operands(statement)
         yield from self._hoist(pad, known, index, *values)
-        address = f"{statement.pointer.name} + {self._of(index, known, 5)}"
-        arguments = [address, *(self._of(item, known) for item in values)]
+        address = f"{statement.pointer.name} + {self._text_of(index, known, 5)}"
+        arguments = [address, *(self._text_of(item, known) for item in values)]
         yield f"{pad}{function_of(statement)}({', '.join(arguments)});"
 
     def _copy_ahead(self, copy: CopyAhead, pad: str, known: dict[int, str]) -> Iterator[str]:
         yield from self._hoist(pad, known, copy.index, copy.place, copy.inside)
-        target = f"{copy.target.name} + {self._of(copy.index, known, 5)}"
+        target = f"{copy.target.name} + {self._text_of(copy.index, known, 5)}"
         words = self._raw(copy.source)
         if copy.words.number == 4:
             words = f"(const {self.dialect.type_name('uint', 4)} *){copy.source.name}"
-        source = f"{words} + {self._of(copy.place, known, 5)}"
-        inside = self._of(copy.inside, known)
+        source = f"{words} + {self._text_of(copy.place, known, 5)}"
+        inside = self._text_of(copy.inside, known)
         yield f"{pad}{function_of(copy)}({target}, {source}, {inside});"
 
     def _multiply_in_memory(
@@ -112,8 +112,8 @@ class CallWriter(ExpressionWriter):
             (product.rows, product.row, product.row_pitch),
             (product.columns, product.column, product.column_pitch),
         ):
-            arguments += [f"(const {piece} *){pointer.name} + {self._of(index, known, 5)}"]
-            arguments += [self._of(pitch, known)]
+            arguments += [f"(const {piece} *){pointer.name} + {self._text_of(index, known, 5)}"]
+            arguments += [self._text_of(pitch, known)]
         yield f"{pad}{function_of(product)}({', '.join(arguments)});"
 
     def _hoist(self, pad: str, known: dict[int, str], *roots: Expression) -> Iterator[str]:
@@ -141,7 +141,7 @@ class CallWriter(ExpressionWriter):
                 title = f"s{self.shared}"
                 self.shared += 1
                 kind = self.dialect.type_name(item.kind, item.width)
-                yield f"{pad}const {kind} {title} = {self._of(item, known)};"
+                yield f"{pad}const {kind} {title} = {self._text_of(item, known)};"
                 known[id(item)] = title
 
 
@@ -199,24 +199,25 @@ class Renderer(CallWriter):
                 yield from self._hoist(pad, known, value)
                 word = "const " if constant else ""
                 kind = self.dialect.type_name(target.kind, target.width)
-                yield f"{pad}{word}{kind} {target.operands[0]} = {self._of(value, known)};"
+                yield f"{pad}{word}{kind} {target.operands[0]} = {self._text_of(value, known)};"
             case Assign(target, value, op):
                 yield from self._hoist(pad, known, value)
-                yield f"{pad}{target.operands[0]} {op}= {self._of(value, known)};"
+                yield f"{pad}{target.operands[0]} {op}= {self._text_of(value, known)};"
             case Shift(target, origin, index):
                 yield from self._hoist(pad, known, index)
-                yield f"{pad}{self._shift(target, origin, self._of(index, known, 5))};"
+                offset = self._text_of(index, known, 5)
+                yield f"{pad}{self._shifted_pointer(target, origin, offset)};"
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
-                yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
+                yield f"{pad}{self._store(pointer, self._text_of(index, known), value, known)};"
             case Loop():
                 yield from self._loop(statement, depth, known)
             case Branch(condition, [Leave()], []):
                 yield from self._hoist(pad, known, condition)
-                yield f"{pad}if ({self._of(condition, known)}) return;"
+                yield f"{pad}if ({self._text_of(condition, known)}) return;"
             case Branch(condition, body, otherwise):
                 yield from self._hoist(pad, known, condition)
-                yield f"{pad}if ({self._of(condition, known)}) {{"
+                yield f"{pad}if ({self._text_of(condition, known)}) {{"
                 yield from self._block(body, depth + 1, known)
                 if otherwise:
                     yield f"{pad}}} else {{"
@@ -225,7 +226,7 @@ class Renderer(CallWriter):
             case Barrier():
                 yield f"{pad}{self._barrier()}"
             case AwaitInputs():
-                yield from self._await(pad)
+                yield from self._await_inputs(pad)
             case AwaitHost():
                 yield from self._await_host(statement, pad, known)
             case LocalArray():
@@ -233,13 +234,13 @@ class Renderer(CallWriter):
             case Leave():
                 yield f"{pad}return;"
             case _:
-                yield from self._called(statement, pad, known)
+                yield from self._call(statement, pad, known)
 
     def _loop(self, loop: Loop, depth: int, known: dict[int, str]) -> Iterator[str]:
         pad, counter = "    " * depth, loop.variable.operands[0]
         yield from self._hoist(pad, known, loop.start, loop.stop, loop.step)
-        by = "++" if loop.step.number == 1 else f" += {self._of(loop.step, known)}"
-        start, stop = self._of(loop.start, known), self._of(loop.stop, known, 3)
+        by = "++" if loop.step.number == 1 else f" += {self._text_of(loop.step, known)}"
+        start, stop = self._text_of(loop.start, known), self._text_of(loop.stop, known, 3)
         yield f"{pad}for (int {counter} = {start}; {counter} < {stop}; {counter}{by}) {{"
         yield from self._block(loop.body, depth + 1, known)
         yield f"{pad}}}"
@@ -248,13 +249,13 @@ class Renderer(CallWriter):
         kind = self.dialect.storages[array.pointer.dtype]
         return f"    {self.dialect.private_array(kind, array.pointer.name, array.size)}"
 
-    def _await(self, pad: str) -> Iterator[str]:
+    def _await_inputs(self, pad: str) -> Iterator[str]:
         """Write nothing: a kernel that is launched on its own has nothing to wait for."""
         yield from ()
 
     def _await_host(self, what: AwaitHost, pad: str, known: dict[int, str]) -> Iterator[str]:
         yield from self._hoist(pad, known, what.needed, what.asks)
-        operands = f"{self._of(what.needed, known)}, {self._of(what.asks, known)}"
+        operands = f"{self._text_of(what.needed, known)}, {self._text_of(what.asks, known)}"
         yield f"{pad}await_host(others, {operands});"
 
     def _barrier(self) -> str:

@@ -119,7 +119,7 @@ class _StageRenderer(Renderer):
     def _id(self, kind: str, axis: int) -> str:
         return f"{kind.removesuffix('_id')}_{_AXES[axis]}"
 
-    def _await(self, pad: str) -> Iterator[str]:
+    def _await_inputs(self, pad: str) -> Iterator[str]:
         if self.stage.awaits:
             yield f"{pad}await_others(others);"
 

@@ -126,11 +126,13 @@ def _assign(
             by_key[shared_key] = Binding(len(by_key) + 1, number, home in written)
         bindings[pointer.name] = by_key[shared_key]
     for binding in by_key.values():
-        _settle(binding, [access[name] for name, one in bindings.items() if one is binding])
+        _set_element_width(
+            binding, [access[name] for name, one in bindings.items() if one is binding]
+        )
     return bindings
 
 
-def _settle(binding: Binding, accesses: Sequence[Access]) -> None:
+def _set_element_width(binding: Binding, accesses: Sequence[Access]) -> None:
     """Set the element width: that of the narrowest store, else of the widest load.
 
     Stores of less than a word need atomic operations.

@@ -103,12 +103,12 @@ class ExpressionWriter:
         self.halves |= item.kind == "half"
         inner = _PRECEDENCE.get(item.op)
         if inner is None:
-            return self._plain(item, known)
+            return self._primary(item, known)
         a, b = item.operands
         text = f"{self.of(a, known, inner)} {item.op} {self.of(b, known, inner + 1)}"
         return f"({text})" if inner < outer else text
 
-    def _plain(self, item: Expression, known: Known) -> str:
+    def _primary(self, item: Expression, known: Known) -> str:
         op, operands = item.op, item.operands
         if op in _COMPARISONS or op in ("&&", "||"):
             return self._truth(item, known)

@@ -97,7 +97,7 @@ class MemoryWriter:
         words = self._words(binding, element_bits(dtype) * width // 32, position)
         if element_bits(dtype) == 32:
             return f"bitcast<{type_name(_natural(dtype), width)}>({words})"
-        return f"{self._noted(*unpacking(dtype))}({words})"
+        return f"{self._add_function(*unpacking(dtype))}({words})"
 
     def _words(self, binding: Binding, count: int, position: str) -> str:
         """Return `count` neighbouring words."""
@@ -108,28 +108,28 @@ class MemoryWriter:
         value = words if count == 1 else f"vec{count}<u32>({words})"
         head = f"fn {name}(n: i32) -> {type_name('uint', count)} {{"
         lines = [head, f"  let m = n * {count};", f"  return {value};", "}"]
-        return self._noted(name, "\n".join(lines)) + f"({position})"
+        return self._add_function(name, "\n".join(lines)) + f"({position})"
 
     def _low_words(self, binding: Binding, width: int) -> str:
         """Return a function that reads the low words of 64-bit integers."""
         name, type_ = f"_low{width}{binding.name}", type_name("int", width)
         words = ", ".join(f"i32({_word(binding, f'2 * (n + {lane})')})" for lane in range(width))
         value = words if width == 1 else f"{type_}({words})"
-        return self._noted(name, f"fn {name}(n: i32) -> {type_} {{ return {value}; }}")
+        return self._add_function(name, f"fn {name}(n: i32) -> {type_} {{ return {value}; }}")
 
     def _element(self, binding: Binding, dtype: DType) -> str:
         """Return a function that reads one element smaller than a word."""
         name = f"_{element_title(dtype)}{binding.name}"
         if dtype is DType.F16:
             value = f"unpack2x16float({_word(binding, '(n >> 1u)')})[n & 1]"
-            return self._noted(name, f"fn {name}(n: i32) -> f32 {{ return {value}; }}")
+            return self._add_function(name, f"fn {name}(n: i32) -> f32 {{ return {value}; }}")
         bits, shift = element_bits(dtype), _shift(dtype)
         word = _word(binding, f"(n >> {_step(dtype)}u)")
         if dtype in _SIGNED:
             value = f"extractBits(bitcast<i32>({word}), {shift}, {bits}u)"
         else:
             value = f"i32(extractBits({word}, {shift}, {bits}u))"
-        return self._noted(name, f"fn {name}(n: i32) -> i32 {{ return {value}; }}")
+        return self._add_function(name, f"fn {name}(n: i32) -> i32 {{ return {value}; }}")
 
     def _as_kind(self, text: str, dtype: DType, item: Expression) -> str:
         """Convert a number that was read to the kind that is computed with."""
@@ -155,7 +155,7 @@ class MemoryWriter:
         if bits == 32:
             words = f"bitcast<{type_name('uint', width)}>({number})"
         else:
-            words = f"{self._noted(*packing(dtype))}({number})"
+            words = f"{self._add_function(*packing(dtype))}({number})"
         count = bits * width // 32
         if count == binding.words and not binding.atomic:
             return f"{binding.name}[{position}] = {words};"
@@ -167,7 +167,7 @@ class MemoryWriter:
         words = ["w"] if count == 1 else [f"w.{lane}" for lane in _LANES[:count]]
         head = f"fn {name}(n: i32, w: {type_name('uint', count)}) {{"
         lines = [head, f"  let m = n * {count};", *_word_stores(binding, "m", words), "}"]
-        return self._noted(name, "\n".join(lines))
+        return self._add_function(name, "\n".join(lines))
 
     def _put_long(self, binding: Binding, width: int) -> str:
         name = f"_put_long{width}{binding.name}"
@@ -175,7 +175,7 @@ class MemoryWriter:
         words = [f"bitcast<u32>({text})" for lane in lanes for text in (lane, f"({lane} >> 31u)")]
         lines = _word_stores(binding, "2 * n", words)
         head = f"fn {name}(n: i32, v: {type_name('int', width)}) {{"
-        return self._noted(name, "\n".join([head, *lines, "}"]))
+        return self._add_function(name, "\n".join([head, *lines, "}"]))
 
     def _put(self, binding: Binding, dtype: DType) -> str:
         """Return a function that writes one element smaller than a word.
@@ -192,7 +192,7 @@ class MemoryWriter:
             f"  atomicOr(&{binding.name}[n >> {step}u], (value & {mask}u) << shift);",
             "}",
         ]
-        return self._noted(name, "\n".join(lines))
+        return self._add_function(name, "\n".join(lines))
 
     def _offset(self, pointer: Pointer, width: int) -> str:
         """Return the start of a pointer, in vectors of `width` elements."""
@@ -203,7 +203,7 @@ class MemoryWriter:
         self.offsets[name] = f"let {name} = {field} >> {width.bit_length() - 1}u;"
         return name
 
-    def _noted(self, name: str, text: str) -> str:
+    def _add_function(self, name: str, text: str) -> str:
         self.functions[name] = text
         return name
 
