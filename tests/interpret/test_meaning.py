@@ -1,4 +1,4 @@
-"""What kernels mean: numbers, branches and loops, and what work-items do together."""
+"""Semantics of kernels: numbers, branches, loops, and operations between work-items."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Function = Callable[..., Expression]
 
 
 def mapped(function: Function, *arrays: np.ndarray, kind: str = "", to: str = "") -> np.ndarray:
-    """What a function of expressions makes of arrays, element by element."""
+    """Apply a function of expressions to arrays, element by element."""
     kernel, (x,) = kernel_of("map", (arrays[0].size,))
     names = [f"src_{number}" for number in range(len(arrays))]
     pointers = [kernel.pointer(n, DType.of(a), None) for n, a in zip(names, arrays, strict=True)]
@@ -108,7 +108,7 @@ def test_halves_are_rounded_after_every_operation() -> None:
     ha, hb = a.astype(np.float16), b.astype(np.float16)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(found, (ha + hb) - ha)
-    assert found[1] == 0  # 2049 is no half, and of its neighbours 2048 is even
+    assert found[1] == 0  # 2049 is not an fp16 number, and its even neighbour is 2048
 
 
 def test_halves_are_stored_next_to_the_number() -> None:
@@ -151,7 +151,7 @@ def test_bits_stay_what_they_are() -> None:
 
 
 def steps_of(number: int, most: int) -> tuple[int, int]:
-    """What the kernel below computes, as a program for one work-item."""
+    """Return what the kernel below computes, as a program for one work-item."""
     total = 0
     for turn in range(number % 5, most):
         if turn % 3 == 0:
@@ -230,7 +230,9 @@ def test_dot_products() -> None:
     ],
 )
 def test_floats_become_bytes(zero: int | None, wanted: list[int]) -> None:
-    """Rounded to even behind `zero`, or ties up; what is too low becomes the first byte."""
+    """Floats are rounded to even and offset by `zero`, or ties go up; low values become the first
+    byte.
+    """
     kernel, _ = kernel_of("bytes", (1,))
     source = floats(kernel, "src")
     halves = [load(source, part, "float", 8) for part in (0, 1)]
@@ -285,7 +287,9 @@ def matrices(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_product_of_matrices() -> None:
-    """Of two warps in a group; what is stored is laid out as the statement says."""
+    """Two warps of a group multiply; the stored result has the layout that the statement
+    documents.
+    """
     kernel, (x,) = kernel_of("matrix", (64,), (64,))
     rows, columns = (kernel.pointer(name, DType.F16, None) for name in ("rows", "columns"))
     warp, lane = x // 32, x % 32
@@ -305,7 +309,9 @@ def test_a_product_of_matrices() -> None:
 
 
 def test_a_product_with_diagonals() -> None:
-    """Each of eight channels times its own weight: work-items on the diagonal pick theirs."""
+    """Each of eight channels is multiplied by its own weight: work-items on the diagonal select
+    theirs.
+    """
     kernel, (x,) = kernel_of("diagonal", (32,), (32,))
     source = kernel.pointer("rows", DType.F16, None)
     upper, lower = (kernel.let(load_words(source, x + 32 * n), "rows") for n in (0, 1))

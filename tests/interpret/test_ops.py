@@ -1,4 +1,4 @@
-"""Every op's cases as several devices have them, in the interpreter: right, and without a fault."""
+"""Cases of every op as several devices run them, in the interpreter: correct and without faults."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ SETTINGS = {
 }
 
 
-@lru_cache(maxsize=1)  # the settings of an op come one after the other
+@lru_cache(maxsize=1)  # the settings of an op are tested one after the other
 def ready(name: str) -> tuple[Trial, Graph]:
-    """The cases of an op, and their graph as it is lowered."""
+    """Return the cases of an op, and their graph as it is lowered."""
     item = trial(registry()[name])
     return item, rewrite(item.graph, verify=True)
 
@@ -65,8 +65,8 @@ def test_cases(name: str, setting: str) -> None:
 def all_choices(
     graph: Graph, device: DeviceInfo, options: KernelOptions
 ) -> dict[str, list[KernelChoice]]:
-    """For each node, by its key, all of its kernels: in their default form, and in some of those
-    that they list.
+    """Map each node's key to all of its kernels, in the default form and in some of the listed
+    ones.
     """
     target = specialise_target(graph, target_of(device, options))
     graph = specialise_graph(graph, target)

@@ -1,4 +1,6 @@
-"""Lowering writes nothing that a language cannot say: it takes another way, or refuses by name."""
+"""Lowering uses only features of the language: it picks another kernel, or refuses with a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ MODELS = ("mobilenet_v1_025_224_float", "face_detection_short_range", "kws_ref_m
 
 @pytest.fixture(autouse=True)
 def more_languages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Those of the tests, in a folder that is searched besides the package's own."""
+    """Add the languages of the tests, in a folder that is searched besides the package's own."""
     folder = str(Path(__file__).parents[2] / "languages")
     monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, folder])
     yield
@@ -69,7 +71,7 @@ def speaking(device: DeviceInfo, language: str) -> DeviceInfo:
         ("images", "mixed"),
     ],
 )
-def test_kernels_of_ops_are_sayable(language: str, like: str, precision: str) -> None:
+def test_kernels_use_only_supported_features(language: str, like: str, precision: str) -> None:
     able, device = find_language(language).capabilities, speaking(DEVICES[like], language)
     graphs = [op_graph(name) for name in WITH_KERNELS]
     graphs += [network(grid, 16, 1, odd=143) for grid in GRIDS]
@@ -83,7 +85,7 @@ def test_kernels_of_ops_are_sayable(language: str, like: str, precision: str) ->
 
 
 @pytest.mark.parametrize("name", ["gather", "arg_max", "scatter_nd"])
-def test_what_cannot_be_said_is_refused_with_a_reason(name: str) -> None:
+def test_unsupported_ops_are_refused_with_a_reason(name: str) -> None:
     with pytest.raises(UnsupportedError, match="holds i64, which Narrow does not support"):
         make_plan(op_graph(name), speaking(NULL_GPU, "narrow"), KernelOptions())
 
@@ -124,7 +126,7 @@ def test_models_are_lowered_or_refused(language: str, like: str, name: str) -> N
     assert not wrong, "\n".join(sorted(wrong))
 
 
-def test_what_others_say_is_found() -> None:
+def test_reports_unsupported_features() -> None:
     able = find_language("narrow").capabilities
     kernels = all_kernels(op_graph("conv2d"), X86, KernelOptions())
     found = {what.partition(": ")[2] for one in kernels for what in unsupported_features(one, able)}

@@ -1,4 +1,4 @@
-"""Weights that are more than a cache keeps: a stage has those of a later one fetched."""
+"""Weights that exceed the cache: a stage prefetches those of a later one."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ DEEP = """
     y = fully_connected(p, e)
     output y
     """
-# Of halves, by stage. The first one fetches the input, the second has weights that nobody fetched
-# for it, and a mean has none.
+# fp16 elements by stage. The first stage fetches the input, the second has weights that no stage
+# prefetched for it, and a mean has none.
 BYTES = [2 * 48 * 64 * 9, 2 * 160 * 48, 2 * 512 * 160, 0, 2 * 704 * 512, *[0] * AHEAD]
 
 
@@ -53,7 +53,7 @@ def plan_of(graph: Graph, units: int = 3) -> Plan:
 
 
 def rows_of(plan: Plan) -> np.ndarray:
-    """The table of the only run, or of that which fetches inputs."""
+    """Return the table of the only run, or of the run that fetches inputs."""
     (launch,) = plan.launches
     *_, stages, at = launch.arguments
     assert isinstance(stages, int)
@@ -69,7 +69,7 @@ def _little_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialise, "CACHE_BYTES", 512 << 10)
 
 
-def test_each_stage_has_those_of_a_later_one_fetched() -> None:
+def test_each_stage_prefetches_weights_of_a_later_one() -> None:
     plan = plan_of(deep())
     assert "prefetch.global.L2" in plan.program.text
     rows = rows_of(plan)
@@ -78,11 +78,11 @@ def test_each_stage_has_those_of_a_later_one_fetched() -> None:
     for row, span in zip(rows[AHEAD:], spans, strict=False):
         assert 0 <= span.start <= span.start + span.bytes <= plan.constants.nbytes
         if span.bytes:
-            pairs = row[HEAD : HEAD + 8].reshape(-1, 2)  # of weights the numbers are halves
+            pairs = row[HEAD : HEAD + 8].reshape(-1, 2)  # for weights, offsets count halves
             assert (1, span.start // 2) in {(int(buffer), int(at)) for buffer, at in pairs}
 
 
-def test_weights_that_a_cache_keeps_are_left_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_fit_in_the_cache_are_not_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialise, "CACHE_BYTES", 1 << 20)
     plan = plan_of(deep())
     assert "prefetch" not in plan.program.text

@@ -1,4 +1,4 @@
-"""Trials of single nodes: as launches, or as stages where plans are played as such."""
+"""Trials of single nodes: as launches, or as stages if plans are one launch."""
 
 from __future__ import annotations
 

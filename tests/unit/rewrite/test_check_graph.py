@@ -1,4 +1,4 @@
-"""check: every rule names what breaks it."""
+"""check: every rule names its violations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_good_graph_passes() -> None:
 
 
 @pytest.mark.parametrize("rule", WRONG)
-def test_each_rule_finds_what_breaks_it(rule: str) -> None:
+def test_each_rule_reports_violations(rule: str) -> None:
     with pytest.raises(AssertionError, match=rule):
         check(WRONG[rule])
 
@@ -85,7 +85,7 @@ def test_an_input_that_is_a_constant_is_found() -> None:
         check(replace(GOOD, constants={**GOOD.constants, "x": np.zeros((2, 3), np.float32)}))
 
 
-def test_what_an_op_refuses_is_found() -> None:
+def test_reports_errors_of_type_rules() -> None:
     graph = typed(GOOD, "c", "f32[4]")
     graph = replace(graph, constants={"c": np.zeros(4, np.float32)})
     with pytest.raises(AssertionError, match="do not broadcast"):

@@ -100,7 +100,7 @@ def test_a_long_chain_is_cut() -> None:
     assert_rewrites(fuse_pointwise, text, *brief(fuse_pointwise(build(text))))
 
 
-def test_a_tail_reads_only_so_many_values() -> None:
+def test_limits_inputs_of_a_tail() -> None:
     count = MAX_TAIL_INPUTS + 2
     constants = [f"const k{i}: f32[3]" for i in range(count)]
     lines = [f"v{i + 1} = add(v{i}, k{i})" for i in range(count)]

@@ -1,4 +1,4 @@
-"""inline_pointwise: what a pointwise node makes for one reader is made by that reader."""
+"""inline_pointwise: a pointwise node with one reader is computed inside that reader."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_output_in_the_middle_is_stored() -> None:
     assert_rewrites(inline_pointwise, before, "p = tanh(a)", "y = add(b, p)")
 
 
-def test_a_kernel_takes_only_so_many_steps() -> None:
+def test_limits_steps_of_a_kernel() -> None:
     count = 2 * MAX_TAIL_STEPS
     lines = [f"p{i} = exp(a)\nv{i + 1} = add(p{i}, v{i})" for i in range(count)]
     text = "\n".join([HEAD, "v0 = tanh(b)", *lines, f"output v{count}"])

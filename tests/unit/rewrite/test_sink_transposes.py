@@ -1,4 +1,4 @@
-"""sink_transposes: transposes go down until they meet one that undoes them."""
+"""sink_transposes: transposes move down until they meet one that undoes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rewrites(before: str, *after: str) -> None:
     assert_rewrites(sink_transposes, before, *after)
 
 
-def test_two_that_undo_each_other_go() -> None:
+def test_removes_inverse_transposes() -> None:
     rewrites(
         f"""
         input x: f32[1,4,5,3]
@@ -95,7 +95,7 @@ def test_channels_are_shuffled_in_place() -> None:
     )
 
 
-def test_weights_behind_a_flattened_image_are_turned() -> None:
+def test_weights_after_a_flattened_image_are_permuted() -> None:
     rewrites(
         f"""
         input x: f32[2,4,5,3]
@@ -110,7 +110,7 @@ def test_weights_behind_a_flattened_image_are_turned() -> None:
     )
 
 
-def test_what_would_move_more_stays() -> None:
+def test_keeps_transposes_if_more_would_move() -> None:
     before = f"""
         input x: f32[1,4,5,3]
         a = transpose(x; {FIRST})
@@ -123,7 +123,7 @@ def test_what_would_move_more_stays() -> None:
 
 
 def factorised(source: random.Random, size: int) -> list[int]:
-    """A list of sizes with this product, ones among them."""
+    """Return a list of sizes with this product, including ones."""
     sizes = []
     while size > 1:
         factor = source.choice([f for f in range(2, size + 1) if size % f == 0])

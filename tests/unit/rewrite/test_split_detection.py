@@ -1,4 +1,4 @@
-"""split_detection: what can be asked of all boxes at once leaves only the picking."""
+"""split_detection: boxes are decoded in parallel, and only the selection is sequential."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def detection(words: str, boxes: int = 211) -> Graph:
 
 
 def inputs(seed: int, boxes: int = 211) -> dict[str, np.ndarray]:
-    """Boxes of all sizes; scores come in steps, so that many are equal."""
+    """Return boxes of all sizes; scores come in steps, so that many are equal."""
     random = np.random.default_rng(seed)
     anchors = random.uniform(0.05, 0.9, (boxes, 4))
     return {
@@ -43,7 +43,7 @@ def inputs(seed: int, boxes: int = 211) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("words", WAYS)
-def test_it_means_the_same(words: str) -> None:
+def test_result_is_the_same(words: str) -> None:
     graph = detection(words)
     after = split_detection(graph)
     ops = [node.op for node in after.nodes]
@@ -58,7 +58,7 @@ def test_it_means_the_same(words: str) -> None:
 
 
 @pytest.mark.parametrize("items", [1, 16])
-def test_a_group_picks_as_one_does(
+def test_group_selects_like_one_work_item(
     items: int, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suppress_boxes, "split_for", lambda site, length: items)

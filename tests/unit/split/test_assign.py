@@ -1,4 +1,4 @@
-"""What does not pay on the GPU is taken back, and the reason is said."""
+"""Units that do not pay off on the GPU move back to the CPU, with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 def problem(reasons: dict[str, str], seconds: dict[str, dict[str, float]]) -> AssignmentProblem:
-    """A chain of five units; `reasons` says which cannot be on the GPU."""
+    """Return a chain of five units; `reasons` says which cannot run on the GPU."""
     nodes = tuple(
         Node("relu", (source,), (name,), name=name)
         for source, name in zip(("x", *NAMES), NAMES, strict=False)
@@ -49,12 +49,12 @@ def places(found: AssignmentProblem, options: PlacementOptions) -> str:
 
 
 @pytest.mark.parametrize("placement", ["auto", "gpu"])
-def test_what_pays_is_on_the_gpu(placement: str) -> None:
+def test_units_that_pay_off_run_on_the_gpu(placement: str) -> None:
     assert places(problem({}, FAST_GPU), PlacementOptions(placement)) == "ggggg"
     assert places(problem({"c": "unknown"}, FAST_GPU), PlacementOptions(placement)) == "ggcgg"
 
 
-def test_a_split_that_does_not_pay_is_not_made() -> None:
+def test_split_that_does_not_pay_off_is_not_made() -> None:
     found = problem({"c": "unknown"}, SLOW_GPU)
     assert places(found, PlacementOptions("auto")) == "ccccc"
     assert places(found, PlacementOptions("gpu")) == "ggcgg"
@@ -62,7 +62,7 @@ def test_a_split_that_does_not_pay_is_not_made() -> None:
     assert "would not pay" in assignment.reasons["a"]
 
 
-def test_what_needs_no_split_stays_where_it_was_asked_for() -> None:
+def test_unsplit_model_stays_on_requested_target() -> None:
     assert places(problem({}, SLOW_GPU), PlacementOptions("auto")) == "ggggg"
 
 
@@ -70,7 +70,7 @@ def test_all_of_it_on_the_cpu() -> None:
     assert places(problem({}, FAST_GPU), PlacementOptions("cpu")) == "ccccc"
 
 
-def test_only_so_many_parts_the_dearest_first() -> None:
+def test_max_partitions_keeps_the_most_expensive() -> None:
     seconds = {
         GPU: dict.fromkeys(NAMES, 1e-3),
         NUMPY: dict(zip(NAMES, (1, 1, 1, 9, 9), strict=True)),
@@ -82,7 +82,7 @@ def test_only_so_many_parts_the_dearest_first() -> None:
     assert places(found, PlacementOptions("auto", max_partitions=0)) == "ccccc"
 
 
-def test_a_placement_tells_itself() -> None:
+def test_placement_describes_itself() -> None:
     found = problem({"c": "this op is not known yet"}, FAST_GPU)
     placement = describe_placement(
         found, assign_units(found, PlacementOptions()), "some GPU", "auto", "LiteRT"

@@ -1,4 +1,4 @@
-"""What an op costs follows from its own attributes and from the types of its values."""
+"""The cost of an op follows from its attributes and from the types of its values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POOLS = [name for name, op in registry().items() if op.attributes is Pool2d]
 
 
 def work(op: str, attributes: object, *types: str) -> float:
-    """The arithmetic of one node; the last type is its result's."""
+    """Return the arithmetic of one node; the last type is that of its result."""
     names = tuple(f"v{number}" for number in range(len(types)))
     node = Node(op, names[:-1], names[-1:], attributes)
     parsed = dict(zip(names, map(TensorType.parse, types), strict=True))
