@@ -45,8 +45,8 @@ class Fault:
     device: DeviceInfo = NULL_GPU
 
 
-def alone(kernel: Kernel, wanted: dict[str, str] | None = None, given: Arrays = GIVEN) -> Made:
-    return plan_of([kernel], given, WANTED if wanted is None else wanted), given
+def alone(kernel: Kernel, expected: dict[str, str] | None = None, given: Arrays = GIVEN) -> Made:
+    return plan_of([kernel], given, WANTED if expected is None else expected), given
 
 
 def reads_behind_the_end(faulty: bool) -> Made:

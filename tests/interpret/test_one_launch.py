@@ -48,9 +48,9 @@ def compare(graph: Graph, device: DeviceInfo, precision: str) -> None:
         arrays = inputs_of(graph, seed)
         for player in (one, several):
             player.poison()
-        for result, wanted in zip(one.run(arrays), several.run(arrays), strict=True):
+        for result, expected in zip(one.run(arrays), several.run(arrays), strict=True):
             assert not np.isnan(result).any()
-            np.testing.assert_array_equal(result, wanted)
+            np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_no_meeting_is_too_many(name: str) -> None:
 
 
 def _flags(plan: Plan) -> list[int]:
-    found: list[int] = []
-    with_table(plan, lambda table: found.extend(table[:, FLAGS].tolist()))
-    return found
+    actual: list[int] = []
+    with_table(plan, lambda table: actual.extend(table[:, FLAGS].tolist()))
+    return actual
 
 
 def test_a_stage_that_crosses_a_meeting_is_done_by_the_next_one_only() -> None:

@@ -70,16 +70,16 @@ def all_choices(
     """
     target = specialise_target(graph, target_of(device, options))
     graph = specialise_graph(graph, target)
-    found: dict[str, list[KernelChoice]] = {}
+    result: dict[str, list[KernelChoice]] = {}
     for context in node_contexts(graph, choose_locations(graph, target.options), target):
         for variant in variants_of(registry()[context.node.op]):
             if variant.refuses(context) is None:
                 listed = variant.choices(context)
                 some = (listed[:1], listed[len(listed) // 2 :][:1], listed[-1:])
                 forms = dict.fromkeys((None, *(form for one in some for form in one)))
-                ways = found.setdefault(context.key, [])
+                ways = result.setdefault(context.key, [])
                 ways += [KernelChoice(variant, form) for form in forms]
-    return found
+    return result
 
 
 @pytest.mark.slow

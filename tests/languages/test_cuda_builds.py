@@ -37,7 +37,7 @@ from fourfold.rewrite import rewrite
 FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in (".tflite", ".onnx"))
 # Each op uses a feature that the others lack: exchange within a warp, products of fragments,
 # filters with matrix units, vector selections, and conversions.
-FEW = ("cast", "conv2d", "depthwise_conv2d", "select", "softmax")
+SELECTED_OPS = ("cast", "conv2d", "depthwise_conv2d", "select", "softmax")
 PRECISIONS = ("fp32", "mixed", "fp16")
 # All forms of a text, and each of the assemblers: architectures from sm_80 on get the same text,
 # and sm_75, whose groups cannot wait for each other, gets lists.
@@ -63,9 +63,9 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "NVRTC is t
 
 def board(name: str) -> DeviceInfo:
     """Return the largest GPU of an architecture: work is divided into more parts there."""
-    found = find_board(name, units=132)
-    assert found is not None
-    return found
+    result = find_board(name, units=132)
+    assert result is not None
+    return result
 
 
 def check(
@@ -88,7 +88,7 @@ def first_cases(name: str) -> Graph:
     return rewrite(case_graph(op, op.cases[:4])[0])
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", SELECTED_OPS)
 def test_selected_ops_compile(name: str) -> None:
     check(first_cases(name), "sm_90", "mixed", "one")
 
@@ -98,9 +98,9 @@ def test_parts_build_side_by_side(clocked: bool) -> None:
     """Each stage is in one part, and the kernel in another; none of them saves registers."""
     options = KernelOptions("mixed", form="one", clocked=clocked)
     plan = make_plan(first_cases("conv2d"), board("sm_90"), options)
-    found = nvrtc.compiler_for("sm_90")
-    if found.version < (13, 0):
-        pytest.skip(f"{found.name} cannot build parts")
+    result = nvrtc.compiler_for("sm_90")
+    if result.version < (13, 0):
+        pytest.skip(f"{result.name} cannot build parts")
     parts = nvrtc.build_parts(plan.program, "sm_90")
     assert len(parts) == count_parts(plan.program.text) > 2
     entries = [b".text.one_launch" in part for part in parts]
@@ -108,8 +108,8 @@ def test_parts_build_side_by_side(clocked: bool) -> None:
     stages = len(set(re.findall(r"stage_(\d+)\(", plan.program.text)))
     defined = [{*re.findall(rb"\.text\.stage_(\d+)", part)} for part in parts]
     assert sum(map(len, defined)) == len(set().union(*defined)) == stages
-    with nvrtc._compiled(found, plan.program, "sm_90", PART_OPTIONS) as handle:
-        log = nvrtc._text(found.functions, handle)
+    with nvrtc._compiled(result, plan.program, "sm_90", PART_OPTIONS) as handle:
+        log = nvrtc._text(result.functions, handle)
     assert "spill stores" in log
     assert set(re.findall(r"(\d+) bytes spill stores", log)) == {"0"}
 
@@ -163,9 +163,9 @@ def test_warpgroups(tile: str, form: str, monkeypatch: pytest.MonkeyPatch) -> No
     """The compiler accepts their instructions, and registers suffice for the sums."""
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     plan = warpgroup_plan(in_halves(GRAPHS["steps and gaps"]), SMALL, tile, form)
-    found, launch = resources_of(plan, "sm_90"), plan.launches[-1]
-    assert found[launch.entry].spilled == 0
-    assert found[launch.entry].groups_at_once(prod(launch.local)) > 0
+    result, launch = resources_of(plan, "sm_90"), plan.launches[-1]
+    assert result[launch.entry].spilled == 0
+    assert result[launch.entry].groups_at_once(prod(launch.local)) > 0
 
 
 @cache
@@ -200,11 +200,11 @@ extern "C" __global__ void __launch_bounds__(1024) large(float *x, int n)
 }
 """
     _, log = nvrtc.build_with_log(Program(text, "--std=c++17"), "sm_90", "--ptxas-options=-v")
-    found = read_resources(log)
-    assert found["small"].local_bytes == found["small"].spilled == 0
-    assert found["small"].groups_at_once(256) >= 8
-    assert found["large"].local_bytes == 32768
-    assert found["large"].spilled > 0
+    result = read_resources(log)
+    assert result["small"].local_bytes == result["small"].spilled == 0
+    assert result["small"].groups_at_once(256) >= 8
+    assert result["large"].local_bytes == 32768
+    assert result["large"].spilled > 0
     assert Resources(256, 0, 0).groups_at_once(256) == 1
     assert Resources(257, 0, 0).groups_at_once(256) == 0
 

@@ -22,7 +22,16 @@ assert BOARD is not None
 PLAIN = replace(BOARD, matrix_units=False, resident=False, reaches_host=False, subgroups="")
 # Each op uses a feature that the others lack: conversions, selections, integers, bools, local
 # memory, exchange within a warp, dot products of bytes, products of fragments.
-FEW = ("cast", "conv2d", "depthwise_conv2d", "floor_mod", "gelu", "mean", "select", "softmax")
+SELECTED_OPS = (
+    "cast",
+    "conv2d",
+    "depthwise_conv2d",
+    "floor_mod",
+    "gelu",
+    "mean",
+    "select",
+    "softmax",
+)
 FEWER = ("average_pool2d", "softmax")
 
 
@@ -34,7 +43,7 @@ def quick(names: tuple[str, ...]) -> list[object]:
     ]
 
 
-SHORT, SHORTER = quick(FEW), quick(FEWER)
+SHORT, SHORTER = quick(SELECTED_OPS), quick(FEWER)
 pytestmark = needs_compiler
 
 

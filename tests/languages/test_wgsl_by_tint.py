@@ -26,7 +26,7 @@ from fourfold.rewrite import rewrite
 
 NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("compile_by_tint.mjs")
-FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
+SELECTED_OPS = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
 SOFTWARE = replace(LEAST, kind="other", local_memory=0)
 pytestmark = pytest.mark.skipif(
     NODE is None or not (Path(FOLDER) / "node_modules" / "webgpu").is_dir(),
@@ -69,7 +69,7 @@ def test_reports_invalid_modules() -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_selected_ops(precision: str) -> None:
-    texts = texts_of_ops(FEW, precision)
+    texts = texts_of_ops(SELECTED_OPS, precision)
     assert any("enable f16;" in text for text in texts) == (precision == "fp16")
     assert not refused(texts)
 

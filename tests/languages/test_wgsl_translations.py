@@ -21,7 +21,7 @@ from fourfold.lower import make_plan
 
 NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("translate_wgsl.mjs")
-FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
+SELECTED_OPS = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
 pytestmark = pytest.mark.skipif(
     NODE is None or not FOLDER, reason="no Node, or NPM_FOLDER names no folder with naga-wasm"
 )
@@ -48,8 +48,8 @@ def translated(names: list[str], precision: str) -> tuple[list[str], int]:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_selected_ops(precision: str) -> None:
-    wrong, count = translated([*FEW], precision)
-    assert count > len(FEW)
+    wrong, count = translated([*SELECTED_OPS], precision)
+    assert count > len(SELECTED_OPS)
     assert not wrong, "\n".join(wrong)
 
 

@@ -119,9 +119,9 @@ def test_long_and_many_rows(line: str, like: DeviceInfo, shape: tuple[int, int, 
     sizes = ",".join(map(str, shape))
     text = line.format(images=shape[0], channels=shape[2])
     graph = build(f"input x: f32[{sizes}]\n{text}\noutput y")
-    found = launches_of(graph, like)
-    assert found
-    assert not tiny(found)
+    result = launches_of(graph, like)
+    assert result
+    assert not tiny(result)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 8, 61])

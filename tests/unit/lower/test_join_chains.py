@@ -67,8 +67,8 @@ def joins(
     after = join_chains(graph, target_of(device, options))
     check(after)
     assert_equal(graph, after)
-    found = [node.attributes for node in after.nodes if isinstance(node.attributes, Joined)]
-    return [[part.op for part in item.parts] for item in found]
+    result = [node.attributes for node in after.nodes if isinstance(node.attributes, Joined)]
+    return [[part.op for part in item.parts] for item in result]
 
 
 @pytest.mark.parametrize("unit", [CPU, GPU], ids=["cpu", "gpu"])

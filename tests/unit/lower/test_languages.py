@@ -129,5 +129,7 @@ def test_models_are_lowered_or_refused(language: str, like: str, name: str) -> N
 def test_reports_unsupported_features() -> None:
     able = find_language("narrow").capabilities
     kernels = all_kernels(op_graph("conv2d"), X86, KernelOptions())
-    found = {what.partition(": ")[2] for one in kernels for what in unsupported_features(one, able)}
-    assert {"Shift", "a private array", "width 8", "kind long"} <= found
+    result = {
+        what.partition(": ")[2] for one in kernels for what in unsupported_features(one, able)
+    }
+    assert {"Shift", "a private array", "width 8", "kind long"} <= result

@@ -42,20 +42,20 @@ def plan(form: str = "one", reaches: bool = True) -> Plan:
 
 
 def kinds(made: Plan) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for buffer in made.buffers:
-        found.setdefault(buffer.name, []).append(buffer.kind)
-    return found
+        result.setdefault(buffer.name, []).append(buffer.kind)
+    return result
 
 
 def test_input_is_fetched_and_output_written_directly() -> None:
     made = plan()
     assert [launch.entry for launch in made.launches] == [ENTRY]
-    found = kinds(made)
-    assert found["x"] == ["input", "host"]
-    assert found["d"] == ["host"]
+    result = kinds(made)
+    assert result["x"] == ["input", "host"]
+    assert result["d"] == ["host"]
     # the mean reads it again, so it is delivered at the end
-    assert found["c"] == ["output", "host"]
+    assert result["c"] == ["output", "host"]
     assert made.buffers[made.inputs[0].buffer].kind == "host"
     assert {made.buffers[port.buffer].kind for port in made.outputs} == {"host"}
     assert made.stages == plan(reaches=False).stages + 2
@@ -83,11 +83,11 @@ def test_a_plan_comes_back_from_a_file() -> None:
     """The plan has every kind of buffer."""
     made = plan()
     sections = plan_sections(Compiled(made, ("x",), ("c", "d"), {}))
-    found = read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
+    result = read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
     assert {buffer.kind for buffer in made.buffers} >= {"host", "host_protocol", "state"}
-    assert found.plan.buffers == made.buffers
-    assert found.plan.launches == made.launches
-    assert found.plan.on_device == made.on_device
+    assert result.plan.buffers == made.buffers
+    assert result.plan.launches == made.launches
+    assert result.plan.on_device == made.on_device
     assert made.on_device is not None
 
 

@@ -95,7 +95,7 @@ def test_results_are_the_same(tmp_path: Path) -> None:
     x = np.random.default_rng(3).uniform(-1, 1, (1, 5, 7, 16)).astype(np.float32)
     plan = plan_of(graph, units=1)  # the host has no groups that wait for each other
     assert "fetch_lines" in plan.program.text
-    (found,) = play_on_host(plan, [x], tmp_path)
-    wanted = evaluate(graph, {"x": x})["y"]
-    assert not np.isnan(found).any()
-    np.testing.assert_allclose(found, wanted, atol=2e-3 * np.abs(wanted).max())
+    (result,) = play_on_host(plan, [x], tmp_path)
+    expected = evaluate(graph, {"x": x})["y"]
+    assert not np.isnan(result).any()
+    np.testing.assert_allclose(result, expected, atol=2e-3 * np.abs(expected).max())

@@ -86,8 +86,8 @@ def test_winograd_tile_equals_definition() -> None:
         products = transform_filters(filters, size).reshape(size + 2, size + 2)
         products = products * (before @ inputs @ before.T)
         windows = np.lib.stride_tricks.sliding_window_view(inputs, (3, 3))
-        wanted = np.einsum("yxhw,hw->yx", windows, filters[0, :, :, 0])
-        np.testing.assert_allclose(after @ products @ after.T, wanted, atol=1e-5)
+        expected = np.einsum("yxhw,hw->yx", windows, filters[0, :, :, 0])
+        np.testing.assert_allclose(after @ products @ after.T, expected, atol=1e-5)
 
 
 def ways_of(item: Graph, device: DeviceInfo, limit: int) -> list[str]:

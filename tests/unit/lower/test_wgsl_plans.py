@@ -24,12 +24,12 @@ MODELS = ("face_detection_short_range", "kws_ref_model", "pnet", "movenet_lightn
 
 def bound(launch: Launch, marks: list[str]) -> dict[str, list[int]]:
     """Return the buffers that a launch reads and those that it writes, by its bindings."""
-    found: dict[str, list[int]] = {"r": [], "w": []}
+    result: dict[str, list[int]] = {"r": [], "w": []}
     for mark in marks:
         use = launch.arguments[int(mark[1:])]
         assert isinstance(use, BufferUse)
-        found[mark[0]].append(use.buffer)
-    return found
+        result[mark[0]].append(use.buffer)
+    return result
 
 
 def broken_rules(plan: Plan) -> list[str]:

@@ -27,8 +27,8 @@ def typed(graph: Graph, name: str, text: str) -> Graph:
     return replace(graph, types={**graph.types, name: TensorType.parse(text)})
 
 
-def nodes(*found: Node) -> Graph:
-    return replace(GOOD, nodes=found)
+def nodes(*result: Node) -> Graph:
+    return replace(GOOD, nodes=result)
 
 
 WRONG = {

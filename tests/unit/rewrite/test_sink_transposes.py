@@ -143,10 +143,10 @@ def test_a_reshape_before_a_transpose_gives_the_same(seed: int) -> None:
     source.shuffle(order)
     array = np.arange(size).reshape(shape)
     made_from = array.transpose(inverse(tuple(order)))
-    found = reshaped_order(shape, result, tuple(order))
-    if found is not None:
+    results = reshaped_order(shape, result, tuple(order))
+    if results is not None:
         assert np.array_equal(
-            made_from.reshape(found[0]).transpose(found[1]), array.reshape(result)
+            made_from.reshape(results[0]).transpose(results[1]), array.reshape(result)
         )
 
 
@@ -165,6 +165,6 @@ def test_gathered_axes(added: int) -> None:
     array, order = np.arange(24).reshape(2, 3, 4), (2, 0, 1)
     indices = np.arange(2**added).reshape((2,) * added) % 2
     for axis in range(3):
-        wanted = np.take(array.transpose(order), indices, axis)
+        expected = np.take(array.transpose(order), indices, axis)
         after = gathered_order(order, axis, added)
-        assert np.array_equal(np.take(array, indices, order[axis]).transpose(after), wanted)
+        assert np.array_equal(np.take(array, indices, order[axis]).transpose(after), expected)

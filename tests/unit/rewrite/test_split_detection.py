@@ -51,10 +51,10 @@ def test_result_is_the_same(words: str) -> None:
     assert ops == (["detection"] if whole else ["decode_boxes", "suppress_boxes"])
     assert split_detection(after) is after
     for seed in range(5):
-        given = inputs(seed)
-        wanted = evaluate(graph, given)["y"]
-        assert 1 < wanted[:, 6].sum() < len(wanted) or wanted[:, 6].all()
-        np.testing.assert_allclose(evaluate(after, given)["y"], wanted, atol=1e-6)
+        arguments = inputs(seed)
+        expected = evaluate(graph, arguments)["y"]
+        assert 1 < expected[:, 6].sum() < len(expected) or expected[:, 6].all()
+        np.testing.assert_allclose(evaluate(after, arguments)["y"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("items", [1, 16])
@@ -65,8 +65,8 @@ def test_group_selects_like_one_work_item(
     graph = split_detection(detection("classes_per_box=2"))
     player = make_player(device, make_plan(graph, device, KernelOptions(form="list")))
     for seed in range(5):
-        given = inputs(seed)
+        arguments = inputs(seed)
         player.poison()
-        (found,) = player.run(list(given.values()))
-        np.testing.assert_allclose(found, evaluate(graph, given)["y"], atol=1e-5)
+        (result,) = player.run(list(arguments.values()))
+        np.testing.assert_allclose(result, evaluate(graph, arguments)["y"], atol=1e-5)
     player.close()

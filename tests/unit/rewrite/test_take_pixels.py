@@ -68,14 +68,14 @@ def test_frames_use_their_own_op() -> None:
 
 
 def test_channels_before_rows() -> None:
-    found = ["u8[1,7,5,4]", "picture", "transpose"]
-    assert reading(Pixels(order="bgra"), "f32[1,3,7,5]") == found
+    result = ["u8[1,7,5,4]", "picture", "transpose"]
+    assert reading(Pixels(order="bgra"), "f32[1,3,7,5]") == result
     assert reading(Pixels(size=(9, 9)), "f32[1,3,7,5]") == ["u8[1,9,9,3]", "frame", "transpose"]
     # Three columns of three channels have their channels last.
     assert reading(Pixels(), "f32[1,3,7,3]") == ["u8[1,3,7,3]", "picture"]
 
 
 def test_bytes_are_rounded() -> None:
-    found = ["u8[1,9,9,3]", "frame", "round", "cast"]
-    assert reading(Pixels(size=(9, 9)), "u8[1,7,5,3]") == found
-    assert reading(Pixels(size=(9, 9)), "i8[1,3,7,5]") == [*found, "transpose"]
+    result = ["u8[1,9,9,3]", "frame", "round", "cast"]
+    assert reading(Pixels(size=(9, 9)), "u8[1,7,5,3]") == result
+    assert reading(Pixels(size=(9, 9)), "i8[1,3,7,5]") == [*result, "transpose"]

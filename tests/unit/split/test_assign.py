@@ -43,8 +43,8 @@ FAST_GPU = {GPU: dict.fromkeys(NAMES, 1e-3), NUMPY: dict.fromkeys(NAMES, 1.0)}
 SLOW_GPU = {GPU: dict.fromkeys(NAMES, 1e-3), NUMPY: dict.fromkeys(NAMES, 1e-6)}
 
 
-def places(found: AssignmentProblem, options: PlacementOptions) -> str:
-    assignment = assign_units(found, options)
+def places(result: AssignmentProblem, options: PlacementOptions) -> str:
+    assignment = assign_units(result, options)
     return "".join("g" if assignment.targets[name] == GPU else "c" for name in NAMES)
 
 
@@ -55,10 +55,10 @@ def test_units_that_pay_off_run_on_the_gpu(placement: str) -> None:
 
 
 def test_split_that_does_not_pay_off_is_not_made() -> None:
-    found = problem({"c": "unknown"}, SLOW_GPU)
-    assert places(found, PlacementOptions("auto")) == "ccccc"
-    assert places(found, PlacementOptions("gpu")) == "ggcgg"
-    assignment = assign_units(found, PlacementOptions("auto"))
+    result = problem({"c": "unknown"}, SLOW_GPU)
+    assert places(result, PlacementOptions("auto")) == "ccccc"
+    assert places(result, PlacementOptions("gpu")) == "ggcgg"
+    assignment = assign_units(result, PlacementOptions("auto"))
     assert "would not pay" in assignment.reasons["a"]
 
 
@@ -75,17 +75,17 @@ def test_max_partitions_keeps_the_most_expensive() -> None:
         GPU: dict.fromkeys(NAMES, 1e-3),
         NUMPY: dict(zip(NAMES, (1, 1, 1, 9, 9), strict=True)),
     }
-    found = problem({"c": "unknown"}, seconds)
+    result = problem({"c": "unknown"}, seconds)
     most_one = PlacementOptions("auto", max_partitions=1)
-    assert places(found, most_one) == "cccgg"
-    assert assign_units(found, most_one).reasons["a"] == "max_partitions is 1"
-    assert places(found, PlacementOptions("auto", max_partitions=0)) == "ccccc"
+    assert places(result, most_one) == "cccgg"
+    assert assign_units(result, most_one).reasons["a"] == "max_partitions is 1"
+    assert places(result, PlacementOptions("auto", max_partitions=0)) == "ccccc"
 
 
 def test_placement_describes_itself() -> None:
-    found = problem({"c": "this op is not known yet"}, FAST_GPU)
+    result = problem({"c": "this op is not known yet"}, FAST_GPU)
     placement = describe_placement(
-        found, assign_units(found, PlacementOptions()), "some GPU", "auto", "LiteRT"
+        result, assign_units(result, PlacementOptions()), "some GPU", "auto", "LiteRT"
     )
     assert not placement.whole
     assert placement.on_gpu == 4

@@ -98,6 +98,6 @@ def test_a_part_can_be_evaluated() -> None:
     values = {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)}
     for part in make_partitions(DIAMOND, find_units(DIAMOND, None), places):
         engine = NumpyPart(part.graph(DIAMOND))
-        found = engine.run([values[name] for name in part.inputs])
-        values.update(zip(part.outputs, found, strict=True))
+        result = engine.run([values[name] for name in part.inputs])
+        values.update(zip(part.outputs, result, strict=True))
     np.testing.assert_array_equal(values["d"], 2 * np.maximum(values["x"], 0))
