@@ -26,7 +26,7 @@ MIB = 2**20
 MOVES_NOTHING = ("reshape",)
 
 
-def least_bytes(graph: Graph, half: bool) -> int:
+def peak_live_bytes(graph: Graph, half: bool) -> int:
     """The most that is alive at once, inputs, outputs and constants not counted."""
     ports = {*graph.inputs, *graph.outputs}
     first, last = {}, {}
@@ -60,7 +60,7 @@ def memory_of(model: Path, device: DeviceInfo) -> dict[str, Any]:
         row[precision] = {
             "weights": floats // 2 if half else floats,
             "constants": plan.bytes("constants"),
-            "least": least_bytes(graph, half),
+            "least": peak_live_bytes(graph, half),
             "arena": plan.bytes("arena"),
             "all": sum(buffer.bytes for buffer in plan.buffers),
         }

@@ -125,9 +125,9 @@ def _shortened(reason: str) -> str:
     own = re.split(r"; ONNX Runtime cannot|\[ONNXRuntimeError\]", reason)[0].rstrip(" :")
     own = "ONNX Runtime cannot run its part" if own == "output" else own
     op, _, why = own.partition(": ")
-    types = re.search(r"holds (\w+), which has no form", why)
+    types = re.search(r"holds (\w+), which GPU kernels do not support", why)
     if types:
-        return f"{types[1]} has no form on a GPU"
+        return f"GPU kernels do not support {types[1]}"
     return re.sub(r"'[^']*'", "a value", f"{op}: {why}" if why else op).replace("|", "/")
 
 

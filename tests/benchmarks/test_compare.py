@@ -117,11 +117,11 @@ def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
 
 
 def test_least_memory_counts_what_lives_at_once() -> None:
-    from memory import least_bytes
+    from memory import peak_live_bytes
 
     from fourfold.rewrite import rewrite
 
     graph = rewrite(read_model(tiny_model()).main)
     features, pooled, logits = 16 * 16 * 8 * 4, 8 * 4, 10 * 4
-    assert least_bytes(graph, half=False) in (features + pooled, features + pooled + logits)
-    assert least_bytes(graph, half=True) == least_bytes(graph, half=False) // 2
+    assert peak_live_bytes(graph, half=False) in (features + pooled, features + pooled + logits)
+    assert peak_live_bytes(graph, half=True) == peak_live_bytes(graph, half=False) // 2

@@ -18,7 +18,7 @@ from op_kernels import WITH_KERNELS, all_kernels, op_graph
 from op_trials import trial
 
 from fourfold import kernel
-from fourfold.kernel.check import unsayable
+from fourfold.kernel.check import unsupported_features
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.registry import find_language, languages
 from fourfold.lower import make_plan
@@ -107,6 +107,6 @@ def test_it_is_given_nothing_that_it_cannot_say() -> None:
         what
         for name in WITH_KERNELS
         for one in all_kernels(op_graph(name), PROCESSOR, KernelOptions("mixed"))
-        for what in unsayable(one, able)
+        for what in unsupported_features(one, able)
     }
     assert not wrong, "\n".join(sorted(wrong))

@@ -1,4 +1,4 @@
-"""Every fault that the interpreter looks for, in a kernel that has it, and a twin without it."""
+"""Every fault that the interpreter detects, in a kernel that has it and in a correct twin."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ Make = Callable[[bool], Made]
 
 @dataclass(frozen=True)
 class Fault:
-    """A kernel with or without a fault, and what the message about it says."""
+    """A kernel with or without a fault, and the message that reports it."""
 
     make: Make
     says: tuple[str, ...]
     device: DeviceInfo = NULL_GPU
 
 
-def alone(kernel: Kernel, wanted: dict[str, str] | None = None, given: Arrays = GIVEN) -> Made:
-    return plan_of([kernel], given, WANTED if wanted is None else wanted), given
+def alone(kernel: Kernel, expected: dict[str, str] | None = None, given: Arrays = GIVEN) -> Made:
+    return plan_of([kernel], given, WANTED if expected is None else expected), given
 
 
 def reads_behind_the_end(faulty: bool) -> Made:
@@ -140,7 +140,7 @@ def two_groups_write(faulty: bool) -> Made:
 
 
 def two_loops_write(faulty: bool) -> Made:
-    """Not at the same moment here, but nobody promises that."""
+    """The loops do not run at the same moment here, but nothing guarantees their order."""
     kernel, (x,) = kernel_of("writers", (2,))
     target = floats(kernel, "dst", True)
     kernel.store(target, x, const(1.0))
@@ -213,7 +213,7 @@ def two_of_a_group_write(faulty: bool) -> Made:
 def a_barrier_for_some(faulty: bool) -> Made:
     kernel, (x,) = kernel_of("group", (COUNT,), (4,))
     lane = kernel.local_id(0)
-    with kernel.when(lane < 3 if faulty else x < 4):  # a whole group may stay away
+    with kernel.when(lane < 3 if faulty else x < 4):  # a whole group may skip the barrier
         kernel.barrier()
     kernel.store(floats(kernel, "dst", True), x, convert(x, "float"))
     return alone(kernel, given={})
@@ -294,7 +294,7 @@ def a_matrix_that_is_not_there(faulty: bool) -> Made:
 
 
 def in_local_memory(items: int, written: int) -> Made:
-    """A product of 64 rows and 64 columns, of whose 128 pieces some were written."""
+    """A product of 64 rows and 64 columns, of whose 128 pieces only some were written."""
     kernel, (x,) = kernel_of("matrix", (items,), (items,))
     local = kernel.local_array("pieces", "uint", 4, 128)
     with kernel.loop(const(written), x, items, title="piece") as piece:
@@ -487,7 +487,7 @@ def test_bytes_may_lie_anywhere() -> None:
 
 
 def test_memory_is_unwritten_again_in_the_next_run() -> None:
-    """What an earlier run left must not be relied on."""
+    """Data from an earlier run must not be relied on."""
     first, (x,) = kernel_of("writer", (COUNT,))
     source, middle = floats(first, "src"), floats(first, "middle", True)
     with first.when(load(source, 0, "float") > 0.0):

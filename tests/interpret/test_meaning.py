@@ -1,4 +1,4 @@
-"""What kernels mean: numbers, branches and loops, and what work-items do together."""
+"""Semantics of kernels: numbers, branches, loops, and operations between work-items."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Function = Callable[..., Expression]
 
 
 def mapped(function: Function, *arrays: np.ndarray, kind: str = "", to: str = "") -> np.ndarray:
-    """What a function of expressions makes of arrays, element by element."""
+    """Apply a function of expressions to arrays, element by element."""
     kernel, (x,) = kernel_of("map", (arrays[0].size,))
     names = [f"src_{number}" for number in range(len(arrays))]
     pointers = [kernel.pointer(n, DType.of(a), None) for n, a in zip(names, arrays, strict=True)]
@@ -49,9 +49,9 @@ def mapped(function: Function, *arrays: np.ndarray, kind: str = "", to: str = ""
     natural = {"int": "i32", "float": "f32", "half": "f16", "bool": "bool"}
     dtype = DType(to or natural[value.kind])
     kernel.store(kernel.pointer("dst", dtype, None, True), x, value)
-    given = dict(zip(names, arrays, strict=True))
-    plan = plan_of([kernel], given, {"dst": f"{dtype.value}[{arrays[0].size}]"})
-    return play(plan, given)["dst"]
+    inputs = dict(zip(names, arrays, strict=True))
+    plan = plan_of([kernel], inputs, {"dst": f"{dtype.value}[{arrays[0].size}]"})
+    return play(plan, inputs)["dst"]
 
 
 def ints(*numbers: int) -> np.ndarray:
@@ -104,17 +104,17 @@ def test_roundings() -> None:
 
 def test_halves_are_rounded_after_every_operation() -> None:
     a, b = reals(1.0, 2048.0, 65504.0), reals(0.0004, 1.0, 65504.0)
-    found = mapped(lambda x, y: (x + y) - x, a, b, kind="half")
+    result = mapped(lambda x, y: (x + y) - x, a, b, kind="half")
     ha, hb = a.astype(np.float16), b.astype(np.float16)
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(found, (ha + hb) - ha)
-    assert found[1] == 0  # 2049 is no half, and of its neighbours 2048 is even
+        np.testing.assert_array_equal(result, (ha + hb) - ha)
+    assert result[1] == 0  # 2049 is not an fp16 number, and its even neighbour is 2048
 
 
 def test_halves_are_stored_next_to_the_number() -> None:
     a = reals(2049.0, 2051.0, 1e-8, 65519.0, 65520.0, np.nan)
-    found = mapped(lambda x: x, a, to="f16")
-    np.testing.assert_array_equal(found, np.array([2048, 2052, 0, 65504, np.inf, np.nan], "f2"))
+    result = mapped(lambda x: x, a, to="f16")
+    np.testing.assert_array_equal(result, np.array([2048, 2052, 0, 65504, np.inf, np.nan], "f2"))
 
 
 def test_comparisons_with_nan_do_not_hold() -> None:
@@ -140,18 +140,18 @@ def test_functions() -> None:
     assert pairs.keys() == e.BINARY_MATH
     for name, function in pairs.items():
         first = a if name == "pow" else -a
-        found, wanted = mapped(partial(e.math, name), first, a[::-1]), function(first, a[::-1])
-        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        result, expected = mapped(partial(e.math, name), first, a[::-1]), function(first, a[::-1])
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def test_bits_stay_what_they_are() -> None:
     a = reals(1.0, -0.0, np.nan)
-    found = mapped(lambda x: e.bitcast(x, "int"), a)
-    np.testing.assert_array_equal(found, a.view(np.int32))
+    result = mapped(lambda x: e.bitcast(x, "int"), a)
+    np.testing.assert_array_equal(result, a.view(np.int32))
 
 
 def steps_of(number: int, most: int) -> tuple[int, int]:
-    """What the kernel below computes, as a program for one work-item."""
+    """Return what the kernel below computes, as a program for one work-item."""
     total = 0
     for turn in range(number % 5, most):
         if turn % 3 == 0:
@@ -179,8 +179,8 @@ def test_each_work_item_goes_its_own_way() -> None:
             kernel.emit(Leave())
     kernel.store(totals, x, total)
     kernel.store(ends, x, x)
-    found = play(plan_of([kernel], {}, {"totals": "i32[301]", "ends": "i32[301]"}), {})
-    pairs = zip(found["totals"].tolist(), found["ends"].tolist(), strict=True)
+    result = play(plan_of([kernel], {}, {"totals": "i32[301]", "ends": "i32[301]"}), {})
+    pairs = zip(result["totals"].tolist(), result["ends"].tolist(), strict=True)
     assert list(pairs) == [steps_of(number, 11) for number in range(301)]
 
 
@@ -192,8 +192,8 @@ def test_parts_are_shared_within_a_statement_and_not_beyond() -> None:
     kernel.store(target, x * 2, double + double)
     kernel.set(count, x + 10)
     kernel.store(target, x * 2 + 1, double)
-    found = play(plan_of([kernel], {}, {"dst": "i32[8]"}), {})["dst"]
-    assert found.reshape(4, 2).tolist() == [[4 * n, 2 * (n + 10)] for n in range(4)]
+    result = play(plan_of([kernel], {}, {"dst": "i32[8]"}), {})["dst"]
+    assert result.reshape(4, 2).tolist() == [[4 * n, 2 * (n + 10)] for n in range(4)]
 
 
 def test_vectors() -> None:
@@ -203,9 +203,9 @@ def test_vectors() -> None:
     eight = kernel.let(vector(four, e.widen(four.lane(1), 4)), "eight")
     kernel.store(target, x * 2, eight.part(0, 4) + eight.part(1, 4))
     kernel.store(target, x * 2 + 1, where(four < 3.0, four, const(0.0, "float", 4)))
-    given = {"src": np.arange(8, dtype=np.float32)}
-    found = play(plan_of([kernel], given, {"dst": "f32[16]"}), given)["dst"].reshape(4, 4)
-    assert found.tolist() == [[1, 2, 3, 4], [0, 1, 2, 0], [9, 10, 11, 12], [0, 0, 0, 0]]
+    inputs = {"src": np.arange(8, dtype=np.float32)}
+    result = play(plan_of([kernel], inputs, {"dst": "f32[16]"}), inputs)["dst"].reshape(4, 4)
+    assert result.tolist() == [[1, 2, 3, 4], [0, 1, 2, 0], [9, 10, 11, 12], [0, 0, 0, 0]]
 
 
 def test_dot_products() -> None:
@@ -217,20 +217,22 @@ def test_dot_products() -> None:
     generator = np.random.default_rng(3)
     a = generator.integers(0, 256, (12, 4)).astype(np.uint8)
     b = generator.integers(-128, 128, (12, 4)).astype(np.int8)
-    given = {"bytes": a.view(np.int32)[:, 0], "weights": b.view(np.int32)[:, 0]}
-    found = play(plan_of([kernel], given, {"dst": "i32[12]"}), given)["dst"]
-    np.testing.assert_array_equal(found, 7 + (a.astype(int) * b).sum(1))
+    inputs = {"bytes": a.view(np.int32)[:, 0], "weights": b.view(np.int32)[:, 0]}
+    result = play(plan_of([kernel], inputs, {"dst": "i32[12]"}), inputs)["dst"]
+    np.testing.assert_array_equal(result, 7 + (a.astype(int) * b).sum(1))
 
 
 @pytest.mark.parametrize(
-    ("zero", "wanted"),
+    ("zero", "expected"),
     [
         (10, [0, 0, 0, 8, 10, 10, 12, 12, 13, 110, 110, 110, 0, 110, 0, 11]),
         (None, [0, 0, 0, 0, 0, 1, 2, 3, 3, 100, 100, 100, 0, 100, 0, 1]),
     ],
 )
-def test_floats_become_bytes(zero: int | None, wanted: list[int]) -> None:
-    """Rounded to even behind `zero`, or ties up; what is too low becomes the first byte."""
+def test_floats_become_bytes(zero: int | None, expected: list[int]) -> None:
+    """Floats are rounded to even and offset by `zero`, or ties go up; low values become the first
+    byte.
+    """
     kernel, _ = kernel_of("bytes", (1,))
     source = floats(kernel, "src")
     halves = [load(source, part, "float", 8) for part in (0, 1)]
@@ -241,9 +243,9 @@ def test_floats_become_bytes(zero: int | None, wanted: list[int]) -> None:
     kernel.store(target, 1, const(1))
     kernel.store(target, 2, const(1))
     numbers = [-1e30, -300, -10.6, -2.5, -0.4, 0.5, 1.5, 2.5, 3.4, 99.7, 100.2, 1e30]
-    given = {"src": reals(*numbers, -np.inf, np.nan, -11.0, 0.9)}
-    found = play(plan_of([kernel], given, {"dst": "u8[19]"}), given)["dst"]
-    assert found.tolist() == [1, 1, 1, *wanted]
+    inputs = {"src": reals(*numbers, -np.inf, np.nan, -11.0, 0.9)}
+    result = play(plan_of([kernel], inputs, {"dst": "u8[19]"}), inputs)["dst"]
+    assert result.tolist() == [1, 1, 1, *expected]
 
 
 def test_halves_of_vectors_become_bytes_apart() -> None:
@@ -255,12 +257,12 @@ def test_halves_of_vectors_become_bytes_apart() -> None:
     kernel.store(target, 4, const(1, "int", 4))
     numbers = np.random.default_rng(2).uniform(-20, 120, (4, 2, 4)).astype(np.float32)
     numbers[:, :, 0] = 0.5
-    given = {"src": numbers.ravel()}
-    found = play(plan_of([kernel], given, {"dst": "u8[36]"}), given)["dst"]
-    wanted = np.clip(np.rint(np.minimum(numbers, 100)) + 10, 0, 255).astype(np.uint8)
-    assert found[:16].tolist() == wanted[:, 0].ravel().tolist()
-    assert found[16:20].tolist() == [1, 1, 1, 1]
-    assert found[20:].tolist() == wanted[:, 1].ravel().tolist()
+    inputs = {"src": numbers.ravel()}
+    result = play(plan_of([kernel], inputs, {"dst": "u8[36]"}), inputs)["dst"]
+    expected = np.clip(np.rint(np.minimum(numbers, 100)) + 10, 0, 255).astype(np.uint8)
+    assert result[:16].tolist() == expected[:, 0].ravel().tolist()
+    assert result[16:20].tolist() == [1, 1, 1, 1]
+    assert result[20:].tolist() == expected[:, 1].ravel().tolist()
 
 
 def test_taps_are_transposed_bytes() -> None:
@@ -270,13 +272,13 @@ def test_taps_are_transposed_bytes() -> None:
         kernel.store(own, i, load(source, x * 9 + i, "int"))
     kernel.store(kernel.pointer("dst", DType.I32, None, True), x, load_taps(own, 2, 3))
     words = np.random.default_rng(5).integers(LEAST, MOST, 18).astype(np.int32)
-    given = {"src": words}
-    found = play(plan_of([kernel], given, {"dst": "i32[16]"}), given)["dst"].reshape(2, 8)
+    inputs = {"src": words}
+    result = play(plan_of([kernel], inputs, {"dst": "i32[16]"}), inputs)["dst"].reshape(2, 8)
     for item in (0, 1):
         own_words = words[9 * item : 9 * item + 9]
         parts = [own_words[at : at + 4].view(np.uint8).reshape(4, 4) for at in (2, 5)]
-        wanted = [np.ascontiguousarray(part.T).view(np.int32)[:, 0] for part in parts]
-        np.testing.assert_array_equal(found[item], np.concatenate(wanted))
+        expected = [np.ascontiguousarray(part.T).view(np.int32)[:, 0] for part in parts]
+        np.testing.assert_array_equal(result[item], np.concatenate(expected))
 
 
 def matrices(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -285,7 +287,9 @@ def matrices(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_product_of_matrices() -> None:
-    """Of two warps in a group; what is stored is laid out as the statement says."""
+    """Two warps of a group multiply; the stored result has the layout that the statement
+    documents.
+    """
     kernel, (x,) = kernel_of("matrix", (64,), (64,))
     rows, columns = (kernel.pointer(name, DType.F16, None) for name in ("rows", "columns"))
     warp, lane = x // 32, x % 32
@@ -296,16 +300,18 @@ def test_a_product_of_matrices() -> None:
     kernel.emit(MatrixMultiply(total, upper, lower, factor))
     kernel.store(floats(kernel, "dst", True), x, total)
     pairs = [matrices(seed) for seed in (1, 2)]
-    given = {"rows": np.stack([a for a, _ in pairs]), "columns": np.stack([b for _, b in pairs])}
-    found = play(plan_of([kernel], given, {"dst": "f32[256]"}), given)["dst"]
-    for (a, b), part in zip(pairs, found.reshape(2, 8, 4, 2, 2), strict=True):
+    inputs = {"rows": np.stack([a for a, _ in pairs]), "columns": np.stack([b for _, b in pairs])}
+    result = play(plan_of([kernel], inputs, {"dst": "f32[256]"}), inputs)["dst"]
+    for (a, b), part in zip(pairs, result.reshape(2, 8, 4, 2, 2), strict=True):
         product = a.astype(np.float32) @ b.astype(np.float32).T + 0.5
         np.testing.assert_array_equal(part[:, :, 0].reshape(8, 8), product[:8])
         np.testing.assert_array_equal(part[:, :, 1].reshape(8, 8), product[8:])
 
 
 def test_a_product_with_diagonals() -> None:
-    """Each of eight channels times its own weight: work-items on the diagonal pick theirs."""
+    """Each of eight channels is multiplied by its own weight: work-items on the diagonal select
+    theirs.
+    """
     kernel, (x,) = kernel_of("diagonal", (32,), (32,))
     source = kernel.pointer("rows", DType.F16, None)
     upper, lower = (kernel.let(load_words(source, x + 32 * n), "rows") for n in (0, 1))
@@ -321,30 +327,30 @@ def test_a_product_with_diagonals() -> None:
     rows = generator.integers(-8, 9, (2, 8, 4, 4)).astype(np.float16)  # part, row, quarter, halves
     factors = generator.integers(-8, 9, (2, 8)).astype(np.float16)
     words = [np.stack([one, one], 1).view(np.int32)[:, 0] for one in factors]
-    given = {"rows": rows, "a": words[0], "b": words[1]}
-    found = play(plan_of([kernel], given, {"dst": "f32[128]"}), given)["dst"].reshape(8, 4, 2, 2)
+    inputs = {"rows": rows, "a": words[0], "b": words[1]}
+    result = play(plan_of([kernel], inputs, {"dst": "f32[128]"}), inputs)["dst"].reshape(8, 4, 2, 2)
     for part in (0, 1):
         first, second = (rows[part, :, :, 2 * n : 2 * n + 2].reshape(8, 8) for n in (0, 1))
-        wanted = first.astype(np.float32) * factors[0] + second.astype(np.float32) * factors[1]
-        np.testing.assert_array_equal(found[:, :, part].reshape(8, 8), wanted)
+        expected = first.astype(np.float32) * factors[0] + second.astype(np.float32) * factors[1]
+        np.testing.assert_array_equal(result[:, :, part].reshape(8, 8), expected)
 
 
 def test_halves_in_words() -> None:
     kernel, (x,) = kernel_of("pack", (2,))
     words = kernel.let(pack_halves(load(floats(kernel, "src"), x, "float", 4)), "words")
     kernel.store(floats(kernel, "dst", True), x, unpack_halves(words))
-    given = {"src": reals(1.0, 2049.0, 2051.0, -1e-8, 0.1, 1e5, -2.0, 3.0)}
-    found = play(plan_of([kernel], given, {"dst": "f32[8]"}), given)["dst"]
+    inputs = {"src": reals(1.0, 2049.0, 2051.0, -1e-8, 0.1, 1e5, -2.0, 3.0)}
+    result = play(plan_of([kernel], inputs, {"dst": "f32[8]"}), inputs)["dst"]
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(found, given["src"].astype(np.float16).astype(np.float32))
+        np.testing.assert_array_equal(result, inputs["src"].astype(np.float16).astype(np.float32))
 
 
 def test_neighbours_exchange_along_the_first_axis() -> None:
     kernel, (x, y) = kernel_of("exchange", (16, 4), (16, 2))
     mine = kernel.let(convert(y * 16 + x, "float"), "mine")
     kernel.store(floats(kernel, "dst", True), y * 16 + x, subgroup_exchange(mine, 2))
-    found = play(plan_of([kernel], {}, {"dst": "f32[64]"}), {})["dst"]
-    np.testing.assert_array_equal(found, np.arange(64) ^ 2)
+    result = play(plan_of([kernel], {}, {"dst": "f32[64]"}), {})["dst"]
+    np.testing.assert_array_equal(result, np.arange(64) ^ 2)
 
 
 def test_what_is_moved_ends_at_the_edge() -> None:
@@ -354,13 +360,13 @@ def test_what_is_moved_ends_at_the_edge() -> None:
     for title, distance in (("before", -4), ("behind", 4)):
         moved = unpack_halves(subgroup_shift(words, distance))
         kernel.store(floats(kernel, title, True), x, moved.lane(0))
-    given = {"src": np.repeat(np.arange(64), 4).astype(np.float16)}
-    found = play(plan_of([kernel], given, {"before": "f32[64]", "behind": "f32[64]"}), given)
+    inputs = {"src": np.repeat(np.arange(64), 4).astype(np.float16)}
+    result = play(plan_of([kernel], inputs, {"before": "f32[64]", "behind": "f32[64]"}), inputs)
     own = np.arange(64).reshape(2, 32)
     before, behind = own.copy(), own.copy()
     before[:, 4:], behind[:, :-4] = own[:, :-4], own[:, 4:]
-    np.testing.assert_array_equal(found["before"].reshape(2, 32), before)
-    np.testing.assert_array_equal(found["behind"].reshape(2, 32), behind)
+    np.testing.assert_array_equal(result["before"].reshape(2, 32), before)
+    np.testing.assert_array_equal(result["behind"].reshape(2, 32), behind)
 
 
 @pytest.mark.parametrize("size", [8, 32])
@@ -377,8 +383,8 @@ def test_local_memory_belongs_to_a_group() -> None:
     kernel.store(shared, const(63) - lane, x)
     kernel.barrier()
     kernel.store(kernel.pointer("dst", DType.I32, None, True), x, load(shared, lane, "int"))
-    found = play(plan_of([kernel], {}, {"dst": f"i32[{4096 * 3}]"}), {})["dst"].reshape(-1, 64)
-    np.testing.assert_array_equal(found, np.arange(4096 * 3).reshape(-1, 64)[:, ::-1])
+    result = play(plan_of([kernel], {}, {"dst": f"i32[{4096 * 3}]"}), {})["dst"].reshape(-1, 64)
+    np.testing.assert_array_equal(result, np.arange(4096 * 3).reshape(-1, 64)[:, ::-1])
 
 
 def test_sizes_are_given_at_the_launch() -> None:
@@ -389,6 +395,6 @@ def test_sizes_are_given_at_the_launch() -> None:
         factor = kernel.number("factor", 0.5 * count)
         kernel.store(floats(kernel, title, True), x, convert(x, "float") * factor)
         kernels.append(kernel)
-    found = play(plan_of(kernels, {}, {"few": "f32[3]", "many": "f32[5]"}), {})
-    np.testing.assert_array_equal(found["few"], np.arange(3) * 1.5)
-    np.testing.assert_array_equal(found["many"], np.arange(5) * 2.5)
+    result = play(plan_of(kernels, {}, {"few": "f32[3]", "many": "f32[5]"}), {})
+    np.testing.assert_array_equal(result["few"], np.arange(3) * 1.5)
+    np.testing.assert_array_equal(result["many"], np.arange(5) * 2.5)

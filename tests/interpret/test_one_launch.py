@@ -1,5 +1,5 @@
-"""All stages in one launch, interpreted: the bits of a list of launches, and no stage that harms
-another between two meetings.
+"""All stages in one launch, interpreted: results equal those of a list of launches bit by bit, and
+no stages race between two grid barriers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fourfold.kernel.expression import const, load
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
-from fourfold.kernel.tree.persistent import StageList
+from fourfold.kernel.tree.language import StageList
 from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players.interpret.player import Player
 from fourfold.rewrite import rewrite
 from fourfold.types import DType
 
-FLAGS = 5  # where a row has its flags
+FLAGS = 5  # position of the flags in a row
 GRAPHS = {"network": NETWORK, "branches": BRANCHES, "blocks": BLOCKS, "heads": HEADS}
 SMALL = {name: text.replace("41,37", "11,7") for name, text in GRAPHS.items()}
 
@@ -48,9 +48,9 @@ def compare(graph: Graph, device: DeviceInfo, precision: str) -> None:
         arrays = inputs_of(graph, seed)
         for player in (one, several):
             player.poison()
-        for result, wanted in zip(one.run(arrays), several.run(arrays), strict=True):
+        for result, expected in zip(one.run(arrays), several.run(arrays), strict=True):
             assert not np.isnan(result).any()
-            np.testing.assert_array_equal(result, wanted)
+            np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_bits_of_a_list_of_random_graphs(seed: int) -> None:
 
 
 def with_table(plan: Plan, change: Callable[[np.ndarray], None]) -> Plan:
-    """The same plan with another table."""
+    """Return the plan with another table."""
     *_, count, start = plan.launches[0].arguments
     stride = int(plan.program.text.partition("(stages one_launch ")[2].split()[0])
     constants = plan.constants.copy()
@@ -89,7 +89,7 @@ def test_without_meetings_stages_race() -> None:
 
 @pytest.mark.parametrize("name", ["network", "branches", "blocks"])
 def test_no_meeting_is_too_many(name: str) -> None:
-    """Each of them left out lets some stage race with another."""
+    """Leaving out any of them lets two stages race."""
     graph = build(SMALL[name])
     plan = joined(graph, RESIDENT)
     waits = [n for n, flags in enumerate(_flags(plan)) if flags & AWAITS]
@@ -106,18 +106,18 @@ def test_no_meeting_is_too_many(name: str) -> None:
 
 
 def _flags(plan: Plan) -> list[int]:
-    found: list[int] = []
-    with_table(plan, lambda table: found.extend(table[:, FLAGS].tolist()))
-    return found
+    actual: list[int] = []
+    with_table(plan, lambda table: actual.extend(table[:, FLAGS].tolist()))
+    return actual
 
 
 def test_a_stage_that_crosses_a_meeting_is_done_by_the_next_one_only() -> None:
     graph = build(SMALL["blocks"])
     plan = joined(graph, RESIDENT)
-    crossing = _flags(plan).index(0)  # it neither waits nor arrives
+    crossing = _flags(plan).index(0)  # the stage neither waits nor arrives
 
     def read_it_at_once(table: np.ndarray) -> None:
-        made = HEAD + 2  # its second pointer: what it writes
+        made = HEAD + 2  # its second pointer: the output
         table[crossing + 1, HEAD : HEAD + 2] = table[crossing, made : made + 2]
 
     with pytest.raises(DeviceError, match=r"(?s)races for 'src'.*wrote"):
@@ -138,7 +138,7 @@ def test_stages_side_by_side_must_not_share_memory() -> None:
 
 
 def in_place(faulty: bool) -> Plan:
-    """Two stages of small groups that share memory, the second in place or not."""
+    """Return two stages of small groups that share memory, the second in place or not."""
     kernels = []
     for title, own in (("fill", True), ("count", faulty)):
         kernel = Kernel(title, literal=True)
@@ -171,14 +171,14 @@ def in_place(faulty: bool) -> Plan:
 
 
 def test_a_group_may_be_made_again() -> None:
-    """Beside the last of some small groups that meet GPUs run it once more."""
+    """GPUs run the last of some small groups again to fill a real group."""
     assert Player(RESIDENT, in_place(faulty=False)).run([])[0].tolist() == [3.0] * 8
     with pytest.raises(DeviceError, match=r"(?s)races for 'kept'.*made again"):
         Player(RESIDENT, in_place(faulty=True)).run([])
 
 
 def test_subgroups_of_any_size() -> None:
-    """Kernels that ask how many neighbours exchange are right for whatever number."""
+    """Kernels that query the sub-group size are correct for any size."""
     graph = build(NETWORK)
     plan = make_plan(rewrite(graph), KHR, KernelOptions(form="list"))
     assert plan.requirements.subgroups == "khr"

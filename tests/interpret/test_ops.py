@@ -1,4 +1,4 @@
-"""Every op's cases as several devices have them, in the interpreter: right, and without a fault."""
+"""Cases of every op as several devices run them, in the interpreter: correct and without faults."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ SETTINGS = {
 }
 
 
-@lru_cache(maxsize=1)  # the settings of an op come one after the other
+@lru_cache(maxsize=1)  # the settings of an op are tested one after the other
 def ready(name: str) -> tuple[Trial, Graph]:
-    """The cases of an op, and their graph as it is lowered."""
+    """Return the cases of an op, and their graph as it is lowered."""
     item = trial(registry()[name])
     return item, rewrite(item.graph, verify=True)
 
@@ -65,21 +65,21 @@ def test_cases(name: str, setting: str) -> None:
 def all_choices(
     graph: Graph, device: DeviceInfo, options: KernelOptions
 ) -> dict[str, list[KernelChoice]]:
-    """For each node, by its key, all of its kernels: in their default form, and in some of those
-    that they list.
+    """Map each node's key to all of its kernels, in the default form and in some of the listed
+    ones.
     """
     target = specialise_target(graph, target_of(device, options))
     graph = specialise_graph(graph, target)
-    found: dict[str, list[KernelChoice]] = {}
+    result: dict[str, list[KernelChoice]] = {}
     for context in node_contexts(graph, choose_locations(graph, target.options), target):
         for variant in variants_of(registry()[context.node.op]):
             if variant.refuses(context) is None:
                 listed = variant.choices(context)
                 some = (listed[:1], listed[len(listed) // 2 :][:1], listed[-1:])
                 forms = dict.fromkeys((None, *(form for one in some for form in one)))
-                ways = found.setdefault(context.key, [])
+                ways = result.setdefault(context.key, [])
                 ways += [KernelChoice(variant, form) for form in forms]
-    return found
+    return result
 
 
 @pytest.mark.slow

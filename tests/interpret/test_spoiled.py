@@ -1,4 +1,4 @@
-"""Real kernels that something was taken from: the interpreter says what they lack."""
+"""Damaged kernels: the interpreter reports what is missing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(plan: Plan, device: DeviceInfo = PLAIN) -> None:
 
 
 def spoiled(plan: Plan, change: Callable[[Kernel], None]) -> Plan:
-    """The same plan, its kernels changed."""
+    """Return the plan with changed kernels."""
     entries = parse(plan.program.text).entries
     for entry in entries:
         change(entry.kernel)
@@ -67,7 +67,7 @@ def spoiled(plan: Plan, change: Callable[[Kernel], None]) -> Plan:
 
 
 def blocks(body: list[Statement]) -> Iterator[list[Statement]]:
-    """All blocks of statements, the inner ones first."""
+    """Iterate over all blocks of statements, inner ones first."""
     for statement in body:
         if isinstance(statement, Loop):
             yield from blocks(statement.body)
@@ -115,7 +115,7 @@ def test_a_guard() -> None:
 
 
 def test_some_weights() -> None:
-    """A constant beside which others lie: each pointer has bounds of its own."""
+    """A constant next to others: each pointer has bounds of its own."""
     plan = plan_of(LAYERS, PLAIN)
     first, *others = plan.launches
     arguments = [*first.arguments]

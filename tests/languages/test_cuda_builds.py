@@ -1,7 +1,7 @@
-"""Every text in CUDA C is taken by NVRTC, for every architecture; no GPU is needed.
+"""NVRTC compiles every CUDA C text for every architecture, without a GPU.
 
-What kernels take is looked at, too: static local memory, and for plans of one launch the registers
-that let a group be resident on every unit.
+Resources are checked too: static shared memory and, for plans of one launch, the registers that let
+a group be resident on every multiprocessor.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from fourfold.players.cuda.boards import BOARDS, find_board
 from fourfold.rewrite import rewrite
 
 FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in (".tflite", ".onnx"))
-# Each has something that the others lack: exchange within a warp, products of fragments, filters by
-# matrix units, choices by vectors, and conversions.
-FEW = ("cast", "conv2d", "depthwise_conv2d", "select", "softmax")
+# Each op uses a feature that the others lack: exchange within a warp, products of fragments,
+# filters with matrix units, vector selections, and conversions.
+SELECTED_OPS = ("cast", "conv2d", "depthwise_conv2d", "select", "softmax")
 PRECISIONS = ("fp32", "mixed", "fp16")
-# All ways to write a text, and each of the assemblers: those from sm_80 on are given the same text,
-# and sm_75, whose groups cannot wait for each other, is given lists.
+# All forms of a text, and each of the assemblers: architectures from sm_80 on get the same text,
+# and sm_75, whose groups cannot wait for each other, gets lists.
 PART_OPTIONS = ("-DPART=1", "--relocatable-device-code=true", "--maxrregcount=255")
 PART_OPTIONS += ("--ptxas-options=-v",)
 WAYS = [
@@ -62,16 +62,16 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "NVRTC is t
 
 
 def board(name: str) -> DeviceInfo:
-    """As large as these GPUs become: work is cut into more parts there."""
-    found = find_board(name, units=132)
-    assert found is not None
-    return found
+    """Return the largest GPU of an architecture: work is divided into more parts there."""
+    result = find_board(name, units=132)
+    assert result is not None
+    return result
 
 
 def check(
     graph: Graph, architecture: str, precision: str, form: str, clocked: bool = False
 ) -> None:
-    """The plan's kernels are built, and each can be launched."""
+    """Check that the plan's kernels compile and can be launched."""
     options = KernelOptions(precision, form=form, clocked=clocked)
     plan = make_plan(graph, board(architecture), options)
     assert (plan.clocks is not None) == clocked
@@ -83,24 +83,24 @@ def check(
 
 
 def first_cases(name: str) -> Graph:
-    """The first cases of an op alone: all of them take the compiler many seconds."""
+    """Return the first cases of an op; compiling all of them takes many seconds."""
     op = registry()[name]
     return rewrite(case_graph(op, op.cases[:4])[0])
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_some_ops(name: str) -> None:
+@pytest.mark.parametrize("name", SELECTED_OPS)
+def test_selected_ops_compile(name: str) -> None:
     check(first_cases(name), "sm_90", "mixed", "one")
 
 
 @pytest.mark.parametrize("clocked", [False, True])
 def test_parts_build_side_by_side(clocked: bool) -> None:
-    """Each stage stands in one part, and the kernel in another; none of them saves registers."""
+    """Each stage is in one part, and the kernel in another; none of them saves registers."""
     options = KernelOptions("mixed", form="one", clocked=clocked)
     plan = make_plan(first_cases("conv2d"), board("sm_90"), options)
-    found = nvrtc.compiler_for("sm_90")
-    if found.version < (13, 0):
-        pytest.skip(f"{found.name} cannot build parts")
+    result = nvrtc.compiler_for("sm_90")
+    if result.version < (13, 0):
+        pytest.skip(f"{result.name} cannot build parts")
     parts = nvrtc.build_parts(plan.program, "sm_90")
     assert len(parts) == count_parts(plan.program.text) > 2
     entries = [b".text.one_launch" in part for part in parts]
@@ -108,8 +108,8 @@ def test_parts_build_side_by_side(clocked: bool) -> None:
     stages = len(set(re.findall(r"stage_(\d+)\(", plan.program.text)))
     defined = [{*re.findall(rb"\.text\.stage_(\d+)", part)} for part in parts]
     assert sum(map(len, defined)) == len(set().union(*defined)) == stages
-    with nvrtc._compiled(found, plan.program, "sm_90", PART_OPTIONS) as handle:
-        log = nvrtc._text(found.functions, handle)
+    with nvrtc._compiled(result, plan.program, "sm_90", PART_OPTIONS) as handle:
+        log = nvrtc._text(result.functions, handle)
     assert "spill stores" in log
     assert set(re.findall(r"(\d+) bytes spill stores", log)) == {"0"}
 
@@ -121,13 +121,13 @@ def test_stages_with_clocks() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
 @pytest.mark.parametrize("name", WITH_KERNELS)
-def test_ops(name: str, way: tuple[str, str, str]) -> None:
+def test_all_ops_compile(name: str, way: tuple[str, str, str]) -> None:
     check(op_graph(name), *way)
 
 
 @pytest.mark.parametrize("architecture", BOARDS)
 def test_every_architecture(architecture: str) -> None:
-    """What a plan for an architecture says is in the instructions that this one has."""
+    """The requirements of a plan match the instructions of its architecture."""
     try:
         nvrtc.compiler_for(architecture)
     except DeviceError as error:
@@ -140,7 +140,7 @@ def test_every_architecture(architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 def test_copies_ahead(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     plan = staged_plan(in_halves(GRAPHS["one tap"]), board(architecture), "128x128 in 2")
     assert "cp.async" in plan.program.text
     (taken,) = [one for name, one in resources_of(plan, architecture).items() if "staged" in name]
@@ -149,7 +149,7 @@ def test_copies_ahead(architecture: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     plan = staged_plan(in_halves(GRAPHS["one tap"]), LARGE, "128x128 in 4", "one")
     (taken,) = resources_of(plan, "sm_90").values()
     (launch,) = plan.launches
@@ -160,12 +160,12 @@ def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("form", ["list", "one"])
 def test_warpgroups(tile: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their instructions are taken, and registers suffice for the sums."""
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    """The compiler accepts their instructions, and registers suffice for the sums."""
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     plan = warpgroup_plan(in_halves(GRAPHS["steps and gaps"]), SMALL, tile, form)
-    found, launch = resources_of(plan, "sm_90"), plan.launches[-1]
-    assert found[launch.entry].spilled == 0
-    assert found[launch.entry].groups_at_once(prod(launch.local)) > 0
+    result, launch = resources_of(plan, "sm_90"), plan.launches[-1]
+    assert result[launch.entry].spilled == 0
+    assert result[launch.entry].groups_at_once(prod(launch.local)) > 0
 
 
 @cache
@@ -176,15 +176,15 @@ def model_graph(path: Path, precision: str) -> Graph:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_models(path: Path, way: tuple[str, str, str]) -> None:
+def test_models_compile(path: Path, way: tuple[str, str, str]) -> None:
     try:
         check(model_graph(path, way[1]), *way)
     except (InputError, UnsupportedError) as error:
         pytest.skip(f"it has no plan as it is: {error.what}")
 
 
-def test_what_the_assembler_says_is_read() -> None:
-    """Kernels that need much are told from those that need little."""
+def test_parses_assembler_resources() -> None:
+    """Kernels that need many resources are distinguished from those that need few."""
     text = """
 extern "C" __global__ void __launch_bounds__(256) small(float *x) { x[threadIdx.x] = 1.0f; }
 extern "C" __global__ void __launch_bounds__(1024) large(float *x, int n)
@@ -200,16 +200,16 @@ extern "C" __global__ void __launch_bounds__(1024) large(float *x, int n)
 }
 """
     _, log = nvrtc.build_with_log(Program(text, "--std=c++17"), "sm_90", "--ptxas-options=-v")
-    found = read_resources(log)
-    assert found["small"].local_bytes == found["small"].spilled == 0
-    assert found["small"].groups_at_once(256) >= 8
-    assert found["large"].local_bytes == 32768
-    assert found["large"].spilled > 0
+    result = read_resources(log)
+    assert result["small"].local_bytes == result["small"].spilled == 0
+    assert result["small"].groups_at_once(256) >= 8
+    assert result["large"].local_bytes == 32768
+    assert result["large"].spilled > 0
     assert Resources(256, 0, 0).groups_at_once(256) == 1
     assert Resources(257, 0, 0).groups_at_once(256) == 0
 
 
-def test_what_the_compiler_says_is_in_the_error() -> None:
+def test_build_error_contains_compiler_output() -> None:
     text = 'extern "C" __global__ void k(float *x) { x[0] = nonsense; }'
     with pytest.raises(BuildError, match="nonsense") as caught:
         nvrtc.build(Program(text, "--std=c++17"), "sm_90")
@@ -217,7 +217,7 @@ def test_what_the_compiler_says_is_in_the_error() -> None:
     assert caught.value.source == text
 
 
-def test_an_architecture_that_the_compiler_does_not_know() -> None:
+def test_rejects_unknown_architecture() -> None:
     with pytest.raises(DeviceError, match="sm_75") as caught:
         nvrtc.build(Program("", ""), "sm_35")
     assert "nvidia-cuda-nvrtc-cu12" in caught.value.fix

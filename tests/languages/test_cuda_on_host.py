@@ -1,4 +1,4 @@
-"""Ops in CUDA C, built by the C++ compiler of this machine, against their NumPy references."""
+"""Ops in CUDA C, compiled with the C++ compiler of this machine, against their NumPy references."""
 
 from __future__ import annotations
 
@@ -20,21 +20,30 @@ from fourfold.rewrite import rewrite
 BOARD = find_board("sm_90", units=1)
 assert BOARD is not None
 PLAIN = replace(BOARD, matrix_units=False, resident=False, reaches_host=False, subgroups="")
-# Each of these has something that the others lack: conversions, choices, whole numbers, truth,
-# local memory, exchange within a warp, dot products of bytes, products of fragments.
-FEW = ("cast", "conv2d", "depthwise_conv2d", "floor_mod", "gelu", "mean", "select", "softmax")
+# Each op uses a feature that the others lack: conversions, selections, integers, bools, local
+# memory, exchange within a warp, dot products of bytes, products of fragments.
+SELECTED_OPS = (
+    "cast",
+    "conv2d",
+    "depthwise_conv2d",
+    "floor_mod",
+    "gelu",
+    "mean",
+    "select",
+    "softmax",
+)
 FEWER = ("average_pool2d", "softmax")
 
 
 def quick(names: tuple[str, ...]) -> list[object]:
-    """All ops, of which these are run always."""
+    """Return all ops; these always run, the others only in slow tests."""
     return [
         name if name in names else pytest.param(name, marks=pytest.mark.slow)
         for name in WITH_KERNELS
     ]
 
 
-SHORT, SHORTER = quick(FEW), quick(FEWER)
+SHORT, SHORTER = quick(SELECTED_OPS), quick(FEWER)
 pytestmark = needs_compiler
 
 
@@ -63,7 +72,7 @@ def test_in_half_precision(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SHORTER)
 def test_as_one_launch(name: str, tmp_path: Path) -> None:
-    """The persistent kernel, with a single group: its table, its stages, barriers and flags."""
+    """The persistent kernel with a single group: its table, stages, barriers and flags."""
     check(name, BOARD, KernelOptions("mixed", form="one"), tmp_path)
 
 

@@ -1,6 +1,6 @@
-"""Modules of WGSL by Tint, Chrome's compiler, half precision included, in a package for Node.
+"""Compiles WGSL modules with Tint, Chrome's compiler, in a package for Node, including fp16.
 
-`npm install webgpu` in a folder, and NPM_FOLDER=FOLDER names it; else this is skipped.
+Run `npm install webgpu` in a folder and set NPM_FOLDER to it; otherwise the tests are skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fourfold.rewrite import rewrite
 
 NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("compile_by_tint.mjs")
-FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
+SELECTED_OPS = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
 SOFTWARE = replace(LEAST, kind="other", local_memory=0)
 pytestmark = pytest.mark.skipif(
     NODE is None or not (Path(FOLDER) / "node_modules" / "webgpu").is_dir(),
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def refused(texts: dict[str, str]) -> list[str]:
-    """What Tint says of those modules that it does not take; `texts` gives entries by text."""
+    """Return Tint's messages for modules that it rejects; `texts` maps texts to entry points."""
     assert NODE is not None
     done = subprocess.run(
         [NODE, str(SCRIPT), str(Path(FOLDER).resolve())],
@@ -62,14 +62,14 @@ def texts_of_ops(names: tuple[str, ...], precision: str) -> dict[str, str]:
     return {text: entry for texts in every for text, entry in texts.items()}
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_reports_invalid_modules() -> None:
     text = "//# a\n@compute @workgroup_size(1)\nfn a() { let x: f16 = 1.0; }"
     assert len(refused({text: "a"})) == 1
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_some_ops(precision: str) -> None:
-    texts = texts_of_ops(FEW, precision)
+def test_selected_ops(precision: str) -> None:
+    texts = texts_of_ops(SELECTED_OPS, precision)
     assert any("enable f16;" in text for text in texts) == (precision == "fp16")
     assert not refused(texts)
 

@@ -1,4 +1,4 @@
-"""Every module of whole models in WGSL is one that naga takes, by wgpu's own validation."""
+"""Every WGSL module of whole models passes naga's validation, run by wgpu."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [
 
 
 def names() -> list[object]:
-    """All models, of which these are looked at always."""
+    """Return all models; these are always checked, the others only in slow tests."""
     every = sorted(path.stem for path in TFLITE.glob("*.tflite"))
     return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in every]
 

@@ -1,4 +1,4 @@
-"""Ops in WGSL, played by wgpu on whatever Vulkan there is, against their NumPy references."""
+"""Ops in WGSL, run with wgpu on the available Vulkan device, against their NumPy references."""
 
 from __future__ import annotations
 
@@ -22,19 +22,28 @@ from fourfold.op.registry import registry
 from fourfold.rewrite import rewrite
 
 pytestmark = pytest.mark.skipif(find_device() is None, reason="no wgpu, or no Vulkan for it")
-# Each of these has something that the others lack: conversions, choices, whole numbers of all
-# sizes, truth, local memory, loops that wait, functions that the language has not.
-FEW = ("arg_max", "cast", "conv2d", "depthwise_conv2d", "floor_mod", "gelu", "mean", "softmax")
-FEW += ("non_max_suppression", "power", "select", "top_indices")
+# Each op uses a feature that the others lack: conversions, selections, integers of all sizes,
+# bools, local memory, loops with barriers, functions that the language lacks.
+SELECTED_OPS = (
+    "arg_max",
+    "cast",
+    "conv2d",
+    "depthwise_conv2d",
+    "floor_mod",
+    "gelu",
+    "mean",
+    "softmax",
+)
+SELECTED_OPS += ("non_max_suppression", "power", "select", "top_indices")
 FEWER = ("cast", "conv2d", "depthwise_conv2d", "mean")
 SOFTWARE = replace(LEAST, kind="other", compute_units=8, local_memory=0)
-# Not defined for halves, or what is lost in a half jumps to the next whole number.
+# Ops that are undefined for fp16, or in which an fp16 rounding error changes an integer result.
 NO_HALVES = ("blend_rows", "box_corners", "decode_boxes", "floor_div", "non_max_suppression")
 NO_HALVES += ("spectrum", "suppress_boxes")
 
 
 def quick(names: tuple[str, ...], every: Sequence[str] = WITH_KERNELS) -> list[object]:
-    """All ops, of which these are run always."""
+    """Return all ops; these always run, the others only in slow tests."""
     return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in every]
 
 
@@ -49,7 +58,7 @@ def check(
     item.check(play_on_wgpu(plan, item.inputs), tolerance)
 
 
-@pytest.mark.parametrize("name", quick(FEW))
+@pytest.mark.parametrize("name", quick(SELECTED_OPS))
 def test_in_full_precision(name: str) -> None:
     check(name, LEAST, KernelOptions("fp32"))
 
@@ -68,7 +77,7 @@ def test_in_half_precision(name: str) -> None:
 
 @pytest.mark.parametrize("name", quick(FEWER))
 def test_as_software_has_them(name: str) -> None:
-    """Kernels where a processor stands in for a GPU: its work-items walk alone."""
+    """Kernels for a CPU that emulates a GPU: its work-items run one by one."""
     check(name, SOFTWARE, KernelOptions("fp32"))
 
 
@@ -77,14 +86,14 @@ def _has_halves(case: Case) -> bool:
 
 
 def halved(case: Case) -> Case:
-    """The same with halves in memory."""
+    """Return the graph with fp16 values in memory."""
     inputs = tuple(None if text is None else text.replace("f32[", "f16[") for text in case.inputs)
     return replace(case, inputs=inputs)
 
 
 @pytest.mark.parametrize("name", quick(FEWER))
 def test_halves_packed_in_words(name: str) -> None:
-    """Inputs and outputs that are halves, whole vectors and single ones, without the feature."""
+    """Inputs and outputs in fp16, as vectors and as single values, without the fp16 feature."""
     cases = tuple(one for one in map(halved, registry()[name].cases) if _has_halves(one))
     if not cases or name in NO_HALVES:
         pytest.skip("it has no halves")
@@ -92,11 +101,11 @@ def test_halves_packed_in_words(name: str) -> None:
 
 
 def both(graph: Graph, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the device and the reference make of arrays."""
+    """Return the results of the device and of the reference for some arrays."""
     plan = make_plan(rewrite(graph), LEAST, KernelOptions())
     (result,) = play_on_wgpu(plan, [*arrays])
-    wanted = evaluate(graph, dict(zip(graph.inputs, arrays, strict=True)))
-    return result, wanted[graph.outputs[0]]
+    expected = evaluate(graph, dict(zip(graph.inputs, arrays, strict=True)))
+    return result, expected[graph.outputs[0]]
 
 
 INF = float("inf")
@@ -125,8 +134,8 @@ def test_unusual_pairs(op: str) -> None:
         pairs = np.array(PAIRS, np.float32)
     count = len(pairs)
     graph = build(f"input x: f32[{count}]\ninput z: f32[{count}]\ny = {op}(x, z)\noutput y")
-    found = both(graph, *(np.ascontiguousarray(column) for column in pairs.T))
-    np.testing.assert_allclose(*found, rtol=2e-5, atol=1e-6)
+    results = both(graph, *(np.ascontiguousarray(column) for column in pairs.T))
+    np.testing.assert_allclose(*results, rtol=2e-5, atol=1e-6)
 
 
 def test_a_mask_of_infinities() -> None:
@@ -136,7 +145,7 @@ def test_a_mask_of_infinities() -> None:
 
 
 def test_more_groups_than_an_axis_takes() -> None:
-    """What lies beyond 65535 groups of 64 is reached along the second axis."""
+    """Work beyond 65535 groups of 64 is reached along the second axis."""
     count = 65535 * 64 + 77
     graph = build(f"input x: f32[{count},4]\ny = negate(x)\noutput y")
     plan = make_plan(rewrite(graph), LEAST, KernelOptions())
@@ -149,7 +158,7 @@ def test_more_groups_than_an_axis_takes() -> None:
 
 
 def test_a_buffer_that_is_read_and_written_has_one_binding() -> None:
-    """Parts of one value, where a kernel reads one and writes the other."""
+    """Parts of one value, of which a kernel reads one and writes the other."""
     graph = build(
         """
         input x: f32[1,4,4,8]

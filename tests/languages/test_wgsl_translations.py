@@ -1,6 +1,7 @@
-"""Modules of WGSL as Metal, HLSL and SPIR-V have them, by naga in a package for Node.
+"""Translates WGSL modules to Metal, HLSL and SPIR-V with naga, in a package for Node.
 
-`npm install naga-wasm@30` in a folder, and NPM_FOLDER=FOLDER names it; else this is skipped.
+Run `npm install naga-wasm@30` in a folder and set NPM_FOLDER to it; otherwise the tests are
+skipped.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from fourfold.lower import make_plan
 
 NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("translate_wgsl.mjs")
-FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
+SELECTED_OPS = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
 pytestmark = pytest.mark.skipif(
     NODE is None or not FOLDER, reason="no Node, or NPM_FOLDER names no folder with naga-wasm"
 )
 
 
 def translated(names: list[str], precision: str) -> tuple[list[str], int]:
-    """What is refused, and how many modules there are."""
+    """Return the rejected modules, and the number of modules."""
     device, texts = HALVES if precision == "fp16" else LEAST, []
     for name in names:
         plan = make_plan(op_graph(name), device, KernelOptions(precision))
@@ -46,9 +47,9 @@ def translated(names: list[str], precision: str) -> tuple[list[str], int]:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_some_ops(precision: str) -> None:
-    wrong, count = translated([*FEW], precision)
-    assert count > len(FEW)
+def test_selected_ops(precision: str) -> None:
+    wrong, count = translated([*SELECTED_OPS], precision)
+    assert count > len(SELECTED_OPS)
     assert not wrong, "\n".join(wrong)
 
 

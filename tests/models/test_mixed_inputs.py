@@ -39,9 +39,9 @@ Arrays = dict[str, np.ndarray]
 @pytest.fixture(autouse=True)
 def _no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is so small that it stays in floats, as on GPUs with matrix units."""
-    monkeypatch.setattr(storage, "SMALL_VALUES", 0)
+    monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
-    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
 
 
 def filled(ports: Sequence[TensorInfo], number: float) -> Arrays:

@@ -72,9 +72,9 @@ PATTERNS = [
 @pytest.fixture
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the size limit below which values stay in fp32."""
-    monkeypatch.setattr(storage, "SMALL_VALUES", 0)
+    monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
-    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
 
 
 def attention(mask: str) -> Graph:

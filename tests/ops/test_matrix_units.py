@@ -180,7 +180,7 @@ def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Set the storage of values: small ones, as all of these are, stay fp32 unless disabled."""
     if request.param == "halves":
-        monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+        monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     return str(request.param)
 
 
@@ -216,7 +216,7 @@ def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.Monkey
 def test_more_weights_than_a_cache_holds(
     device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(specialise, "MUCH_CACHE", 32 << 10)
+    monkeypatch.setattr(specialise, "CACHE_BYTES", 32 << 10)
     text = GRAPHS["two layers"]
     # Weights are not streamed if the activations exceed the cache, too.
     for change, streams in (("5,6", True), ("50,60", False)):

@@ -83,7 +83,7 @@ def inputs_of(graph: Graph, seed: int) -> list[np.ndarray]:
 
 def joins(device: DeviceInfo) -> None:
     if not device.is_cpu and not device.resident:
-        pytest.skip("groups of this device cannot wait for each other in a known way")
+        pytest.skip("this device does not guarantee that groups can wait for each other")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])

@@ -146,7 +146,7 @@ def test_matrix_units(
     if not device.matrix_units and moves_reads(device):
         pytest.skip("the driver moves reads over barriers, as a small kernel shows")
     if kept == "halves":
-        monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+        monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
     graph, pixels = graph_of("conv2d"), ORDERS[order]
     halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
     graph, picture = replace(graph, constants=halves), photograph(pixels)

@@ -14,7 +14,7 @@ from fourfold.graph import Graph
 from fourfold.kernel import context
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan, specialise, storage
-from fourfold.lower.ratios import ON_THE_WAY, nodes_for_logarithms, values_for_logarithms
+from fourfold.lower.ratios import LOG_PATH_OPS, nodes_for_logarithms, values_for_logarithms
 from fourfold.op.registry import registry
 from fourfold.players import make_player
 from fourfold.rewrite import rewrite
@@ -38,9 +38,9 @@ SPECTRUM = """
 @pytest.fixture
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the size limit below which values stay in fp32."""
-    monkeypatch.setattr(storage, "SMALL_VALUES", 0)
+    monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
-    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
 
 
 @pytest.mark.usefixtures("no_limits")
@@ -59,7 +59,7 @@ def test_log_spectrum_matches_fp32(precision: str, device: DeviceInfo) -> None:
 
 
 def test_log_paths_name_existing_ops() -> None:
-    assert registry().keys() >= ON_THE_WAY
+    assert registry().keys() >= LOG_PATH_OPS
 
 
 def made_of(text: str) -> Graph:

@@ -47,7 +47,7 @@ def staged_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "list")
 @pytest.fixture(autouse=True)
 def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store small values as fp16, too."""
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
 
 
 def copies_by_itself(device: DeviceInfo) -> bool:

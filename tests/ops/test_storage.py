@@ -26,9 +26,9 @@ BOUNDED = {"relu6": 6.0, "relu_0_to_1": 1.0, "relu_n1_to_1": 1.0}
 @pytest.fixture
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the size limit below which values stay in fp32."""
-    monkeypatch.setattr(storage, "SMALL_VALUES", 0)
+    monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
-    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
 
 
 def play(graph: Graph, device: DeviceInfo, seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -117,7 +117,7 @@ def test_random_graphs_in_fp16_and_steps(seed: int, device: DeviceInfo) -> None:
 
 def test_values_with_a_small_total_size_stay_fp32() -> None:
     few, many = chain("relu", 8), chain("relu", 20011)
-    assert peak_bytes(few) <= specialise.SMALL_ARENA < peak_bytes(many)
+    assert peak_bytes(few) <= specialise.MAX_FP32_ARENA_BYTES < peak_bytes(many)
     for graph, kinds in ((few, "f32 f32"), (many, "f16 f32")):
         places = choose_locations(
             graph, specialise_target(graph, target_of(NULL_GPU, MIXED)).options

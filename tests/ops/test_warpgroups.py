@@ -49,7 +49,7 @@ def warpgroup_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "lis
 @pytest.fixture(autouse=True)
 def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store small values as fp16, too."""
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
 
 
 def has_warpgroups(device: DeviceInfo) -> bool:

@@ -1,3 +1,1 @@
-"""The kernel language: expressions, statements, tensors as views, and one renderer per GPU
-language.
-"""
+"""The kernel language: expressions, statements, views, and one renderer per GPU language."""

@@ -1,4 +1,4 @@
-"""Expressions on the bits of whole numbers."""
+"""Bitwise expressions on integers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def bit_xor(a: Operand, b: Operand) -> Expression:
 
 
 def shift_left(a: Operand, count: Operand) -> Expression:
-    """By 0 to 31 bits; those that leave are lost."""
+    """Shift left by 0 to 31 bits; bits shifted out are lost."""
     return _bits("<<", a, count)
 
 
 def shift_right(a: Operand, count: Operand) -> Expression:
-    """By 0 to 31 bits; the sign comes in from the left."""
+    """Shift right by 0 to 31 bits; the sign bit is copied in from the left."""
     return _bits(">>", a, count)

@@ -1,4 +1,4 @@
-"""Elements of one tensor that meet those of another when their shapes are broadcast."""
+"""Loads of the elements that match another tensor's elements under broadcasting."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def load_for(
     run: int = 1,
     slices: int = 1,
 ) -> Expression:
-    """The elements of a view that meet those of `target` at (pixel, slice).
+    """Load the elements of a view that broadcast to those of `target` at (pixel, slice).
 
-    `run` neighbouring pixels at once, or so many neighbouring `slices` of one, give a vector of
-    four times as many. Channels that a view of several lacks are zeros.
+    `run` neighbouring pixels, or `slices` neighbouring slices of one pixel, give a vector of `4 *
+    run` or `4 * slices` lanes. Channels that a view with several channels lacks are zeros.
     """
     if slices > 1:
         return vector(*(load_for(view, target, pixel, slice_ + step) for step in range(slices)))
@@ -40,29 +40,29 @@ def _broadcast(view: View, target: View, pixel: Expression, slice_: Expression) 
     mine = (1,) * (rank - view.type.rank) + view.type.shape
     theirs = target.type.shape
     if mine[:-1] == theirs[:-1]:
-        place = pixel
+        source_pixel = pixel
     elif view.type.pixels == 1:
-        place = const(0)
+        source_pixel = const(0)
     else:
         skipped = rank - view.type.rank
-        there = target.coordinates(pixel)[skipped:]
-        own = zip(view.type.shape[:-1], there, strict=True)
-        place = view.pixel([const(0) if size == 1 else at for size, at in own])
+        coordinates = target.coordinates(pixel)[skipped:]
+        own = zip(view.type.shape[:-1], coordinates, strict=True)
+        source_pixel = view.pixel([const(0) if size == 1 else at for size, at in own])
     if view.type.channels == 1 and target.type.channels != 1:
-        return widen(view.kernel.let(view.lane(place, 0, 0), view.pointer.name + "_v"), 4)
+        return widen(view.kernel.let(view.lane(source_pixel, 0, 0), view.pointer.name + "_v"), 4)
     if 1 < view.type.channels < target.type.channels:
-        value = view.load(place, slice_, lift(slice_) < view.slices)
+        value = view.load(source_pixel, slice_, lift(slice_) < view.slices)
         return mask_beyond(view, value, slice_, const(0, view.kind, 4))
-    return view.load(place, slice_)
+    return view.load(source_pixel, slice_)
 
 
 def mask_beyond(
     view: View, value: Expression, slice_: Expression, neutral: Expression
 ) -> Expression:
-    """The same value with `neutral` in the lanes beyond the last channel."""
-    rest = view.type.channels % 4
-    if rest == 0:
+    """Return the value with `neutral` in the lanes beyond the last channel."""
+    channels_in_last = view.type.channels % 4
+    if channels_in_last == 0:
         return value
     fill = neutral.lane(0)
-    masked = vector(*(value.lane(lane) if lane < rest else fill for lane in range(4)))
+    masked = vector(*(value.lane(lane) if lane < channels_in_last else fill for lane in range(4)))
     return view.kernel.let(where(slice_.equals(view.slices - 1), masked, value), "masked")

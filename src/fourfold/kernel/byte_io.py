@@ -1,4 +1,4 @@
-"""Values that are kept as bytes, read eight and written sixteen at once."""
+"""Vectorized access to values stored as bytes: reads of 8 and writes of 16 bytes at once."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from fourfold.kernel.statement import StoreRounded, StoreRoundedBlock
 from fourfold.kernel.view import View
 from fourfold.types import DType
 
-RUN = 4  # neighbouring pixels that are stored at once
+RUN = 4  # neighbouring pixels stored at once
 
 
 def load_two(view: View, pixel: Expression, slice_: Expression) -> Expression | None:
-    """Two neighbouring pixels, where they are bytes and can be read at once."""
-    place = view.location
-    if not (view.kernel.packs and place.dtype is DType.U8 and place.scale is not None):
+    """Load two neighbouring pixels at once; None if the view is not stored as packed bytes."""
+    location = view.location
+    if not (view.kernel.packs and location.dtype is DType.U8 and location.scale is not None):
         return None
-    if place.layout is not Layout.SLICED:
+    if location.layout is not Layout.SLICED:
         return None
     index = view.index(pixel, slice_) * 4
-    found = view.kernel.let(load_bytes(view.pointer, index), "found")
-    return view.steps.real(found)
+    packed = view.kernel.let(load_bytes(view.pointer, index), "found")
+    return view.steps.real(packed)
 
 
 def store_four(
     view: View, pixel: Expression, slice_: Expression, first: Expression, second: Expression
 ) -> None:
-    """Write two and two neighbouring pixels to a view that counts: tail first, then rounding."""
+    """Store two pairs of neighbouring pixels to a quantized view: apply the tail, then round."""
     assert view.counting is not None
     values = [first, second]
     if view.finish is not None:
@@ -46,7 +46,7 @@ def store_four(
 def store_block(
     view: View, pixel: Expression, slice_: Expression, values: Sequence[Expression]
 ) -> None:
-    """Write two neighbouring slices of four neighbouring pixels, eight channels of each given."""
+    """Store two neighbouring slices of four neighbouring pixels, given eight channels of each."""
     assert view.counting is not None
     assert view.counting.zero is not None
     if view.finish is not None:
@@ -61,8 +61,8 @@ def store_block(
 
 
 def _zero_beyond(view: View, value: Expression, slice_: Expression) -> Expression:
-    """The same numbers, zeros in the lanes beyond the last channel."""
-    value, rest = view.kernel.let(value, "value"), view.type.channels % 4
+    """Return the value with zeros in the lanes beyond the last channel."""
+    value, channels_in_last = view.kernel.let(value, "value"), view.type.channels % 4
     zero = const(0, value.kind)
-    lanes = (value.lane(n) if n % 4 < rest else zero for n in range(value.width))
+    lanes = (value.lane(n) if n % 4 < channels_in_last else zero for n in range(value.width))
     return where(lift(slice_).equals(view.slices - 1), vector(*lanes), value)

@@ -1,8 +1,7 @@
-"""Combining what the work-items of a group hold: by exchange as far as that reaches, then through
-local memory.
+"""Reductions over the work-items of a group: by sub-group exchange, then through local memory.
 
-Neighbours of one sub-group (a warp, as NVIDIA calls it) hand each other numbers without memory and
-without a barrier. How many they are a compiler knows, and we often do not.
+Work-items of one sub-group (NVIDIA: a warp) exchange values without memory and without a barrier.
+The compiler knows the size of a sub-group; at planning time it is often unknown.
 """
 
 from __future__ import annotations
@@ -28,17 +27,19 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.intrinsics import subgroup_exchange, subgroup_size
 from fourfold.kernel.kernel import Kernel, Variable
 
-FULL_GROUP = 64  # work-items that keep a GPU's unit busy
-FEW = 8  # lanes whose numbers each of them can as well read itself
-WIDEST = 64  # lanes that exchange at most where the size of a sub-group is not known
+FULL_GROUP = 64  # work-items that keep a compute unit of a GPU busy
+MAX_DIRECT_READS = 8  # up to this many values, every lane reads all of them itself
+MAX_EXCHANGE_LANES = 64  # lanes that exchange if the size of a sub-group is unknown
 
 
 Combine = Callable[[Expression, Expression], Expression]
 
 
 class Team(NamedTuple):
-    """Work-items that combine what they hold: this one's place, how many they are, and how many
-    neighbours among them already have the same.
+    """Work-items that reduce their values together.
+
+    `lane` is this work-item's index, `lanes` the number of work-items, and `together` the number of
+    neighbours that already hold the same partial result.
     """
 
     lane: Expression
@@ -53,8 +54,9 @@ class Team(NamedTuple):
 def team_ids(
     kernel: Kernel, device: DeviceInfo, teams: int, lanes: int
 ) -> tuple[Expression, Expression]:
-    """The number of this work-item's team, and its lane in it. Teams have groups of their own, or
-    share one where they are small.
+    """Return the index of this work-item's team and its lane in the team.
+
+    Each team has its own group, or several share one if they are small.
     """
     together = _teams_in_group(device, teams, lanes)
     if together == 1:
@@ -65,17 +67,17 @@ def team_ids(
         return team, const(0)
     lane, team = kernel.ids(lanes, teams, local=(lanes, together), stay=True)
     if teams % together:
-        # All must reach the barriers: those beyond the last team do once more what it does.
+        # All work-items must reach the barriers: those beyond the last team repeat its work.
         team = kernel.let(minimum(team, kernel.size("last_team", teams - 1)), "team")
     return team, lane
 
 
 def _teams_in_group(device: DeviceInfo, teams: int, lanes: int) -> int:
-    """As many as make a group worth launching; the stages of one launch share its groups anyway."""
+    """Return how many teams fill a group; one if groups are resident."""
     if device.is_cpu or device.resident:
         return 1
-    together, most = 1, min(FULL_GROUP, device.max_work_group)
-    while together < teams and together * 2 * lanes <= most:
+    together, max_items = 1, min(FULL_GROUP, device.max_work_group)
+    while together < teams and together * 2 * lanes <= max_items:
         together *= 2
     return together
 
@@ -88,10 +90,10 @@ def group_combine(
     axis: int = 0,
     row: Operand | None = None,
 ) -> None:
-    """Combine each variable over the `lanes` work-items along a local axis; all get the result.
+    """Reduce each variable over the `lanes` work-items along a local axis; all get the result.
 
-    `row` tells rows of lanes in one group apart, which by default are its teams; a group of one
-    lane needs nothing.
+    `row` distinguishes rows of lanes in one group, by default its teams. A group of one lane emits
+    nothing.
     """
     team = Team(kernel.local_id(axis), lanes)
     if axis == 0:
@@ -108,16 +110,16 @@ def group_combine(
 
 
 def exchange(kernel: Kernel, values: list[Variable], team: Team, combine: Combine) -> Team:
-    """Combine each variable over as many neighbours of a team as can hand each other numbers.
+    """Reduce each variable over as many neighbours of a team as can exchange values.
 
-    Teams follow each other along the first local axis. What the lower lane holds comes first, so
-    that all compute the very same.
+    Teams follow each other along the first local axis. The value of the lower lane is always the
+    first operand, so that all lanes compute identical results.
     """
     lane, lanes, _ = team
     reach = _reach(kernel, lanes)
     if reach.number == 1:
         return team
-    widest = min(lanes, WIDEST if reach.number is None else int(reach.number))
+    widest = min(lanes, MAX_EXCHANGE_LANES if reach.number is None else int(reach.number))
     for apart in (1 << step for step in range(widest.bit_length() - 1)):
         with kernel.when(reach > apart):
             lower = kernel.let((lane // apart % 2).equals(0), "lower")
@@ -129,7 +131,7 @@ def exchange(kernel: Kernel, values: list[Variable], team: Team, combine: Combin
 
 
 def exchanged(value: Expression, apart: int) -> Expression:
-    """What the work-item so far away holds of a value: its number differs in that one bit."""
+    """Return the value of the work-item whose index differs in the bit `apart`."""
     if value.kind in ("half", "bool"):
         moved = exchanged(convert(value, "float" if value.kind == "half" else "int"), apart)
         return convert(moved, value.kind)
@@ -142,7 +144,7 @@ def _exchanged_word(value: Expression, apart: int) -> Expression:
 
 
 def _reach(kernel: Kernel, lanes: int) -> Expression:
-    """How many neighbours can exchange. Where that is a known number, all of them must at once."""
+    """Return how many neighbours can exchange. A constant means that all must do so together."""
     size = kernel.subgroup_size
     if lanes == 1 or lanes & (lanes - 1) or (size is not None and lanes < size):
         return const(1)
@@ -156,13 +158,13 @@ def combine_lanes(
     team: Team,
     combine: Combine,
 ) -> None:
-    """Combine each variable over a team, by what lies at its place in local memory."""
+    """Reduce each variable over a team through local memory, at the offset given with it."""
     lane, lanes, together = team
     parts = lanes // together
     with kernel.when(together < lanes):
         with kernel.when((lane % together).equals(0)):
-            for place, value in values:
-                kernel.store(shared, place + lane // together, value)
+            for offset, value in values:
+                kernel.store(shared, offset + lane // together, value)
         kernel.barrier()
         if parts.number is None:
             _read_any(kernel, shared, values, parts, combine)
@@ -178,11 +180,11 @@ def _read_any(
     parts: Expression,
     combine: Combine,
 ) -> None:
-    """All combine what so many left in local memory."""
-    for place, value in values:
-        kernel.set(value, load(shared, place, value.kind, value.width))
+    """Let every lane reduce `parts` values from local memory."""
+    for offset, value in values:
+        kernel.set(value, load(shared, offset, value.kind, value.width))
         with kernel.loop(parts, 1, title="part") as part:
-            held = load(shared, place + part, value.kind, value.width)
+            held = load(shared, offset + part, value.kind, value.width)
             kernel.set(value, combine(value, held))
 
 
@@ -193,35 +195,37 @@ def _read_known(
     share: tuple[Expression, int],
     combine: Combine,
 ) -> None:
-    """The same where their number is known: what many left is combined by some first, each its
-    share, and then by all. To read a few numbers takes less time than one more barrier.
+    """Reduce a known number of values from local memory.
+
+    If there are many, some lanes reduce a share each first, and then all lanes reduce the results.
+    Reading a few values takes less time than one more barrier.
     """
     lane, parts = share
     left = parts
-    if parts > FEW:
+    if parts > MAX_DIRECT_READS:
         left = 1 << (parts.bit_length() // 2)
         with kernel.when(lane < left):
-            for place, value in values:
-                held = _Held(kernel, shared, place, value, lane)
-                kernel.store(shared, place + lane, held.combined(combine, parts // left, left))
+            for offset, value in values:
+                held = _Held(kernel, shared, offset, value, lane)
+                kernel.store(shared, offset + lane, held.combined(combine, parts // left, left))
         kernel.barrier()
-    for place, value in values:
-        held = _Held(kernel, shared, place, value)
+    for offset, value in values:
+        held = _Held(kernel, shared, offset, value)
         kernel.set(value, held.combined(combine, left))
 
 
 class _Held(NamedTuple):
-    """What lanes left in local memory of a value, from a place on, or from a lane behind it."""
+    """Values that lanes stored in local memory, starting at `place` plus `lane`."""
 
     kernel: Kernel
     shared: Pointer
-    place: Expression
+    offset: Expression
     value: Expression
     lane: Expression = const(0)
 
     def combined(self, combine: Combine, count: int, apart: int = 1) -> Expression:
-        """So many of them, a step apart; by a loop where text is to be short."""
-        if not self.kernel.short or count <= FEW // 2:
+        """Reduce `count` values that are `apart` elements apart."""
+        if not self.kernel.short or count <= MAX_DIRECT_READS // 2:
             return reduce(combine, (self._at(number * apart) for number in range(count)))
         total = self.kernel.variable(self._at(0), "held")
         with self.kernel.loop(count * apart, apart, apart, title="part") as part:
@@ -229,5 +233,5 @@ class _Held(NamedTuple):
         return total
 
     def _at(self, number: Operand) -> Expression:
-        place = self.place + self.lane + number
-        return load(self.shared, place, self.value.kind, self.value.width)
+        index = self.offset + self.lane + number
+        return load(self.shared, index, self.value.kind, self.value.width)

@@ -1,4 +1,4 @@
-"""NodeContext: the spot where one node becomes kernels. It hands out views of the node's values."""
+"""NodeContext: creates kernels for one node and hands out views of the node's values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
 from fourfold.kernel.broadcast import load_for
-from fourfold.kernel.byte_rounding import ByteRounding
 from fourfold.kernel.capabilities import Capabilities
-from fourfold.kernel.encoding import PixelEncoding, byte_table
+from fourfold.kernel.encoding import ByteRounding, PixelEncoding, byte_table
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location
@@ -26,21 +25,20 @@ SMALL_WEIGHTS = 1 << 16
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """How kernels are to be written: precision of arithmetic and storage, sizes as numbers or
-    parameters.
-    """
+    """Options for writing kernels: precision, and sizes as literals or parameters."""
 
     precision: str = "fp32"
     literal: bool = False
-    form: str = "auto"  # 'list' of launches, 'one' launch, or as the device likes
-    keeps_small: bool = False  # in mixed precision, what is small stays in full precision
-    keeps_values: bool = False  # in mixed precision, all values do: together they are small
-    counts_bytes: bool = False  # whole numbers of at most 256 kinds are kept as bytes
-    streams: bool = False  # weights are more than a cache keeps from run to run
-    floats_as_fast: bool = False  # as arithmetic in halves would be
-    counts_steps: bool = True  # numbers between two bounds may be kept as 16-bit steps
-    saves_memory: bool = False  # kernels that buy speed with memory are left out
-    clocked: bool = False  # stages of one launch note their times
+    form: str = "auto"  # 'list' of launches, 'one' launch, or 'auto' as the device prefers
+    keeps_small: bool = False  # in mixed precision, small values stay in fp32
+    # in mixed precision, all values stay in fp32: together they are small
+    keeps_values: bool = False
+    counts_bytes: bool = False  # integers with at most 256 distinct values are stored as bytes
+    streams: bool = False  # weights exceed the cache that persists between runs
+    floats_as_fast: bool = False  # fp32 arithmetic is as fast as fp16
+    counts_steps: bool = True  # values between two bounds may be stored as 16-bit steps
+    saves_memory: bool = False  # leave out kernels that trade memory for speed
+    clocked: bool = False  # stages of one launch record their times
 
     @property
     def real(self) -> str:
@@ -49,23 +47,27 @@ class KernelOptions:
 
     @property
     def storage(self) -> DType:
-        """The type in which floats between kernels, and the weights, are kept."""
+        """The dtype in which weights and floats between kernels are stored."""
         return DType.F32 if self.precision == "fp32" else DType.F16
 
     def storage_of(self, elements: int, small: int) -> DType:
-        """The same for so many of them: what is small costs little as it is, and rounding much."""
+        """Return the dtype for this many elements.
+
+        Small tensors save little memory as fp16, and rounding them costs accuracy.
+        """
         return DType.F32 if self.spares and elements <= small else self.storage
 
     @property
     def spares(self) -> bool:
-        """Whether precision is kept where halves would gain little."""
+        """True if small tensors stay in fp32, because fp16 would gain little."""
         return self.keeps_small and self.precision == "mixed"
 
 
 @dataclass(frozen=True)
 class Target:
-    """For what kernels are written: a device, of which only those facts count that the language can
-    use (`make_target`), how they are to be written, and what the language can say.
+    """The target of code generation: a device, kernel options, and language features.
+
+    Only those facts of the device count that the language can use (see `make_target`).
     """
 
     device: DeviceInfo
@@ -74,15 +76,13 @@ class Target:
 
     @property
     def emulated(self) -> bool:
-        """Whether a processor stands in for the GPU that kernels are written for, and compiles
-        them at every start.
-        """
+        """True if a CPU emulates the GPU and compiles kernels at every start."""
         return self.device.kind == "other" and self.capabilities.few_kernels
 
 
 @dataclass(frozen=True)
 class TailStep:
-    """One pointwise op of the tail, ready to be written: None stands for the running result."""
+    """One pointwise operator of the tail; an input of None is the running result."""
 
     pointwise: Callable[..., Expression]
     attributes: object
@@ -91,8 +91,9 @@ class TailStep:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A constant in the form that a kernel wants it; as an `image`, where the device has one as
-    large. Then the kernel must read it by fours, and not by a pointer further on.
+    """A constant in the form that a kernel reads; as an `image` if the device supports it.
+
+    An image is read by fours, and not through a shifted pointer.
     """
 
     array: np.ndarray
@@ -101,16 +102,16 @@ class Packed:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory that the kernels of one node share and nobody else looks at."""
+    """Memory shared by the kernels of one node, and used by no other node."""
 
     root: str
     bytes: int
 
 
 def with_parameters(kernel: Kernel, attributes: object) -> Any:
-    """The attributes, with those numbers that they call PARAMETERS as parameters of the kernel.
+    """Return the attributes, with the numbers named in PARAMETERS as parameters of the kernel.
 
-    Nodes that differ in nothing else then share one text.
+    Nodes that differ only in these numbers then share one kernel text.
     """
     bound = getattr(attributes, "bound", None)
     if bound is not None:
@@ -118,18 +119,18 @@ def with_parameters(kernel: Kernel, attributes: object) -> Any:
     names = getattr(attributes, "PARAMETERS", ())
     if not names:
         return attributes
-    known = {item.name: getattr(attributes, item.name) for item in fields(cast(Any, attributes))}
+    plain = {item.name: getattr(attributes, item.name) for item in fields(cast(Any, attributes))}
     numbers = {name: kernel.number(name, getattr(attributes, name)) for name in names}
-    return SimpleNamespace(**{**known, **numbers})
+    return SimpleNamespace(**{**plain, **numbers})
 
 
 def _in_text(attributes: object) -> object:
-    """The attributes, as far as a kernel's text depends on them."""
+    """Return the attributes as far as a kernel's text depends on them."""
     return "" if hasattr(attributes, "PARAMETERS") else attributes
 
 
 class NodeContext:
-    """One node with all that its kernels may know."""
+    """One node with everything that its kernels depend on."""
 
     def __init__(
         self,
@@ -150,18 +151,18 @@ class NodeContext:
     def reshaped(
         self, types: Mapping[str, TensorType], locations: Mapping[str, Location]
     ) -> NodeContext:
-        """The same node with other shapes for the same memory; its kernels are this one's."""
-        known = ({**self.types, **types}, self.constants, {**self.locations, **locations})
-        return self._changed(NodeContext(self.node, *known, self.tail, self.target))
+        """Return this node with other shapes for the same memory; both collect the same kernels."""
+        views = ({**self.types, **types}, self.constants, {**self.locations, **locations})
+        return self._share_kernels(NodeContext(self.node, *views, self.tail, self.target))
 
     def with_tail(self, tail: tuple[TailStep, ...]) -> NodeContext:
-        """The same node with something else behind it; its kernels are this one's."""
-        known = (self.types, self.constants, self.locations)
-        return self._changed(NodeContext(self.node, *known, tail, self.target))
+        """Return this node with another tail; both collect the same kernels."""
+        views = (self.types, self.constants, self.locations)
+        return self._share_kernels(NodeContext(self.node, *views, tail, self.target))
 
-    def _changed(self, made: NodeContext) -> NodeContext:
-        made.choice, made.kernels = self.choice, self.kernels
-        return made
+    def _share_kernels(self, context: NodeContext) -> NodeContext:
+        context.choice, context.kernels = self.choice, self.kernels
+        return context
 
     @property
     def attributes(self) -> object:
@@ -177,20 +178,20 @@ class NodeContext:
 
     @property
     def key(self) -> str:
-        """What is computed here, and how its values lie: equal keys can share a tuned choice."""
-        reads = [self._described(name) for name in self.node.reads]
-        writes = [self._described(name) for name in self.node.outputs]
+        """Describes the computation and its layouts: equal keys can share a tuned choice."""
+        reads = [self._describe(name) for name in self.node.reads]
+        writes = [self._describe(name) for name in self.node.outputs]
         tail = "".join(f" |> {step.op} {_in_text(step.attributes)}" for step in self.node.tail)
         return (
             f"{self.node.op} {self.node.attributes}{tail} : {', '.join(reads)}"
             f" -> {', '.join(writes)} ({self.options.precision})"
         )
 
-    def _described(self, name: str) -> str:
+    def _describe(self, name: str) -> str:
         if name in self.constants:
             return f"constant {self.types[name]}"
-        place = self.locations[name]
-        return f"{self.types[name]} as {place.layout.value} {place.dtype.value}"
+        location = self.locations[name]
+        return f"{self.types[name]} as {location.layout.value} {location.dtype.value}"
 
     def input_type(self, index: int) -> TensorType:
         name = self.node.inputs[index]
@@ -198,17 +199,17 @@ class NodeContext:
         return self.types[name]
 
     def array(self, index: int) -> np.ndarray | None:
-        """The value of an input that is constant; None where it is absent or computed."""
+        """Return the value of a constant input; None if it is absent or computed."""
         if index >= len(self.node.inputs):
             return None
         name = self.node.inputs[index]
         return None if name is None else self.constants.get(name)
 
     def kernel(self, title: str, sums: bool = False) -> Kernel:
-        """A new entry point; kernels of a node run in the order in which they are made.
+        """Add a new entry point; kernels of a node run in the order in which they are created.
 
-        One that `sums` up what it reads only once computes in floats in any precision: long sums
-        of halves overflow or come to a stand, and memory is what such a kernel waits for.
+        A kernel that `sums` values it reads only once computes in fp32 in any precision: long fp16
+        sums overflow or stagnate, and such a kernel is memory-bound anyway.
         """
         real = "float" if sums else self.options.real
         kernel = Kernel(title, self.options.literal, real)
@@ -225,20 +226,24 @@ class NodeContext:
 
     @property
     def counts_bytes(self) -> bool:
-        """Whether the end of the tail is to round to the very bytes that are kept of the result."""
-        place, last = self.locations[self.node.outputs[0]], self.tail[-1:]
-        sliced = place.layout is Layout.SLICED and place.dtype is DType.U8 and place.scale == 1.0
+        """True if the last step of the tail rounds to the bytes that are stored as the result."""
+        location, last = self.locations[self.node.outputs[0]], self.tail[-1:]
+        sliced = (
+            location.layout is Layout.SLICED
+            and location.dtype is DType.U8
+            and location.scale == 1.0
+        )
         if not (self.device.packs_bytes and self.options.counts_bytes and sliced and last):
             return False
         rounding = cast(Any, last[0].attributes)
-        return getattr(rounding, "counts", False) and bool(rounding.low == -place.zero_point)
+        return getattr(rounding, "counts", False) and bool(rounding.low == -location.zero_point)
 
     def write(
         self, kernel: Kernel, index: int = 0, title: str = "dst", counted: bool = False
     ) -> View:
-        """The view of a result; what is stored through it goes through the tail first.
+        """Return the view of a result; values stored through it go through the tail first.
 
-        Where bytes are `counted`, `store_four` rounds instead of the tail's last step.
+        With `counted`, `store_four` rounds to bytes instead of the tail's last step.
         """
         view = self.view(kernel, self.node.outputs[index], title, writable=True)
         if self.tail and index == 0:
@@ -250,37 +255,37 @@ class NodeContext:
         return view
 
     def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
-        place = self.locations[name]
-        pointer = kernel.pointer(title, place.dtype, place, writable)
-        view = View(kernel, pointer, self.types[name], place)
+        location = self.locations[name]
+        pointer = kernel.pointer(title, location.dtype, location, writable)
+        view = View(kernel, pointer, self.types[name], location)
         if isinstance(view.steps, PixelEncoding) and self.device.is_cpu:
-            view.steps.table = self.packed(kernel, "table", byte_table(place.channels))
+            view.steps.table = self.packed(kernel, "table", byte_table(location.channels))
         return view
 
     def packed(self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False) -> Pointer:
-        """A pointer to a constant as it was packed for this kernel."""
+        """Return a pointer to a constant packed for this kernel."""
         return kernel.pointer(title, DType.of(array), Packed(np.ascontiguousarray(array), image))
 
     def weights(
         self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False
     ) -> Pointer:
-        """The same for weights, which are kept in the precision of storage."""
+        """Return a pointer to weights, stored in the precision of the options."""
         storage = self.options.storage_of(array.size, SMALL_WEIGHTS)
         if storage is DType.F16 and np.abs(array).max(initial=0.0) > LARGEST_HALF:
             storage = DType.F32
         elif self.options.spares and np.array_equal(array, array.astype(np.float16)):
-            storage = DType.F16  # nothing is lost: many files hold halves
+            storage = DType.F16  # lossless: many files contain fp16 weights
         return self.packed(kernel, title, array.astype(storage.numpy), image)
 
     def scratch(self, title: str, dtype: DType, elements: int) -> Scratch:
-        """Memory between the kernels of this node; `Kernel.pointer` leads there."""
+        """Return memory shared by the kernels of this node, for use with `Kernel.pointer`."""
         root = f"{self.node.outputs[0]}/{title}"
         while root in self.types:
             root += "_"
         return Scratch(root, elements * dtype.size)
 
     def _tail(self, target: View, views: Mapping[str, View], counted: bool) -> Finish:
-        """The tail as a function of the running result and where it goes."""
+        """Return the tail as a function of the running result and its position."""
         steps = self.tail[:-1] if counted else self.tail
         bound = [with_parameters(target.kernel, step.attributes) for step in steps]
 

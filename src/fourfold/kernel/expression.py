@@ -1,8 +1,8 @@
-"""Expressions of the kernel language: typed scalars and vectors, built by Python's own operators.
+"""Expressions of the kernel language: typed scalars and vectors, built with Python operators.
 
-Kinds are 'float', 'half', 'int', 'uint', 'long' and 'bool'; widths 1, 2, 4, 8, 16. Integer
-division and remainder are meant for numbers that are not negative, where Python and every GPU
-language agree. `Expression.op` is one of a closed set; what only some devices can do is in
+Kinds are 'float', 'half', 'int', 'uint', 'long' and 'bool'; widths 1, 2, 4, 8, 16. Integer division
+and remainder are meant for non-negative numbers, for which Python and all GPU languages agree.
+`Expression.op` is one of a closed set; operations that only some devices support are in
 `intrinsics.py`.
 """
 
@@ -34,8 +34,8 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "||": lambda a, b: a or b,
 }
 _NEUTRAL = {"+": 0, "-": 0, "*": 1, "/": 1}
-# Functions of real numbers. `round_even` is the nearest whole number, of two the even one;
-# `round_away` of two the one further from zero.
+# Functions of real numbers. `round_even` rounds to nearest with ties to even, `round_away` with
+# ties away from zero.
 UNARY_MATH = frozenset(
     ("exp", "log", "sqrt", "rsqrt", "tanh", "sin", "cos", "erf", "fabs", "floor", "ceil")
 ) | {"round_even", "round_away"}
@@ -45,20 +45,22 @@ MATH = UNARY_MATH | BINARY_MATH
 
 @dataclass(frozen=True)
 class Pointer:
-    """A parameter or an array that can be indexed; `dtype` is how its elements are stored."""
+    """A parameter or an array that can be indexed, with elements of `dtype` in memory."""
 
     name: str
     dtype: DType
     writable: bool = False
     local: bool = False
-    width: int = 1  # elements that it steps over: more than one for a copy made on the way
+    width: int = 1  # elements per step; more than one for a shifted copy
     private: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class Expression:
-    """One value: `op` applied to `operands`. Compared by identity, so a shared part is computed
-    once. Never changed; to say so by `frozen` would make it three times as dear to make.
+    """One value: `op` applied to `operands`.
+
+    Compared by identity, so that a shared subexpression is computed once. Immutable by convention;
+    `frozen=True` would make construction three times slower.
     """
 
     op: str
@@ -127,7 +129,7 @@ class Expression:
         return Expression("neg", (self,), self.kind, self.width)
 
     def lane(self, index: int) -> Expression:
-        """One element of a vector."""
+        """Return one element of a vector."""
         if self.op in ("vector", "const"):
             return (
                 self.operands[index] if self.op == "vector" else const(self.operands[0], self.kind)
@@ -135,12 +137,12 @@ class Expression:
         return self if self.width == 1 else Expression("lane", (self, index), self.kind)
 
     def part(self, index: int, width: int) -> Expression:
-        """`width` neighbouring elements of a vector, starting at `index * width`."""
+        """Return `width` neighbouring elements of a vector, starting at `index * width`."""
         return self if self.width == width else Expression("part", (self, index), self.kind, width)
 
     @property
     def number(self) -> Number | None:
-        """The value of a constant; None for anything else."""
+        """The value of a constant; None for other expressions."""
         return self.operands[0] if self.op == "const" else None
 
 
@@ -161,7 +163,7 @@ def lift(value: Operand, kind: str = "") -> Expression:
 
 
 def _pair(a: Operand, b: Operand) -> tuple[Expression, Expression]:
-    """Both as expressions of one kind and width; numbers take the kind of their partner."""
+    """Convert both to one kind and width; numbers take the kind of the other operand."""
     if not isinstance(a, Expression):
         b = lift(b)
         a = const(a, _literal_kind(a, b.kind))
@@ -180,7 +182,7 @@ def _literal_kind(value: Number, partner: str) -> str:
 
 
 def widen(value: Expression, width: int) -> Expression:
-    """A scalar in every lane of a vector."""
+    """Repeat a scalar in every lane of a vector."""
     if value.width == width:
         return value
     if value.op == "const":
@@ -188,7 +190,7 @@ def widen(value: Expression, width: int) -> Expression:
     return Expression("splat", (value,), value.kind, width)
 
 
-_IDLE = {("*", 1.0), ("-", 0.0)}  # with these on its right, every real number stays what it is
+_IDENTITIES = {("*", 1.0), ("-", 0.0)}  # with these right operands, the result equals the left one
 
 
 def binary(op: str, a: Operand, b: Operand) -> Expression:
@@ -197,13 +199,13 @@ def binary(op: str, a: Operand, b: Operand) -> Expression:
         folded = _fold(op, a, b)
         if folded is not None:
             return folded
-    elif (op, b.number) in _IDLE:
+    elif (op, b.number) in _IDENTITIES:
         return a
     return Expression(op, (a, b), a.kind, a.width)
 
 
 def _fold(op: str, a: Expression, b: Expression) -> Expression | None:
-    """Integer arithmetic that is known already: it keeps generated text short and indices exact."""
+    """Fold integer arithmetic on constants, which keeps generated text short and indices exact."""
     x, y = a.number, b.number
     if x is not None and y is not None:
         return const(_FOLD[op](x, y), a.kind, a.width)
@@ -222,29 +224,31 @@ def compare(op: str, a: Operand, b: Operand) -> Expression:
     if x is not None and y is not None:
         return const(bool(_FOLD[op](x, y)), "bool", a.width)
     if op in ("&&", "||"):
-        known, other = (x, b) if x is not None else (y, a)
-        if known is not None:
-            return other if bool(known) == (op == "&&") else const(bool(known), "bool", a.width)
+        constant, other = (x, b) if x is not None else (y, a)
+        if constant is not None:
+            return (
+                other if bool(constant) == (op == "&&") else const(bool(constant), "bool", a.width)
+            )
     return Expression(op, (a, b), "bool", a.width)
 
 
 def global_id(axis: int) -> Expression:
-    """This work-item's place in the grid."""
+    """Return this work-item's position in the grid."""
     return Expression("global_id", (axis,), "int")
 
 
 def local_id(axis: int) -> Expression:
-    """This work-item's place in its group."""
+    """Return this work-item's position in its group."""
     return Expression("local_id", (axis,), "int")
 
 
 def bitcast(x: Expression, kind: str) -> Expression:
-    """The same 32 bits, or lanes of them, as another kind."""
+    """Reinterpret 32-bit values, or lanes of them, as another kind."""
     return x if x.kind == kind else Expression("bitcast", (x,), kind, x.width)
 
 
 def math(function: str, *operands: Operand) -> Expression:
-    """A function of the set MATH, lane by lane."""
+    """Apply a function of the set MATH, lane by lane."""
     first = lift(operands[0])
     lifted = [lift(item, first.kind) for item in operands]
     width = max(item.width for item in lifted)
@@ -281,12 +285,12 @@ def ceil(x: Operand) -> Expression:
 
 
 def round_even(x: Operand) -> Expression:
-    """The nearest whole number; halves go to the even one."""
+    """Round to the nearest integer; ties go to the even one."""
     return math("round_even", x)
 
 
 def round_away(x: Operand) -> Expression:
-    """The nearest whole number; halves go to the one further from zero."""
+    """Round to the nearest integer; ties go away from zero."""
     return math("round_away", x)
 
 
@@ -299,13 +303,13 @@ def cos(x: Operand) -> Expression:
 
 
 def arc_tangent(y: Operand, x: Operand) -> Expression:
-    """The angle of the point (x, y), from minus pi to pi."""
+    """Return the angle of the point (x, y), from -pi to pi."""
     y, x = _pair(y, x)
     return math("atan2", y, x)
 
 
 def remainder(a: Operand, b: Operand) -> Expression:
-    """What is left of a / b, with the sign of a."""
+    """Return the remainder of a / b, with the sign of a."""
     a, b = _pair(a, b)
     return a % b if a.kind == "int" else math("fmod", a, b)
 
@@ -325,7 +329,7 @@ def absolute(x: Operand) -> Expression:
 
 
 def where(condition: Operand, yes: Operand, no: Operand) -> Expression:
-    """`yes` where the condition holds, else `no`, lane by lane."""
+    """Select `yes` if the condition holds, else `no`, lane by lane."""
     condition = lift(condition)
     a, b = _pair(yes, no)
     if condition.number is not None:
@@ -337,27 +341,27 @@ def where(condition: Operand, yes: Operand, no: Operand) -> Expression:
 
 
 def maximum(a: Operand, b: Operand) -> Expression:
-    """The larger one; NaN in `a` stays."""
+    """Return the larger operand; a NaN in `a` is kept."""
     a, b = _pair(a, b)
-    folded = _known(max, a, b)
+    folded = _fold_constants(max, a, b)
     return folded if folded is not None else where(a < b, b, a)
 
 
 def minimum(a: Operand, b: Operand) -> Expression:
-    """The smaller one; NaN in `a` stays."""
+    """Return the smaller operand; a NaN in `a` is kept."""
     a, b = _pair(a, b)
-    folded = _known(min, a, b)
+    folded = _fold_constants(min, a, b)
     return folded if folded is not None else where(a > b, b, a)
 
 
-def _known(choose: Callable[..., Any], a: Expression, b: Expression) -> Expression | None:
+def _fold_constants(choose: Callable[..., Any], a: Expression, b: Expression) -> Expression | None:
     if a.number is None or b.number is None:
         return None
     return const(choose(a.number, b.number), a.kind, a.width)
 
 
 def convert(x: Operand, kind: str) -> Expression:
-    """The same number as another kind; float to int truncates, anything to bool is 'not zero'."""
+    """Convert to another kind; float to int truncates, conversion to bool tests for nonzero."""
     x = lift(x)
     if x.kind == kind:
         return x
@@ -379,19 +383,17 @@ def convert(x: Operand, kind: str) -> Expression:
 
 
 def vector(*lanes: Expression) -> Expression:
-    """Scalars side by side, or short vectors joined into a long one."""
+    """Join scalars or short vectors into a vector."""
     return Expression("vector", lanes, lanes[0].kind, sum(item.width for item in lanes))
 
 
 def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Expression:
-    """`width` elements at `index * width`."""
+    """Load `width` elements at `index * width`."""
     return Expression("load", (pointer, lift(index)), kind, width)
 
 
 def guarded(inside: Expression, value: Expression, otherwise: Operand = 0) -> Expression:
-    """`value`, evaluated only where the scalar condition holds: it may read out of bounds
-    elsewhere.
-    """
+    """Evaluate `value` only if the condition holds; it may read out of bounds otherwise."""
     fallback = widen(lift(otherwise, value.kind), value.width)
     if inside.number is not None:
         return value if inside.number else fallback

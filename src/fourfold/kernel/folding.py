@@ -1,4 +1,4 @@
-"""Grids for devices that take only so many groups along an axis: the rest goes along the next."""
+"""Folds grids for devices that limit the groups along an axis: the excess goes along the next."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from math import prod
 
 
 def grid_groups(grid: tuple[int, ...], local: tuple[int, ...]) -> tuple[int, ...]:
-    """How many groups there are along each axis."""
+    """Return the number of groups along each axis."""
     return tuple(count // size for count, size in zip(grid, local, strict=True))
 
 
 def folded_groups(
     grid: tuple[int, ...], local: tuple[int, ...], most: int | None
 ) -> tuple[int, int] | None:
-    """All groups of a grid as rows of `most`, of which the last may be filled up by more than there
-    are; None where no axis has more than that.
-    """
+    """Return the groups as rows of `most`, the last padded; None if no axis exceeds `most`."""
     groups = grid_groups(grid, local)
     if most is None or max(groups) <= most:
         return None
@@ -25,7 +23,7 @@ def folded_groups(
 def folded_launch(
     grid: tuple[int, ...], local: tuple[int, ...], most: int | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The grid and the groups of a launch, folded where it has to be."""
+    """Return the grid and the group size of a launch, folded if necessary."""
     folded = folded_groups(grid, local, most)
     if folded is None:
         return grid, local

@@ -41,7 +41,7 @@ from fourfold.types import DType
 
 @dataclass(frozen=True)
 class BufferArgument:
-    """A pointer parameter: which buffer it gets, and how many elements of it to skip."""
+    """A pointer parameter and the memory it points into."""
 
     pointer: Pointer
     memory: object
@@ -53,14 +53,14 @@ class Variable(Expression):
 
 @dataclass
 class Run:
-    """Neighbouring pixels of one slice, and where each view has the first of them."""
+    """Neighbouring pixels of one slice, and the index of the first of them in each view."""
 
     pixel: Expression
     slice: Expression
     starts: dict[str, Expression] = field(default_factory=dict)
 
     def steps(self, pixel: Expression) -> int | None:
-        """How far another pixel is from the first, if that is known."""
+        """Return the distance of a pixel from the first, if it is constant."""
         if pixel is self.pixel:
             return 0
         if pixel.op != "+" or pixel.operands[1].number is None:
@@ -70,8 +70,9 @@ class Run:
 
 
 class Kernel:
-    """One entry point under construction. `literal` decides whether sizes are numbers or
-    parameters.
+    """One entry point under construction.
+
+    `literal` writes sizes as literals instead of parameters.
     """
 
     def __init__(self, title: str, literal: bool, real: str = "float") -> None:
@@ -85,17 +86,20 @@ class Kernel:
         self.grid: tuple[int, ...] = (1,)
         self.local: tuple[int, ...] = (1,)
         self.run: Run | None = None
-        self.packs = False  # whether bytes are read and written several at once
-        self.streamed: set[str] = set()  # pointers to constants that are read once a run
-        self.short = False  # whether a loop is better than the same code many times
-        # Neighbours that exchange values: 1 where they cannot, None where only the device knows.
+        self.packs = False  # read and write several bytes at once
+        self.streamed: set[str] = set()  # pointers to constants that are read once per run
+        self.short = False  # prefer a loop to repeated code
+        # Neighbours that exchange values: 1 if they cannot, None if only the device knows the
+        # number.
         self.subgroup_size: int | None = 1
         self._blocks = [self.body]
         self._names: dict[str, int] = {}
 
     def size(self, title: str, value: int, always: bool = False) -> Expression:
-        """A number known when the plan is made; 0 and 1 are written out, for shorter text, unless
-        it is `always` to be a parameter: one text for all values is built once.
+        """Return a number that is known at planning time.
+
+        0 and 1 are literals, for shorter text, unless `always` makes it a parameter: one text for
+        all values is compiled only once.
         """
         if self.literal or (value in (0, 1) and not always):
             return const(value)
@@ -105,9 +109,9 @@ class Kernel:
         return name(title, "int")
 
     def number(self, title: str, value: float) -> Expression:
-        """A real number that differs between kernels of one text: a parameter, by its bits.
+        """Return a real number that differs between kernels of one text, as a parameter.
 
-        0 and 1 are written out: they may cost nothing.
+        0 and 1 are literals, because they may cost nothing.
         """
         if self.literal or value in (0.0, 1.0):
             return const(float(value), "float")
@@ -116,7 +120,7 @@ class Kernel:
         return bitcast(name(title, "int"), "float")
 
     def pointer(self, title: str, dtype: DType, memory: object, writable: bool = False) -> Pointer:
-        """A parameter that points into a buffer of the plan."""
+        """Add a parameter that points into a buffer of the plan."""
         pointer = Pointer(self._unique(title), dtype, writable)
         self.buffers.append(BufferArgument(pointer, memory))
         return pointer
@@ -124,25 +128,26 @@ class Kernel:
     def ids(
         self, *counts: int, local: tuple[int, ...] = (), stay: bool = False
     ) -> list[Expression]:
-        """This work-item's place in a grid of `counts`; items beyond it leave (unless they must
-        `stay`).
+        """Return this work-item's position in a grid of `counts`.
+
+        Work-items beyond the grid return, unless they must `stay`.
         """
         self.local = (local or (1,) * len(counts))[: len(counts)]
         self.grid = tuple(-(-n // size) * size for n, size in zip(counts, self.local, strict=True))
-        places = []
+        positions = []
         for axis, count in enumerate(counts):
             single = self.grid[axis] == 1
-            place = const(0) if single else self.let(global_id(axis), "xyz"[axis])
-            places.append(place)
+            position = const(0) if single else self.let(global_id(axis), "xyz"[axis])
+            positions.append(position)
             if self.grid[axis] != count and not stay:
-                self.emit(Branch(place >= self.size(f"grid_{'xyz'[axis]}", count), [Leave()]))
-        return places
+                self.emit(Branch(position >= self.size(f"grid_{'xyz'[axis]}", count), [Leave()]))
+        return positions
 
     def local_id(self, axis: int) -> Expression:
         return local_id(axis) if self.local[axis] > 1 else const(0)
 
     def let(self, value: Operand, title: str = "t") -> Expression:
-        """A name for a value that does not change; plain names and numbers stay as they are."""
+        """Name a value that does not change; names and literals stay as they are."""
         value = lift(value)
         if value.op in ("const", "name"):
             return value
@@ -160,17 +165,17 @@ class Kernel:
         self.emit(Assign(target, lift(value, target.kind)))
 
     def add(self, target: Variable, value: Operand) -> None:
-        """target += value: the form that every compiler contracts into a fused multiply-add."""
+        """Emit target += value, which every compiler contracts into a fused multiply-add."""
         self.emit(Assign(target, lift(value, target.kind), "+"))
 
     def shifted(self, base: Pointer, index: Operand, width: int, title: str) -> Pointer:
-        """A pointer further on: what is read near it needs no sums, which CPUs take time for."""
+        """Return a pointer at an offset: accesses near it need no additions."""
         target = replace(base, name=self._unique(title), width=width)
         self.emit(Shift(target, base, lift(index)))
         return target
 
     def prefetch(self, pointer: Pointer, index: Operand) -> None:
-        """Hint that an element, if it exists, will be read soon: a CPU brings it near meanwhile."""
+        """Hint that an element, if it exists, will be read soon, so that a CPU caches it."""
         self.emit(Prefetch(pointer, lift(index)))
 
     def store(self, pointer: Pointer, index: Operand, value: Expression) -> None:
@@ -180,7 +185,7 @@ class Kernel:
     def loop(
         self, stop: Operand, start: Operand = 0, step: Operand = 1, title: str = "i"
     ) -> Iterator[Expression]:
-        """A loop in the kernel; one that runs exactly once leaves no trace in the text."""
+        """Open a loop in the kernel; one with exactly one iteration is inlined."""
         start, stop, step = lift(start), lift(stop), lift(step)
         limits = [start.number, stop.number, step.number]
         if None not in limits and limits[0] < limits[1] <= limits[0] + limits[2]:  # type: ignore[operator]
@@ -210,7 +215,7 @@ class Kernel:
 
     @contextmanager
     def run_of(self, pixel: Expression, slice_: Expression) -> Iterator[None]:
-        """What is read and written inside, a few pixels behind the first, needs one sum for all."""
+        """Compute one address for all accesses inside that are a few pixels after the first."""
         self.run = Run(pixel, slice_)
         yield
         self.run = None
@@ -219,11 +224,11 @@ class Kernel:
         self.emit(Barrier())
 
     def await_inputs(self) -> None:
-        """What comes before may run while the kernels before this one are still at work."""
+        """Mark where inputs are needed: statements before it may overlap with preceding kernels."""
         self.emit(AwaitInputs())
 
     def await_host(self, needed: Expression, asks: Expression) -> None:
-        """Wait until the host has brought so many pieces of what it gives."""
+        """Wait until the host has provided `needed` pieces of the inputs."""
         self.emit(AwaitHost(needed, asks))
 
     def local_array(self, title: str, kind: str, width: int, size: int) -> Pointer:
@@ -232,7 +237,7 @@ class Kernel:
         return pointer
 
     def private_array(self, title: str, dtype: DType, size: int) -> Pointer:
-        """Memory of each work-item alone: read and written like that behind a parameter."""
+        """Declare memory private to each work-item, accessed like that behind a parameter."""
         pointer = Pointer(self._unique(title), dtype, writable=True, private=True)
         self.arrays.append(PrivateArray(pointer, size))
         return pointer
@@ -242,7 +247,7 @@ class Kernel:
         return prod(self.local)
 
     def emit(self, statement: Statement) -> None:
-        """Add a statement where the kernel is being written; most have a method of their own."""
+        """Append a statement to the current block; most statements have a method of their own."""
         self._blocks[-1].append(statement)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Language: how kernels become the text of one GPU language. Each is a folder beside this file."""
+"""Language: renders kernels as text of one GPU language; each is a folder next to this file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from fourfold.plan.stage_clocks import StageClock
 
 @dataclass(frozen=True)
 class Prelude:
-    """What a program needs beside its kernels: text before them, how it is built, and in which
-    version of the language it is written.
+    """The parts of a program besides its kernels: text, build options and language version.
 
-    `facts` are those of a device on which its spelling rests, whatever nodes the kernels have.
+    `facts` are the device facts that its text depends on, whatever nodes the kernels have.
     """
 
     text: str
@@ -33,9 +32,7 @@ class Prelude:
 
 @dataclass(frozen=True)
 class JoinedRun:
-    """Some stages as one launch: the table that the persistent kernel walks, and what they are in
-    words.
-    """
+    """Stages as one launch: the table that the persistent kernel walks, and a description."""
 
     table: np.ndarray
     title: str
@@ -43,10 +40,10 @@ class JoinedRun:
 
 @dataclass(frozen=True)
 class JoinedStages:
-    """A persistent kernel: its text, without the prelude, and how it is launched.
+    """A persistent kernel: its text, without the prelude, and its launch parameters.
 
-    Each run of stages is a launch of its own. Its arguments are all buffers, how many stages there
-    are, and where in the constants the table is. `kernels` has one kernel of each text.
+    Each run of stages is a launch of its own. The arguments are all buffers, the number of stages,
+    and the offset of the table in the constants. `kernels` has one kernel per distinct text.
     """
 
     text: str
@@ -55,28 +52,29 @@ class JoinedStages:
     local: tuple[int, ...]
     runs: tuple[JoinedRun, ...]
     kernels: tuple[Kernel, ...]
-    local_bytes: int = 0  # of local memory that launches must ask for
+    local_bytes: int = 0  # local memory that launches must allocate
 
 
 class Persistent(Protocol):
-    """How a language has one kernel run all stages of a plan."""
+    """Interface for running all stages of a plan with one kernel."""
 
     def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
-        """Why these stages cannot be one launch, or None."""
+        """Return why these stages cannot be one launch, or None."""
 
     def shares(self, device: DeviceInfo) -> bool:
-        """Whether groups share the work of a stage and wait at grid barriers, so that stages that
-        need nothing of each other may run side by side.
+        """Return whether groups share the work of a stage and wait at grid barriers.
+
+        Independent stages may then run side by side.
         """
 
     def waits_cheaply(self, device: DeviceInfo) -> bool:
-        """Whether a group that waits leaves its unit to others."""
+        """Return whether a waiting group leaves its compute unit to others."""
 
     def state_bytes(self, stages: int, device: DeviceInfo) -> int:
-        """By what groups tell each other how far they are: the last buffer."""
+        """Return the size of the state with which groups synchronize, the last buffer."""
 
     def stage_clock(self, device: DeviceInfo) -> StageClock | None:
-        """By what groups tell the time, if the device has anything for it."""
+        """Return the clock that groups can read, if the device has one."""
 
     def join(
         self,
@@ -86,21 +84,23 @@ class Persistent(Protocol):
         host_protocol: int | None,
         clock: StageClock | None = None,
     ) -> JoinedStages:
-        """The kernel that runs all stages; there are so many buffers, by one of which it may speak
-        with the host. With a clock groups note when they were done with a stage, behind the state.
+        """Build the kernel that runs all stages.
+
+        `buffers` is their number, and `host_protocol` the one used for the handshake with the host.
+        With a clock, groups record after the state when they finished each stage.
         """
 
 
 class Language(Protocol):
-    """One GPU language. A folder of `kernel` offers it as LANGUAGE in its module `language`."""
+    """One GPU language. Its folder in `kernel` provides it as LANGUAGE in the module `language`."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What its kernels may hold."""
+        """Features that its kernels may use."""
 
     @property
     def persistent(self) -> Persistent | None:
-        """How all stages of a plan become one launch, if they can."""
+        """Joins all stages of a plan into one launch; None if the language cannot."""
 
     def render(
         self,
@@ -109,36 +109,38 @@ class Language(Protocol):
         images: frozenset[str] = frozenset(),
         buffers: Sequence[int] = (),
     ) -> str:
-        """The text of one entry point. Its parameters are, for each buffer, the buffer and an
-        offset in elements, then all sizes; `images` names the pointers that are read by image,
-        `buffers` has for each pointer the number of the first that leads into the same buffer.
+        """Return the text of one entry point.
+
+        Its parameters are, for each buffer, the buffer and an offset in elements, then all sizes.
+        `images` names the pointers that are read as images. `buffers` has for each pointer the
+        number of the first pointer into the same buffer.
         """
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
-        """What goes before kernels that have these special nodes."""
+        """Return the prelude for kernels with these special nodes."""
 
 
 def make_target(language: Language, device: DeviceInfo, options: KernelOptions) -> Target:
-    """For what kernels are written: of the device's facts those that the language can use."""
+    """Return the target: options, and the device facts that the language can use."""
     able, persistent = language.capabilities, language.persistent is not None
-    # A new record only where something is missing: most of the time it is the same device.
-    lost: dict[str, object] = {"compute_units": device.units or PLAIN_UNITS}
+    # Copy the record only if something is missing: usually it is the same device.
+    missing: dict[str, object] = {"compute_units": device.units or PLAIN_UNITS}
     if device.dot_products not in able.dot_products:
-        lost["dot_products"] = ""
+        missing["dot_products"] = ""
     if device.subgroups not in able.subgroups:
-        lost["subgroups"] = ""
+        missing["subgroups"] = ""
     if not able.matrix_fragments:
-        lost["matrix_units"] = False
+        missing["matrix_units"] = False
     if "half" not in able.kinds:
-        lost["half_arithmetic"] = False
+        missing["half_arithmetic"] = False
     if not able.images:
-        lost |= {"image_texels": 0, "image_windows": False, "prefers_images": False}
+        missing |= {"image_texels": 0, "image_windows": False, "prefers_images": False}
     if not able.local_memory:
-        lost |= {"local_memory": 0, "max_work_group": 1}
+        missing |= {"local_memory": 0, "max_work_group": 1}
     if not persistent:
-        lost["resident"] = False
+        missing["resident"] = False
     if not (persistent and able.host_addresses):
-        lost["reaches_host"] = False
-    changed = {name: value for name, value in lost.items() if getattr(device, name) != value}
+        missing["reaches_host"] = False
+    changed = {name: value for name, value in missing.items() if getattr(device, name) != value}
     limited = replace(device, **changed) if changed else device  # type: ignore[arg-type]
     return Target(limited, options, able)

@@ -1,4 +1,4 @@
-"""Where a value lives: which memory, at which offset, in which layout."""
+"""Memory locations of values: buffer, offset and layout."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fourfold.types import DType, TensorType
 
 
 class Layout(Enum):
-    """How the elements of a tensor lie in memory.
+    """Order of a tensor's elements in memory.
 
-    ROWS: as NumPy has them, the channels of a pixel side by side.
-    SLICED: the channels cut into slices of four; each slice holds all pixels, four values a pixel.
+    ROWS: NumPy's order; the channels of a pixel are adjacent. SLICED: channels in slices of four;
+    each slice holds all pixels, four values per pixel.
     """
 
     ROWS = "rows"
@@ -24,7 +24,7 @@ class Layout(Enum):
 
 
 class Channel(NamedTuple):
-    """A channel of a picture: which of a pixel's bytes holds it, and (byte - zero) * scale."""
+    """A channel of an image: its byte in a pixel, and its value as (byte - zero) * scale."""
 
     byte: int
     zero: float
@@ -33,15 +33,14 @@ class Channel(NamedTuple):
 
 @dataclass(frozen=True)
 class Location:
-    """A value's memory. `root` owns it; `offset` counts elements from the root's start.
+    """The memory of a value. `root` owns it; `offset` counts elements from the start of the root.
 
-    `pitch` is the distance between neighbours of the outer direction: in ROWS elements from one
-    pixel to
-    the next, in SLICED pixels from one slice to the next. A value inside another one has the
-    other's pitch. With a `scale` there are integers, which stand for real numbers; with `channels`
-    there are bytes of pixels, fewer than four channels of which are read as real numbers. With a
-    `plane`, channels lie so many elements apart, each with its pixels side by side; several images
-    of such planes lie `image` elements apart.
+    `pitch` is the stride of the outer dimension: in ROWS, elements from one pixel to the next; in
+    SLICED, pixels from one slice to the next. A value inside another one has the other's pitch.
+    With a `scale`, the elements are quantized integers. With `channels`, they are bytes of pixels,
+    of which fewer than four channels are read as real numbers. With a `plane`, channels are `plane`
+    elements apart, each with its pixels adjacent; several images of such planes are `image`
+    elements apart.
     """
 
     root: str
@@ -57,47 +56,45 @@ class Location:
 
     @property
     def converts(self) -> bool:
-        """Whether what is read is not what lies there."""
+        """True if reads convert the stored elements."""
         return self.scale is not None or bool(self.channels)
 
     @property
     def aligned(self) -> bool:
-        """Whether four neighbouring channels may be read at once."""
+        """True if four neighbouring channels may be read at once."""
         return self.layout is Layout.SLICED or (self.pitch % 4 == 0 and self.offset % 4 == 0)
 
 
-def dequantized_location(place: Location, scale: float, zero_point: int) -> Location | None:
-    """The same memory, read as real numbers; None if what lies there is read as such already.
+def dequantized_location(location: Location, scale: float, zero_point: int) -> Location | None:
+    """Return the same memory read as dequantized numbers; None if reads already convert it.
 
-    Bytes that count steps of one are read as whole numbers, and can be read as other steps, too.
+    Bytes with scale 1 are read as integers and can be given another scale.
     """
-    if place.scale not in (None, 1.0) or place.channels:
+    if location.scale not in (None, 1.0) or location.channels:
         return None
-    return replace(place, scale=scale, zero_point=place.zero_point + zero_point)
+    return replace(location, scale=scale, zero_point=location.zero_point + zero_point)
 
 
-def picture_location(place: Location, channels: tuple[Channel, ...]) -> Location | None:
-    """The same bytes, read as the channels of a picture; None if they are no plain bytes."""
-    plain = place.dtype is DType.U8 and place.layout is Layout.ROWS and not place.converts
-    return replace(place, channels=channels) if plain and not place.plane else None
+def picture_location(location: Location, channels: tuple[Channel, ...]) -> Location | None:
+    """Return the same bytes read as the channels of an image; None if they are not plain bytes."""
+    plain = location.dtype is DType.U8 and location.layout is Layout.ROWS and not location.converts
+    return replace(location, channels=channels) if plain and not location.plane else None
 
 
-def planes_location(place: Location, planes: TensorType) -> Location | None:
-    """The memory of [images, channels, ...], seen as pixels with their channels; None if it is not
-    all in one piece.
-    """
-    if place.layout is not Layout.ROWS or place.channels or place.plane:
+def planes_location(location: Location, planes: TensorType) -> Location | None:
+    """Return memory of [images, channels, ...] as pixels; None if it is not contiguous."""
+    if location.layout is not Layout.ROWS or location.channels or location.plane:
         return None
-    if place.pitch != planes.shape[-1]:
+    if location.pitch != planes.shape[-1]:
         return None
     images, channels, *sizes = planes.shape
     plane = math.prod(sizes)
-    return replace(place, pitch=1, plane=plane, image=channels * plane if images > 1 else 0)
+    return replace(location, pitch=1, plane=plane, image=channels * plane if images > 1 else 0)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What is kept of a value: the type, and where it counts steps, their size and their zero."""
+    """Storage of a value: the dtype and, if it is quantized, scale and zero point."""
 
     dtype: DType
     scale: float | None = None
@@ -109,20 +106,18 @@ class Stored:
 
 
 def own_location(root: str, layout: Layout, type_: TensorType, stored: Stored) -> Location:
-    """The place of a value that shares its memory with nobody."""
+    """Return the location of a value that has memory of its own."""
     pitch = type_.channels if layout is Layout.ROWS else type_.pixels
     return Location(root, layout, stored.dtype, pitch, 0, stored.scale, stored.zero_point)
 
 
 def storage_elements(layout: Layout, type_: TensorType) -> int:
-    """How many elements a value takes up, padding included."""
+    """Return how many elements a value occupies, including padding."""
     return type_.elements if layout is Layout.ROWS else type_.pixels * type_.slices * 4
 
 
 def slice_channels(array: np.ndarray) -> np.ndarray:
-    """The SLICED form of an array: [slice][pixel][4], zeros in the lanes beyond the last
-    channel.
-    """
+    """Return the SLICED form [slice][pixel][4] of an array, padded with zeros."""
     channels = array.shape[-1] if array.ndim else 1
     rows = array.reshape(math.prod(array.shape[:-1]), channels)
     slices = -(-channels // 4)
@@ -132,36 +127,34 @@ def slice_channels(array: np.ndarray) -> np.ndarray:
 
 
 def region_location(
-    whole: Location, outer: TensorType, inner: TensorType, axis: int, start: int
+    location: Location, outer: TensorType, inner: TensorType, axis: int, start: int
 ) -> Location | None:
-    """The place of the box `inner` that starts at `start` along `axis` of a value; None if it is
-    no view.
-    """
+    """Return the location of the box `inner` at `start` along `axis`; None if it is not a view."""
     last = axis == outer.rank - 1
-    if (last and whole.channels) or (whole.image and not last):
+    if (last and location.channels) or (location.image and not last):
         return None
-    if whole.layout is Layout.ROWS:
-        step = whole.plane or 1 if last else math.prod(outer.shape[axis + 1 : -1]) * whole.pitch
+    if location.layout is Layout.ROWS:
+        step = (
+            location.plane or 1 if last else math.prod(outer.shape[axis + 1 : -1]) * location.pitch
+        )
     elif last:
-        ends = start + inner.channels == outer.channels
-        if start % 4 or (inner.channels % 4 and not ends):
+        includes_last = start + inner.channels == outer.channels
+        if start % 4 or (inner.channels % 4 and not includes_last):
             return None
-        step = whole.pitch
+        step = location.pitch
     else:
         step = math.prod(outer.shape[axis + 1 : -1]) * 4
     if not last and math.prod(outer.shape[:axis]) != 1:
         return None
-    return replace(whole, offset=whole.offset + start * step)
+    return replace(location, offset=location.offset + start * step)
 
 
-def reshaped_location(place: Location, before: TensorType, after: TensorType) -> Location | None:
-    """The place of the same elements in the same order under another shape; None if they must
-    move.
-    """
+def reshaped_location(location: Location, before: TensorType, after: TensorType) -> Location | None:
+    """Return the location of the elements under another shape; None if they must be moved."""
     if before.channels == after.channels:
-        return place
-    if place.channels or place.plane:
+        return location
+    if location.channels or location.plane:
         return None
-    if place.layout is Layout.ROWS and place.pitch == before.channels:
-        return replace(place, pitch=after.channels)
+    if location.layout is Layout.ROWS and location.pitch == before.channels:
+        return replace(location, pitch=after.channels)
     return None

@@ -1,4 +1,4 @@
-"""The ops of the kernel language: the closed set, and which operands each of them takes."""
+"""The closed set of ops of the kernel language, and the operands each of them takes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SHIFTS = (-4, 4)  # lanes from one row of a fragment to the next
 Fits = Callable[[Expression], bool]
 
 
-def _alike(item: Expression, *operands: Expression) -> bool:
-    """Whether operands are of the kind and width of the result."""
+def _same_type(item: Expression, *operands: Expression) -> bool:
+    """Return whether operands have the kind and width of the result."""
     return all((one.kind, one.width) == (item.kind, item.width) for one in operands)
 
 
-def _is(item: object, kind: str, width: int = 1) -> bool:
+def _has_type(item: object, kind: str, width: int = 1) -> bool:
     return isinstance(item, Expression) and (item.kind, item.width) == (kind, width)
 
 
@@ -39,46 +39,52 @@ def _name(item: Expression) -> bool:
 
 
 def _id(item: Expression) -> bool:
-    return _is(item, "int") and item.operands[0] in (0, 1, 2)
+    return _has_type(item, "int") and item.operands[0] in (0, 1, 2)
 
 
 def _arithmetic(item: Expression) -> bool:
     real = item.op != "%" and item.kind in _REAL
     return (
-        (real or item.kind in _WHOLE) and len(item.operands) == 2 and _alike(item, *item.operands)
+        (real or item.kind in _WHOLE)
+        and len(item.operands) == 2
+        and _same_type(item, *item.operands)
     )
 
 
 def _bitwise(item: Expression) -> bool:
-    return item.kind == "int" and len(item.operands) == 2 and _alike(item, *item.operands)
+    return item.kind == "int" and len(item.operands) == 2 and _same_type(item, *item.operands)
 
 
 def _negated(item: Expression) -> bool:
-    return item.kind in _REAL + _WHOLE and _alike(item, *item.operands)
+    return item.kind in _REAL + _WHOLE and _same_type(item, *item.operands)
 
 
 def _comparison(item: Expression) -> bool:
     a, b = item.operands
     ordered = item.op in ("==", "!=") or a.kind != "bool"
-    return _is(item, "bool", a.width) and _alike(a, b) and ordered
+    return _has_type(item, "bool", a.width) and _same_type(a, b) and ordered
 
 
 def _logic(item: Expression) -> bool:
-    return item.kind == "bool" and _alike(item, *item.operands)
+    return item.kind == "bool" and _same_type(item, *item.operands)
 
 
 def _choice(item: Expression) -> bool:
     condition, *values = item.operands
-    return condition.kind == "bool" and condition.width in (1, item.width) and _alike(item, *values)
+    return (
+        condition.kind == "bool"
+        and condition.width in (1, item.width)
+        and _same_type(item, *values)
+    )
 
 
 def _guarded(item: Expression) -> bool:
     condition, *values = item.operands
-    return _is(condition, "bool") and len(values) == 2 and _alike(item, *values)
+    return _has_type(condition, "bool") and len(values) == 2 and _same_type(item, *values)
 
 
 def _splat(item: Expression) -> bool:
-    return item.width > 1 and _is(item.operands[0], item.kind)
+    return item.width > 1 and _has_type(item.operands[0], item.kind)
 
 
 def _vector(item: Expression) -> bool:
@@ -87,8 +93,8 @@ def _vector(item: Expression) -> bool:
 
 
 def _part(item: Expression) -> bool:
-    whole, index = item.operands
-    return whole.kind == item.kind and index in range(whole.width // item.width)
+    source, index = item.operands
+    return source.kind == item.kind and index in range(source.width // item.width)
 
 
 def _convert(item: Expression) -> bool:
@@ -104,9 +110,9 @@ def _bitcast(item: Expression) -> bool:
 
 def _math(item: Expression) -> bool:
     function, *values = item.operands
-    known = UNARY_MATH if len(values) == 1 else BINARY_MATH
-    counted = len(values) in (1, 2) and function in known
-    return counted and item.kind in _REAL and _alike(item, *values)
+    functions = UNARY_MATH if len(values) == 1 else BINARY_MATH
+    counted = len(values) in (1, 2) and function in functions
+    return counted and item.kind in _REAL and _same_type(item, *values)
 
 
 def _load(item: Expression) -> bool:
@@ -116,16 +122,18 @@ def _load(item: Expression) -> bool:
 
 
 def stores(pointer: Pointer, value: Expression) -> bool:
-    """Whether a value can be written behind a pointer."""
+    """Return whether a value can be stored through a pointer."""
     return pointer.writable and holds(pointer, value)
 
 
 def holds(pointer: Pointer, value: Expression) -> bool:
-    """Whether elements behind a pointer can be read as such a value, or written: truth is only
-    ever truth, whole numbers are made of no others, and a pointer to vectors has these only.
+    """Return whether elements behind a pointer can be read or written as such a value.
+
+    Bools are stored only as bools, integers only as integers, and a pointer to vectors takes only
+    vectors of its width.
     """
     if pointer.local:
-        return True  # what lies there is checked where the array is declared
+        return True  # the element type is checked against the array's declaration
     if pointer.width not in (1, value.width):
         return False
     if pointer.dtype is DType.BOOL or value.kind == "bool":
@@ -134,30 +142,39 @@ def holds(pointer: Pointer, value: Expression) -> bool:
 
 
 def _pointed(dtype: DType, result: str, width: int) -> Fits:
-    """An op on a pointer to elements of a type, an index, and perhaps more."""
+    """Return the rule of an op on a pointer, an index, and optional conditions."""
 
     def fits(item: Expression) -> bool:
         pointer, index, *more = item.operands
         inside = all(one.kind in ("bool", "int") and one.width == 1 for one in more)
-        return _is(item, result, width) and pointer.dtype is dtype and _is_index(index) and inside
+        return (
+            _has_type(item, result, width)
+            and pointer.dtype is dtype
+            and _is_index(index)
+            and inside
+        )
 
     return fits
 
 
-def _made_of(result: tuple[str, int], *wanted: tuple[str, int]) -> Fits:
-    """An op on operands of these kinds and widths."""
+def _takes(result: tuple[str, int], *expected: tuple[str, int]) -> Fits:
+    """Return the rule of an op on operands of these kinds and widths."""
 
     def fits(item: Expression) -> bool:
-        pairs = zip(item.operands, wanted, strict=False)
-        counted = len(item.operands) == len(wanted)
-        return _is(item, *result) and counted and all(_is(one, *type_) for one, type_ in pairs)
+        pairs = zip(item.operands, expected, strict=False)
+        counted = len(item.operands) == len(expected)
+        return (
+            _has_type(item, *result)
+            and counted
+            and all(_has_type(one, *type_) for one, type_ in pairs)
+        )
 
     return fits
 
 
 def _shift(item: Expression) -> bool:
     words, distance = item.operands
-    return _is(item, "uint", 2) and _is(words, "uint", 2) and distance.number in _SHIFTS
+    return _has_type(item, "uint", 2) and _has_type(words, "uint", 2) and distance.number in _SHIFTS
 
 
 def _taps(item: Expression) -> bool:
@@ -165,7 +182,7 @@ def _taps(item: Expression) -> bool:
     return pointer.private and _pointed(DType.I32, "int", 8)(item)
 
 
-_EXCHANGE = _made_of(("float", 1), ("float", 1), ("int", 1))
+_EXCHANGE = _takes(("float", 1), ("float", 1), ("int", 1))
 SIGNATURES: dict[str, Fits] = {
     "const": _const,
     "name": _name,
@@ -191,13 +208,13 @@ SIGNATURES: dict[str, Fits] = {
     "load_double_words": _pointed(DType.F16, "uint", 4),
     "load_bytes": _pointed(DType.U8, "float", 8),
     "load_taps": _taps,
-    "pack_halves": _made_of(("uint", 2), ("float", 4)),
-    "unpack_halves": _made_of(("float", 4), ("uint", 2)),
-    "subgroup_size": _made_of(("int", 1)),
+    "pack_halves": _takes(("uint", 2), ("float", 4)),
+    "unpack_halves": _takes(("float", 4), ("uint", 2)),
+    "subgroup_size": _takes(("int", 1)),
     "subgroup_exchange": lambda item: _EXCHANGE(item) and item.operands[1].number is not None,
     "subgroup_shift": _shift,
 }
-# Those that only some devices and languages have.
+# Ops that only some devices and languages support.
 FRAGMENT_OPS = frozenset(
     ("load_words", "load_words_streamed", "load_double_words", "pack_halves", "unpack_halves")
 ) | {"subgroup_shift"}

@@ -1,4 +1,4 @@
-"""Stage: a kernel with its arguments, as one of many that one launch runs."""
+"""Stage: a kernel with its arguments, one of many that a single launch runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import LocalArray
 from fourfold.plan import Argument, BufferUse
 
-GPU_ITEMS = 256  # work-items of a group that shares stages with others
-# Bytes that a launch moves for each unit: more than the few warps can ask for that are resident
-# where all stages are one launch.
+GPU_ITEMS = 256  # work-items per group, if groups share stages
+# Bytes that a launch moves per compute unit, above which one launch is slower: its few resident
+# warps cannot request that much.
 MUCH_MEMORY = 24 << 10
-TABLE_ROWS = 1024  # bytes of local memory for the rows of a table, and more than they take
+TABLE_ROWS = 1024  # bytes of local memory reserved for rows of the table
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A kernel that is launched together with others, and its place among grid barriers."""
+    """A kernel that is launched together with others, and its relation to grid barriers."""
 
     kernel: Kernel
     arguments: tuple[Argument, ...]
-    awaits: bool = True  # whether groups wait here for the last grid barrier
-    arrives: bool = True  # whether a group then arrives at the next one
-    node: str = ""  # where it came from, for those who read times
+    awaits: bool = True  # groups wait here for the last grid barrier
+    arrives: bool = True  # groups then arrive at the next grid barrier
+    node: str = ""  # name of its node, for profiles
 
     @property
     def buffers(self) -> list[BufferUse]:
@@ -40,21 +40,22 @@ class Stage:
 
 
 def group_memory(device: DeviceInfo, items: int, asked: bool = False) -> int:
-    """The bytes of local memory that a group of so many work-items may have, or may have if its
-    launch is `asked` for them, which leaves less for caches. Where all kernels of a
-    plan may become one launch, several small groups run side by side in one of its own, which
-    holds two rows of its table, too.
+    """Return the local memory in bytes that a group of `items` work-items may use.
+
+    With `asked`, the launch allocates it explicitly, which allows more but leaves less for caches.
+    If all kernels of a plan may become one launch, several small groups run side by side in one
+    real group, which also holds two rows of the table.
     """
-    most = device.most_local_memory if asked else device.local_memory
+    limit = device.most_local_memory if asked else device.local_memory
     if not device.resident:
-        return most
-    return (most - TABLE_ROWS) // max(1, GPU_ITEMS // items)
+        return limit
+    return (limit - TABLE_ROWS) // max(1, GPU_ITEMS // items)
 
 
-def refuses_waits(stages: Sequence[Stage], device: DeviceInfo) -> str | None:
-    """Why groups that run these stages cannot wait for each other, or None."""
+def find_wait_conflict(stages: Sequence[Stage], device: DeviceInfo) -> str | None:
+    """Return why groups that run these stages cannot wait for each other, or None."""
     if not (device.forward_progress if device.is_cpu else device.resident):
-        return "groups of this device cannot wait for each other in a known way"
+        return "this device does not guarantee that groups can wait for each other"
     statements = (one for stage in stages for one in stage.kernel.body)
     if device.is_cpu and any(isinstance(one, LocalArray) for one in statements):
         return "a kernel needs local memory"

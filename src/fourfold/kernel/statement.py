@@ -1,4 +1,4 @@
-"""Statements of the kernel language: what a kernel's body is made of."""
+"""Statements of the kernel language."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WARPGROUP_COLUMNS = (8, 16)  # blocks of eight columns that a warpgroup multipli
 
 @dataclass(frozen=True)
 class Declare:
-    """A new variable with its first value."""
+    """Declare a variable with its first value."""
 
     target: Expression
     value: Expression
@@ -21,7 +21,7 @@ class Declare:
 
 @dataclass(frozen=True)
 class Assign:
-    """A new value for a variable; `op` is '' or '+'."""
+    """Assign a new value to a variable; `op` is '' or '+'."""
 
     target: Expression
     value: Expression
@@ -30,7 +30,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Store:
-    """Write `value` at `index * value.width` of the memory behind a pointer."""
+    """Store `value` at `index * value.width` of the memory behind a pointer."""
 
     pointer: Pointer
     index: Expression
@@ -59,8 +59,9 @@ class Branch:
 
 @dataclass(frozen=True)
 class DotAccumulate:
-    """target[n] += the four unsigned bytes of bytes[n] times the four signed ones of weights[n];
-    ints of width 4 or 8.
+    """target[n] += dot product of unsigned bytes in bytes[n] and signed ones in weights[n].
+
+    All are ints of width 4 or 8.
     """
 
     target: Expression
@@ -70,12 +71,12 @@ class DotAccumulate:
 
 @dataclass(frozen=True)
 class MatrixMultiply:
-    """target += a product of matrices that a warp of 32 work-items holds together: 16 rows by 16
-    halves, times 16 by 8, into floats.
+    """target += a product of matrices held jointly by a warp of 32 work-items.
 
-    Work-item n has the halves 4 * (n % 4) to + 3 of the rows n / 4 (`upper`) and n / 4 + 8
-    (`lower`), and those of column n / 4 of the other matrix (`factor`); of the result it has the
-    columns 2 * (n % 4) and the next of its upper row, then of its lower one.
+    16 rows by 16 halves, times 16 by 8, into floats. Work-item n holds the halves 4 * (n % 4) to +
+    3 of the rows n / 4 (`upper`) and n / 4 + 8 (`lower`), and those of column n / 4 of the other
+    matrix (`factor`). Of the result it holds the columns 2 * (n % 4) and the next of its upper row,
+    then of its lower one.
     """
 
     target: Expression
@@ -86,11 +87,11 @@ class MatrixMultiply:
 
 @dataclass(frozen=True)
 class DiagonalMultiply:
-    """target += the rows of two matrices times a diagonal each, as `MatrixMultiply` lays them out:
-    two halves of each row in a word.
+    """target += the rows of two matrices, each times a diagonal, in the layout of `MatrixMultiply`.
 
-    The bytes of the words `a` and `b` go where the digits of `pick` say, from the lowest on: digit
-    n takes byte n, and 4 is a zero. Each becomes a word of the column that a work-item holds.
+    A word holds two halves of each row. The digits of `pick`, from the lowest on, select bytes of
+    the words `a` and `b`: digit n takes byte n, and 4 is a zero. Each result is a word of the
+    column that a work-item holds.
     """
 
     target: Expression
@@ -105,7 +106,7 @@ class DiagonalMultiply:
 
 @dataclass(frozen=True)
 class Shift:
-    """A pointer to what lies `index` steps of `target.width` elements behind another."""
+    """Declare a pointer `index` steps of `target.width` elements after another."""
 
     target: Pointer
     base: Pointer
@@ -122,11 +123,10 @@ class Prefetch:
 
 @dataclass(frozen=True)
 class StoreRounded:
-    """Sixteen floats, eight in each of two vectors, rounded to whole numbers up to `high` and
-    stored as bytes from an element on.
+    """Round sixteen floats, in two vectors, to integers up to `high` and store them as bytes.
 
-    With `zero`, ties go to the even one, and `zero` is added before what is below 0 or above 255
-    becomes that; without it numbers count from the first byte, and ties go up.
+    With `zero`, ties go to even, and `zero` is added before clamping to 0..255. Without it, numbers
+    count from the first byte, and ties go up.
     """
 
     pointer: Pointer
@@ -139,8 +139,10 @@ class StoreRounded:
 
 @dataclass(frozen=True)
 class StoreRoundedBlock:
-    """Four vectors of eight floats, rounded as by StoreRounded with `zero`. The first halves of all
-    four are stored as bytes from an element on, the second halves `apart` elements further on.
+    """Round four vectors of eight floats as StoreRounded does with `zero`, and store them.
+
+    The first halves of all four are stored as bytes starting at an element, the second halves
+    `apart` elements further on.
     """
 
     pointer: Pointer
@@ -156,19 +158,21 @@ class StoreRoundedBlock:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All work-items of a group wait for each other and see each other's local memory."""
+    """Synchronize a group's work-items and make their local memory writes visible."""
 
 
 @dataclass(frozen=True)
 class WarpgroupMultiply:
-    """Begin to add to each of the `targets` a product of matrices in local memory that four warps,
-    a warpgroup, make together: 64 rows by 16 halves, times 16 by 8 columns, and by the next 8 for
-    the next target. The sums are there after `AwaitProducts`; until then nobody uses them.
+    """Start adding a product of matrices in local memory to each of the `targets`.
 
-    A matrix lies there in pieces of eight halves, four words: `row` is the piece with the first of
-    row 0, behind which are those of the other rows, and `row_pitch` further on the rest of row 0;
-    the same of columns. Warp n of the four has the rows from 16 * n on, as `MatrixMultiply` has
-    rows and columns of the result.
+    Four warps, a warpgroup, multiply together: 64 rows by 16 halves, times 16 by 8 columns, and by
+    the next 8 for the next target. The sums are valid after `AwaitProducts` and must not be used
+    before.
+
+    A matrix consists of pieces of eight halves, four words. `row` is the first piece of row 0,
+    followed by those of the other rows; `row_pitch` further on is the second piece of row 0.
+    Columns have the same layout. Warp n holds the rows starting at 16 * n, in the layout of
+    `MatrixMultiply`.
     """
 
     rows: Pointer
@@ -182,18 +186,19 @@ class WarpgroupMultiply:
 
 @dataclass(frozen=True)
 class BeginProducts:
-    """What the warpgroup has put into targets is there for the products that come."""
+    """Make the warpgroup's writes to targets visible to the products that follow."""
 
 
 @dataclass(frozen=True)
 class EndProducts:
-    """What the warpgroup has begun to multiply since the last such statement is a batch."""
+    """Commit the products started since the last such statement as a batch."""
 
 
 @dataclass(frozen=True)
 class AwaitProducts:
-    """The warpgroup's sums are there, and nothing of local memory is read for them any more, but
-    for those of its `newest` batches, so many.
+    """Wait for the warpgroup's products, except those of its `newest` batches.
+
+    Their sums are valid then, and local memory is no longer read for them.
     """
 
     newest: Expression
@@ -201,9 +206,11 @@ class AwaitProducts:
 
 @dataclass(frozen=True)
 class CopyAhead:
-    """Begin to copy so many `words`, two or four, from behind a pointer to the element `index` of a
-    local array, zeros where `inside` does not hold; `place` counts elements of that length. Whoever
-    began it has them after `AwaitCopies`, all others of its group after a barrier behind that.
+    """Start copying two or four `words` to the element `index` of a local array.
+
+    The copy is zeros if `inside` is false; `place` counts elements of that length. The work-item
+    that started it may use the data after `AwaitCopies`, the others of its group after a barrier
+    after that.
     """
 
     target: Pointer
@@ -215,7 +222,7 @@ class CopyAhead:
 
     @property
     def value(self) -> Expression:
-        """What is copied, as it would be read."""
+        """The copied value, as a load would return it."""
         if self.words.number == 2:
             return load_words(self.source, self.place, self.inside)
         return load_double_words(self.source, self.place * 8, self.inside)
@@ -223,37 +230,37 @@ class CopyAhead:
 
 @dataclass(frozen=True)
 class EndCopies:
-    """What this work-item has begun to copy since the last such statement is a batch."""
+    """Commit the copies this work-item started since the last such statement as a batch."""
 
 
 @dataclass(frozen=True)
 class AwaitCopies:
-    """This work-item's copies are there, but for those of its `newest` batches, so many."""
+    """Wait for this work-item's copies, except those of its `newest` batches."""
 
     newest: Expression
 
 
 @dataclass(frozen=True)
 class ShowCopies:
-    """This work-item's copies that are there are seen by products behind the next barrier."""
+    """Make this work-item's finished copies visible to products after the next barrier."""
 
 
 @dataclass(frozen=True)
 class AwaitInputs:
-    """From here on the kernel reads what kernels before it made; until here only constants."""
+    """Mark the start of reads of earlier kernels' results; before it, only constants are read."""
 
 
 @dataclass(frozen=True)
 class AwaitHost:
-    """From here on the kernel reads pieces that the host brings meanwhile; so many are needed."""
+    """Wait until the host has provided `needed` pieces of the inputs."""
 
     needed: Expression
-    asks: Expression  # whether this work-item asks the host for all others
+    asks: Expression  # true for the work-item that polls the host for all others
 
 
 @dataclass(frozen=True)
 class LocalArray:
-    """Memory that the work-items of one group share."""
+    """Memory shared by the work-items of one group."""
 
     pointer: Pointer
     kind: str
@@ -263,7 +270,7 @@ class LocalArray:
 
 @dataclass(frozen=True)
 class PrivateArray:
-    """Memory of one work-item, for more than registers can hold."""
+    """Memory of one work-item, for more data than registers hold."""
 
     pointer: Pointer
     size: int
@@ -271,7 +278,7 @@ class PrivateArray:
 
 @dataclass(frozen=True)
 class Leave:
-    """This work-item has nothing (more) to do."""
+    """End this work-item."""
 
 
 Statement = (

@@ -1,4 +1,4 @@
-"""Looks at a kernel's tree: every statement, every expression once, or only what is special."""
+"""Iterators over a kernel's tree: all statements, all expressions once, or only special nodes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LEAVES = ("const", "name")
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
-    """All statements, those inside of others behind them."""
+    """Iterate over all statements; nested ones follow the statement that contains them."""
     for statement in body:
         yield statement
         if isinstance(statement, Loop):
@@ -59,13 +59,13 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def operands(statement: Statement) -> list[Expression]:
-    """The expressions that a statement itself holds."""
-    found = [item for item in vars(statement).values() if isinstance(item, Expression)]
-    return [*found, *statement.targets] if isinstance(statement, WarpgroupMultiply) else found
+    """Return the expressions that a statement itself holds."""
+    items = [item for item in vars(statement).values() if isinstance(item, Expression)]
+    return [*items, *statement.targets] if isinstance(statement, WarpgroupMultiply) else items
 
 
 def expressions(kernel: Kernel) -> Iterator[Expression]:
-    """All expressions of a kernel; one that is used several times comes once."""
+    """Iterate over all expressions of a kernel; each comes once."""
     seen: set[int] = set()
     for statement in statements(kernel.body):
         waiting = operands(statement)
@@ -78,22 +78,23 @@ def expressions(kernel: Kernel) -> Iterator[Expression]:
 
 
 def special_nodes(kernels: Iterable[Kernel]) -> list[Node]:
-    """The nodes for which a language may need more than a word: those of `SPECIAL_OPS` and
-    `SPECIAL_STATEMENTS`. Plans are made in less time the less is looked at, so this is one loop.
+    """Return the nodes of `SPECIAL_OPS` and `SPECIAL_STATEMENTS`, which may need prelude functions.
+
+    Written as one loop, because it takes part of the planning time.
     """
-    found: list[Node] = []
+    special: list[Node] = []
     for kernel in kernels:
         seen: set[int] = set()
         waiting: list[object] = []
         for statement in statements(kernel.body):
             if isinstance(statement, SPECIAL_STATEMENTS):
-                found.append(statement)
+                special.append(statement)
             waiting += vars(statement).values()
         while waiting:
             item = waiting.pop()
             if isinstance(item, Expression) and item.op not in _LEAVES and id(item) not in seen:
                 seen.add(id(item))
                 if item.op in SPECIAL_OPS:
-                    found.append(item)
+                    special.append(item)
                 waiting += item.operands
-    return found
+    return special

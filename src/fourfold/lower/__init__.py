@@ -1,4 +1,4 @@
-"""From a graph to a plan: locations, kernels, memory, and the flat list of launches."""
+"""Lowers a graph to a plan: locations, kernels, memory, and the flat list of launches."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower.assemble import PlanDraft, assemble
+from fourfold.lower.bind import with_extents
 from fourfold.lower.chosen_kernels import ChosenKernels, choose_kernels
-from fourfold.lower.extents import with_extents
 from fourfold.lower.host_access import use_host_ports
-from fourfold.lower.levels import between
+from fourfold.lower.levels import surround_levels
 from fourfold.lower.one_launch import in_level_order
 from fourfold.plan import ARENA, Plan, Port
 from fourfold.types import silent_arithmetic
@@ -24,9 +24,9 @@ Choices = Mapping[str, str]
 def make_plan(
     graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices | None = None
 ) -> Plan:
-    """The plan that computes the graph on a device with these facts.
+    """Return the plan that computes the graph on a device with these facts.
 
-    `choices` says for what is computed (`NodeContext.key`) how it is best done there.
+    `choices` maps computations (`NodeContext.key`) to the kernels that are best for them.
     """
     chosen = choose_kernels(graph, device, options, {} if choices is None else choices)
     draft, language = chosen.draft, chosen.language
@@ -39,8 +39,9 @@ def make_plan(
 
 
 def _as_one_launch(chosen: ChosenKernels) -> PlanDraft:
-    """The same work as stages of one launch, of which some may run side by side; inputs and outputs
-    in host memory where kernels reach it.
+    """Turn the launches into stages of one launch, of which some may run side by side.
+
+    Inputs and outputs are in host memory if kernels can access it.
     """
     draft, device = chosen.draft, chosen.target.device
     levels, bound, size = chosen.arranged
@@ -50,10 +51,11 @@ def _as_one_launch(chosen: ChosenKernels) -> PlanDraft:
         only = in_level_order(bound, levels)
         return replace(draft, bound=bound, buffers=tuple(buffers), runs=(only,))
     reached = use_host_ports(bound, buffers)
-    runs = [in_level_order(reached.bound, between(reached.fetched, levels, reached.delivered))]
+    all_levels = surround_levels(reached.fetched, levels, reached.delivered)
+    runs = [in_level_order(reached.bound, all_levels)]
     fetches = reached.fetched > 0 and not chosen.target.options.clocked
     if fetches:
-        others = between(0, levels, reached.delivered)
+        others = surround_levels(0, levels, reached.delivered)
         runs.append(in_level_order(reached.bound[reached.fetched :], others))
 
     def moved(ports: tuple[Port, ...]) -> tuple[Port, ...]:

@@ -1,4 +1,4 @@
-"""Kernels with the arguments of their launches: where all that they touch lies."""
+"""Binds kernels to their launch arguments: the memory that they access, and its extent."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from fourfold.kernel.context import Packed, Scratch
 from fourfold.kernel.kernel import BufferArgument, Kernel
 from fourfold.kernel.location import Location, storage_elements
 from fourfold.lower.constants import Constants
-from fourfold.lower.kernels import Built
+from fourfold.lower.kernels import Built, constant_locations
 from fourfold.plan import Argument, BufferUse, Launch
 from fourfold.types import TensorType
 
-LARGEST_SIZE = 2**31 - 1
+MAX_SIZE = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """For every root: its buffer's number and its first byte there. Where one arena would be more
-    than the device allocates at once, there are `further` ones, of so many bytes.
+    """For every root: the number of its buffer and its first byte there.
+
+    If one arena would exceed the device's allocation limit, there are `further` ones, with these
+    sizes in bytes.
     """
 
     buffers: dict[str, tuple[int, int]]
@@ -35,14 +37,14 @@ class Allocation:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A kernel and its launch. The entry is the kernel's title until there is a text."""
+    """A kernel and its launch. The entry is the kernel's title until the text is written."""
 
     kernel: Kernel
     launch: Launch
 
     @property
     def images(self) -> frozenset[str]:
-        """The pointers that are read by image."""
+        """The pointers that are read as images."""
         pairs = zip(self.kernel.buffers, self.launch.arguments, strict=False)
         return frozenset(
             argument.pointer.name
@@ -52,7 +54,7 @@ class Bound:
 
     @property
     def buffers(self) -> tuple[int, ...]:
-        """For each pointer, the number of the first that leads into the same buffer."""
+        """For each pointer, the number of the first pointer into the same buffer."""
         uses = [use.buffer for use in self.launch.arguments if isinstance(use, BufferUse)]
         return tuple(map(uses.index, uses))
 
@@ -60,7 +62,7 @@ class Bound:
 def bind_kernel(
     item: Built, device: DeviceInfo, allocation: Allocation, constants: Constants
 ) -> Bound:
-    """The kernel of a node with its arguments; constants that are new get an offset."""
+    """Bind the kernel of a node to its arguments; new constants get an offset."""
     kernel = item.kernel
     _check_sizes(item)
     uses = (_use_of(argument, device, allocation, constants) for argument in kernel.buffers)
@@ -69,23 +71,23 @@ def bind_kernel(
 
 
 def _check_sizes(item: Built) -> None:
-    """Kernels count with 32 bits: what does not fit would come out as another number."""
+    """Raise if a size exceeds 32 bits, because kernels would compute with a wrong number."""
     largest = max([prod(item.kernel.grid), *item.kernel.sizes.values()])
-    if largest > LARGEST_SIZE:
-        reason = f"a size of {largest} is more than kernels count to, which is {LARGEST_SIZE}"
+    if largest > MAX_SIZE:
+        reason = f"its size {largest} exceeds the 32-bit limit of kernels, {MAX_SIZE}"
         refusals = (Refusal(item.node.name, item.node.op, reason),)
-        fix = "make its inputs smaller, or let it run on the CPU: placement='cpu'"
-        raise UnsupportedError("a layer is too large for a device", refusals, fix)
+        fix = "use smaller inputs, or run the model on the CPU with placement='cpu'"
+        raise UnsupportedError("a layer is too large for the device", refusals, fix)
 
 
 def bound_to(kernel: Kernel, arguments: tuple[Argument, ...], what: str) -> Bound:
-    """A kernel with these arguments, and what it does in words."""
+    """Bind a kernel to these arguments; `what` describes what it does."""
     title = kernel.title
     return Bound(kernel, Launch(title, arguments, kernel.grid, kernel.local, title, what))
 
 
 def rebind(bound: Bound, allocation: Allocation) -> Bound:
-    """The same kernel, its values where another allocation has them."""
+    """Bind a kernel to the memory of another allocation."""
     arguments: list[Argument] = [*bound.launch.arguments]
     for number, argument in enumerate(bound.kernel.buffers):
         use = _value_use(argument, allocation)
@@ -113,7 +115,7 @@ def _use_of(
 
 
 def _value_use(argument: BufferArgument, allocation: Allocation) -> BufferUse | None:
-    """The pointer to a value or to scratch memory as allocated; None for constants."""
+    """Return the use of a value or of scratch memory as allocated; None for constants."""
     memory = argument.memory
     if not isinstance(memory, Location | Scratch) or memory.root not in allocation.buffers:
         return None
@@ -124,22 +126,24 @@ def _value_use(argument: BufferArgument, allocation: Allocation) -> BufferUse | 
 
 
 def fits_image(device: DeviceInfo, array: np.ndarray, start: int) -> bool:
-    """Whether a constant that starts at a byte of the block can be read by an image: one of the
-    whole block up to its end, or one that begins near it.
+    """Return whether a constant at byte `start` of the block can be read as an image.
+
+    The image covers the block up to the constant's end, or begins near its start if the device
+    supports image windows.
     """
     end, near = start + array.nbytes, array.nbytes + device.alignment
     needed = min(end, near) if device.image_windows else end
     return needed <= device.image_texels * 4 * array.dtype.itemsize
 
 
-def value_bytes(graph: Graph, place: Location, root: str) -> int:
-    return storage_elements(place.layout, graph.types[root]) * place.dtype.size
+def value_bytes(graph: Graph, location: Location, root: str) -> int:
+    return storage_elements(location.layout, graph.types[root]) * location.dtype.size
 
 
 def memory_uses(
     graph: Graph, built: Sequence[Built], locations: Mapping[str, Location]
 ) -> Iterator[tuple[int, str, int]]:
-    """What kernels touch besides constants: the kernel's number, the root, and its bytes."""
+    """Yield all memory accesses except constants: the kernel's number, the root, and its bytes."""
     for number, item in enumerate(built):
         for argument in item.kernel.buffers:
             memory = argument.memory
@@ -150,8 +154,9 @@ def memory_uses(
 
 
 def written_apart(built: Iterable[Built]) -> dict[str, set[str]]:
-    """For what a kernel writes all that it reads, and the other way round: they had better lie in
-    different buffers. What is read and written at once lies where it lies.
+    """Map each root that a kernel writes to the roots that it reads, and vice versa.
+
+    They should be in different buffers. Roots that are both read and written are not separated.
     """
     apart: dict[str, set[str]] = {}
     for item in built:
@@ -164,3 +169,31 @@ def written_apart(built: Iterable[Built]) -> dict[str, set[str]]:
             for root in one if others else ():
                 apart.setdefault(root, set()).update(others)
     return apart
+
+
+def with_extents(
+    bound: tuple[Bound, ...], graph: Graph, locations: Mapping[str, Location]
+) -> tuple[Bound, ...]:
+    """Return the kernels with the extent of each pointer argument set."""
+    roots = {**constant_locations(graph), **locations}
+    extended = []
+    for item in bound:
+        arguments: list[Argument] = [*item.launch.arguments]
+        for number, argument in enumerate(item.kernel.buffers):
+            use = arguments[number]
+            assert isinstance(use, BufferUse)
+            arguments[number] = use._replace(elements=_elements(argument, graph, roots))
+        launch = item.launch._replace(arguments=tuple(arguments))
+        extended.append(replace(item, launch=launch))
+    return tuple(extended)
+
+
+def _elements(argument: BufferArgument, graph: Graph, roots: Mapping[str, Location]) -> int | None:
+    memory, size = argument.memory, argument.pointer.dtype.size
+    if isinstance(memory, Packed):
+        return int(memory.array.size)
+    if isinstance(memory, Scratch):
+        return memory.bytes // size
+    if isinstance(memory, Location) and memory.root in roots:
+        return value_bytes(graph, roots[memory.root], memory.root) // size - memory.offset
+    return None

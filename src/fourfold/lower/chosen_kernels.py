@@ -1,4 +1,4 @@
-"""The kernels of a graph and the memory of its values, chosen but not yet bound to each other."""
+"""Chooses the kernels of a graph and the memory of its values, before they are bound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Choices = Mapping[str, str]
 
 @dataclass(frozen=True, eq=False)
 class ChosenKernels:
-    """A graph as the device likes it best, its kernels in order, and what they touch."""
+    """A graph specialised for a device, its kernels in order, and the memory they access."""
 
     graph: Graph
     target: Target
@@ -40,17 +40,17 @@ class ChosenKernels:
     ports: list[Buffer]
     memory: Memory
     choices: Choices
-    results: tuple[str, ...]  # what a caller gets; the graph has copies of states beside it
-    work: float  # operations of a run, as the graph had them before it was specialised
+    results: tuple[str, ...]  # results for the caller; the graph also has copies of states
+    work: float  # operations per run of the graph before it was specialised
 
     @cached_property
     def allocation(self) -> Allocation:
-        """Where values lie if each kernel is a launch of its own."""
+        """Locations of values if each kernel is a launch of its own."""
         return self.memory.allocate()
 
     @cached_property
     def constants(self) -> Constants:
-        """Filled while kernels are bound."""
+        """The constants; filled while kernels are bound."""
         arenas = 1 + len(self.allocation.further)
         return Constants(
             self.graph, self.target.device.max_allocation, 1 + len(self.ports) + arenas
@@ -58,7 +58,7 @@ class ChosenKernels:
 
     @cached_property
     def draft(self) -> PlanDraft:
-        """A plan with a launch for each kernel."""
+        """A plan with one launch per kernel."""
         allocation, constants, device = self.allocation, self.constants, self.target.device
         sizes = (allocation.arena, *allocation.further)
         arenas = [Buffer("arena", "arena", size) for size in sizes]
@@ -78,11 +78,11 @@ class ChosenKernels:
 
     @property
     def wants_one_launch(self) -> bool:
-        """Whether the draft's launches become stages of one."""
+        """True if the draft's launches become stages of one."""
         bound = self.draft.bound
         if self.allocation.further:
             return False
-        if not self.constants.has_room_for(table_bytes(bound, len(self.ports))):
+        if not self.constants.can_append(table_bytes(bound, len(self.ports))):
             return False
         work = sum(flops(self.graph, node) for node in self.graph.nodes)
         load = Load(work, self.memory.moved)
@@ -90,7 +90,7 @@ class ChosenKernels:
 
     @property
     def arranged(self) -> tuple[list[LevelSpan], tuple[Bound, ...], int]:
-        """The levels of stages of one launch, these bound to their memory, and the arena's size."""
+        """The levels of stages of one launch, the bound kernels, and the size of the arena."""
         assert self.language.persistent is not None
         shares = self.language.persistent.shares(self.target.device)
         return self.memory.arranged(self.draft.bound, self.allocation, shares)
@@ -99,9 +99,9 @@ class ChosenKernels:
 def choose_kernels(
     graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices
 ) -> ChosenKernels:
-    """The kernels for a device with these facts.
+    """Choose the kernels for a device with these facts.
 
-    `choices` says for what is computed (`NodeContext.key`) how it is best done there.
+    `choices` maps computations (`NodeContext.key`) to the kernels that are best for them.
     """
     ports, results = _port_buffers(graph), graph.results
     work = sum(flops(graph, node) for node in graph.nodes)
@@ -112,29 +112,31 @@ def choose_kernels(
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
     memory = Memory(graph, built, locations, fixed, target, 2 + len(ports))
-    told = (choices, results, work)
-    return ChosenKernels(graph, target, language, locations, built, ports, memory, *told)
+    origin = (choices, results, work)
+    return ChosenKernels(graph, target, language, locations, built, ports, memory, *origin)
 
 
 def _port_buffers(graph: Graph) -> list[Buffer]:
-    """Buffers of what goes in and out, and of what stays from one run to the next; an output that
-    is an input has one already.
-    """
+    """Return the buffers of inputs, outputs and states, each value once."""
     kinds = [("output", graph.results), ("input", graph.arguments), ("variable", graph.states)]
     kind_of = {name: kind for kind, names in kinds for name in names}
     names = dict.fromkeys([*graph.arguments, *graph.results, *graph.states])
     refusals = [
-        Refusal(name, kind_of[name], f"{graph.types[name].dtype.value} values are no arrays")
+        Refusal(
+            name,
+            kind_of[name],
+            f"{graph.types[name].dtype.value} values cannot be passed as arrays",
+        )
         for name in names
         if not graph.types[name].dtype.has_numpy
     ]
     if refusals:
-        fix = "run the model by its format's own engine: placement='cpu'"
-        raise UnsupportedError("a value of the model cannot be passed", refusals, fix)
+        fix = "run the model with the CPU runtime of its format: placement='cpu'"
+        raise UnsupportedError("a value of the model cannot be passed to the device", refusals, fix)
     return [Buffer(name, kind_of[name], graph.types[name].bytes) for name in names]
 
 
 def _with_starts(ports: list[Buffer], graph: Graph, constants: Constants) -> list[Buffer]:
-    """The same buffers, where variables that do not begin as zeros know what they begin with."""
+    """Set the initial values of variables that do not start as zeros."""
     starts = {name: constants.offset(array) for name, array in graph.starts.items()}
     return [port._replace(start=starts.get(port.name)) for port in ports]

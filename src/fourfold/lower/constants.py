@@ -17,17 +17,17 @@ from fourfold.plan import CONSTANT_ALIGNMENT, CONSTANTS, Buffer
 
 @dataclass
 class Constants:
-    """All constants behind each other in one block; equal ones are kept once.
+    """All constants one after the other in one block; equal ones are stored once.
 
-    Where the block is more than a device allocates at once, the `limit`, it is cut into several
-    buffers, each from one of the `cuts` on; the second of them has the number `further`.
+    If the block exceeds `limit`, the device's allocation limit, it is split into several buffers,
+    each starting at one of the `cuts`; the second of them has the number `further`.
     """
 
     graph: Graph
     limit: int = sys.maxsize
     further: int = 0
     pieces: list[np.ndarray] = field(default_factory=list)
-    alike: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)  # by size
+    alike: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)  # by size in bytes
     roots: dict[str, int] = field(default_factory=dict)
     end: int = 0
     cuts: list[int] = field(default_factory=lambda: [0])
@@ -47,14 +47,14 @@ class Constants:
         return start
 
     def place(self, start: int) -> tuple[int, int]:
-        """The buffer that holds what begins at a byte of the block, and where it begins there."""
+        """Return the buffer that holds a byte of the block, and the byte's offset there."""
         number = bisect_right(self.cuts, start) - 1
         buffer = self.further + number - 1 if number else CONSTANTS
         return buffer, start - self.cuts[number]
 
-    def place_offset(self, place: Location) -> int:
-        """The start of a constant of the graph, in the layout that kernels read tensors in."""
-        root = place.root
+    def place_offset(self, location: Location) -> int:
+        """Return the offset of a constant of the graph, stored in the layout of tensors."""
+        root = location.root
         if root not in self.roots:
             self.roots[root] = self.offset(constant_storage(self.graph.constants[root]))
         return self.roots[root]
@@ -67,12 +67,12 @@ class Constants:
             cursor += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         return block
 
-    def has_room_for(self, size: int) -> bool:
-        """Whether one buffer holds all of the block, and so many bytes behind it."""
+    def can_append(self, size: int) -> bool:
+        """Return whether one buffer can hold the whole block and `size` more bytes."""
         return self.end + size + CONSTANT_ALIGNMENT <= self.limit
 
     def buffers(self) -> list[Buffer]:
-        """Those that hold the block; all but the first begin within it."""
+        """Return the buffers that hold the block; all but the first start inside it."""
         sizes = [after - before for before, after in pairwise([*self.cuts, self.end])]
         first = Buffer("constants", "constants", max(sizes[0], CONSTANT_ALIGNMENT))
         starts = zip(self.cuts[1:], sizes[1:], strict=True)
@@ -80,6 +80,6 @@ class Constants:
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether bytes are the same. Most differ from the start."""
-    few = CONSTANT_ALIGNMENT
-    return np.array_equal(a[:few], b[:few]) and np.array_equal(a, b)
+    """Return whether bytes are equal, comparing the first ones first, as most differ there."""
+    head = CONSTANT_ALIGNMENT
+    return np.array_equal(a[:head], b[:head]) and np.array_equal(a, b)

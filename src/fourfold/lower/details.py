@@ -1,5 +1,6 @@
-"""What a plan does not say of itself: which node has which kernels, in which of all ways, and which
-value lies where for how long. For people who look at a run; no player needs it.
+"""Details of a lowered graph that a plan does not record, for profiles and reports.
+
+They say which node has which kernels in which variant, and where and how long each value lives.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.kernel.context import KernelOptions, Packed, Scratch
 from fourfold.kernel.location import Location
+from fourfold.lower.bind import with_extents
 from fourfold.lower.chosen_kernels import ChosenKernels, choose_kernels
-from fourfold.lower.extents import with_extents
 from fourfold.lower.kernels import (
     Built,
     KernelChoice,
@@ -28,8 +29,9 @@ from fourfold.types import silent_arithmetic
 
 @dataclass(frozen=True)
 class NodeDetail:
-    """How one node is run: by which key choices are kept, and the way; '' where it needs no kernel,
-    because its result already lies where its readers look for it.
+    """How one node runs: the key of its kernel choice, and the variant.
+
+    The variant is '' if the node needs no kernel because its result is a view.
     """
 
     node: Node
@@ -39,11 +41,9 @@ class NodeDetail:
 
 @dataclass(frozen=True)
 class KernelDetail:
-    """One kernel as a launch of its own, its text, and the bytes that it has to read and write,
-    each counted once.
-    """
+    """One kernel as a launch of its own, with its text and the bytes it reads and writes."""
 
-    node: int  # its number among the nodes
+    node: int  # index of the node
     launch: Launch
     text: str
     bytes_read: int
@@ -52,8 +52,9 @@ class KernelDetail:
 
 @dataclass(frozen=True)
 class ValueSpan:
-    """Where a value lies in the arena, and the first and last kernel, or level of stages that run
-    side by side, that needs it.
+    """The position of a value in the arena, and the first and last kernel that uses it.
+
+    For stages that run side by side, first and last are levels.
     """
 
     name: str
@@ -65,7 +66,7 @@ class ValueSpan:
 
 @dataclass(frozen=True)
 class LoweringDetails:
-    """A graph as it was lowered. `levels` is how many steps the spans of values count."""
+    """A graph as it was lowered. `levels` is the number of steps that the spans of values count."""
 
     graph: Graph
     nodes: tuple[NodeDetail, ...]
@@ -79,11 +80,11 @@ class LoweringDetails:
 def lowering_details(
     graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Mapping[str, str]
 ) -> LoweringDetails:
-    """The details of what `make_plan` makes of the same."""
+    """Return the details of what `make_plan` returns for the same arguments."""
     chosen = choose_kernels(graph, device, options, choices)
     nodes = tuple(_nodes(chosen))
-    places = {id(one.node): number for number, one in enumerate(nodes)}
-    kernels = tuple(_kernels(chosen, places))
+    node_numbers = {id(one.node): number for number, one in enumerate(nodes)}
+    kernels = tuple(_kernels(chosen, node_numbers))
     levels = chosen.arranged[0] if chosen.wants_one_launch else None
     allocation = chosen.memory.allocate(levels)
     spans = tuple(
@@ -97,12 +98,12 @@ def lowering_details(
 
 def _nodes(chosen: ChosenKernels) -> Iterator[NodeDetail]:
     for context in node_contexts(chosen.graph, chosen.locations, chosen.target):
-        way = choose_kernel(context, chosen.choices)
-        assert isinstance(way, KernelChoice), "what has no kernel was refused before"
-        yield NodeDetail(context.node, context.key, "" if is_free(context) else str(way))
+        choice = choose_kernel(context, chosen.choices)
+        assert isinstance(choice, KernelChoice), "nodes without a kernel were refused before"
+        yield NodeDetail(context.node, context.key, "" if is_free(context) else str(choice))
 
 
-def _kernels(chosen: ChosenKernels, places: Mapping[int, int]) -> Iterator[KernelDetail]:
+def _kernels(chosen: ChosenKernels, node_numbers: Mapping[int, int]) -> Iterator[KernelDetail]:
     language, bound = chosen.language, chosen.draft.bound
     if language.capabilities.extents:
         bound = with_extents(bound, chosen.graph, chosen.locations)
@@ -110,12 +111,12 @@ def _kernels(chosen: ChosenKernels, places: Mapping[int, int]) -> Iterator[Kerne
     places_of = {**constant_locations(chosen.graph), **chosen.locations}
     for item, one, launch in zip(chosen.built, bound, launches, strict=True):
         text = language.render(one.kernel, launch.entry, one.images, one.buffers)
-        moved = _moved(item, chosen.graph, places_of)
-        yield KernelDetail(places[id(item.node)], launch, text, *moved)
+        moved = _count_bytes(item, chosen.graph, places_of)
+        yield KernelDetail(node_numbers[id(item.node)], launch, text, *moved)
 
 
-def _moved(item: Built, graph: Graph, locations: Mapping[str, Location]) -> tuple[int, int]:
-    """Bytes that a kernel has to read and to write."""
+def _count_bytes(item: Built, graph: Graph, locations: Mapping[str, Location]) -> tuple[int, int]:
+    """Return the bytes that a kernel has to read and to write."""
     touched, changed = set[str](), set[str]()
     read = written = 0
     for argument in item.kernel.buffers:
@@ -129,8 +130,8 @@ def _moved(item: Built, graph: Graph, locations: Mapping[str, Location]) -> tupl
             (changed if argument.pointer.writable else touched).add(memory.root)
 
     def size(values: Iterable[str], roots: set[str]) -> int:
-        known = [(graph.types[value], locations[value]) for value in values if value in locations]
-        return sum(type_.elements * at.dtype.size for type_, at in known if at.root in roots)
+        stored = [(graph.types[value], locations[value]) for value in values if value in locations]
+        return sum(type_.elements * at.dtype.size for type_, at in stored if at.root in roots)
 
     read += size(item.node.reads, touched | changed)
     return read, written + size(item.node.outputs, changed)

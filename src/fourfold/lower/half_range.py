@@ -1,9 +1,9 @@
-"""Which values a model's own numbers may take beyond what halves hold.
+"""Finds values that may exceed the fp16 range because of a model's constants.
 
-A mask is -1e9 or -3.4e38 where nothing is to be looked at. As a half that is minus infinity, and
-the softmax of a row of such is no number, where floats have one. What such numbers go into is kept
-in full precision, up to an op whose results are small again. Infinities of the model stay what they
-are in any precision.
+Masks use -1e9 or -3.4e38 for positions to ignore. In fp16 that is minus infinity, and the softmax
+of a row of such values is NaN, whereas in fp32 it is a number. Values computed from such constants
+are kept in fp32, up to an operator whose results are small again. Infinities of the model itself
+stay infinities in any precision.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fourfold.types import LARGEST_HALF
 
 
 class Beyond(Flag):
-    """On which side numbers may lie beyond the largest half."""
+    """The sides on which numbers may exceed the largest fp16 number."""
 
     NOWHERE = 0
     BELOW = 1
@@ -37,18 +37,18 @@ Rule = Callable[[Sequence[Beyond]], Beyond]
 
 
 def values_beyond_half(graph: Graph) -> frozenset[str]:
-    """The float values that may be beyond it because of constants, inputs being within."""
-    known = _Known(graph.constants)
+    """Return the float values that may exceed the fp16 range, if inputs do not."""
+    ranges = _Ranges(graph.constants)
     for node in graph.nodes:
-        found = _of_node(node, known)
+        beyond = _range_of_node(node, ranges)
         for name in node.outputs:
             if graph.types[name].dtype.is_float:
-                known[name] = found
-    return frozenset(n for n, found in known.items() if found and n not in graph.constants)
+                ranges[name] = beyond
+    return frozenset(n for n, beyond in ranges.items() if beyond and n not in graph.constants)
 
 
-class _Known(dict[str, Beyond]):
-    """What is known of values by name; constants are looked at when they are first asked for."""
+class _Ranges(dict[str, Beyond]):
+    """Ranges of values by name; constants are examined when they are first needed."""
 
     def __init__(self, constants: Mapping[str, np.ndarray]) -> None:
         super().__init__()
@@ -56,11 +56,11 @@ class _Known(dict[str, Beyond]):
 
     def __missing__(self, name: str) -> Beyond:
         array = self._constants.get(name)
-        self[name] = Beyond.NOWHERE if array is None else _of_numbers(array)
+        self[name] = Beyond.NOWHERE if array is None else _range_of_array(array)
         return self[name]
 
 
-def _of_numbers(array: np.ndarray) -> Beyond:
+def _range_of_array(array: np.ndarray) -> Beyond:
     if array.dtype.kind != "f" or not array.size:
         return Beyond.NOWHERE
     low, high = float(array.min()), float(array.max())
@@ -71,39 +71,41 @@ def _of_numbers(array: np.ndarray) -> Beyond:
     return below | (Beyond.ABOVE if high > LARGEST_HALF else Beyond.NOWHERE)
 
 
-def _of_node(node: Node, known: _Known) -> Beyond:
-    operands = [Beyond.NOWHERE if name is None else known[name] for name in node.inputs]
+def _range_of_node(node: Node, ranges: _Ranges) -> Beyond:
+    operands = [Beyond.NOWHERE if name is None else ranges[name] for name in node.inputs]
     if isinstance(node.attributes, Joined):
-        found = _of_parts(node.attributes, operands)
+        beyond = _range_of_parts(node.attributes, operands)
     else:
-        found = _of_op(node.op, node.attributes, operands)
+        beyond = _range_of_op(node.op, node.attributes, operands)
     for step in node.tail:
-        operands = [found if name is None else known[name] for name in step.inputs]
-        found = _of_op(step.op, step.attributes, operands)
-    return found
+        operands = [beyond if name is None else ranges[name] for name in step.inputs]
+        beyond = _range_of_op(step.op, step.attributes, operands)
+    return beyond
 
 
-def _of_parts(attributes: Joined, inputs: Iterable[Beyond]) -> Beyond:
-    known = _Known({})
-    known.update({str(number): found for number, found in enumerate(inputs)})
+def _range_of_parts(attributes: Joined, inputs: Iterable[Beyond]) -> Beyond:
+    ranges = _Ranges({})
+    ranges.update({str(number): beyond for number, beyond in enumerate(inputs)})
     for part in attributes.parts:
-        known[part.outputs[0]] = _of_node(part, known)
-    return known[attributes.parts[-1].outputs[0]]
+        ranges[part.outputs[0]] = _range_of_node(part, ranges)
+    return ranges[attributes.parts[-1].outputs[0]]
 
 
-def _of_op(op: str, attributes: object, operands: Sequence[Beyond]) -> Beyond:
-    """What an op makes of operands; anything of them may become anything, if no rule says more."""
+def _range_of_op(op: str, attributes: object, operands: Sequence[Beyond]) -> Beyond:
+    """Return the range of an op's result; without a rule, any large operand may make it large."""
     if isinstance(attributes, Formula):
-        known = list(operands)
+        ranges = list(operands)
         for term in attributes.terms:
-            known.append(_of_op(term.op, term.attributes, [known[n] for n in term.operands]))
-        return known[-1]
+            ranges.append(
+                _range_of_op(term.op, term.attributes, [ranges[n] for n in term.operands])
+            )
+        return ranges[-1]
     if isinstance(attributes, FakeQuantize):
         steps = max(abs(attributes.low), abs(attributes.high))
         if steps * attributes.distance <= LARGEST_HALF:
             return Beyond.NOWHERE
     if isinstance(attributes, Pad):
-        return _all(operands) | _of_numbers(np.array(attributes.value))
+        return _all(operands) | _range_of_array(np.array(attributes.value))
     if registry()[op].bounds is not None:
         return Beyond.NOWHERE
     return _RULES.get(op, _mixed)(operands)
@@ -117,7 +119,7 @@ def _mixed(operands: Sequence[Beyond]) -> Beyond:
     return Beyond.BOTH if any(operands) else Beyond.NOWHERE
 
 
-def _nowhere(operands: Sequence[Beyond]) -> Beyond:
+def _within(operands: Sequence[Beyond]) -> Beyond:
     return Beyond.NOWHERE
 
 
@@ -125,9 +127,9 @@ def _above(operands: Sequence[Beyond]) -> Beyond:
     return _all(operands) & Beyond.ABOVE
 
 
-def _negated(found: Beyond) -> Beyond:
-    below = Beyond.BELOW if found & Beyond.ABOVE else Beyond.NOWHERE
-    return below | (Beyond.ABOVE if found & Beyond.BELOW else Beyond.NOWHERE)
+def _negated(beyond: Beyond) -> Beyond:
+    below = Beyond.BELOW if beyond & Beyond.ABOVE else Beyond.NOWHERE
+    return below | (Beyond.ABOVE if beyond & Beyond.BELOW else Beyond.NOWHERE)
 
 
 def _difference(operands: Sequence[Beyond]) -> Beyond:
@@ -136,7 +138,7 @@ def _difference(operands: Sequence[Beyond]) -> Beyond:
 
 
 def _larger(operands: Sequence[Beyond]) -> Beyond:
-    """As far down as the operand that reaches down least."""
+    """Return the range of a maximum: it is low only if both operands may be."""
     return _above(operands) | (operands[0] & operands[1] & Beyond.BELOW)
 
 
@@ -145,20 +147,20 @@ def _smaller(operands: Sequence[Beyond]) -> Beyond:
 
 
 def _product(operands: Sequence[Beyond]) -> Beyond:
-    """Of values and what is added to the sums: weights by themselves say nothing of their size."""
+    """Return the range of products, from inputs and biases; weights do not determine it."""
     return _mixed([*operands[:1], *operands[2:]])
 
 
 _COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
 _MOVES = ("concat", "gather", "gather_nd", "identity", "reshape", "slice", "tile", "transpose")
 _PRODUCTS = ("conv2d", "conv3d", "depthwise_conv2d", "fully_connected", "transpose_conv2d")
-_SMALL = ("atan2", "cos", "l2_normalize", "log", "logistic", "sign", "sin", "softmax", "tanh")
+_BOUNDED = ("atan2", "cos", "l2_normalize", "log", "logistic", "sign", "sin", "softmax", "tanh")
 _RULES: Mapping[str, Rule] = {
-    **dict.fromkeys((*_COMPARISONS, *_SMALL), _nowhere),
+    **dict.fromkeys((*_COMPARISONS, *_BOUNDED), _within),
     **dict.fromkeys((*_MOVES, "add", "mean", "reduce_max", "reduce_min", "sum"), _all),
     **dict.fromkeys(_PRODUCTS, _product),
     **dict.fromkeys(("exp", "relu"), _above),
-    # Every window has numbers of the image, whatever it is padded with.
+    # Every window contains pixels of the image, whatever the padding is.
     "max_pool2d": _above,
     **dict.fromkeys(("div", "exact_div"), lambda operands: _mixed(operands[:1])),
     "maximum": _larger,

@@ -1,7 +1,7 @@
 """m = mean(x); a = conv2d(m, ..); y = conv2d(a, ..)  ->  y = joined(x, ..), where that is faster.
 
 A chain is a mean over the pixels, products of a few rows with constant weights, and a softmax, each
-read by the next one only. Squeeze-and-excite is one, and so is the end of a classifier.
+read only by the next one. Squeeze-and-excite is one, and so is the end of a classifier.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fourfold.op.rules import Reduce
 from fourfold.op.window import NO_PADDING
 from fourfold.ops.conv2d import Conv2d
 
-MOST_ROWS = 8
+MAX_ROWS = 8
 
 
 def join_chains(graph: Graph, target: Target) -> Graph:
-    """The same graph, with chains of small nodes as one node where that is faster.
+    """Return the graph with chains of small nodes joined into one node where that is faster.
 
-    Products of bytes read a quarter of what a chain would: they stay apart.
+    With byte products, nodes stay separate: they read a quarter of the data of a chain.
     """
     device, options = target.device, target.options
     if options.counts_bytes or not can_chain(target):
@@ -45,7 +45,7 @@ def join_chains(graph: Graph, target: Target) -> Graph:
 
 
 def _chain(graph: Graph, first: Node, device: DeviceInfo) -> list[Node]:
-    """The longest chain that begins with a node; none if it would be its only kernel."""
+    """Return the longest chain that begins with a node; empty if it would be a single kernel."""
     chain = [first]
     if not (_is_mean(graph, first) or _is_product(graph, first)):
         return []
@@ -61,22 +61,22 @@ def _chain(graph: Graph, first: Node, device: DeviceInfo) -> list[Node]:
 
 
 def _followers(graph: Graph, node: Node) -> Iterator[Node]:
-    """The nodes of a chain behind another, as far as each is all that reads the one before it."""
-    while node.op != "softmax" and _can_stay_inside(graph, node):
+    """Yield the nodes that continue a chain, while each is the only reader of the one before it."""
+    while node.op != "softmax" and _has_constant_tail(graph, node):
         name = node.outputs[0]
         readers = graph.readers.get(name, ())
         if len(readers) != 1 or name in graph.outputs:
             return
         before, (node,) = node, readers
-        rest = [*node.inputs[1:], *(other for step in node.tail for other in step.inputs)]
+        other_inputs = [*node.inputs[1:], *(other for step in node.tail for other in step.inputs)]
         fits = _is_view(graph, node) or _is_product(graph, node) or _is_softmax(before, node)
-        if node.inputs[0] != name or name in rest or not fits:
+        if node.inputs[0] != name or name in other_inputs or not fits:
             return
         yield node
 
 
-def _can_stay_inside(graph: Graph, node: Node) -> bool:
-    """Whether all that the tail reads is a number, or one a channel."""
+def _has_constant_tail(graph: Graph, node: Node) -> bool:
+    """Return whether the tail reads only scalars and per-channel constants."""
     others = [name for step in node.tail for name in step.inputs if name is not None]
     return all(graph.is_constant(name) and graph.types[name].pixels == 1 for name in others)
 
@@ -87,7 +87,7 @@ def _is_mean(graph: Graph, node: Node) -> bool:
         return False
     x = graph.types[str(node.inputs[0])]
     pixels = tuple(range(1, x.rank - 1))
-    return bool(pixels) and attributes.axes == pixels and x.shape[0] <= MOST_ROWS
+    return bool(pixels) and attributes.axes == pixels and x.shape[0] <= MAX_ROWS
 
 
 def _is_product(graph: Graph, node: Node) -> bool:
@@ -101,7 +101,7 @@ def _is_product(graph: Graph, node: Node) -> bool:
         and (attributes.stride, attributes.groups) == ((1, 1), 1)
         and attributes.padding == NO_PADDING
     )
-    return point and graph.types[node.outputs[0]].pixels <= MOST_ROWS
+    return point and graph.types[node.outputs[0]].pixels <= MAX_ROWS
 
 
 def _is_softmax(before: Node, node: Node) -> bool:
@@ -109,20 +109,20 @@ def _is_softmax(before: Node, node: Node) -> bool:
 
 
 def _is_view(graph: Graph, node: Node) -> bool:
-    """Whether a node leaves the channels as they are, and moves nothing."""
+    """Return whether a node keeps the channels and moves no data."""
     if node.op != "reshape" or node.tail:
         return False
     return graph.types[str(node.inputs[0])].channels == graph.types[node.outputs[0]].channels
 
 
 def _joined(chain: list[Node], storage: Storage) -> Node:
-    """The chain as one node: its values get names that do not depend on the model."""
+    """Return the chain as one node; its values get names that do not depend on the model."""
     *inner, last = chain
     bare = [*inner, replace(last, tail=())]
-    made = {node.outputs[0]: f"v{number}" for number, node in enumerate(bare)}
-    given = [name for node in bare for name in node.reads if name not in made]
-    inputs = tuple(dict.fromkeys(given))
-    known = made | {name: str(number) for number, name in enumerate(inputs)}
-    parts = (replace(node, name="").renamed(known) for node in bare)
+    inner_names = {node.outputs[0]: f"v{number}" for number, node in enumerate(bare)}
+    outer_values = [name for node in bare for name in node.reads if name not in inner_names]
+    inputs = tuple(dict.fromkeys(outer_values))
+    names = inner_names | {name: str(number) for number, name in enumerate(inputs)}
+    parts = (replace(node, name="").renamed(names) for node in bare)
     stored = tuple(storage.of(node.outputs[0]) for node in inner)
     return replace(last, op="joined", inputs=inputs, attributes=Joined(tuple(parts), stored))

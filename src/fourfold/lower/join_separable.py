@@ -1,7 +1,7 @@
 """m = depthwise_conv2d(x) |> clamp; y = conv2d(m), 1x1  ->  y = separable_conv2d(x).
 
-Where the device multiplies matrices, a depthwise filter can cost less than writing its result and
-waiting for it: that is so for few channels and many pixels. Elsewhere the two stay apart.
+With matrix units, repeating a depthwise filter can cost less than writing its result and waiting
+for it. That holds for few channels and many pixels; otherwise the two stay separate.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CLAMPS = {
     "relu_0_to_1": (0.0, 1.0),
     "relu_n1_to_1": (-1.0, 1.0),
 }
-MOST_TAPS = 9
+MAX_TAPS = 9
 TRANSITION = 2300.0  # clocks from one stage to the next, on an H200
 
 
 def join_separable(graph: Graph, target: Target) -> Graph:
-    """The same graph, with pairs of layers as one where that is faster."""
+    """Return the graph with pairs of layers joined where that is faster."""
     device, options = target.device, target.options
     if not device.matrix_units or options.precision != "mixed":
         return graph
@@ -41,7 +41,7 @@ def join_separable(graph: Graph, target: Target) -> Graph:
         if (
             filter_ is not None
             and _can_join(graph, filter_, node)
-            and _pays(graph, filter_, node, device, options.keeps_values)
+            and _is_faster(graph, filter_, node, device, options.keeps_values)
         ):
             joined[node.outputs[0]] = _joined(filter_, node)
             gone.add(filter_.outputs[0])
@@ -63,7 +63,7 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
         point
         and after.padding == NO_PADDING
         and before.multiplier == 1
-        and taps[0] * taps[1] <= MOST_TAPS
+        and taps[0] * taps[1] <= MAX_TAPS
         and alone
         and steps
         and all(graph.is_constant(name) for name in constants)
@@ -73,16 +73,16 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
     )
 
 
-def _pays(graph: Graph, filter_: Node, node: Node, device: DeviceInfo, wide: bool) -> bool:
-    """Whether one kernel takes fewer clocks than two and the way from one to the other."""
+def _is_faster(graph: Graph, filter_: Node, node: Node, device: DeviceInfo, wide: bool) -> bool:
+    """Return whether one kernel takes fewer clocks than two and the transition between them."""
     source, output = graph.types[str(node.inputs[0])], graph.types[node.outputs[0]]
     before, size = filter_.attributes, graph.types[str(filter_.inputs[1])].shape[1:3]
     assert isinstance(before, DepthwiseConv2d)
     window = Window((size[0], size[1]), before.stride, before.padding, before.dilation)
     point = MatrixWork(output.pixels, output.channels, source.slices // 4, wide=wide)
-    whole = filter_work(source.slices // 4, output, window, wide)
+    combined = filter_work(source.slices // 4, output, window, wide)
     alone = 1500.0 + 0.028 * output.pixels * source.slices
-    return clocks(device, whole) < clocks(device, point) + alone + TRANSITION
+    return clocks(device, combined) < clocks(device, point) + alone + TRANSITION
 
 
 def _joined(filter_: Node, node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""From nodes to kernels: picks a variant for each node and lets it write its kernels."""
+"""Turns nodes into kernels: picks a variant for each node and builds its kernels."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from fourfold.types import DType
 
 @dataclass(frozen=True)
 class Built:
-    """A kernel of a node, before it is text."""
+    """A kernel of a node, before it is rendered."""
 
     kernel: Kernel
     node: Node
 
 
 def constant_locations(graph: Graph) -> dict[str, Location]:
-    """Constants that kernels read as tensors are kept in slices of four, in full precision."""
+    """Return the locations of constants that kernels read as tensors: SLICED, in fp32."""
     return {
         name: own_location(name, Layout.SLICED, graph.types[name], Stored(graph.types[name].dtype))
         for name in graph.constants
@@ -51,23 +51,23 @@ def constant_storage(array: np.ndarray) -> np.ndarray:
 def node_contexts(
     graph: Graph, locations: dict[str, Location], target: Target
 ) -> Iterator[NodeContext]:
-    """One context for each node but those whose results have no elements: nothing makes these.
+    """Yield a context for each node, except those whose results have no elements.
 
-    What leads to a logarithm is computed in full precision, whatever was asked for.
+    Values that lead to a logarithm are computed in fp32, whatever the requested precision.
     """
-    known = {**constant_locations(graph), **locations}
+    all_locations = {**constant_locations(graph), **locations}
     exact = replace(target, options=replace(target.options, precision="fp32"))
     in_full = nodes_for_logarithms(graph) if target != exact else frozenset()
     for node in graph.nodes:
         if not any(graph.types[name].elements for name in node.outputs):
             continue
         tail = tuple(tail_step(step) for step in node.tail)
-        its = exact if node.outputs[0] in in_full else target
-        yield NodeContext(node, graph.types, graph.constants, known, tail, its)
+        node_target = exact if node.outputs[0] in in_full else target
+        yield NodeContext(node, graph.types, graph.constants, all_locations, tail, node_target)
 
 
 def variants_of(op: Op) -> tuple[Variant, ...]:
-    """Every way to run an op, the preferred one first."""
+    """Return all kernel variants of an op, the preferred one first."""
     if op.pointwise is None:
         return op.variants
     pointwise = op.pointwise
@@ -80,9 +80,7 @@ def variants_of(op: Op) -> tuple[Variant, ...]:
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """The variant that runs a node, and the form its kernels take (None: the variant's own
-    default).
-    """
+    """The variant that runs a node, and the form of its kernels (None: the variant's default)."""
 
     variant: Variant
     choice: str | None = None
@@ -92,34 +90,36 @@ class KernelChoice:
 
 
 def choose_kernel(context: NodeContext, choices: Mapping[str, str]) -> KernelChoice | Refusal:
-    """The tuned way for what this node computes, else the first variant that takes and suits it; or
-    why none does.
+    """Return the tuned kernel for a node, else the first variant that supports and suits it.
+
+    If no variant does, return a refusal with the reasons.
     """
     unusable = _unusable_types(context)
     reasons = [unusable] if unusable else []
     if not reasons:
         name, _, choice = choices.get(context.key, "").partition(": ")
         for variant in variants_of(registry()[context.node.op]):
-            reason = _why_not(variant, context)
+            reason = _refusal_reason(variant, context)
             if reason is not None:
                 reasons.append(reason)
             elif variant.name == name or (not name and variant.suits(context)):
                 return KernelChoice(variant, choice or None)
         if name:
-            # The stored choice names a variant that is no more, or that refuses: decide anew.
+            # The stored choice names a variant that no longer exists, or that refuses: choose
+            # again.
             return choose_kernel(context, {})
     title = context.node.name or context.node.outputs[0]
     return Refusal(title, context.node.op, "; ".join(reasons) or "no kernel")
 
 
-def _why_not(variant: Variant, context: NodeContext) -> str | None:
+def _refusal_reason(variant: Variant, context: NodeContext) -> str | None:
     if variant.buys_speed and context.options.saves_memory:
-        return "it takes more memory than others, of which there is little"
+        return "it needs more memory than other kernels, and memory is limited"
     return variant.refuses(context)
 
 
 def is_free(context: NodeContext) -> bool:
-    """Whether the result already lies where its reader looks for it: a view costs no kernel."""
+    """Return whether the result is a view of the input, which needs no kernel."""
     node, op = context.node, registry()[context.node.op]
     if op.view is None or node.tail or node.inputs[0] not in context.locations:
         return False
@@ -148,10 +148,10 @@ def _unusable_types(context: NodeContext) -> str | None:
     for name in (*context.node.reads, *context.node.outputs):
         dtype = context.types[name].dtype
         if dtype not in _TYPES:
-            return f"'{name}' holds {dtype.value}, which has no form on a GPU"
+            return f"'{name}' holds {dtype.value}, which GPU kernels do not support"
         if dtype not in context.capabilities.storages:
             language = context.capabilities.language
-            return f"'{name}' holds {dtype.value}, which {language} cannot reach"
+            return f"'{name}' holds {dtype.value}, which {language} does not support"
     return None
 
 
@@ -161,23 +161,23 @@ def build_kernels(
     target: Target,
     choices: Mapping[str, str],
 ) -> list[Built]:
-    """The kernels of all nodes in order; every node that cannot run is named at once."""
+    """Return the kernels of all nodes in order; raise with every node that cannot run."""
     chosen: list[tuple[NodeContext, KernelChoice]] = []
     refusals: list[Refusal] = []
     for context in node_contexts(graph, locations, target):
-        way = choose_kernel(context, choices)
-        if isinstance(way, Refusal):
-            refusals.append(way)
+        choice = choose_kernel(context, choices)
+        if isinstance(choice, Refusal):
+            refusals.append(choice)
         elif not is_free(context):
-            chosen.append((context, way))
+            chosen.append((context, choice))
     if refusals:
         what = f"{len(refusals)} of {len(graph.nodes)} nodes cannot run on {target.device.name}"
         raise UnsupportedError(what, refusals, "see 'fourfold ops' for what is supported")
-    return [built for context, way in chosen for built in build_node(context, way)]
+    return [built for context, choice in chosen for built in build_node(context, choice)]
 
 
-def build_node(context: NodeContext, way: KernelChoice) -> list[Built]:
-    """The kernels of one node, written in one way."""
-    context.choice, context.kernels = way.choice, []
-    way.variant.build(context)
+def build_node(context: NodeContext, choice: KernelChoice) -> list[Built]:
+    """Build the kernels of one node with a chosen variant."""
+    context.choice, context.kernels = choice.choice, []
+    choice.variant.build(context)
     return [Built(kernel, context.node) for kernel in context.kernels]

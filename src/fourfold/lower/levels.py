@@ -1,9 +1,8 @@
-"""Which stages of one launch run side by side: an order with as few grid barriers as can be.
+"""Orders the stages of one launch with as few grid barriers as possible.
 
-The stages between two grid barriers are a level. A stage that is needed late enough begins
-while groups wait for each other, and is due at the barrier after that: it takes up two levels, and
-the time that a barrier takes is not lost. Stages that share a level may run in any order, and at
-once.
+The stages between two grid barriers are a level; they may run in any order, and concurrently. A
+stage whose result is needed late enough begins while groups wait for each other, and finishes
+before the barrier after that: it spans two levels, and uses the time that a barrier takes.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ class LevelSpan(NamedTuple):
 
     @property
     def crosses(self) -> bool:
-        """Whether it runs across a grid barrier."""
+        """True if the stage runs across a grid barrier."""
         return self.last > self.first
 
 
-def one_by_one(count: int) -> list[LevelSpan]:
-    """A level for each stage, as they come."""
+def sequential_levels(count: int) -> list[LevelSpan]:
+    """Return a level for each stage, in order."""
     return [LevelSpan(number, number) for number in range(count)]
 
 
-def between(before: int, levels: Sequence[LevelSpan], after: int) -> list[LevelSpan]:
-    """The same levels behind so many stages that need nothing, and before so many that may need any
-    of them.
+def surround_levels(before: int, levels: Sequence[LevelSpan], after: int) -> list[LevelSpan]:
+    """Shift levels after `before` independent stages, and append `after` stages.
+
+    The stages at the end may depend on any other.
     """
     later = min(before, 1)
     moved = [LevelSpan(span.first + later, span.last + later) for span in levels]
@@ -42,15 +42,13 @@ def between(before: int, levels: Sequence[LevelSpan], after: int) -> list[LevelS
 
 
 def arrangements(dependencies: Dependencies) -> Iterator[list[LevelSpan]]:
-    """Levels for stages that need others before them, the way with the fewest barriers first, then
-    one that keeps their order.
-    """
+    """Yield levels for dependent stages: those with the fewest barriers first, then in order."""
     yield _fill_barriers(dependencies)
     yield _keep_order(dependencies)
 
 
 def _fill_barriers(dependencies: Dependencies) -> list[LevelSpan]:
-    """As early as can be; who can wait crosses the next barrier that nobody else does."""
+    """Place stages early; one that can wait crosses a barrier that no other crosses."""
     latest = _latest(dependencies)
     levels: list[LevelSpan] = []
     crossed: set[int] = set()
@@ -67,7 +65,7 @@ def _fill_barriers(dependencies: Dependencies) -> list[LevelSpan]:
 
 
 def _keep_order(dependencies: Dependencies) -> list[LevelSpan]:
-    """None begins before those in front of it: neighbours share a level if they may."""
+    """Keep stages in order: neighbours share a level if they are independent."""
     levels: list[LevelSpan] = []
     for others in dependencies:
         level = max(_after(levels, others), levels[-1].last if levels else 0)
@@ -80,7 +78,7 @@ def _after(levels: Sequence[LevelSpan], others: frozenset[int]) -> int:
 
 
 def _latest(dependencies: Dependencies) -> list[int]:
-    """The last level in which each stage can run, if there are as few of them as can be."""
+    """Return the last level in which each stage can run, with as few levels as possible."""
     earliest: list[int] = []
     for others in dependencies:
         earliest.append(1 + max((earliest[other] for other in others), default=-1))

@@ -1,8 +1,8 @@
-"""Where every value lives: layouts, and which values are views into the memory of others.
+"""Chooses locations: layouts, and which values are views into the memory of others.
 
-Reshapes, joins and cuts cost no kernel when producer and consumer can go through the same memory:
-the value becomes a child of the value that owns it. What cannot be a view keeps memory of its own
-and is copied.
+Reshapes, joins and cuts need no kernel if producer and consumer can use the same memory: the value
+becomes a child of the value that owns it. A value that cannot be a view has its own memory and is
+copied.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fourfold.types import TensorType
 
 
 def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location]:
-    """The location of every value that is not a constant."""
+    """Return the location of every value that is not a constant."""
     aliases = [(node, alias) for node, alias in _aliases(graph)]
     layouts = _choose_layouts(graph, aliases)
     parents = _choose_parents(graph, aliases, layouts)
-    converted = {_ends(node, alias): alias for node, alias in aliases if alias.converts}
+    converted = {_child_and_parent(node, alias): alias for node, alias in aliases if alias.converts}
     storage = Storage(graph, options)
     locations: dict[str, Location] = {}
 
@@ -45,22 +45,22 @@ def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location
         if name not in parents:
             return None
         parent, axis, start = parents[name]
-        whole, outer, inner = resolve(parent), graph.types[parent], graph.types[name]
-        if whole.layout is not own.layout:
+        outer_location, outer, inner = resolve(parent), graph.types[parent], graph.types[name]
+        if outer_location.layout is not own.layout:
             return None
         if (name, parent) in converted:
-            return converted[name, parent].converted(whole)
+            return converted[name, parent].converted(outer_location)
         if axis is None:
-            return reshaped_location(whole, outer, inner)
-        return region_location(whole, outer, inner, axis, start)
+            return reshaped_location(outer_location, outer, inner)
+        return region_location(outer_location, outer, inner, axis, start)
 
     for name in layouts:
         resolve(name)
     return locations
 
 
-def _ends(node: Node, alias: Alias) -> tuple[str, str]:
-    """Of a conversion, the value that may lie inside the other one, and that one."""
+def _child_and_parent(node: Node, alias: Alias) -> tuple[str, str]:
+    """Return the value of a conversion that may be inside the other one, and that other one."""
     source, result = str(node.inputs[0]), node.outputs[0]
     return (source, result) if alias.inward else (result, source)
 
@@ -76,9 +76,7 @@ def _aliases(graph: Graph) -> Iterator[tuple[Node, Alias]]:
 
 
 def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str, Layout]:
-    """ROWS for what the caller sees and for what changes its channels by a view; SLICED for the
-    rest.
-    """
+    """Choose ROWS for ports and for views that change channels, SLICED otherwise."""
     names = [*graph.inputs, *(name for node in graph.nodes for name in node.outputs)]
     groups = {name: name for name in names}
 
@@ -93,25 +91,25 @@ def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str
         linked = [name for name in (*node.inputs, *node.outputs) if name in groups]
         for name in linked[1:]:
             groups[group(str(name))] = group(str(linked[0]))
-        if _wants_rows(graph, node, alias):
+        if _needs_rows(graph, node, alias):
             rows.add(node.outputs[0])
     wide = {group(name) for name in names if graph.types[name].channels >= 4}
     rows_groups = {group(name) for name in rows} | ({group(name) for name in names} - wide)
     return {name: Layout.ROWS if group(name) in rows_groups else Layout.SLICED for name in names}
 
 
-def _wants_rows(graph: Graph, node: Node, alias: Alias) -> bool:
+def _needs_rows(graph: Graph, node: Node, alias: Alias) -> bool:
     output = graph.types[node.outputs[0]]
     first = graph.types[str(node.inputs[0])]
     if alias.converts:
         return False
     if alias.kind == "same":
         return first.channels != output.channels
-    whole, last = (output, output.rank - 1) if alias.kind == "join" else (first, first.rank - 1)
+    full, last = (output, output.rank - 1) if alias.kind == "join" else (first, first.rank - 1)
     for region in alias.regions:
         part = graph.types[str(node.inputs[region.part])] if alias.kind == "join" else output
-        ends = region.start + part.channels == whole.channels
-        if region.axis == last and (region.start % 4 or (part.channels % 4 and not ends)):
+        includes_last = region.start + part.channels == full.channels
+        if region.axis == last and (region.start % 4 or (part.channels % 4 and not includes_last)):
             return True
     return False
 
@@ -122,8 +120,9 @@ Parents = dict[str, tuple[str, int | None, int]]
 def _choose_parents(
     graph: Graph, aliases: list[tuple[Node, Alias]], layouts: dict[str, Layout]
 ) -> Parents:
-    """Who lives inside whom. Consumers decide first, so that a join can pull its inputs into
-    itself.
+    """Choose which values are inside others.
+
+    Consumers decide first, so that a join can pull its inputs into itself.
     """
     parents: Parents = {}
     fixed = {*graph.inputs, *graph.outputs, *graph.constants}
@@ -140,7 +139,7 @@ def _choose_parents(
                     if (
                         free(name)
                         and node.inputs.count(name) == 1
-                        and not _above(parents, output, name)
+                        and not _is_inside(parents, output, name)
                     ):
                         parents[str(name)] = (output, region.axis, region.start)
         elif alias.kind == "cut":
@@ -150,15 +149,15 @@ def _choose_parents(
         elif alias.inward or (
             not alias.converts and (output in graph.outputs or output in parents)
         ):
-            if free(first) and not _above(parents, output, first):
+            if free(first) and not _is_inside(parents, output, first):
                 parents[str(first)] = (output, None, 0)
         elif free(output) and first not in graph.constants:
             parents[output] = (str(first), None, 0)
     return parents
 
 
-def _above(parents: Parents, name: str, other: str | None) -> bool:
-    """Whether `other` already holds `name`: the two cannot hold each other."""
+def _is_inside(parents: Parents, name: str, other: str | None) -> bool:
+    """Return whether `other` already contains `name`: the two cannot contain each other."""
     while name in parents:
         name = parents[name][0]
         if name == other:
@@ -169,9 +168,9 @@ def _above(parents: Parents, name: str, other: str | None) -> bool:
 def _regions_fit(graph: Graph, node: Node, alias: Alias, layouts: dict[str, Layout]) -> bool:
     output = node.outputs[0]
     outer = graph.types[output]
-    whole = own_location(output, layouts[output], outer, Stored(outer.dtype))
+    location = own_location(output, layouts[output], outer, Stored(outer.dtype))
     parts: list[tuple[TensorType, int, int]] = [
         (graph.types[str(node.inputs[region.part])], region.axis, region.start)
         for region in alias.regions
     ]
-    return all(region_location(whole, outer, part, axis, start) for part, axis, start in parts)
+    return all(region_location(location, outer, part, axis, start) for part, axis, start in parts)

@@ -1,4 +1,4 @@
-"""One launch or several: whether a plan's launches become stages of one, and in which order."""
+"""Decides whether a plan's launches become stages of one launch, and in which order."""
 
 from __future__ import annotations
 
@@ -16,51 +16,53 @@ from fourfold.lower.bind import Bound
 from fourfold.lower.levels import LevelSpan
 from fourfold.plan import Launch
 
-FEW = 4
-FEW_CORES = 16
-LITTLE_WORK = 2e7  # operations a launch
+MIN_LAUNCHES = 4
+MAX_CPU_CORES = 16
+MAX_LAUNCH_FLOPS = 2e7  # operations per launch
 
 
 @dataclass(frozen=True)
 class Load:
-    """What all launches do together: operations, and bytes of values that they read and write."""
+    """The totals of all launches: operations, and bytes of values that they read and write."""
 
     work: float
     moved: int
 
 
 def in_level_order(bound: Sequence[Bound], levels: Sequence[LevelSpan]) -> tuple[Stage, ...]:
-    """Stages level by level. In each those come first that end with it; then groups arrive, and
-    who crosses the barrier begins.
+    """Return stages level by level.
+
+    In each level, stages that end with it come first; then groups arrive at the barrier, and stages
+    that cross it begin.
     """
     order = sorted(range(len(levels)), key=lambda number: (levels[number], number))
     stages = []
     for span, numbers in groupby(order, key=levels.__getitem__):
-        some, ends = list(numbers), not span.crosses
-        for number in some:
-            first, last = ends and number == some[0], ends and number == some[-1]
+        members, ends = list(numbers), not span.crosses
+        for number in members:
+            first, last = ends and number == members[0], ends and number == members[-1]
             item = bound[number]
-            what = (item.kernel, item.launch.arguments)
-            stages.append(Stage(*what, first, last, item.launch.node))
+            kernel_and_arguments = (item.kernel, item.launch.arguments)
+            stages.append(Stage(*kernel_and_arguments, first, last, item.launch.node))
     return tuple(stages)
 
 
 def as_stages(bound: Sequence[Bound]) -> tuple[Stage, ...]:
-    """Stages one after the other: a grid barrier between two of them."""
+    """Return stages one after the other, with a grid barrier between each two."""
     return tuple(Stage(item.kernel, item.launch.arguments) for item in bound)
 
 
 def table_bytes(bound: Sequence[Bound], ports: int) -> int:
-    """What the table of one launch takes at most: each port may have a stage of its own."""
+    """Return the maximum size of the table of one launch: each port may have a stage of its own."""
     if not bound:
         return 0
     return 4 * row_stride([item.kernel for item in bound]) * (len(bound) + ports)
 
 
 def form_key(launches: Sequence[Launch]) -> str:
-    """What a plan computes as a whole, as a key for the choice between one launch and several.
+    """Return a key of the whole plan, for the choice between one launch and several.
 
-    What its entry points are called is known only once there is a text.
+    Entry points have no names before the text is written, so titles are used instead.
     """
     lines = (str(launch._replace(entry=launch.title)) for launch in launches)
     digest = blake2b("".join(lines).encode(), digest_size=16)
@@ -74,27 +76,34 @@ def wants_one_launch(
     choices: Mapping[str, str],
     load: Load,
 ) -> bool:
-    """Whether to play the plan as one launch: as asked for, as tuned, or where launches are dear;
-    as far as the language can have one, and the device run it.
+    """Return whether to run as one launch: as requested, as tuned, or if launches are costly.
+
+    The language must support it and the device be able to run it.
     """
     persistent, form = language.persistent, target.options.form
     if persistent is None or not bound:
         return False
     if form == "auto":
-        dear = _is_dear(len(bound), persistent, target.device, load)
+        expensive = _launches_are_expensive(len(bound), persistent, target.device, load)
         key = form_key([item.launch for item in bound])
-        form = choices.get(key, "one" if dear else "list")
+        form = choices.get(key, "one" if expensive else "list")
     return form == "one" and persistent.refuses(as_stages(bound), target.device) is None
 
 
-def _is_dear(launches: int, persistent: Persistent, device: DeviceInfo, load: Load) -> bool:
-    """Where a launch costs more than what replaces it: on a large GPU unless it moves so much that
-    more groups than one a unit pay; on a few cores always; where groups must spin while they
-    wait, only if a launch has little work.
+def _launches_are_expensive(
+    launches: int, persistent: Persistent, device: DeviceInfo, load: Load
+) -> bool:
+    """Return whether launches cost more than grid barriers.
+
+    That holds on a GPU, unless launches move so much memory that more than one group per compute
+    unit pays off. It holds on CPUs with few cores, if waiting groups sleep; if they must spin, only
+    if launches have little work.
     """
-    if launches < FEW:
+    if launches < MIN_LAUNCHES:
         return False
     if not device.is_cpu:
         return load.moved / launches < MUCH_MEMORY * device.compute_units
-    little = load.work / launches < LITTLE_WORK
-    return device.compute_units <= FEW_CORES and (little or persistent.waits_cheaply(device))
+    has_little_work = load.work / launches < MAX_LAUNCH_FLOPS
+    return device.compute_units <= MAX_CPU_CORES and (
+        has_little_work or persistent.waits_cheaply(device)
+    )

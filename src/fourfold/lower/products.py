@@ -1,8 +1,8 @@
-"""How often a model multiplies each number that it moves: what half arithmetic can gain.
+"""Detects memory-bound models, in which fp16 arithmetic gains nothing.
 
-Networks of one row times a matrix, as recurrent ones are, read a weight for each product. GPUs,
-those of phones included, multiply ten times and more while their memory brings one half: such a
-network waits for memory, in any arithmetic.
+Networks that multiply one row by a matrix, such as recurrent ones, read a weight for each product.
+GPUs, including those of phones, do ten or more multiplications while their memory delivers one fp16
+value. Such a network is memory-bound in any arithmetic.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 from fourfold.split.cost import flops
 
-FEW_PRODUCTS = 4  # for each number that is read or written
+MIN_FLOPS_PER_ELEMENT = 8  # per number that is read or written
 
 
 def multiplies_little(graph: Graph) -> bool:
-    """Whether a model waits for memory rather than for products, each of which is added, too."""
+    """Return whether a model is limited by memory bandwidth instead of arithmetic."""
     moved = sum(_moved(graph, node) for node in graph.nodes)
     work = sum(flops(graph, node) for node in graph.nodes)
-    return work < 2 * FEW_PRODUCTS * moved
+    return work < MIN_FLOPS_PER_ELEMENT * moved
 
 
 def _moved(graph: Graph, node: Node) -> int:
-    """The numbers that a node reads and writes; none where a view suffices."""
+    """Return the count of numbers that a node reads and writes; 0 for a view."""
     if registry()[node.op].view is not None and not node.tail:
         return 0
     return sum(graph.types[name].elements for name in {*node.reads, *node.outputs})

@@ -1,6 +1,4 @@
-"""The text of a plan's kernels: each kernel is rendered once, as a launch of its own or as a stage
-of one launch.
-"""
+"""Writes the text of a plan's kernels: each kernel is rendered once, as a launch or as a stage."""
 
 from __future__ import annotations
 
@@ -20,14 +18,16 @@ from fourfold.lower.constants import Constants
 from fourfold.plan import Argument, BufferUse, Launch, Program
 from fourfold.plan.stage_clocks import StageClock
 
-_ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
+_ANY = "entry_of_any_name"  # placeholder for the name until the text is known to be new
 
 
 @dataclass(frozen=True)
 class Written:
-    """A program with its launches, one kernel of each text in it, what goes before them, and how
-    many groups of a launch wait for each other, so that all of them must be there at once; or
-    whether they wait for what others have claimed; and by which clock they note their times.
+    """A program with its launches, and one kernel of each text in it.
+
+    `resident_groups` is the number of groups of a launch that wait for each other, so that all must
+    be resident at once. With `claims`, groups wait for work that others have claimed. `clock` is
+    the clock with which they record their times.
     """
 
     program: Program
@@ -41,7 +41,7 @@ class Written:
 
 
 def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Written:
-    """Each kernel as an entry point; equal texts are one, named by a title and a number."""
+    """Write each kernel as an entry point; equal texts share one, named by title and number."""
     entries: dict[str, tuple[str, Kernel]] = {}
     counts: dict[str, int] = {}
     launches = []
@@ -52,9 +52,9 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
             number = counts.get(title, 0)
             counts[title] = number + 1
             entries[text] = (f"{title}_{number}", item.kernel)
-        asked = _asked_memory(item.kernel, target)
-        launch = item.launch._replace(entry=entries[text][0], local_bytes=asked)
-        grid, local = folded_launch(launch.grid, launch.local, language.capabilities.most_groups)
+        local_bytes = _launch_memory(item.kernel, target)
+        launch = item.launch._replace(entry=entries[text][0], local_bytes=local_bytes)
+        grid, local = folded_launch(launch.grid, launch.local, language.capabilities.max_groups)
         launches.append(launch._replace(grid=grid, local=local))
     kernels = tuple(kernel for _, kernel in entries.values())
     special = tuple(special_nodes(kernels))
@@ -64,11 +64,11 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
     return Written(program, tuple(launches), kernels, special, prelude)
 
 
-def _asked_memory(kernel: Kernel, target: Target) -> int:
-    """The bytes of local memory that a launch must ask for: none where the kernel declares them."""
-    most = target.capabilities.declared_local_memory
-    needed = local_memory([kernel], 0) if most else 0
-    return needed if needed > most else 0
+def _launch_memory(kernel: Kernel, target: Target) -> int:
+    """Return the local memory that a launch must allocate; 0 if the kernel declares it itself."""
+    declared = target.capabilities.declared_local_memory
+    needed = local_memory([kernel], 0) if declared else 0
+    return needed if needed > declared else 0
 
 
 def write_one(
@@ -79,9 +79,7 @@ def write_one(
     buffers: int,
     host_protocol: int | None,
 ) -> Written:
-    """One kernel for all stages, and for each run of them a launch; the table of each run becomes a
-    constant.
-    """
+    """Write one kernel for all stages, and a launch and a constant table for each run."""
     assert language.persistent is not None
     clock = language.persistent.stage_clock(target.device) if target.options.clocked else None
     joined = language.persistent.join(runs, target.device, buffers, host_protocol, clock)
@@ -89,8 +87,15 @@ def write_one(
     launches = []
     for stages, run in zip(runs, joined.runs, strict=True):
         arguments: tuple[Argument, ...] = (*uses, len(stages), constants.offset(run.table))
-        form = (joined.entry, arguments, joined.grid, joined.local, joined.entry, run.title)
-        launches.append(Launch(*form, len(stages), joined.local_bytes))
+        entry_and_sizes = (
+            joined.entry,
+            arguments,
+            joined.grid,
+            joined.local,
+            joined.entry,
+            run.title,
+        )
+        launches.append(Launch(*entry_and_sizes, len(stages), joined.local_bytes))
     special = tuple(special_nodes(joined.kernels))
     prelude = language.prelude(special, target)
     options = prelude.build_options + ("" if clock is None else clock.build_options)

@@ -1,4 +1,4 @@
-"""What a graph, a device and its language make of what was asked for."""
+"""Specialises a graph and the kernel options for a device and its language."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 from fourfold.types import DType
 
-SMALL_ARENA = 1 << 22  # bytes
-MUCH_CACHE = 24 << 20  # bytes: half of what GPUs with matrix units have
+MAX_FP32_ARENA_BYTES = 1 << 22  # bytes; values below this stay in fp32
+CACHE_BYTES = 24 << 20  # bytes: half the cache of GPUs with matrix units
 
 
 class Specialised(NamedTuple):
-    """A graph in the form that a device likes best, and for what its kernels are written."""
+    """A graph specialised for a device, and the target of its kernels."""
 
     graph: Graph
     target: Target
@@ -34,40 +34,40 @@ class Specialised(NamedTuple):
 
 
 def specialise_for(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Specialised:
-    """The graph and the options for a device, whose kernels its language writes."""
+    """Specialise the graph and the options for a device and its kernel language."""
     language = find_language(device.language)
     target = specialise_target(graph, make_target(language, device, options))
     return Specialised(specialise_graph(graph, target), target, language)
 
 
 def specialise_target(graph: Graph, target: Target) -> Target:
-    """The target with options as the graph and the device need them.
+    """Return the target with options adapted to the graph and the device.
 
-    Halves hold the steps of quantised numbers, but not their sums, nor the numbers of masks: those
-    are made in floats, as is what halves would make no faster. What is small stays in
-    full precision; where matrix units want halves, only if all of it is small.
+    fp16 holds the steps of quantized numbers, but not their sums, nor the numbers of masks; these
+    are computed in fp32, as is everything that fp16 would not speed up. Small tensors stay in fp32;
+    if matrix units need fp16, only if all values together are small.
     """
     device, able = target.device, target.capabilities
-    options = _as_exact_as_needed(target.options, able)
+    options = _supported_precision(target.options, able)
     counts = has_quantised_steps(graph)
     floats = counts or options.floats_as_fast
     if options.real == "half" and (floats or values_beyond_half(graph)):
         options = replace(options, precision="mixed")
     if options.precision == "mixed":
         peak = peak_bytes(graph)
-        small = peak <= SMALL_ARENA
+        small = peak <= MAX_FP32_ARENA_BYTES
         spares = small or not device.matrix_units
-        # Weights that are read once a run drive out values, which would be kept otherwise.
-        once = device.matrix_units and weight_bytes(graph, options) > MUCH_CACHE >= peak
+        # Weights that are read once per run would evict values from the cache.
+        once = device.matrix_units and weight_bytes(graph, options) > CACHE_BYTES >= peak
         options = replace(options, keeps_small=spares, keeps_values=small, streams=once)
-    # Matrix units want halves, and are faster than dot products.
+    # Matrix units need fp16 and are faster than dot products.
     dots = bool(device.dot_products) and not device.matrix_units
     bytes_ = counts and dots and DType.U8 in able.storages
     return replace(target, options=replace(options, counts_bytes=bytes_))
 
 
-def _as_exact_as_needed(options: KernelOptions, able: Capabilities) -> KernelOptions:
-    """A language that has no halves keeps what was to be halves more exactly."""
+def _supported_precision(options: KernelOptions, able: Capabilities) -> KernelOptions:
+    """Raise the precision if the language does not support fp16."""
     if options.precision == "fp16" and "half" not in able.kinds:
         options = replace(options, precision="mixed")
     if options.precision == "mixed" and DType.F16 not in able.storages:
@@ -77,17 +77,17 @@ def _as_exact_as_needed(options: KernelOptions, able: Capabilities) -> KernelOpt
 
 
 def has_quantised_steps(graph: Graph) -> bool:
-    """Whether there are numbers that are rounded to steps, as those of quantised models are."""
+    """Return whether numbers are rounded to steps, as in quantized models."""
     return any(isinstance(item, FakeQuantize | Quantize) for item in all_attributes(graph))
 
 
 def weight_bytes(graph: Graph, options: KernelOptions) -> int:
-    """About what all constants take up."""
+    """Return the approximate size of all constants."""
     return sum(array.size for array in graph.constants.values()) * options.storage.size
 
 
 def peak_bytes(graph: Graph) -> int:
-    """The most that values between kernels take up at once in full precision."""
+    """Return the peak size of values between kernels in fp32."""
     locations = choose_locations(graph, KernelOptions())
     ports = {*graph.inputs, *graph.outputs}
     spans: dict[str, list[int]] = {}
@@ -108,5 +108,5 @@ def peak_bytes(graph: Graph) -> int:
 
 
 def specialise_graph(graph: Graph, target: Target) -> Graph:
-    """The graph in the form that the device likes best."""
+    """Return the graph in the form that is fastest on the device."""
     return join_chains(join_separable(graph, target), target)

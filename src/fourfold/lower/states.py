@@ -1,7 +1,7 @@
-"""States in a plan: each has a buffer of its own, which a run finds as the last one left it.
+"""States in a plan: each has its own buffer, which keeps its content from one run to the next.
 
-What a state becomes is written straight into that buffer where every kernel that reads the old
-state has run by then. Elsewhere it is written beside it, and copied at the end of the run.
+The next value of a state is written directly into that buffer if all kernels that read the old
+value have run by then. Otherwise it is written elsewhere and copied at the end of the run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fourfold.lower.kernels import Built
 
 
 def copy_states(graph: Graph) -> Graph:
-    """The graph with a copy of what each state becomes, behind everything else."""
+    """Append a copy of each state's next value to the graph."""
     if not graph.states:
         return graph
     copies = {_copy(name): after for name, after in graph.states.items()}
@@ -26,7 +26,7 @@ def copy_states(graph: Graph) -> Graph:
 
 
 def settle_states(graph: Graph, built: Sequence[Built]) -> tuple[list[Built], Mapping[str, str]]:
-    """The kernels without the copies that are not needed, and the values that go into states."""
+    """Return the kernels without needless copies, and the values that are stored in states."""
     values: dict[str, str] = {}
     needless: set[str] = set()
     for name, after in graph.states.items():
@@ -43,7 +43,7 @@ def settle_states(graph: Graph, built: Sequence[Built]) -> tuple[list[Built], Ma
 
 
 def _roots(item: Built) -> set[str]:
-    """The values whose memory a kernel touches."""
+    """Return the values whose memory a kernel accesses."""
     memories = (argument.memory for argument in item.kernel.buffers)
     return {memory.root for memory in memories if isinstance(memory, Location)}
 

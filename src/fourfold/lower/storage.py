@@ -1,4 +1,4 @@
-"""In which form values are kept between kernels: floats, halves, or steps of 8 or 16 bits."""
+"""Chooses the storage of values between kernels: fp32, fp16, or quantized to 8 or 16 bits."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.formula import all_terms
 from fourfold.types import DType
 
-HALF_STEPS = 2048
-SMALL_VALUES = 1 << 17
-BYTE_STEPS = 255
+MAX_HALF_STEPS = 2048
+MAX_FP32_ELEMENTS = 1 << 17
+MAX_BYTE_STEPS = 255
 KEEPERS = ("pad", "max_pool2d")  # ops whose results are among their inputs, or zero
 SUMS = ("conv2d", "depthwise_conv2d", "fully_connected")  # ops that multiply bytes
 
 
 class Storage:
-    """How a graph's values are kept: the type of what is stored, and its scale where it counts
-    steps.
-    """
+    """Storage of a graph's values: the dtype, and the scale if they are quantized."""
 
     def __init__(self, graph: Graph, options: KernelOptions) -> None:
         self._graph, self._options = graph, options
         self._exact = _has_fine_grids(graph)
         halves = options.storage is DType.F16
-        whole = values_beyond_half(graph) | values_for_logarithms(graph) if halves else ()
-        self._in_full = frozenset(whole)
+        exact_values = values_beyond_half(graph) | values_for_logarithms(graph) if halves else ()
+        self._in_full = frozenset(exact_values)
         self._ports = {*graph.inputs, *graph.outputs}
         self._makers = {node.outputs[0]: node for node in graph.nodes if len(node.outputs) == 1}
 
     def of(self, name: str) -> Stored:
-        """Floats between kernels are kept in the precision asked for; inputs and outputs as the
-        model has them.
+        """Return the storage of a value.
+
+        Floats between kernels have the requested precision, inputs and outputs that of the model.
         """
         type_, options = self._graph.types[name], self._options
         if type_.dtype is not DType.F32 or name in self._ports or self._exact:
             return Stored(type_.dtype)
-        if options.counts_bytes and (whole := self._bytes(name)) is not None:
-            return whole
+        if options.counts_bytes and (as_bytes := self._bytes(name)) is not None:
+            return as_bytes
         if options.keeps_values or name in self._in_full:
             return Stored(DType.F32)
-        storage = options.storage_of(type_.elements, SMALL_VALUES)
+        storage = options.storage_of(type_.elements, MAX_FP32_ELEMENTS)
         counts = options.counts_steps and options.spares and storage is DType.F16
         steps = self._steps(name) if counts else None
         return steps or Stored(storage)
 
     def _bytes(self, name: str) -> Stored | None:
-        """Whole numbers of at most 256 kinds as bytes, the lowest as zero."""
+        """Store integers with at most 256 distinct values as bytes, the lowest as zero."""
         if name not in self._makers:
             return None
         node = self._makers[name]
@@ -63,12 +62,12 @@ class Storage:
         grid = node.tail[-1].attributes if node.tail else node.attributes
         if not isinstance(grid, FakeQuantize) or grid.distance != 1.0:
             return None
-        if grid.high - grid.low > BYTE_STEPS or not grid.low <= 0 <= grid.high:
+        if grid.high - grid.low > MAX_BYTE_STEPS or not grid.low <= 0 <= grid.high:
             return None
         return Stored(DType.U8, 1.0, -grid.low)
 
     def _is_multiplied(self, name: str) -> bool:
-        """Whether an op that multiplies reads a value, or what others pick of it."""
+        """Return whether an op that multiplies reads a value, or elements picked from it."""
         for reader in self._graph.readers.get(name, ()):
             picks = reader.op in ("gather", "reshape") and not reader.tail
             if reader.op in SUMS and reader.inputs[0] == name:
@@ -78,7 +77,7 @@ class Storage:
         return False
 
     def _kept_bytes(self, name: str) -> Stored | None:
-        """The same for what an op reads whose results are among its inputs."""
+        """Return the byte storage of an input of an op whose results are among its inputs."""
         if name not in self._makers or name in self._ports:
             return None
         node = self._makers[name]
@@ -86,7 +85,7 @@ class Storage:
         return self._kept_bytes(str(node.inputs[0])) if reshaped else self._bytes(name)
 
     def _steps(self, name: str) -> Stored | None:
-        """Numbers between two bounds as 16-bit steps, all of one size, finer than halves are."""
+        """Store numbers between two bounds as 16-bit steps of equal size, finer than fp16."""
         bounds = _bounds(self._makers[name]) if name in self._makers else None
         if bounds is None:
             return None
@@ -95,18 +94,18 @@ class Storage:
 
 
 def _bounds(node: Node) -> tuple[float, float] | None:
-    """Between which numbers a node's result lies, where its op or the end of its tail says so."""
+    """Return the bounds of a node's result, if its op or the last step of its tail has any."""
     last = node.tail[-1].op if node.tail else node.op
     return registry()[last].bounds
 
 
 def all_attributes(graph: Graph) -> list[object]:
     steps = [step.attributes for node in graph.nodes for step in node.tail]
-    known = [*steps, *(node.attributes for node in graph.nodes)]
-    return [*known, *(term.attributes for item in known for term in all_terms(item))]
+    attributes = [*steps, *(node.attributes for node in graph.nodes)]
+    return [*attributes, *(term.attributes for item in attributes for term in all_terms(item))]
 
 
 def _has_fine_grids(graph: Graph) -> bool:
-    """Whether numbers are rounded to more steps than halves can tell apart."""
+    """Return whether numbers are rounded to more steps than fp16 can distinguish."""
     grids = [item for item in all_attributes(graph) if isinstance(item, FakeQuantize)]
-    return any(grid.high - grid.low > HALF_STEPS for grid in grids)
+    return any(grid.high - grid.low > MAX_HALF_STEPS for grid in grids)

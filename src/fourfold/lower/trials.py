@@ -27,7 +27,7 @@ Candidates = Mapping[str, list[KernelChoice]]
 
 @dataclass(frozen=True)
 class Extent:
-    """Where a value lies in the arena of trials, and what its elements are."""
+    """The extent of a value in the arena of trials, and its element type."""
 
     offset: int
     bytes: int
@@ -36,7 +36,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Trial:
-    """One way to run one node, as launches of a plan, and the part of the arena that it writes."""
+    """One kernel choice for one node: its launches in a plan, and the output it writes."""
 
     way: str
     launches: range
@@ -50,12 +50,12 @@ class Trials:
     plan: Plan
     of: Mapping[str, list[Trial]]
     values: tuple[Extent, ...]
-    repeats: int  # how many times a trial does the same, as stages of one launch
+    repeats: int  # repetitions of each trial, as stages of one launch
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A node written in one way: what it computes, which way, and its kernels among all."""
+    """A node built with one kernel choice: its key, the choice, and its kernels among all."""
 
     key: str
     way: str
@@ -64,16 +64,16 @@ class _Tried:
 
 
 def plan_trials(
-    graph: Graph, device: DeviceInfo, options: KernelOptions, wanted: Candidates
+    graph: Graph, device: DeviceInfo, options: KernelOptions, candidates: Candidates
 ) -> Trials:
-    """A plan that holds nodes with several choices, to be timed alone: nothing shares memory in it.
+    """Return a plan of nodes with several kernel choices, to be timed alone: nothing shares memory.
 
-    `wanted` maps what is computed (`NodeContext.key`) to the kernel choices to try.
+    `candidates` maps computations (`NodeContext.key`) to the kernel choices to try.
     """
     graph, target, language = specialise_for(graph, device, options)
     locations = choose_locations(graph, target.options)
-    built, tried = _build(node_contexts(graph, locations, target), wanted)
-    allocation, constants = _apart(graph, built, locations), Constants(graph)
+    built, tried = _build(node_contexts(graph, locations, target), candidates)
+    allocation, constants = _allocate_separately(graph, built, locations), Constants(graph)
     draft = PlanDraft(
         name="trials",
         bound=tuple(bind_kernel(item, target.device, allocation, constants) for item in built),
@@ -84,7 +84,7 @@ def plan_trials(
     )
     repeats = 1
     if _can_join(draft.bound, language, target.device):
-        # What is best alone need not be best among others in one launch.
+        # The fastest kernel alone need not be the fastest as a stage of one launch.
         repeats, stages = REPEATS, as_stages(draft.bound)
         runs = tuple(stages[one.kernels.start : one.kernels.stop] * repeats for one in tried)
         draft = replace(draft, runs=runs)
@@ -103,33 +103,35 @@ def plan_trials(
 
 
 def _build(
-    contexts: Iterable[NodeContext], wanted: Mapping[str, list[KernelChoice]]
+    contexts: Iterable[NodeContext], candidates: Mapping[str, list[KernelChoice]]
 ) -> tuple[list[Built], list[_Tried]]:
-    """The kernels of everything that is wanted, once each, by all choices."""
+    """Build the kernels of all candidates, once per key."""
     built: list[Built] = []
     tried: list[_Tried] = []
     seen: set[str] = set()
     for context in contexts:
-        if context.key in wanted and context.key not in seen:
+        if context.key in candidates and context.key not in seen:
             seen.add(context.key)
-            for way in wanted[context.key]:
+            for choice in candidates[context.key]:
                 first = len(built)
-                built += build_node(context, way)
+                built += build_node(context, choice)
                 kernels, output = range(first, len(built)), context.node.outputs[0]
-                tried.append(_Tried(context.key, str(way), output, kernels))
+                tried.append(_Tried(context.key, str(choice), output, kernels))
     return built, tried
 
 
 def _can_join(bound: Sequence[Bound], language: Language, device: DeviceInfo) -> bool:
-    """Whether trials can be stages of one launch, on a device where plans are."""
+    """Return whether trials can be stages of one launch, on a device where plans are one launch."""
     persistent = language.persistent
     if persistent is None or not device.resident:
         return False
     return persistent.refuses(as_stages(bound), device) is None
 
 
-def _apart(graph: Graph, built: list[Built], locations: dict[str, Location]) -> Allocation:
-    """Every value at an offset of its own in the arena, inputs and outputs too."""
+def _allocate_separately(
+    graph: Graph, built: list[Built], locations: dict[str, Location]
+) -> Allocation:
+    """Allocate every value at its own offset in the arena, including inputs and outputs."""
     sizes: dict[str, int] = {}
     for _, root, size in memory_uses(graph, built, locations):
         sizes[root] = max(size, sizes.get(root, 0))

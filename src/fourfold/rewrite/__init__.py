@@ -1,4 +1,4 @@
-"""From graph to graph: the passes that fold, drop, merge and fuse, in their order."""
+"""Graph rewriting: the passes that fold, drop, merge and fuse nodes, in order."""
 
 from __future__ import annotations
 
@@ -43,39 +43,40 @@ log = Log("rewrite")
 Pass = Callable[[Graph], Graph]
 
 PIPELINE: tuple[Pass, ...] = (
-    fold_constants,  # what depends on no input is a constant
-    split_detection,  # boxes are decoded side by side before they are picked one after the other
+    fold_constants,  # values that depend on no input become constants
+    split_detection,  # boxes are decoded in parallel before they are selected one by one
     keep_axes,  # reductions keep the rank of their input
-    sink_transposes,  # no transpose stands before what could stand before it, if that moves less
-    drop_identities,  # every node changes its input, except copies to outputs
-    hoist_transposes,  # no transpose stands behind a pad that it could stand before
-    merge_reshapes,  # no reshape reads a reshape, no transpose a transpose; each does something
-    find_prelu,  # no prelu is spelled out in other ops
-    find_hard_swish,  # nor a hard_swish
-    find_softmax,  # nor a softmax over the channels
-    find_spectrum,  # nor the absolute values of a transform in one direction
-    find_mean,  # nor a mean of pixels
-    find_variance,  # nor a variance
-    read_planes,  # no transpose stands where planes of an input could be read as they lie
-    share_equal,  # no two nodes compute the same
-    hoist_roundings,  # joins of integers read them on the grid that they give
-    drop_roundings,  # nothing is rounded to a grid on which it lies
-    merge_roundings,  # what is stored as integers is rounded once
-    drop_unused,  # everything is read: the passes below count readers
-    fold_dilation,  # no convolution works on blocks of a batch that gaps could stand for
-    merge_pads,  # no pad stands before what could pad for itself
-    fold_channel_pads,  # nor before an addition that could do without
-    fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
-    split_transposed,  # no transposed convolution stands where a product does
-    keep_integer_steps,  # weighted sums of quantised numbers are sums of whole numbers
-    fuse_diamonds,  # pointwise nodes that part behind a node and meet again are one
-    sink_reshapes,  # no reshape stands between a pointwise node and one that could take it
-    fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
-    inline_pointwise,  # nor before one that could compute it on the way
-    write_planes,  # no transpose stands where planes of an output could be written as they lie
+    sink_transposes,  # transposes move after other nodes, if that moves less data
+    drop_identities,  # nodes that return their input are dropped, except copies to outputs
+    hoist_transposes,  # transposes move before pads
+    # consecutive reshapes or transposes become one; those without effect are dropped
+    merge_reshapes,
+    find_prelu,  # prelu written as other ops
+    find_hard_swish,  # hard_swish written as other ops
+    find_softmax,  # softmax over the channels written as other ops
+    find_spectrum,  # magnitudes of a one-dimensional Fourier transform
+    find_mean,  # average pooling over all pixels becomes a mean
+    find_variance,  # variance written as other ops
+    read_planes,  # transposes of inputs become reads of channel planes
+    share_equal,  # nodes that compute the same become one
+    hoist_roundings,  # concatenations of quantized values have inputs on the grid of their output
+    drop_roundings,  # roundings of values that are already on the grid are dropped
+    merge_roundings,  # values that are stored as integers are rounded once
+    drop_unused,  # unused nodes go, because the passes below count readers
+    fold_dilation,  # space_to_batch around a convolution becomes dilation
+    merge_pads,  # pads become the padding of the node that reads them
+    fold_channel_pads,  # channel pads before an addition are folded into it
+    fold_scales,  # scales and shifts per channel are folded into weights
+    split_transposed,  # transposed convolutions that are products become products
+    keep_integer_steps,  # weighted sums of quantized numbers become sums of integers
+    fuse_diamonds,  # pointwise nodes that branch after a node and join again become one
+    sink_reshapes,  # reshapes move after the pointwise nodes that read them
+    fuse_pointwise,  # pointwise nodes become the tail of the node before them
+    inline_pointwise,  # pointwise nodes are computed inside the node that reads them
+    write_planes,  # transposes of outputs become writes of channel planes
 )
-# For graphs that are written to files: the same order, without what fuses nodes or makes ops that
-# only kernels know.
+# Passes for graphs that are written to files: without those that fuse nodes or create ops that only
+# kernels know.
 WRITABLE: tuple[Pass, ...] = (
     fold_constants,
     keep_axes,
@@ -97,7 +98,7 @@ WRITABLE: tuple[Pass, ...] = (
 
 @silent_arithmetic()
 def rewrite(graph: Graph, verify: bool = False) -> Graph:
-    """The same function in fewer nodes. `verify` checks the graph after every pass."""
+    """Return an equivalent graph with fewer nodes. `verify` checks the graph after every pass."""
     if verify:
         check(graph)
     for pass_ in PIPELINE:

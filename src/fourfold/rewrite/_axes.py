@@ -1,4 +1,4 @@
-"""Values under another order of axes: what an order does to constants and attributes."""
+"""Transformations of constants and attributes under a permutation of axes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from fourfold.types import Shape
 _LAST_AXIS = frozenset({"l2_normalize", "local_response", "log_softmax", "softmax"})
 
 
-def moved_constant(array: np.ndarray, order: Order) -> np.ndarray:
-    """A constant for a reader whose result was given another order; ones in front go."""
+def permute_constant(array: np.ndarray, order: Order) -> np.ndarray:
+    """Permute a constant for a permuted result; leading axes of size 1 are dropped."""
     turned = array.reshape(full_rank(array.shape, len(order))).transpose(order)
     shape = turned.shape
     while shape and shape[0] == 1:
@@ -30,9 +30,10 @@ def moved_constant(array: np.ndarray, order: Order) -> np.ndarray:
     return np.ascontiguousarray(turned).reshape(shape)
 
 
-def moved_attributes(op: str, attributes: object, order: Order) -> object | None:
-    """The attributes of an op for an input before its transpose, whose result then needs the same
-    transpose; None where there are none.
+def permute_attributes(op: str, attributes: object, order: Order) -> object | None:
+    """Return the attributes of an op that is moved before a transpose of its input.
+
+    Its result then needs the same transpose. None if the op cannot be moved.
     """
     back = inverse(order)
     if isinstance(attributes, Reduce):
@@ -54,25 +55,25 @@ def moved_attributes(op: str, attributes: object, order: Order) -> object | None
 
 
 def gathered_order(order: Order, axis: int, added: int) -> Order:
-    """The order of what is gathered along an axis, in place of which `added` axes come."""
-    place = order[axis]
+    """Return the axis order of a gather's result; `added` axes replace the gathered axis."""
+    source_axis = order[axis]
 
     def labels(axes: Sequence[int], gone: int) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
+        labelled: list[tuple[str, int]] = []
         for one in axes:
             new = [("index", number) for number in range(added)]
-            found += new if one == gone else [("axis", one)]
-        return found
+            labelled += new if one == gone else [("axis", one)]
+        return labelled
 
-    physical = labels(range(len(order)), place)
-    return tuple(physical.index(label) for label in labels(order, place))
+    physical = labels(range(len(order)), source_axis)
+    return tuple(physical.index(label) for label in labels(order, source_axis))
 
 
 def grouped_order(shape: Shape, result: Shape, order: Order) -> Order | None:
-    """The order of a transpose that brings together what a reshape joins and leaves the rest where
-    it is; None where no reshape could go before a transpose at all.
+    """Return the order of a transpose after which a reshape only joins neighbouring axes.
 
-    The axes that a reshape joins go to where the last of them lies: channels stay behind.
+    Axes that the reshape joins move to the position of the last of them, so that channels stay
+    last. None if no reshape could move before a transpose.
     """
     groups = joined_axes(shape, result)
     if groups is None:

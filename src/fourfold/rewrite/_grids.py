@@ -1,4 +1,4 @@
-"""Which values are known to lie on a grid: multiples of a distance, between two of them."""
+"""Finds values that are on a grid: integer multiples of a step, within bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fourfold.graph import Graph, Node
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.pad import Pad
 
-# Every element of their results is one of their (first) inputs.
+# Ops whose results consist of elements of their inputs (or of the first input).
 PICKS = {
     *("batch_to_space", "concat", "depth_to_space", "identity", "max_pool2d", "maximum", "minimum"),
     *("mirror_pad", "planes_to_pixels", "reduce_max", "reduce_min", "reshape", "resize_nearest"),
@@ -18,7 +18,7 @@ _OF_FIRST = {"gather", "gather_nd"}
 
 
 class Grid(NamedTuple):
-    """The numbers k * distance for all whole k from low to high."""
+    """The numbers k * distance for all integers k from low to high."""
 
     distance: float
     low: int
@@ -26,7 +26,7 @@ class Grid(NamedTuple):
 
 
 def find_grids(graph: Graph) -> dict[str, Grid]:
-    """The grids of values that were rounded to one, and of what only picks among such."""
+    """Return the grids of values that were rounded to one, and of values picked from such."""
     grids: dict[str, Grid] = {}
     for node in graph.nodes:
         grid = None if node.tail else _grid_of(node, grids)
@@ -46,5 +46,5 @@ def _grid_of(node: Node, grids: dict[str, Grid]) -> Grid | None:
     if node.op not in PICKS:
         return None
     read = node.inputs[:1] if node.op in _OF_FIRST else node.inputs
-    found = {grids.get(str(name)) for name in read}
-    return found.pop() if len(found) == 1 else None
+    input_grids = {grids.get(str(name)) for name in read}
+    return input_grids.pop() if len(input_grids) == 1 else None

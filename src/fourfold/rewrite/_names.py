@@ -1,4 +1,4 @@
-"""The values of a graph while a pass works: which stands for which, which are constants."""
+"""Bookkeeping of values while a pass runs: renamed values, and constants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.types import TensorType
 
 
 class Names:
-    """Values found equal to others: `of` says what each is called now, `apply` renames at the end.
+    """Values found equal to others: `of` returns the current name, `apply` renames all nodes.
 
     Inputs and outputs of the graph keep their names.
     """
@@ -29,7 +29,7 @@ class Names:
         return name
 
     def equal(self, result: str, source: str) -> bool:
-        """Let one of the two go. False where both must stay: then a node has to copy."""
+        """Merge two equal values; False if both must stay, so that a node has to copy."""
         source = self.of(source)
         if result not in self._outputs:
             self._now[result] = source
@@ -40,7 +40,7 @@ class Names:
         return True
 
     def node(self, node: Node) -> Node:
-        """The node with every value under its name of now."""
+        """Return the node with the current names of all values."""
         if self._now.keys().isdisjoint((*node.reads, *node.outputs)):
             return node
         tail = tuple(Step(step.op, step.attributes, self._all(step.inputs)) for step in node.tail)
@@ -69,17 +69,17 @@ class PassConstants:
         return self._arrays[name]
 
     def set(self, name: str, array: np.ndarray) -> None:
-        """Make a value that the graph has already a constant."""
+        """Turn an existing value of the graph into a constant."""
         self._arrays[name] = array
 
     def add(self, name: str, array: np.ndarray) -> str:
-        """A new constant, under a name that nobody has yet."""
+        """Add a constant under an unused name."""
         fresh = self.declare(name, TensorType.of(array))
         self._arrays[fresh] = array
         return fresh
 
     def declare(self, name: str, type_: TensorType) -> str:
-        """A new value that some node will make, under a name that nobody has yet."""
+        """Declare a value that a node will compute, under an unused name."""
         fresh, count = name, 0
         while fresh in self._types:
             count += 1

@@ -1,4 +1,4 @@
-"""What every graph keeps to: small rules, each of which names what breaks it."""
+"""Validity rules for graphs, each of which names its violations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rule = Callable[[Graph], Iterator[str]]
 
 
 def check(graph: Graph) -> None:
-    """Raise AssertionError with all that is wrong; later rules rely on those before them."""
+    """Raise AssertionError with all violations; later rules rely on earlier ones."""
     for rule in RULES:
         wrong = list(rule(graph))
         if wrong:
@@ -41,7 +41,7 @@ def every_value_has_one_writer(graph: Graph) -> Iterator[str]:
     seen = {*graph.inputs, *graph.constants}
     for name in graph.inputs:
         if name in graph.constants:
-            yield f"input '{name}' is a constant, too"
+            yield f"input '{name}' is also a constant"
     for node in graph.nodes:
         for name in node.outputs:
             if name in seen:
@@ -50,40 +50,44 @@ def every_value_has_one_writer(graph: Graph) -> Iterator[str]:
 
 
 def every_value_is_written_before_it_is_read(graph: Graph) -> Iterator[str]:
-    known = {*graph.inputs, *graph.constants}
+    written = {*graph.inputs, *graph.constants}
     for node in graph.nodes:
         yield from (
-            f"'{name}' is not there yet in: {node}" for name in node.reads if name not in known
+            f"'{name}' is read before it is written in: {node}"
+            for name in node.reads
+            if name not in written
         )
-        known.update(node.outputs)
+        written.update(node.outputs)
 
 
 def every_output_exists(graph: Graph) -> Iterator[str]:
-    known = {*graph.inputs, *graph.constants, *graph.producers}
-    yield from (f"output '{name}' is never written" for name in graph.outputs if name not in known)
+    written = {*graph.inputs, *graph.constants, *graph.producers}
+    yield from (
+        f"output '{name}' is never written" for name in graph.outputs if name not in written
+    )
 
 
 def every_value_has_a_type(graph: Graph) -> Iterator[str]:
     for name in (*graph.inputs, *graph.constants, *graph.producers):
         if name not in graph.types:
-            yield f"'{name}' has none"
+            yield f"'{name}' has no type"
 
 
 def every_constant_has_its_type(graph: Graph) -> Iterator[str]:
     for name, array in graph.constants.items():
         type_ = graph.types[name]
-        found = f"{array.dtype}{list(array.shape)}"
+        actual = f"{array.dtype}{list(array.shape)}"
         if type_.dtype.has_numpy and (
             array.dtype != type_.dtype.numpy or array.shape != type_.shape
         ):
-            yield f"'{name}' is said to be {type_}, but is {found}"
+            yield f"'{name}' is declared as {type_} but is {actual}"
 
 
 def every_tail_is_pointwise(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         for step in node.tail:
             if registry()[step.op].pointwise is None:
-                yield f"{step.op} is not, in: {node}"
+                yield f"{step.op} is not pointwise, in: {node}"
             if None not in step.inputs:
                 yield f"{step.op} does not use the running result, in: {node}"
         if node.tail and len(node.outputs) != 1:
@@ -93,23 +97,24 @@ def every_tail_is_pointwise(graph: Graph) -> Iterator[str]:
 def every_type_is_what_its_op_infers(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         try:
-            found = _infer(graph, node)
+            inferred = _infer(graph, node)
         except ModelError as error:
             yield f"{error.what}: {error.why}, in: {node}"
             continue
         stated = tuple(graph.types[name] for name in node.outputs)
-        if isinstance(found, str) or found != stated:
-            yield f"{found if isinstance(found, str) else list(map(str, found))} in: {node}"
+        if isinstance(inferred, str) or inferred != stated:
+            types = inferred if isinstance(inferred, str) else list(map(str, inferred))
+            yield f"{types} in: {node}"
 
 
 def _infer(graph: Graph, node: Node) -> tuple[TensorType, ...] | str:
-    """The types of the results after the tail, or what is wrong with a step."""
+    """Return the types of the results after the tail, or a description of a wrong step."""
     first, *others = registry()[node.op].infer(node.attributes, *graph.input_types(node))
     for step in node.tail:
         types = (first if name is None else graph.types[name] for name in step.inputs)
         (after,) = registry()[step.op].infer(step.attributes, *types)
         if after.shape != first.shape:
-            return f"{step.op} makes {after} of {first}"
+            return f"{step.op} changes {first} to {after}"
         first = after
     return (first, *others)
 

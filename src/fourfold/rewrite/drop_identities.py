@@ -1,7 +1,7 @@
-"""y = identity(x); z = f(y)  ->  z = f(x), for every node that gives back what it gets.
+"""y = identity(x); z = f(y)  ->  z = f(x), for every node that returns its input.
 
-An output of the graph keeps its name: x = f(..); y = identity(x)  ->  y = f(..). Where x is an
-input, a constant or another output, the node stays and copies.
+An output of the graph keeps its name: x = f(..); y = identity(x)  ->  y = f(..). If x is an input,
+a constant or another output, the node stays as a copy.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from fourfold.graph import Graph, Node
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose import Transpose
-from fourfold.rewrite._match import constant_number, orders
+from fourfold.rewrite._match import both_orders, constant_number
 from fourfold.rewrite._names import Names
 
-# With a result of the type of its input, such a node has nothing to do.
+# Ops that do nothing if the result has the type of the input.
 _BY_TYPE = frozenset(
     {
         "cast",
@@ -39,38 +39,38 @@ def drop_identities(graph: Graph) -> Graph:
     names = Names(graph)
     nodes = []
     for node in graph.nodes:
-        source = _same_as(graph, node)
+        source = _equal_input(graph, node)
         if source is None or not names.equal(node.outputs[0], source):
             nodes.append(node)
     return names.apply(nodes)
 
 
-def _same_as(graph: Graph, node: Node) -> str | None:
-    """The input that the only output is equal to, if there is one."""
+def _equal_input(graph: Graph, node: Node) -> str | None:
+    """Return the input that the only output is equal to, if there is one."""
     if node.tail or not node.inputs or len(node.outputs) != 1:
         return None
     if node.op in _NEUTRAL:
-        return _beside_neutral(graph, node)
+        return _operand_of_neutral(graph, node)
     first = node.inputs[0]
     if first is None or graph.types[first] != graph.types[node.outputs[0]]:
         return None
-    return first if _gives_back(node) else None
+    return first if _returns_input(node) else None
 
 
-def _gives_back(node: Node) -> bool:
-    """Whether a node whose result has the type of its first input has the elements, too."""
+def _returns_input(node: Node) -> bool:
+    """Return whether a node whose result has the type of its first input also has its elements."""
     attributes = node.attributes
     if isinstance(attributes, Transpose):
         return list(attributes.permutation) == sorted(attributes.permutation)
     if isinstance(attributes, Slice):
-        # With all elements kept, a step other than one can only be a mirror.
+        # If all elements are kept, a step other than one can only mirror.
         pairs = zip(attributes.strides, attributes.size, strict=True)
         return all(stride == 1 or size == 1 for stride, size in pairs)
     return node.op in _BY_TYPE or (node.op == "concat" and len(node.inputs) == 1)
 
 
-def _beside_neutral(graph: Graph, node: Node) -> str | None:
-    for kept, other in orders(node)[: 2 if node.op in _COMMUTES else 1]:
+def _operand_of_neutral(graph: Graph, node: Node) -> str | None:
+    for kept, other in both_orders(node)[: 2 if node.op in _COMMUTES else 1]:
         if kept is None or graph.types[kept] != graph.types[node.outputs[0]]:
             continue
         if constant_number(graph, other) == _NEUTRAL[node.op]:

@@ -15,14 +15,16 @@ def drop_roundings(graph: Graph) -> Graph:
     kept = [
         node
         for node in graph.nodes
-        if not _does_nothing(node, grids) or not names.equal(node.outputs[0], str(node.inputs[0]))
+        if not _has_no_effect(node, grids) or not names.equal(node.outputs[0], str(node.inputs[0]))
     ]
     return names.apply(kept)
 
 
-def _does_nothing(node: Node, grids: Mapping[str, Grid]) -> bool:
-    """Whether a node rounds to a grid on which its input lies; ties are of no matter there, but a
-    rounding that has a way of its own for them may be a part of what the model's format promises.
+def _has_no_effect(node: Node, grids: Mapping[str, Grid]) -> bool:
+    """Return whether a node rounds to a grid that its input is already on.
+
+    Ties do not matter there, but a rounding with its own tie rule may be part of what the model's
+    format specifies, so it stays.
     """
     grid = node.attributes
     if not isinstance(grid, FakeQuantize) or node.tail or grid.step or grid.pivot is not None:

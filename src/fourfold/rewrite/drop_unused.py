@@ -1,4 +1,4 @@
-"""y = f(x), which nobody reads  ->  nothing."""
+"""y = f(x), which no node reads  ->  nothing."""
 
 from __future__ import annotations
 

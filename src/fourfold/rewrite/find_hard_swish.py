@@ -1,4 +1,4 @@
-"""y = x * relu6(x + 3) / 6  ->  y = hard_swish(x), wherever the factor of 1/6 stands."""
+"""y = x * relu6(x + 3) / 6  ->  y = hard_swish(x), wherever the factor of 1/6 is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from fourfold.graph import NONE, Graph, Node
-from fourfold.rewrite._match import constant_number, made_by, orders
+from fourfold.rewrite._match import both_orders, constant_number, find_producer
 
 
 def find_hard_swish(graph: Graph) -> Graph:
@@ -17,8 +17,8 @@ def _find(graph: Graph, node: Node) -> Node | None:
     if node.op not in {"mul", "div"} or node.tail:
         return None
     product, scale = _scaled(graph, node.outputs[0])
-    product_node = made_by(graph, product, "mul")
-    for left, right in () if product_node is None else orders(product_node):
+    product_node = find_producer(graph, product, "mul")
+    for left, right in () if product_node is None else both_orders(product_node):
         gate, gate_scale = _scaled(graph, right)
         for x, x_scale in ((left, 1.0), _scaled(graph, left)):
             total = scale * gate_scale * x_scale
@@ -35,11 +35,11 @@ def _find(graph: Graph, node: Node) -> Node | None:
 
 
 def _scaled(graph: Graph, name: str | None) -> tuple[str | None, float]:
-    """What the value is a multiple of, and which."""
-    node = made_by(graph, name, "mul", "div")
+    """Return the value that this one is a multiple of, and the factor."""
+    node = find_producer(graph, name, "mul", "div")
     if node is None:
         return name, 1.0
-    for left, right in orders(node)[: 2 if node.op == "mul" else 1]:
+    for left, right in both_orders(node)[: 2 if node.op == "mul" else 1]:
         factor = constant_number(graph, right)
         if factor:
             return left, factor if node.op == "mul" else 1 / factor
@@ -47,9 +47,9 @@ def _scaled(graph: Graph, name: str | None) -> tuple[str | None, float]:
 
 
 def _is_gate(graph: Graph, name: str | None, x: str) -> bool:
-    """Whether the value is relu6(x + 3)."""
-    outer = made_by(graph, name, "relu6")
-    inner = None if outer is None else made_by(graph, outer.inputs[0], "add")
+    """Return whether the value is relu6(x + 3)."""
+    outer = find_producer(graph, name, "relu6")
+    inner = None if outer is None else find_producer(graph, outer.inputs[0], "add")
     return inner is not None and any(
-        a == x and constant_number(graph, b) == 3.0 for a, b in orders(inner)
+        a == x and constant_number(graph, b) == 3.0 for a, b in both_orders(inner)
     )

@@ -1,4 +1,4 @@
-"""y = average_pool2d(x) with one window that is the picture  ->  y = mean(x) over its pixels."""
+"""y = average_pool2d(x) with a window as large as the image  ->  y = mean(x) over its pixels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _find(graph: Graph, node: Node) -> Node | None:
     attributes = node.attributes
     if node.op != "average_pool2d" or not isinstance(attributes, Pool2d):
         return None
-    whole = attributes.filter == graph.types[str(node.inputs[0])].shape[1:3]
-    if not whole or attributes.padding != NO_PADDING:
+    covers_image = attributes.filter == graph.types[str(node.inputs[0])].shape[1:3]
+    if not covers_image or attributes.padding != NO_PADDING:
         return None
     return replace(node, op="mean", attributes=PIXELS)

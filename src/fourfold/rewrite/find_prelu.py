@@ -1,6 +1,6 @@
-"""y = relu(x) + c * relu(-x)  ->  y = prelu(x, -c), as exporters write it that know no prelu.
+"""y = relu(x) + c * relu(-x)  ->  y = prelu(x, -c), as exporters without a prelu write it.
 
-The negative part may also be min(x, 0) or x - |x|, with any signs and constant factors around it.
+The negative part may also be min(x, 0) or x - |x|, with any signs and constant factors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node
 from fourfold.op.registry import registry
-from fourfold.rewrite._match import constant_number, made_by, orders
+from fourfold.rewrite._match import both_orders, constant_number, find_producer
 from fourfold.rewrite._names import PassConstants
 from fourfold.types import TensorType
 
@@ -26,13 +26,13 @@ def _find(graph: Graph, node: Node, constants: PassConstants) -> Node | None:
     if node.op not in {"add", "sub"} or node.tail:
         return None
     sign = 1.0 if node.op == "add" else -1.0
-    for left, right in orders(node)[: 2 if node.op == "add" else 1]:
-        positive = made_by(graph, left, "relu")
-        found = None if positive is None else _slope(graph, right, str(positive.inputs[0]))
-        if positive is None or found is None:
+    for left, right in both_orders(node)[: 2 if node.op == "add" else 1]:
+        positive = find_producer(graph, left, "relu")
+        factor = None if positive is None else _slope(graph, right, str(positive.inputs[0]))
+        if positive is None or factor is None:
             continue
         type_ = graph.types[str(positive.inputs[0])]
-        slope = np.asarray(found * sign, type_.dtype.numpy)
+        slope = np.asarray(factor * sign, type_.dtype.numpy)
         if _is_legal(type_, slope, graph.types[node.outputs[0]]):
             inputs = (positive.inputs[0], constants.add(f"{node.outputs[0]}/slope", slope))
             return replace(node, op="prelu", inputs=inputs, attributes=NONE)
@@ -40,10 +40,10 @@ def _find(graph: Graph, node: Node, constants: PassConstants) -> Node | None:
 
 
 def _slope(graph: Graph, name: str | None, x: str) -> np.ndarray | None:
-    """c, where the value is c * min(x, 0)."""
+    """Return c, if the value is c * min(x, 0)."""
     factor = np.ones((), np.float64)
     while True:
-        node = made_by(graph, name, "negate", "mul", "relu", "minimum", "sub")
+        node = find_producer(graph, name, "negate", "mul", "relu", "minimum", "sub")
         if node is None:
             return None
         if node.op not in {"negate", "mul"}:
@@ -52,24 +52,24 @@ def _slope(graph: Graph, name: str | None, x: str) -> np.ndarray | None:
         if node.op == "negate":
             factor, name = -factor, node.inputs[0]
             continue
-        pairs = [pair for pair in orders(node) if pair[1] in graph.constants]
+        pairs = [pair for pair in both_orders(node) if pair[1] in graph.constants]
         if not pairs:
             return None
         name, factor = pairs[0][0], factor * graph.constants[str(pairs[0][1])]
 
 
 def _negative_part(graph: Graph, node: Node, x: str) -> float | None:
-    """How many times min(x, 0) the node computes."""
+    """Return the factor by which the node multiplies min(x, 0)."""
     if node.op == "relu":
-        inner = made_by(graph, node.inputs[0], "negate")
+        inner = find_producer(graph, node.inputs[0], "negate")
         return -1.0 if inner is not None and inner.inputs[0] == x else None
     if node.op == "minimum":
         return (
             1.0
-            if any(a == x and constant_number(graph, b) == 0.0 for a, b in orders(node))
+            if any(a == x and constant_number(graph, b) == 0.0 for a, b in both_orders(node))
             else None
         )
-    inner = made_by(graph, node.inputs[1], "absolute")
+    inner = find_producer(graph, node.inputs[1], "absolute")
     is_twice = node.inputs[0] == x and inner is not None and inner.inputs[0] == x
     return 2.0 if is_twice else None
 

@@ -1,4 +1,4 @@
-"""e = exp(x - max(x)); y = e / sum(e)  ->  y = softmax(x) over the last axis, and without a max."""
+"""e = exp(x - max(x)); y = e / sum(e)  ->  y = softmax(x) over the last axis; max is optional."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from fourfold.graph import Graph, Node
 from fourfold.ops.softmax import Softmax
-from fourfold.rewrite._match import made_by
+from fourfold.rewrite._match import find_producer
 
 
 def find_softmax(graph: Graph) -> Graph:
@@ -17,21 +17,23 @@ def find_softmax(graph: Graph) -> Graph:
 def _find(graph: Graph, node: Node) -> Node | None:
     if node.op != "div" or node.tail:
         return None
-    power = made_by(graph, node.inputs[0], "exp")
-    total = made_by(graph, node.inputs[1], "sum")
+    power = find_producer(graph, node.inputs[0], "exp")
+    total = find_producer(graph, node.inputs[1], "sum")
     if power is None or total is None or not _is_over_channels(graph, total, power.outputs[0]):
         return None
     source = power.inputs[0]
-    less = made_by(graph, source, "sub")
-    largest = None if less is None else made_by(graph, less.inputs[1], "reduce_max")
-    if less is not None and largest is not None:
-        first = str(less.inputs[0])
+    difference = find_producer(graph, source, "sub")
+    largest = (
+        None if difference is None else find_producer(graph, difference.inputs[1], "reduce_max")
+    )
+    if difference is not None and largest is not None:
+        first = str(difference.inputs[0])
         source = first if _is_over_channels(graph, largest, first) else source
     return replace(node, op="softmax", inputs=(source,), attributes=Softmax())
 
 
 def _is_over_channels(graph: Graph, node: Node, name: str) -> bool:
-    """Whether the node reduces the value along its last axis and keeps that axis."""
+    """Return whether the node reduces the value along its last axis and keeps that axis."""
     attributes: Any = node.attributes
     last = (graph.types[name].rank - 1,)
     return bool(node.inputs[0] == name and attributes.axes == last and attributes.keep_dims)

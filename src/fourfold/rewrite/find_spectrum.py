@@ -1,5 +1,6 @@
-"""t = rfft2d(x; size=(1, n)); y = complex_abs(t)  ->  y = spectrum(x; n), which knows no complex
-numbers. Reshapes in between stand behind it then.
+"""t = rfft2d(x; size=(1, n)); y = complex_abs(t)  ->  y = spectrum(x; n), without complex numbers.
+
+Reshapes in between move after it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from fourfold.op.registry import registry
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.spectrum import Spectrum
-from fourfold.rewrite._match import made_by
+from fourfold.rewrite._match import find_producer
 from fourfold.rewrite._names import PassConstants
 
 
@@ -24,13 +25,13 @@ def find_spectrum(graph: Graph) -> Graph:
 
 
 def _find(graph: Graph, node: Node, values: PassConstants) -> list[Node]:
-    """A spectrum and a reshape in place of an absolute value, if it is that of a transform."""
+    """Return a spectrum and a reshape in place of the magnitude of a transform."""
     if node.op != "complex_abs":
         return []
     source = node.inputs[0]
-    while (between := made_by(graph, source, "reshape")) is not None:
+    while (between := find_producer(graph, source, "reshape")) is not None:
         source = between.inputs[0]
-    transform = made_by(graph, source, "rfft2d")
+    transform = find_producer(graph, source, "rfft2d")
     if transform is None or not isinstance(transform.attributes, Rfft2d):
         return []
     (x,), (rows, columns) = graph.input_types(transform), transform.attributes.size
@@ -38,13 +39,13 @@ def _find(graph: Graph, node: Node, values: PassConstants) -> list[Node]:
         return []
     attributes, output = Spectrum(columns), node.outputs[0]
     (type_,) = registry()["spectrum"].infer(attributes, x)
-    found = values.declare(f"{output}/spectrum", type_)
+    spectrum = values.declare(f"{output}/spectrum", type_)
     return [
-        Node("spectrum", transform.inputs, (found,), attributes, name=transform.name),
+        Node("spectrum", transform.inputs, (spectrum,), attributes, name=transform.name),
         replace(
             node,
             op="reshape",
-            inputs=(found,),
+            inputs=(spectrum,),
             attributes=Reshape(graph.types[output].shape),
         ),
     ]

@@ -1,11 +1,11 @@
-"""d = squared_difference(x, m); y = mean(d)  ->  y = variance(x, m), if nobody else reads d."""
+"""d = squared_difference(x, m); y = mean(d)  ->  y = variance(x, m), if no other node reads d."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node
-from fourfold.rewrite._match import made_by
+from fourfold.rewrite._match import find_producer
 
 
 def find_variance(graph: Graph) -> Graph:
@@ -25,11 +25,11 @@ def _find(graph: Graph, node: Node) -> Node | None:
 
 
 def _differences(graph: Graph, squares: str) -> list[tuple[str, str]]:
-    """The two values whose difference was squared, in both orders."""
-    node = made_by(graph, squares, "squared_difference", "square", "mul")
+    """Return the two values whose difference was squared, in both orders."""
+    node = find_producer(graph, squares, "squared_difference", "square", "mul")
     if node is not None and node.op != "squared_difference":
         first, same = node.inputs[0], all(name == node.inputs[0] for name in node.inputs)
-        node = made_by(graph, first, "sub") if same else None
+        node = find_producer(graph, first, "sub") if same else None
     if node is None:
         return []
     left, right = map(str, node.inputs)

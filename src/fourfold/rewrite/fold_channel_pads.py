@@ -1,6 +1,6 @@
-"""p = pad(x), zeros behind its channels; y = add(a, p)  ->  y = add_channels(a, x).
+"""p = pad(x), zeros after its channels; y = add(a, p)  ->  y = add_channels(a, x).
 
-All that read p must be such additions.
+All readers of p must be such additions.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def fold_channel_pads(graph: Graph) -> Graph:
 
 
 def _additions(graph: Graph, pad: Node, folded: dict[str, Node]) -> list[Node]:
-    """All readers of a pad without it; none unless all can do without."""
+    """Return all readers of a pad as additions without it; empty unless all of them can be."""
     if not _is_behind_channels(graph, pad) or pad.outputs[0] in graph.outputs:
         return []
-    name, found = pad.outputs[0], []
+    name, additions = pad.outputs[0], []
     for reader in graph.readers.get(name, ()):
         others = [other for other in reader.inputs if other != name]
         fits = (
@@ -40,8 +40,8 @@ def _additions(graph: Graph, pad: Node, folded: dict[str, Node]) -> list[Node]:
         if not fits:
             return []
         inputs = (others[0], pad.inputs[0])
-        found.append(replace(reader, op="add_channels", attributes=NONE, inputs=inputs))
-    return found
+        additions.append(replace(reader, op="add_channels", attributes=NONE, inputs=inputs))
+    return additions
 
 
 def _is_behind_channels(graph: Graph, pad: Node) -> bool:

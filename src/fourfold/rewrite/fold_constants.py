@@ -1,4 +1,4 @@
-"""y = f(constants)  ->  y is a constant, unless it is far larger than what it is made of.
+"""y = f(constants)  ->  y is a constant, unless it is far larger than its inputs.
 
 An output of the graph must be written by a node: y = f(constants)  ->  y = identity(constant).
 """
@@ -13,11 +13,11 @@ from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 from fourfold.rewrite._names import PassConstants
 
-MOST_BYTES = 64 << 20
-MOST_GROWTH = 16
+MAX_RESULT_BYTES = 64 << 20
+MAX_GROWTH = 16
 FREE_BYTES = 1 << 20
 
-MOST_HEAVY_WORK = 1 << 24
+MAX_HEAVY_WORK = 1 << 24
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -33,7 +33,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _is_copy(node: Node, outputs: frozenset[str]) -> bool:
-    """What this pass leaves behind where an output is constant."""
+    """Return whether the node is what this pass leaves for a constant output."""
     return node.op == "identity" and not outputs.isdisjoint(node.outputs)
 
 
@@ -46,25 +46,25 @@ def _is_foldable(graph: Graph, node: Node, constants: PassConstants) -> bool:
         return False
     if registry()[node.op].heavy:
         work = sum(type_.elements for type_ in results) * math.prod(t.elements for t in sources)
-        if work > MOST_HEAVY_WORK:
+        if work > MAX_HEAVY_WORK:
             return False
-    growth = MOST_GROWTH * sum(type_.bytes for type_ in sources) + FREE_BYTES
-    return sum(type_.bytes for type_ in results) <= min(MOST_BYTES, growth)
+    growth = MAX_GROWTH * sum(type_.bytes for type_ in sources) + FREE_BYTES
+    return sum(type_.bytes for type_ in results) <= min(MAX_RESULT_BYTES, growth)
 
 
 def _fold(
     graph: Graph, node: Node, constants: PassConstants, outputs: frozenset[str]
 ) -> list[Node]:
-    """Makes the results constants; returns the nodes that are needed all the same."""
+    """Turn the results into constants; return the nodes that are still needed."""
     arrays = [None if name is None else constants[name] for name in node.inputs]
     try:
         with np.errstate(all="ignore"):
-            found = registry()[node.op].reference(node.attributes, *arrays)
-    except IndexError:  # an index of a gather that points outside: not for us to judge
+            results = registry()[node.op].reference(node.attributes, *arrays)
+    except IndexError:  # a gather index out of range: leave the error to the runtime
         return [node]
     kept = []
     for name, result in zip(
-        node.outputs, found if isinstance(found, tuple) else (found,), strict=True
+        node.outputs, results if isinstance(results, tuple) else (results,), strict=True
     ):
         array = np.asarray(result, graph.types[name].dtype.numpy)
         if name in outputs:

@@ -1,7 +1,7 @@
 """a = space_to_batch(x); b = conv2d(a); y = batch_to_space(b)  ->  y = conv2d(x; dilation).
 
-So TensorFlow writes dilated convolutions. Pointwise ops may stand behind the convolution, as long
-as they treat all pixels alike.
+TensorFlow writes dilated convolutions this way. Pointwise ops may follow the convolution, if they
+treat all pixels alike.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fold_dilation(graph: Graph) -> Graph:
 
 
 def _fold(graph: Graph, last: Node, types: dict[str, TensorType]) -> dict[str, Node | None]:
-    """The nodes that change, by what they wrote before; None for those that go."""
+    """Return the changed nodes by the value they wrote before; None for removed nodes."""
     chain = _chain(graph, last)
     if chain is None:
         return {}
@@ -45,17 +45,17 @@ def _fold(graph: Graph, last: Node, types: dict[str, TensorType]) -> dict[str, N
     inputs = (first.inputs[0], *convolution.inputs[1:])
     nodes = [replace(convolution, inputs=inputs, attributes=attributes), *others]
     nodes[-1] = replace(nodes[-1], outputs=last.outputs)
-    found = _infer(graph, nodes)
-    if found is None or found[last.outputs[0]] != graph.types[last.outputs[0]]:
+    new_types = _infer(graph, nodes)
+    if new_types is None or new_types[last.outputs[0]] != graph.types[last.outputs[0]]:
         return {}
-    types.update(found)
+    types.update(new_types)
     old = (convolution, *others)
     pairs = {before.outputs[0]: after for before, after in zip(old, nodes, strict=True)}
     return {first.outputs[0]: None, **pairs, last.outputs[0]: None}
 
 
 def _chain(graph: Graph, last: Node) -> list[Node] | None:
-    """From space_to_batch to what batch_to_space reads, each the only reader of the one before."""
+    """Return the nodes from space_to_batch up to batch_to_space, each read only by the next one."""
     nodes: list[Node] = []
     reader = last
     while not nodes or nodes[0].op != "space_to_batch":
@@ -63,10 +63,10 @@ def _chain(graph: Graph, last: Node) -> list[Node] | None:
         node = graph.producers.get(name)
         if node is None or node.tail or name in graph.outputs or len(graph.readers[name]) > 1:
             return None
-        behind = bool(nodes) and nodes[0].op in _CONVOLUTIONS
-        if behind != (node.op == "space_to_batch"):
+        after_convolution = bool(nodes) and nodes[0].op in _CONVOLUTIONS
+        if after_convolution != (node.op == "space_to_batch"):
             return None
-        if not behind and node.op not in _CONVOLUTIONS and not _is_uniform(graph, node):
+        if not after_convolution and node.op not in _CONVOLUTIONS and not _is_uniform(graph, node):
             return None
         nodes.insert(0, node)
         reader = node
@@ -74,7 +74,7 @@ def _chain(graph: Graph, last: Node) -> list[Node] | None:
 
 
 def _is_uniform(graph: Graph, node: Node) -> bool:
-    """Whether a pointwise node treats all pixels alike: what else it reads is one pixel."""
+    """Return whether a pointwise node treats all pixels alike: its other inputs have one pixel."""
     others = [name for name in node.inputs[1:] if name is not None]
     return registry()[node.op].pointwise is not None and all(
         graph.is_constant(name) and graph.types[name].pixels == 1 for name in others
@@ -82,7 +82,7 @@ def _is_uniform(graph: Graph, node: Node) -> bool:
 
 
 def _dilated(first: object, convolution: Any, last: object) -> object | None:
-    """The convolution's attributes for whole images, if its padding can stand for the blocks'."""
+    """Return the convolution's attributes for whole images, or None if padding prevents it."""
     assert isinstance(first, SpaceToBatch)
     assert isinstance(last, BatchToSpace)
     plain = convolution.stride == (1, 1) and convolution.padding == NO_PADDING
@@ -103,17 +103,17 @@ def _dilated(first: object, convolution: Any, last: object) -> object | None:
 
 
 def _infer(graph: Graph, nodes: list[Node]) -> dict[str, TensorType] | None:
-    """The types of what the new nodes write; None where one of them is not legal."""
-    found: dict[str, TensorType] = {}
-    known = dict(graph.types)
+    """Return the types of what the new nodes write; None if one of them is invalid."""
+    new_types: dict[str, TensorType] = {}
+    all_types = dict(graph.types)
     running = str(nodes[0].inputs[0])
     for node in nodes:
         names = (running, *node.inputs[1:])
-        types = [None if name is None else known[name] for name in names]
+        types = [None if name is None else all_types[name] for name in names]
         try:
             (result,) = registry()[node.op].infer(node.attributes, *types)
         except ModelError:
             return None
         running = node.outputs[0]
-        known[running] = found[running] = result
-    return found
+        all_types[running] = new_types[running] = result
+    return new_types

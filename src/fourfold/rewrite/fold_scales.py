@@ -1,7 +1,7 @@
-"""y = conv2d(x, w, b); z = mul(y, c)  ->  z = conv2d(x, w * c, b * c), if c is a number a channel.
+"""y = conv2d(x, w, b); z = mul(y, c)  ->  z = conv2d(x, w * c, b * c), for c per channel.
 
-The same for add, sub, div and negate, behind every op that is a weighted sum. Weights, bias and c
-are constants, and nothing else reads y.
+The same holds for add, sub, div and negate after every op that is a weighted sum. Weights, bias and
+c must be constants, and no other node may read y.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from fourfold.graph import Graph, Node
 from fourfold.rewrite._names import PassConstants
 
-# For each weighted sum, the axis of its weights along which the output channels lie.
+# For each weighted sum, the axis of its weights with the output channels.
 _CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """result = y * scale + shift, each one number a channel."""
+    """result = y * scale + shift, with one number per channel each."""
 
     scale: np.ndarray
     shift: np.ndarray
@@ -29,28 +29,30 @@ class Affine:
 def fold_scales(graph: Graph) -> Graph:
     constants = PassConstants(graph)
     nodes: list[Node] = []
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for node in graph.nodes:
-        source = _weighted_sum_before(graph, node, nodes, places)
+        source = _weighted_sum_before(graph, node, nodes, positions)
         affine = None if source is None else _affine(graph, node, source)
-        folded = None if affine is None else _scaled(nodes[places[str(source)]], affine, constants)
+        folded = (
+            None if affine is None else _scaled(nodes[positions[str(source)]], affine, constants)
+        )
         if source is None or folded is None:
             nodes.append(node)
-            places.update((name, len(nodes) - 1) for name in node.outputs)
+            positions.update((name, len(nodes) - 1) for name in node.outputs)
         else:
-            nodes[places[source]] = replace(folded, outputs=node.outputs)
-            places[node.outputs[0]] = places[source]
+            nodes[positions[source]] = replace(folded, outputs=node.outputs)
+            positions[node.outputs[0]] = positions[source]
     return constants.apply(nodes)
 
 
 def _weighted_sum_before(
-    graph: Graph, node: Node, nodes: list[Node], places: Mapping[str, int]
+    graph: Graph, node: Node, nodes: list[Node], positions: Mapping[str, int]
 ) -> str | None:
-    """The input that comes from a weighted sum that could change for this node's sake."""
+    """Return the input that comes from a weighted sum which this node could be folded into."""
     for name in node.inputs:
-        if name is None or name not in places or node.tail or node.inputs.count(name) > 1:
+        if name is None or name not in positions or node.tail or node.inputs.count(name) > 1:
             continue
-        producer = nodes[places[name]]
+        producer = nodes[positions[name]]
         if producer.op not in _CHANNEL_AXIS or producer.tail:
             continue
         same = graph.types[name] == graph.types[node.outputs[0]]
@@ -60,7 +62,7 @@ def _weighted_sum_before(
 
 
 def _affine(graph: Graph, node: Node, name: str) -> Affine | None:
-    """What the node does to the value, if that is a scale and a shift of each channel."""
+    """Return what the node does to the value, if that is a scale and a shift per channel."""
     type_ = graph.types[name]
     one, zero = (
         np.ones(type_.channels, type_.dtype.numpy),
@@ -91,7 +93,7 @@ def _by_channel(graph: Graph, name: str | None, channels: int) -> np.ndarray | N
 
 
 def _scaled(node: Node, affine: Affine, constants: PassConstants) -> Node | None:
-    """The weighted sum with scale and shift in its weights and bias, if these are constants."""
+    """Return the weighted sum with scale and shift in weights and bias, if these are constants."""
     source, weights, bias = (*node.inputs, None)[:3]
     if weights is None or weights not in constants or (bias is not None and bias not in constants):
         return None

@@ -1,6 +1,7 @@
-"""y = f(x); z = g(y, x)  ->  z = formula(x), if pointwise nodes are all that read x and y.
+"""y = f(x); z = g(y, x)  ->  z = formula(x), if only pointwise nodes read x and y.
 
-What makes x can then take the formula as its tail: x * logistic(x) behind a convolution, say.
+The producer of x can then take the formula as its tail, for example x * logistic(x) after a
+convolution.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 from fourfold.ops.formula import Formula, Term
-from fourfold.rewrite.fuse_pointwise import MOST_EXTRAS, MOST_STEPS
+from fourfold.rewrite.fuse_pointwise import MAX_TAIL_INPUTS, MAX_TAIL_STEPS
 
 
 def fuse_diamonds(graph: Graph) -> Graph:
@@ -25,11 +26,12 @@ def fuse_diamonds(graph: Graph) -> Graph:
 
 
 def _regions(graph: Graph) -> dict[str, list[Node]]:
-    """The diamonds behind values, as far as they share no node: one that does is looked at again
-    when the others are nodes.
+    """Return the diamonds after values, as far as they share no node.
+
+    One that shares a node is considered again when the others are nodes.
     """
     order = {id(node): number for number, node in enumerate(graph.nodes)}
-    found: dict[str, list[Node]] = {}
+    diamonds: dict[str, list[Node]] = {}
     taken: set[int] = set()
     for source in graph.nodes:
         if len(source.outputs) != 1 or registry()[source.op].pointwise is not None:
@@ -37,13 +39,13 @@ def _regions(graph: Graph) -> dict[str, list[Node]]:
         region = _region(graph, source.outputs[0], order)
         nodes = {id(node) for node in region}
         if region and taken.isdisjoint(nodes):
-            found[source.outputs[0]] = region
+            diamonds[source.outputs[0]] = region
             taken |= nodes
-    return found
+    return diamonds
 
 
 def _region(graph: Graph, name: str, order: dict[int, int]) -> list[Node]:
-    """All that reads a value, directly or not, up to the one node where everything meets again."""
+    """Return all direct and indirect readers of a value, up to the node where they join again."""
     pending = list(graph.readers.get(name, ()))
     region: list[Node] = []
     if len(pending) < 2 or name in graph.outputs:
@@ -52,7 +54,7 @@ def _region(graph: Graph, name: str, order: dict[int, int]) -> list[Node]:
         pending.sort(key=lambda node: order[id(node)])
         node = pending.pop(0)
         region.append(node)
-        if not _can_join(graph, node, name) or len(region) > MOST_STEPS:
+        if not _can_join(graph, node, name) or len(region) > MAX_TAIL_STEPS:
             return []
         if not pending:
             break
@@ -61,7 +63,7 @@ def _region(graph: Graph, name: str, order: dict[int, int]) -> list[Node]:
             return []
         pending += [reader for reader in readers if reader not in pending]
     extras = {read for node in region for read in node.reads}
-    return region if len(extras) <= MOST_EXTRAS else []
+    return region if len(extras) <= MAX_TAIL_INPUTS else []
 
 
 def _can_join(graph: Graph, node: Node, name: str) -> bool:
@@ -72,13 +74,13 @@ def _can_join(graph: Graph, node: Node, name: str) -> bool:
 
 
 def _formula(name: str, region: Sequence[Node]) -> Node:
-    made = {node.outputs[0] for node in region}
-    others = (read for node in region for read in node.inputs if read not in made)
+    inner_values = {node.outputs[0] for node in region}
+    others = (read for node in region for read in node.inputs if read not in inner_values)
     inputs = tuple(dict.fromkeys([name, *others]))
-    known: dict[str | None, int] = {read: number for number, read in enumerate(inputs)}
+    numbers: dict[str | None, int] = {read: number for number, read in enumerate(inputs)}
     terms = []
     for node in region:
-        terms.append(Term(node.op, tuple(known[read] for read in node.inputs), node.attributes))
-        known[node.outputs[0]] = len(inputs) + len(terms) - 1
+        terms.append(Term(node.op, tuple(numbers[read] for read in node.inputs), node.attributes))
+        numbers[node.outputs[0]] = len(inputs) + len(terms) - 1
     last = region[-1]
     return Node("formula", inputs, last.outputs, Formula(tuple(terms)), name=last.name)

@@ -1,8 +1,9 @@
 """y = f(x); z = g(y, ..)  ->  z = f(x) |> g(..), if g is pointwise, as large as y, its only reader.
 
-The fused node stays where f was if all that g reads is known there, and else moves to where g was.
-Of two nodes that both could take g as their tail, the one that is computed last does; of two of the
-same op it is the one behind the longer row of nodes, so that they need not wait for each other.
+The fused node stays in f's position if all inputs of g are available there, and moves to g's
+position otherwise. If two nodes could take g as their tail, the one that is computed last does. If
+both have the same op, it is the one at the end of the longer chain, so that they need not wait for
+each other.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from fourfold.graph import Graph, Node, Step
 from fourfold.op.registry import registry
 from fourfold.ops.formula import all_terms
 
-MOST_STEPS = 24
-MOST_EXTRAS = 16  # further values that a tail reads
+MAX_TAIL_STEPS = 24
+MAX_TAIL_INPUTS = 16  # additional values that a tail reads
 
 
 def fuse_pointwise(graph: Graph) -> Graph:
@@ -33,56 +34,58 @@ def fuse_pointwise(graph: Graph) -> Graph:
 
 
 class _Order:
-    """The nodes so far, each in its place, and the place where each value is computed."""
+    """The nodes so far, in order, and the position at which each value is computed."""
 
     def __init__(self) -> None:
         self._nodes: list[Node | None] = []
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._depths: dict[str, int] = {}
 
     def append(self, node: Node) -> None:
-        self._note(node, len(self._nodes))
+        self._record(node, len(self._nodes))
         self._nodes.append(node)
 
-    def _note(self, node: Node, place: int) -> None:
+    def _record(self, node: Node, position: int) -> None:
         depth = 1 + max((self._depths.get(name, 0) for name in node.reads), default=0)
         for name in node.outputs:
-            self._places[name], self._depths[name] = place, depth
+            self._positions[name], self._depths[name] = position, depth
 
     def last(self, names: Iterable[str]) -> list[str]:
-        """Values in the order in which their nodes should take a tail."""
-        found = sorted(names, key=self.place, reverse=True)
-        ops = {name: node.op for name in found if (node := self.producer(name)) is not None}
-        alike = [name for name in found if name in ops and ops[name] == ops.get(found[0])]
+        """Return values in the order in which their nodes should take a tail."""
+        latest_first = sorted(names, key=self.position, reverse=True)
+        ops = {name: node.op for name in latest_first if (node := self.producer(name)) is not None}
+        alike = [
+            name for name in latest_first if name in ops and ops[name] == ops.get(latest_first[0])
+        ]
         alike.sort(key=self._depths.__getitem__, reverse=True)
-        return [*alike, *(name for name in found if name not in alike)]
+        return [*alike, *(name for name in latest_first if name not in alike)]
 
-    def place(self, name: str) -> int:
-        """Inputs and constants are there before all nodes."""
-        return self._places.get(name, -1)
+    def position(self, name: str) -> int:
+        """Return where a value is computed; -1 for inputs and constants."""
+        return self._positions.get(name, -1)
 
     def producer(self, name: str) -> Node | None:
-        return self._nodes[self._places[name]] if name in self._places else None
+        return self._nodes[self._positions[name]] if name in self._positions else None
 
     def replace(self, name: str, node: Node) -> None:
-        """Put `node` where `name` was computed, or at the end if it reads what comes later."""
-        place = self._places[name]
-        if all(self.place(read) < place for read in node.reads):
-            self._nodes[place] = node
-            self._note(node, place)
+        """Put `node` where `name` was computed, or at the end if it reads later values."""
+        position = self._positions[name]
+        if all(self.position(read) < position for read in node.reads):
+            self._nodes[position] = node
+            self._record(node, position)
         else:
-            self._nodes[place] = None
+            self._nodes[position] = None
             self.append(node)
 
     def drop(self, name: str) -> None:
-        self._nodes[self._places[name]] = None
+        self._nodes[self._positions[name]] = None
 
     def __iter__(self) -> Iterator[Node]:
         return (node for node in self._nodes if node is not None)
 
 
 def _candidates(graph: Graph, node: Node) -> list[str]:
-    """The inputs that nobody else reads and that have the shape of the result."""
+    """Return the inputs that no other node reads and that have the shape of the result."""
     shape = graph.types[node.outputs[0]].shape
     return [
         name
@@ -92,7 +95,7 @@ def _candidates(graph: Graph, node: Node) -> list[str]:
 
 
 def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -> Node | None:
-    behind = {name: _behind_view(graph, name, order) for name in names}
+    behind = {name: _viewed_value(graph, name, order) for name in names}
     ahead = {source: name for name, source in behind.items()}
     for source in order.last(ahead):
         name = ahead[source]
@@ -115,13 +118,13 @@ def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -
 
 
 def _is_view(node: Node) -> bool:
-    """Pointwise, but also a mere look at its input: alone it costs nothing, and stores nothing."""
+    """Return whether a pointwise node is also a view, which alone costs and stores nothing."""
     op = registry()[node.op]
     return op.pointwise is not None and op.view is not None
 
 
-def _behind_view(graph: Graph, name: str, order: _Order) -> str:
-    """What a view looks at, if nothing else does; else the value itself."""
+def _viewed_value(graph: Graph, name: str, order: _Order) -> str:
+    """Return the value that a view shows, if it is its only reader; else the value itself."""
     node = order.producer(name)
     if node is None or node.tail or not _is_view(node):
         return name
@@ -131,12 +134,12 @@ def _behind_view(graph: Graph, name: str, order: _Order) -> str:
 
 
 def _takes_tail(node: Node) -> bool:
-    """One result that a kernel stores: what is a mere view has no kernel to hang a tail on."""
+    """Return whether a node stores one result in a kernel; a view has no kernel for a tail."""
     return len(node.outputs) == 1 and registry()[node.op].view is None
 
 
 def fits_tail(steps: Sequence[Step]) -> bool:
-    """Whether one kernel takes so many steps and reads."""
+    """Return whether one kernel can have this many steps and inputs."""
     extras = {name for step in steps for name in step.inputs if name is not None}
     count = sum(len(all_terms(step.attributes)) or 1 for step in steps)
-    return count <= MOST_STEPS and len(extras) <= MOST_EXTRAS
+    return count <= MAX_TAIL_STEPS and len(extras) <= MAX_TAIL_INPUTS

@@ -1,7 +1,7 @@
 """y = concat(a, b); z = fake_quantize(y)  ->  z = concat(fake_quantize(a), fake_quantize(b)).
 
-When nothing else reads y, a and b were rounded to grids of their own, and weighted sums read z: the
-integers that these multiply then go into the join as they are to come out of it.
+This applies if no other node reads y, a and b are on grids of their own, and weighted sums read z:
+the integers that these multiply are then concatenated unchanged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from fourfold.graph import Graph, Node
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.rewrite._grids import PICKS, find_grids
-from fourfold.rewrite._match import made_by
+from fourfold.rewrite._match import find_producer
 from fourfold.rewrite._names import PassConstants
 
 SUMS = ("conv2d", "depthwise_conv2d", "fully_connected")
@@ -34,10 +34,10 @@ def hoist_roundings(graph: Graph) -> Graph:
 
 
 def _join_before(graph: Graph, node: Node) -> Node | None:
-    """The join that only this rounding reads, if what it rounds is to be multiplied."""
+    """Return the concat that only this rounding reads, if the rounded value is multiplied later."""
     if not isinstance(node.attributes, FakeQuantize) or node.tail:
         return None
-    join = made_by(graph, node.inputs[0], "concat")
+    join = find_producer(graph, node.inputs[0], "concat")
     if join is None or join.outputs[0] in graph.outputs:
         return None
     alone = len(graph.readers[join.outputs[0]]) == 1
@@ -45,7 +45,7 @@ def _join_before(graph: Graph, node: Node) -> Node | None:
 
 
 def _is_multiplied(graph: Graph, name: str) -> bool:
-    """Whether a weighted sum reads a value, or what only picks and rounds its elements."""
+    """Return whether a weighted sum reads a value, or elements only picked and rounded from it."""
     for reader in graph.readers.get(name, ()):
         if reader.op in SUMS and reader.inputs[0] == name:
             return True

@@ -1,6 +1,7 @@
 """y = pad(x); z = transpose(y)  ->  y = transpose(x); z = pad(y), when nothing else reads y.
 
-The transpose may then meet the one that an exporter put before the pad, and the pad a conv2d.
+The transpose may then cancel one that an exporter put before the pad, and the pad may merge with a
+conv2d.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from fourfold.types import TensorType
 
 def hoist_transposes(graph: Graph) -> Graph:
     types = dict(graph.types)
-    made: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for node in graph.nodes:
-        made[node.outputs[0]] = node
+        nodes[node.outputs[0]] = node
         while True:
-            pad = _pad_before(graph, node, made)
+            pad = _pad_before(graph, node, nodes)
             if pad is None:
                 break
-            node = _exchange(pad, node, types, made)
-    return graph.with_nodes(tuple(made.values()), types=types)
+            node = _exchange(pad, node, types, nodes)
+    return graph.with_nodes(tuple(nodes.values()), types=types)
 
 
-def _pad_before(graph: Graph, node: Node, made: dict[str, Node]) -> Node | None:
-    """The pad that only this transpose reads."""
+def _pad_before(graph: Graph, node: Node, nodes: dict[str, Node]) -> Node | None:
+    """Return the pad that only this transpose reads."""
     source = node.inputs[0] if node.op == "transpose" and not node.tail else None
-    pad = None if source is None else made.get(source)
+    pad = None if source is None else nodes.get(source)
     if pad is None or pad.op != "pad" or pad.tail or pad.outputs[0] in graph.outputs:
         return None
     return pad if len(graph.readers[pad.outputs[0]]) == 1 else None
 
 
 def _exchange(
-    pad: Node, transpose: Node, types: dict[str, TensorType], made: dict[str, Node]
+    pad: Node, transpose: Node, types: dict[str, TensorType], nodes: dict[str, Node]
 ) -> Node:
-    """Make the two change places; returns the transpose."""
+    """Swap the two nodes; return the transpose."""
     assert isinstance(pad.attributes, Pad)
     assert isinstance(transpose.attributes, Transpose)
     order, between = transpose.attributes.permutation, pad.outputs[0]
@@ -46,8 +47,8 @@ def _exchange(
     before = tuple(pad.attributes.before[axis] for axis in order)
     after = tuple(pad.attributes.after[axis] for axis in order)
     types[between] = source.with_shape(*(source.shape[axis] for axis in order))
-    made[between] = replace(transpose, inputs=pad.inputs, outputs=(between,))
+    nodes[between] = replace(transpose, inputs=pad.inputs, outputs=(between,))
     attributes = Pad(before, after, pad.attributes.value)
     result = transpose.outputs[0]
-    made[result] = replace(pad, inputs=(between,), outputs=(result,), attributes=attributes)
-    return made[between]
+    nodes[result] = replace(pad, inputs=(between,), outputs=(result,), attributes=attributes)
+    return nodes[between]

@@ -1,7 +1,7 @@
-"""a = f(x); y = g(b, a)  ->  y = formula(b, x), if f is pointwise and nobody else reads a.
+"""a = f(x); y = g(b, a)  ->  y = formula(b, x), if f is pointwise and no other node reads a.
 
-g may be a pointwise node or a step of a tail. What is read again and again, because it is smaller
-than y, is made again and again only where that is cheap.
+g may be a pointwise node or a step of a tail. A value that is smaller than y is read repeatedly; it
+is recomputed for each read only if that is cheap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fourfold.ops.formula import Formula, Term
 from fourfold.rewrite.fuse_pointwise import fits_tail
 
 CHEAP = frozenset({"add", "sub", "mul", "maximum", "minimum", "negate", "relu", "square"})
-FEW = 2  # such ops for each element
+MAX_CHEAP_OPS = 2  # cheap ops per element
 
 
 def inline_pointwise(graph: Graph) -> Graph:
@@ -37,7 +37,7 @@ def inline_pointwise(graph: Graph) -> Graph:
 
 
 class _Source(NamedTuple):
-    """A value that its only reader can make, and the reader that does."""
+    """A value that its only reader can compute, and the reader that does."""
 
     name: str
     reader: Node
@@ -49,33 +49,35 @@ def _next_source(
     node = now[reader]
     for name in node.reads:
         alone = name in now and readers[name] == {reader} and name not in graph.outputs
-        joined = _inlined(node, now[name]) if alone and _pays(graph, now[name], node) else None
+        joined = (
+            _inlined(node, now[name]) if alone and _can_inline(graph, now[name], node) else None
+        )
         if joined is not None:
             return _Source(name, joined)
     return None
 
 
-def _pays(graph: Graph, source: Node, node: Node) -> bool:
-    """Whether the source is pointwise, and is not to be made more often than before."""
+def _can_inline(graph: Graph, source: Node, node: Node) -> bool:
+    """Return whether the source is pointwise and cheap, or not computed more often."""
     op = registry()[source.op]
     if op.pointwise is None or op.view is not None or len(node.outputs) != 1:
         return False
     inner, outer = graph.types[source.outputs[0]], graph.types[node.outputs[0]]
     ops = (source.op, *(step.op for step in source.tail))
-    cheap = len(ops) <= FEW and all(op in CHEAP for op in ops)
+    cheap = len(ops) <= MAX_CHEAP_OPS and all(op in CHEAP for op in ops)
     return inner.dtype.is_float and (inner.shape == outer.shape or cheap)
 
 
 def _inlined(node: Node, source: Node) -> Node | None:
-    """The node with the source in the one place that reads it; None if it has no such place."""
+    """Return the node with the source inlined at the one step that reads it; None if impossible."""
     name, op = source.outputs[0], registry()[node.op]
     own = op.pointwise is not None and op.view is None
     first = Step(node.op, node.attributes, node.inputs)
     steps = [first, *node.tail]
-    places = [number for number, step in enumerate(steps) if name in step.inputs]
-    if len(places) > 1 or (places == [0] and not own):
+    positions = [number for number, step in enumerate(steps) if name in step.inputs]
+    if len(positions) > 1 or (positions == [0] and not own):
         return None
-    steps[places[0]] = _substituted(steps[places[0]], source)
+    steps[positions[0]] = _substituted(steps[positions[0]], source)
     if not fits_tail(steps if own else steps[1:]):
         return None
     first, *tail = steps
@@ -85,23 +87,23 @@ def _inlined(node: Node, source: Node) -> Node | None:
 
 
 def _substituted(step: Step, source: Node) -> Step:
-    """The step as a formula over what it reads and what its source reads."""
+    """Return the step as a formula of its inputs and those of its source."""
     name = source.outputs[0]
     others = [other for other in step.inputs if other != name]
     further = [other for inner in source.tail for other in inner.inputs if other is not None]
     inputs = tuple(dict.fromkeys([*others, *source.inputs, *further]))
-    known = {other: number for number, other in enumerate(inputs)}
-    terms = [_term(Step(source.op, source.attributes, source.inputs), known)]
+    numbers = {other: number for number, other in enumerate(inputs)}
+    terms = [_term(Step(source.op, source.attributes, source.inputs), numbers)]
     for inner in source.tail:
-        terms.append(_term(inner, known, running=len(inputs) + len(terms) - 1))
-    known[name] = len(inputs) + len(terms) - 1
-    terms.append(_term(step, known))
+        terms.append(_term(inner, numbers, running=len(inputs) + len(terms) - 1))
+    numbers[name] = len(inputs) + len(terms) - 1
+    terms.append(_term(step, numbers))
     return Step("formula", Formula(tuple(terms)), inputs)
 
 
-def _term(step: Step, known: Mapping[str | None, int], running: int | None = None) -> Term:
-    """One op of a formula. `running` is the number of what None stands for, if not an input."""
+def _term(step: Step, numbers: Mapping[str | None, int], running: int | None = None) -> Term:
+    """Return one op of a formula; None in a step stands for `running`, if given."""
     operands = tuple(
-        running if name is None and running is not None else known[name] for name in step.inputs
+        running if name is None and running is not None else numbers[name] for name in step.inputs
     )
     return Term(step.op, operands, step.attributes)

@@ -1,6 +1,6 @@
-"""y = mean(x; axes)  ->  t = mean(x; axes, keep_dims); y = reshape(t), and so for every reduction.
+"""y = mean(x; axes)  ->  t = mean(x; axes, keep_dims); y = reshape(t), for every reduction.
 
-Kernels then see input and output of one rank, and the reshape costs nothing.
+Kernels then have inputs and outputs of the same rank, and the reshape costs nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from fourfold.types import TensorType
 
 
 def keep_axes(graph: Graph) -> Graph:
-    """Reductions leave ones behind; a reshape drops them."""
+    """Make reductions keep axes of size 1, and drop these with a reshape."""
     nodes: list[Node] = []
     types = dict(graph.types)
     for node in graph.nodes:
         attributes = node.attributes
         if isinstance(attributes, Reduce | ArgMax) and not attributes.keep_dims and not node.tail:
-            nodes += _kept(graph, node, attributes, types)
+            nodes += _with_kept_axes(graph, node, attributes, types)
         else:
             nodes.append(node)
     if len(nodes) == len(graph.nodes):
@@ -30,7 +30,7 @@ def keep_axes(graph: Graph) -> Graph:
     return graph.with_nodes(tuple(nodes), types=types)
 
 
-def _kept(
+def _with_kept_axes(
     graph: Graph, node: Node, attributes: Reduce | ArgMax, types: dict[str, TensorType]
 ) -> list[Node]:
     output = node.outputs[0]

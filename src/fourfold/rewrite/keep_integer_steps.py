@@ -1,9 +1,10 @@
 """x = fake_quantize(..; s); y = conv2d(x, w, b); z = fake_quantize(y; t)
 ->  n = fake_quantize(..; s, step 1); y = conv2d(n, v, c); z = fake_quantize(y * m; 1)
 
-n, v and c are the integers (steps of a grid) that x, w and b were stored as, so floats (and halves,
-as far as they are stored) hold them and their products exactly: sums are those of integer
-arithmetic. What only moves, picks or averages stays in steps; who needs real numbers reads n * s.
+n, v and c are the integers (steps of a grid) that x, w and b were stored as, so fp32 (and fp16, as
+far as it is used for storage) holds them and their products exactly: sums equal those of integer
+arithmetic. Nodes that only move, pick or average elements stay in steps; nodes that need real
+numbers read n * s.
 """
 
 from __future__ import annotations
@@ -18,9 +19,33 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.pad import Pad
 from fourfold.ops.quantize import Quantize
 from fourfold.rewrite._names import PassConstants
-from fourfold.rewrite._stored import stored_steps
 
-# For each weighted sum, the axis of its weights along which the output channels lie.
+
+@dataclass(frozen=True, eq=False)
+class StoredSteps:
+    """real = whole * scale; one scale per channel, or one for all."""
+
+    whole: np.ndarray
+    scales: np.ndarray
+
+
+def stored_steps(graph: Graph, name: str | None, axis: int) -> StoredSteps | None:
+    """Return the integers of a quantized constant with channels along `axis`, or None."""
+    array = None if name is None else graph.constants.get(name)
+    stored = graph.quantization.get(str(name))
+    if array is None or stored is None or stored.axis not in (None, axis):
+        return None
+    scales = np.array(stored.scale, np.float32)
+    if not (scales > 0).all():
+        return None
+    shape = [1] * array.ndim
+    if stored.axis is not None:
+        shape[axis] = -1
+    integers = np.rint(array.astype(np.float64) / scales.reshape(shape))
+    return StoredSteps(integers.astype(np.float32), scales)
+
+
+# For each weighted sum, the axis of its weights with the output channels.
 _CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
 # f(s * x) = s * f(x) for every positive s; all inputs have the same step.
 _HOMOGENEOUS = {
@@ -29,15 +54,15 @@ _HOMOGENEOUS = {
     *("reduce_min", "relu", "reshape", "resize_bilinear", "resize_nearest", "slice"),
     *("space_to_batch", "space_to_depth", "sum", "tile", "transpose"),
 }
-_INDEXED = {"gather", "gather_nd"}  # the same for their first input
+_INDEXED = {"gather", "gather_nd"}  # homogeneous in their first input
 _ORDERING = {"arg_max", "arg_min"}  # f(s * x) = f(x)
-# How much the scale of a bias may differ from that of the sum: LiteRT does not look at it at all.
-_NEAR = 0.01
+# Maximum relative difference between the scale of a bias and that of the sum. LiteRT ignores it.
+_BIAS_SCALE_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """A value in integer steps: real = steps * unit. A sum has one unit for each channel."""
+    """A value in integer steps: real = steps * unit. A sum has one unit per channel."""
 
     name: str
     unit: float
@@ -57,16 +82,17 @@ def keep_integer_steps(graph: Graph) -> Graph:
 
 @dataclass
 class _Work:
-    """The nodes so far, and which values are known in integer steps."""
+    """The nodes so far, and the values that are available in integer steps."""
 
     graph: Graph
     values: PassConstants
     nodes: list[Node] = field(default_factory=list)
     steps: dict[str, _Steps] = field(default_factory=dict)
-    sources: dict[str, Node] = field(default_factory=dict)  # nodes that make real numbers
+    # nodes that compute real numbers, added when needed
+    sources: dict[str, Node] = field(default_factory=dict)
 
     def convert(self, node: Node) -> bool:
-        """Adds the node in its form on integer steps, if it has one."""
+        """Add the node in its form on integer steps, if it has one; return whether it has."""
         match node.attributes:
             case Dequantize() as attributes:
                 return self._read(node, attributes)
@@ -79,7 +105,7 @@ class _Work:
         return self._pass_on(node)
 
     def keep(self, node: Node) -> None:
-        """Adds a node that needs real numbers."""
+        """Add a node that needs real numbers."""
         for name in node.reads:
             self._make_real(name)
         self.nodes.append(node)
@@ -101,7 +127,7 @@ class _Work:
             self.nodes.append(source)
 
     def _add(self, node: Node, unit: float) -> None:
-        """A node that gives in steps what the node of the same output made in real numbers."""
+        """Add a node that computes in steps what was computed in real numbers."""
         output = node.outputs[0]
         name = self.values.declare(f"{output}/steps", self.graph.types[output])
         self.nodes.append(replace(node, outputs=(name,)))
@@ -121,8 +147,8 @@ class _Work:
             self.steps[node.outputs[0]] = _Steps(node.outputs[0], 1.0)
             return False
         source, scale = self._scaled(node, attributes.scale)
-        whole = replace(attributes, scale=scale, step=1.0)
-        self._add(replace(node, inputs=(source,), attributes=whole), attributes.distance)
+        on_integers = replace(attributes, scale=scale, step=1.0)
+        self._add(replace(node, inputs=(source,), attributes=on_integers), attributes.distance)
         return True
 
     def _store(self, node: Node, attributes: Quantize) -> bool:
@@ -132,37 +158,37 @@ class _Work:
         return True
 
     def _scaled(self, node: Node, scale: float) -> tuple[str, float]:
-        """What to round for a node, and the scale of its grid in the unit of that."""
+        """Return the value to round for a node, and the scale of its grid in that unit."""
         name = str(node.inputs[0])
-        known = self.steps.get(name)
-        if known is None:
+        source = self.steps.get(name)
+        if source is None:
             self._make_real(name)
             return name, scale
-        if known.units is None:
-            return known.name, 1.0 if known.unit == scale else scale / known.unit
-        # In this order of roundings XNNPACK has its factors, too.
-        factors = self.values.add(f"{name}/factors", known.units / np.float32(scale))
+        if source.units is None:
+            return source.name, 1.0 if source.unit == scale else scale / source.unit
+        # XNNPACK computes its factors in the same order of roundings.
+        factors = self.values.add(f"{name}/factors", source.units / np.float32(scale))
         steps = self.values.declare(f"{name}/scaled", self.graph.types[name])
-        self.nodes.append(Node("mul", (known.name, factors), (steps,), name=node.name))
+        self.nodes.append(Node("mul", (source.name, factors), (steps,), name=node.name))
         return steps, 1.0
 
     def _sum(self, node: Node) -> bool:
-        """A weighted sum of whole numbers, if all it reads was stored as such."""
+        """Add a weighted sum of integers, if all its inputs were stored quantized."""
         output = node.outputs[0]
         source, weights, bias = (*node.inputs, None)[:3]
-        known = self.steps.get(str(source))
-        if known is None or known.units is not None or not self._is_only_rounded(output):
+        steps = self.steps.get(str(source))
+        if steps is None or steps.units is not None or not self._is_only_rounded(output):
             return False
         factors = stored_steps(self.graph, weights, _CHANNEL_AXIS[node.op])
         if factors is None:
             return False
         channels = self.graph.types[output].channels
-        units = np.broadcast_to(np.float32(known.unit) * factors.scales, (channels,))
+        units = np.broadcast_to(np.float32(steps.unit) * factors.scales, (channels,))
         offsets = None if bias is None else self._offsets(bias, units)
         if bias is not None and offsets is None:
             return False
         inputs = (
-            known.name,
+            steps.name,
             self.values.add(f"{weights}/steps", factors.whole),
             None if offsets is None else self.values.add(f"{bias}/steps", offsets),
         )
@@ -172,9 +198,9 @@ class _Work:
         return True
 
     def _offsets(self, bias: str, units: np.ndarray) -> np.ndarray | None:
-        """A bias in the units of a sum, as it is mostly stored; else rounded to them."""
+        """Return a bias in the units of a sum, rounded if it was not stored in them."""
         stored = stored_steps(self.graph, bias, 0)
-        if stored is None or np.allclose(stored.scales, units, _NEAR, 0):
+        if stored is None or np.allclose(stored.scales, units, _BIAS_SCALE_TOLERANCE, 0):
             return None if stored is None else stored.whole
         real = self.graph.constants[bias].astype(np.float64)
         return np.asarray(np.rint(real / units), np.float32)
@@ -190,13 +216,13 @@ class _Work:
         if not (indexed or node.op in _HOMOGENEOUS or node.op in _ORDERING):
             return False
         converted = node.inputs[:1] if indexed else node.inputs
-        known = [self.steps.get(str(name)) for name in converted]
-        units = {None if one is None else one.unit for one in known}
-        if len(units) != 1 or None in units or any(one and one.units is not None for one in known):
+        steps = [self.steps.get(str(name)) for name in converted]
+        units = {None if one is None else one.unit for one in steps}
+        if len(units) != 1 or None in units or any(one and one.units is not None for one in steps):
             return False
         (unit,) = units
         assert unit is not None
-        inputs = (*(one.name for one in known if one), *node.inputs[len(known) :])
+        inputs = (*(one.name for one in steps if one), *node.inputs[len(steps) :])
         attributes = node.attributes
         if isinstance(attributes, Pad):
             attributes = replace(attributes, value=attributes.value / unit)

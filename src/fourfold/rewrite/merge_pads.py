@@ -1,7 +1,7 @@
-"""y = pad(x); z = conv2d(y)  ->  z = conv2d(x; more padding), when all that read y can do so.
+"""y = pad(x); z = conv2d(y)  ->  z = conv2d(x; more padding), when all readers of y can do so.
 
-A max_pool2d ignores what lies outside, so it takes over only what cannot win: the lowest number, or
-zeros around values that are never negative. (Every window touches the image: a rule of the op.)
+A max_pool2d ignores padding, so only padding that cannot win is merged: the lowest number, or zeros
+around values that are never negative. (Every window touches the image: a rule of the op.)
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def merge_pads(graph: Graph) -> Graph:
 
 
 def _merge(graph: Graph, pad: Node, merged: Mapping[str, Node]) -> list[Node]:
-    """All readers of a pad with its padding in theirs; none unless all can."""
+    """Return all readers of a pad with its padding merged into theirs; empty unless all can."""
     output = pad.outputs[0]
     if not _is_around_images(pad) or output in graph.outputs:
         return []
@@ -56,7 +56,7 @@ def _merge(graph: Graph, pad: Node, merged: Mapping[str, Node]) -> list[Node]:
     for reader in graph.readers.get(output, ()):
         reader = merged.get(reader.outputs[0], reader)
         attributes = _with_padding(graph, reader, pad)
-        if attributes is None or reader.inputs[0] != output or len(_places(reader, output)) > 1:
+        if attributes is None or reader.inputs[0] != output or len(_uses_of(reader, output)) > 1:
             return []
         readers.append(
             replace(reader, inputs=(pad.inputs[0], *reader.inputs[1:]), attributes=attributes)
@@ -72,14 +72,14 @@ def _is_around_images(pad: Node) -> bool:
     return not any(any(pair) for axis, pair in pairs if axis not in _IMAGE_AXES)
 
 
-def _places(node: Node, name: str) -> list[str]:
-    """Every mention of a value among what a node reads."""
+def _uses_of(node: Node, name: str) -> list[str]:
+    """Return every occurrence of a value among a node's inputs."""
     mentions = [*node.inputs, *(other for step in node.tail for other in step.inputs)]
     return [other for other in mentions if other == name]
 
 
 def _with_padding(graph: Graph, reader: Node, pad: Node) -> object | None:
-    """The reader's attributes with the padding of `pad`, if that means the same."""
+    """Return the reader's attributes with the padding of `pad`, if that is equivalent."""
     assert isinstance(pad.attributes, Pad)
     before, after, value = pad.attributes.before, pad.attributes.after, pad.attributes.value
     if isinstance(reader.attributes, Pad) and reader.attributes.value == value:
@@ -105,7 +105,7 @@ def _sum_of_pads(first: Pad, second: Pad) -> Pad:
 
 
 def _ignores(graph: Graph, reader: Node, pad: Node, value: float) -> bool:
-    """Whether the reader's own padding has the effect of `value`."""
+    """Return whether the reader's own padding has the effect of `value`."""
     if reader.op in {"conv2d", "depthwise_conv2d"}:
         return value == 0.0
     if reader.op != "max_pool2d":

@@ -1,6 +1,6 @@
-"""y = reshape(x); z = reshape(y)  ->  z = reshape(x), or x if that is its shape; so for transposes.
+"""y = reshape(x); z = reshape(y)  ->  z = reshape(x), or x if shapes agree; also transposes.
 
-What only moves or removes axes of size one is a reshape: a transpose, or a sum over such axes.
+A node that only moves or removes axes of size 1 is a reshape: a transpose, or a sum over such axes.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from fourfold.ops.transpose import Transpose
 from fourfold.rewrite._names import Names
 from fourfold.types import Shape
 
-# With as many results as inputs, each of these keeps every element in its place.
+# Ops that keep every element if the result has as many elements as the input.
 _REDUCE = frozenset({"mean", "reduce_max", "reduce_min", "sum"})
 
 
 def merge_reshapes(graph: Graph) -> Graph:
     names = Names(graph)
-    made: dict[str, Node] = {}
+    merged_nodes: dict[str, Node] = {}
     nodes = []
     for node in graph.nodes:
         if node.tail or node.op not in {"reshape", "transpose", *_REDUCE}:
             nodes.append(node)
             continue
-        merged = _as_reshape(graph, _merge(_as_reshape(graph, node), made))
-        merged = _merge(merged, made)  # transposes may have left a reshape behind a reshape
+        merged = _as_reshape(graph, _merge(_as_reshape(graph, node), merged_nodes))
+        merged = _merge(merged, merged_nodes)  # transposes may have left a reshape after a reshape
         output, source = merged.outputs[0], str(merged.inputs[0])
-        if not _changes_nothing(graph, merged) or not names.equal(output, source):
+        if not _has_no_effect(graph, merged) or not names.equal(output, source):
             nodes.append(merged)
-            made[output] = merged
-        elif source in made:
-            made[output] = made[source]
+            merged_nodes[output] = merged
+        elif source in merged_nodes:
+            merged_nodes[output] = merged_nodes[source]
     return names.apply(nodes)
 
 
-def _merge(node: Node, made: Mapping[str, Node]) -> Node:
-    """The node, reading what the node before it reads, where the two are of a kind."""
-    before = made.get(str(node.inputs[0]))
+def _merge(node: Node, merged_nodes: Mapping[str, Node]) -> Node:
+    """Return the node reading the input of the node before it, if both have the same op."""
+    before = merged_nodes.get(str(node.inputs[0]))
     if before is None or before.op != node.op:
         return node
     attributes = node.attributes
@@ -64,6 +64,6 @@ def _keeps_order(permutation: tuple[int, ...], shape: Shape) -> bool:
     return moved == sorted(moved)
 
 
-def _changes_nothing(graph: Graph, node: Node) -> bool:
-    """A transpose that keeps the order is a reshape by now."""
+def _has_no_effect(graph: Graph, node: Node) -> bool:
+    """Return whether a reshape has no effect; useless transposes are reshapes by now."""
     return node.op == "reshape" and graph.types[str(node.inputs[0])] == graph.types[node.outputs[0]]

@@ -1,6 +1,6 @@
 """y = fake_quantize(x); z = quantize(y)  ->  z = quantize(x), when both have the same grid.
 
-The narrower of their limits count. Other readers of y go on reading it.
+The narrower of their limits apply. Other readers of y still read it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fourfold.ops.quantize import Quantize
 def merge_roundings(graph: Graph) -> Graph:
     nodes = tuple(_merged(graph, node) for node in graph.nodes)
     read = {name for node in nodes for name in node.reads} | {*graph.outputs}
-    return graph.with_nodes(tuple(n for n in nodes if not _is_idle(n, read)))
+    return graph.with_nodes(tuple(n for n in nodes if not _is_unread(n, read)))
 
 
 def _merged(graph: Graph, node: Node) -> Node:
@@ -34,6 +34,6 @@ def _merged(graph: Graph, node: Node) -> Node:
     return replace(node, inputs=source.inputs, attributes=merged)
 
 
-def _is_idle(node: Node, read: set[str]) -> bool:
-    """A rounding whose only reader reads past it now."""
+def _is_unread(node: Node, read: set[str]) -> bool:
+    """Return whether a rounding is no longer read."""
     return isinstance(node.attributes, FakeQuantize) and read.isdisjoint(node.outputs)

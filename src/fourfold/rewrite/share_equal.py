@@ -1,4 +1,4 @@
-"""y = f(x); z = f(x); u = g(y, z)  ->  y = f(x); u = g(y, y). Small constants count by content."""
+"""y = f(x); z = f(x); u = g(y, z)  ->  y = f(x); u = g(y, y), also for small constants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from fourfold.graph import Graph, Node
 from fourfold.rewrite._names import Names
 
-SMALL_BYTES = 4096  # exporters write numbers again and again, but hardly ever weights
+MAX_COMPARED_BYTES = 4096  # exporters repeat small constants, but hardly ever weights
 
 
 def share_equal(graph: Graph) -> Graph:
@@ -16,30 +16,30 @@ def share_equal(graph: Graph) -> Graph:
     same = _equal_constants(graph)
     nodes = []
     for node in graph.nodes:
-        known = first.setdefault(_key(graph, node, same), node)
-        if known is node or len(node.outputs) > 1:
+        earlier = first.setdefault(_key(graph, node, same), node)
+        if earlier is node or len(node.outputs) > 1:
             nodes.append(node)
             continue
-        same[node.outputs[0]] = known.outputs[0]
-        # Where both are outputs of the graph, both nodes have to stay.
-        if not names.equal(node.outputs[0], known.outputs[0]):
+        same[node.outputs[0]] = earlier.outputs[0]
+        # If both are outputs of the graph, both nodes have to stay.
+        if not names.equal(node.outputs[0], earlier.outputs[0]):
             nodes.append(node)
     return names.apply(nodes)
 
 
 def _equal_constants(graph: Graph) -> dict[str, str]:
-    """Small constants that hold the same, each with the first of them."""
+    """Map each small constant to the first one with the same content."""
     first: dict[Hashable, str] = {}
     same = {}
     for name, array in graph.constants.items():
-        if array.nbytes <= SMALL_BYTES:
+        if array.nbytes <= MAX_COMPARED_BYTES:
             type_ = graph.types[name]
             same[name] = first.setdefault((type_, array.tobytes()), name)
     return same
 
 
 def _key(graph: Graph, node: Node, same: dict[str, str]) -> Hashable:
-    """Equal for nodes that compute the same. What was quantised differently counts as different."""
+    """Return a key that is equal for nodes that compute the same with the same quantization."""
     inputs = tuple(name and same.get(name, name) for name in node.inputs)
     tail = tuple(
         (step.op, step.attributes, tuple(name and same.get(name, name) for name in step.inputs))

@@ -1,8 +1,8 @@
 """b = reshape(a); y = f(b)  ->  c = f(a); y = reshape(c), if f is pointwise.
 
-What makes a can then take f as its tail: a reshape has no kernel to do so. Where y is reshaped back
-to what a was, neither is left. All else that f reads is
-a number, or one a channel where the reshape leaves the channels alone.
+The producer of a can then take f as its tail, which a reshape cannot, as it has no kernel. If y is
+reshaped back to the shape of a, neither reshape is left. All other inputs of f must be scalars, or
+one number per channel if the reshape keeps the channels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fourfold.types import TensorType
 def sink_reshapes(graph: Graph) -> Graph:
     types = dict(graph.types)
     nodes: dict[str, Node] = {}
-    names: dict[str, str] = {}  # of values that turn out to be others
+    names: dict[str, str] = {}  # values that are equal to others
     sunk: set[str] = set()
     for old in graph.nodes:
         node, output = old.renamed(names), old.outputs[0]
@@ -55,13 +55,13 @@ def _fresh(name: str, types: Mapping[str, TensorType]) -> str:
 def _reshape_before(
     graph: Graph, node: Node, nodes: Mapping[str, Node], types: Mapping[str, TensorType]
 ) -> Node | None:
-    """The reshape before a pointwise node, if they could change places and that is of use."""
+    """Return the reshape before a pointwise node, if swapping them is possible and useful."""
     op = registry()[node.op]
     if op.pointwise is None or op.view is not None or node.tail:
         return None
     readers = graph.readers.get(node.outputs[0], ())
     if any(reader.op == "reshape" and reader.outputs[0] in graph.outputs for reader in readers):
-        return None  # an output has its own name: a reshape would have to stay
+        return None  # outputs keep their names, so a reshape would have to stay
     for name in dict.fromkeys(map(str, node.inputs)):
         reshape = nodes.get(name)
         if reshape is None or reshape.op != "reshape" or reshape.tail:
@@ -77,7 +77,7 @@ def _reshape_before(
 
 
 def _takes_tail(graph: Graph, source: str, reshape: Node, nodes: Mapping[str, Node]) -> bool:
-    """Whether a value comes from a kernel, and goes nowhere but into the reshape."""
+    """Return whether a value comes from a kernel and is read only by the reshape."""
     maker = nodes.get(source)
     if maker is None or len(maker.outputs) > 1 or registry()[maker.op].view is not None:
         return False
@@ -85,7 +85,7 @@ def _takes_tail(graph: Graph, source: str, reshape: Node, nodes: Mapping[str, No
 
 
 def _is_by_channel(other: TensorType, before: TensorType, after: TensorType) -> bool:
-    """Whether an operand means the same before a reshape as behind it."""
+    """Return whether an operand has the same meaning before and after a reshape."""
     if other.pixels != 1 or other.rank > min(before.rank, after.rank):
         return False
     return other.channels == 1 or other.channels == before.channels == after.channels

@@ -1,9 +1,9 @@
 """y = transpose(x); z = f(y)  ->  t = f(x); z = transpose(t), wherever f can work on x.
 
-Transposes go down the graph until they meet one that undoes them, or an op that needs its own order
-of axes. Models of formats with their channels first have one before and one behind each
-convolution; of these, none is left but at inputs and outputs. What f reads besides x is transposed
-the other way: constants at once.
+Transposes move down the graph until they meet one that undoes them, or an op that needs its own
+order of axes. Models of channels-first formats have one before and one after each convolution; only
+those at inputs and outputs remain. Other inputs of f are transposed the other way, constants
+immediately.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fourfold.ops.transpose import Transpose
 from fourfold.rewrite._axes import (
     gathered_order,
     grouped_order,
-    moved_attributes,
-    moved_constant,
+    permute_attributes,
+    permute_constant,
 )
 from fourfold.rewrite._names import PassConstants
 from fourfold.types import Shape, TensorType
@@ -43,7 +43,7 @@ def sink_transposes(graph: Graph) -> Graph:
 
 
 def moved_elements(graph: Graph) -> int:
-    """How many elements all transposes move."""
+    """Return how many elements all transposes move."""
     return sum(
         graph.types[node.outputs[0]].elements
         for node in graph.nodes
@@ -53,8 +53,10 @@ def moved_elements(graph: Graph) -> int:
 
 
 class _Values:
-    """The values while transposes sink. `waiting` has those that are a transpose of another one and
-    that nothing needed as such so far; `flattened` those that are a reshape of one.
+    """The values while transposes sink.
+
+    `waiting` has transposes of other values that no node has needed as such so far; `flattened` has
+    reshapes of those.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -63,23 +65,23 @@ class _Values:
         self.nodes: list[Node] = []
         self.waiting: dict[str, tuple[str, Order]] = {}
         self.flattened: dict[str, tuple[str, Node]] = {}
-        self.turned: dict[tuple[str, Order], str] = {}  # transposes that are there
+        self.turned: dict[tuple[str, Order], str] = {}  # transposes that exist as nodes
 
     def append(self, node: Node) -> None:
-        """A node that needs what it reads as it is."""
+        """Add a node that needs its inputs as they are."""
         for name in node.reads:
             self.need(name)
         self.nodes.append(node)
 
     def declare(self, name: str, like: str, shape: Shape) -> str:
-        """A new value of the element type of another one."""
+        """Declare a value with the element type of another one."""
         type_ = self.types[like].with_shape(*shape)
         fresh = self.constants.declare(name, type_)
         self.types[fresh] = type_
         return fresh
 
     def need(self, name: str) -> None:
-        """Makes a value that has been waiting."""
+        """Add the node of a value that has been waiting."""
         if name in self.waiting:
             source, order = self.waiting.pop(name)
             self.nodes.append(Node("transpose", (source,), (name,), Transpose(order), name=name))
@@ -88,7 +90,7 @@ class _Values:
             self.append(self.flattened.pop(name)[1])
 
     def best_order(self, names: Iterable[str | None], rank: int) -> Order | None:
-        """The order in which the inputs of a node are best read; None for that of the graph."""
+        """Return the best axis order to read a node's inputs in; None for that of the graph."""
         read = [name for name in dict.fromkeys(names) if name is not None]
         waiting = [name for name in read if name in self.waiting]
         orders = [self.waiting[name][1] for name in waiting if self.types[name].rank == rank]
@@ -98,51 +100,51 @@ class _Values:
         return best if best is not None and costs[best] <= stay else None
 
     def _cost(self, name: str, order: Order) -> int:
-        """How many elements move when a value is read before a transpose of this order."""
+        """Return how many elements move if a value is read before a transpose of this order."""
         if name in self.constants or self.waiting.get(name, ("", ()))[1] == order:
             return 0
         shape = full_rank(self.types[name].shape, len(order))
         return 0 if keeps_order(inverse(order), shape) else self.types[name].elements
 
     def before(self, name: str, order: Order) -> str:
-        """A value as it is before a transpose of this order."""
+        """Return a value as it is before a transpose of this order."""
         back = inverse(order)
         if name in self.constants:
             array = self.constants[name]
             if array.size == 1:
                 return name
-            return self.constants.add(f"{name}/turned", moved_constant(array, back))
+            return self.constants.add(f"{name}/turned", permute_constant(array, back))
         if name in self.waiting and self.waiting[name][1] == order:
             return self.waiting[name][0]
         self.need(name)
         if self.types[name].elements == 1 and self.types[name].rank <= 1:
             return name
         if (name, back) not in self.turned:
-            self.turned[name, back] = self._turn(name, back)
+            self.turned[name, back] = self._add_transpose(name, back)
         return self.turned[name, back]
 
-    def _turn(self, name: str, back: Order) -> str:
-        """A transpose, or the reshape that does the same."""
+    def _add_transpose(self, name: str, back: Order) -> str:
+        """Add a transpose, or an equivalent reshape."""
         shape, source = full_rank(self.types[name].shape, len(back)), name
-        made = self.declare(f"{name}/turned", name, permuted(shape, back))
+        turned = self.declare(f"{name}/turned", name, permuted(shape, back))
         if keeps_order(back, shape):
-            attributes = Reshape(self.types[made].shape)
-            self.nodes.append(Node("reshape", (source,), (made,), attributes, name=name))
-            return made
+            attributes = Reshape(self.types[turned].shape)
+            self.nodes.append(Node("reshape", (source,), (turned,), attributes, name=name))
+            return turned
         if shape != self.types[name].shape:
             source = self.declare(f"{name}/rank", name, shape)
             self.nodes.append(Node("reshape", (name,), (source,), Reshape(shape), name=name))
-        self.nodes.append(Node("transpose", (source,), (made,), Transpose(back), name=name))
-        return made
+        self.nodes.append(Node("transpose", (source,), (turned,), Transpose(back), name=name))
+        return turned
 
 
 class _Sinking:
-    """Takes the nodes of a graph one by one, each before the transposes that it reads."""
+    """Moves each node of a graph before the transposes that it reads."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.values = _Values(graph)
-        self.names: dict[str, str] = {}  # values that turn out to be others
+        self.names: dict[str, str] = {}  # values that are equal to others
 
     def run(self) -> Graph:
         values = self.values
@@ -155,9 +157,9 @@ class _Sinking:
         return values.constants.apply(values.nodes)
 
     def _sink(self, node: Node) -> bool:
-        """Whether the node has gone before a transpose, or is one itself."""
+        """Move the node before a transpose, or hold it if it is one; return whether it did."""
         if isinstance(node.attributes, Transpose):
-            return self._take(node, node.attributes.permutation)
+            return self._hold_transpose(node, node.attributes.permutation)
         if isinstance(node.attributes, Reshape):
             return self._reshape(node, node.attributes.shape)
         if node.op == "fully_connected":
@@ -168,8 +170,8 @@ class _Sinking:
             return self._gather(node, node.attributes)
         return self._move(node)
 
-    def _take(self, node: Node, permutation: Order) -> bool:
-        """A transpose waits; with one before it, it is one with that."""
+    def _hold_transpose(self, node: Node, permutation: Order) -> bool:
+        """Let a transpose wait; it is composed with a waiting one before it."""
         name, output, values = str(node.inputs[0]), node.outputs[0], self.values
         source, order = values.waiting.get(name, (name, tuple(range(len(permutation)))))
         if source in values.constants:
@@ -181,25 +183,25 @@ class _Sinking:
         elif (source, order) in values.turned and not fixed:
             self.names[output] = values.turned[source, order]
         else:
-            self._wait(output, source, order)
+            self._record_waiting(output, source, order)
         return True
 
-    def _wait(self, output: str, source: str, order: Order) -> None:
-        """Lets an output be a transpose of what is there; one that does nothing is none."""
+    def _record_waiting(self, output: str, source: str, order: Order) -> None:
+        """Record an output as a waiting transpose; an identity becomes a rename."""
         if order == tuple(range(len(order))) and output not in self.graph.outputs:
             self.names[output] = source
         else:
             self.values.waiting[output] = (source, order)
 
-    def _give(
+    def _add_before(
         self, node: Node, inputs: tuple[str | None, ...], attributes: object, order: Order
     ) -> None:
-        """The node before a transpose of this order, behind which its output waits."""
+        """Add the node before a transpose of this order; its output waits as that transpose."""
         output, values = node.outputs[0], self.values
         shape = permuted(values.types[output].shape, inverse(order))
-        made = values.declare(f"{output}/before", output, shape)
-        values.append(replace(node, inputs=inputs, outputs=(made,), attributes=attributes))
-        self._wait(output, made, order)
+        inner = values.declare(f"{output}/before", output, shape)
+        values.append(replace(node, inputs=inputs, outputs=(inner,), attributes=attributes))
+        self._record_waiting(output, inner, order)
 
     def _reshape(self, node: Node, shape: Shape) -> bool:
         name, output, values = str(node.inputs[0]), node.outputs[0], self.values
@@ -210,9 +212,9 @@ class _Sinking:
             values.append(replace(node, inputs=(source,)))
             return True
         own = values.types[name].shape
-        found = reshaped_order(own, shape, order)
-        if found is not None:
-            self._give(node, (source,), Reshape(found[0]), found[1])
+        moved = reshaped_order(own, shape, order)
+        if moved is not None:
+            self._add_before(node, (source,), Reshape(moved[0]), moved[1])
             return True
         rows = len(shape) == 2 and own[:1] == shape[:1] and order[0] == 0
         if rows and output not in self.graph.outputs:
@@ -220,28 +222,30 @@ class _Sinking:
         return output in values.flattened or self._regroup(node, shape)
 
     def _regroup(self, node: Node, shape: Shape) -> bool:
-        """A reshape that joins axes which lie apart: they are brought together, and no more."""
+        """Handle a reshape that joins separate axes: transpose only to bring them together."""
         name, values = str(node.inputs[0]), self.values
         source, order = values.waiting[name]
         first = grouped_order(values.types[name].shape, shape, order)
         if first is None:
             return False
-        rest = tuple(first.index(axis) for axis in order)
-        found = reshaped_order(values.types[name].shape, shape, rest)
-        if found is None or rest == tuple(range(len(rest))):
+        remaining = tuple(first.index(axis) for axis in order)
+        moved = reshaped_order(values.types[name].shape, shape, remaining)
+        if moved is None or remaining == tuple(range(len(remaining))):
             return False
         if (source, first) not in values.turned:
-            made = values.declare(
+            grouped = values.declare(
                 f"{name}/joined", name, permuted(values.types[source].shape, first)
             )
             attributes = Transpose(first)
-            values.nodes.append(Node("transpose", (source,), (made,), attributes, name=node.name))
-            values.turned[source, first] = made
-        self._give(node, (values.turned[source, first],), Reshape(found[0]), found[1])
+            values.nodes.append(
+                Node("transpose", (source,), (grouped,), attributes, name=node.name)
+            )
+            values.turned[source, first] = grouped
+        self._add_before(node, (values.turned[source, first],), Reshape(moved[0]), moved[1])
         return True
 
     def _product(self, node: Node) -> bool:
-        """Weights that read a flattened image can read it in its own order."""
+        """Permute weights that read a flattened image, so that they read it in its own order."""
         (name, weights), values = node.inputs[:2], self.values
         planes, flat = values.flattened.get(str(name), ("", node))
         if planes not in values.waiting or weights not in values.constants:
@@ -261,25 +265,25 @@ class _Sinking:
             return False
         source, order = self.values.waiting[name]
         after = gathered_order(order, attributes.axis, self.values.types[indices].rank)
-        self._give(node, (source, indices), Gather(order[attributes.axis]), after)
+        self._add_before(node, (source, indices), Gather(order[attributes.axis]), after)
         return True
 
     def _move(self, node: Node) -> bool:
-        """An op whose inputs broadcast: they come in the order that moves fewest elements."""
+        """Move an op with broadcast inputs, in the order that moves fewest elements."""
         pointwise = registry()[node.op].pointwise is not None
         rank = self.values.types[node.outputs[0]].rank
-        if not pointwise and not _moves(node, rank):
+        if not pointwise and not _can_permute(node, rank):
             return False
         order, attributes = self.values.best_order(node.inputs, rank), node.attributes
         if order is not None and not pointwise:
-            attributes = moved_attributes(node.op, node.attributes, order)
+            attributes = permute_attributes(node.op, node.attributes, order)
         if order is None or attributes is None:
             return False
         read = (None if name is None else self.values.before(name, order) for name in node.inputs)
-        self._give(node, tuple(read), attributes, order)
+        self._add_before(node, tuple(read), attributes, order)
         return True
 
 
-def _moves(node: Node, rank: int) -> bool:
-    """Whether an op that is not pointwise may work on another order of axes at all."""
-    return moved_attributes(node.op, node.attributes, tuple(range(rank))) is not None
+def _can_permute(node: Node, rank: int) -> bool:
+    """Return whether an op that is not pointwise can work on another order of axes."""
+    return permute_attributes(node.op, node.attributes, tuple(range(rank))) is not None

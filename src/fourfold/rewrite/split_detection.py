@@ -1,6 +1,6 @@
 """y = detection(b, s, a)  ->  t = decode_boxes(b, s, a); y, left = suppress_boxes(t).
 
-Where boxes are compared within their class, the two do not say it.
+Detections that compare boxes within their class stay, because the two ops do not support that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fourfold.rewrite._names import PassConstants
 
 
 def split_detection(graph: Graph) -> Graph:
-    """What each box has to be asked is asked at once; only the picking goes box by box."""
+    """Decode boxes in parallel, so that only the selection is sequential."""
     if not any(_splits(node) for node in graph.nodes):
         return graph
     values = PassConstants(graph)
@@ -27,17 +27,17 @@ def split_detection(graph: Graph) -> Graph:
 
 
 def _splits(node: Node) -> bool:
-    found = node.attributes
-    if not isinstance(found, Detection) or node.tail:
+    attributes = node.attributes
+    if not isinstance(attributes, Detection) or node.tail:
         return False
-    return not found.by_class and found.classes_per_box <= found.classes
+    return not attributes.by_class and attributes.classes_per_box <= attributes.classes
 
 
 def _split(graph: Graph, node: Node, values: PassConstants) -> list[Node]:
-    found, output = node.attributes, node.outputs[0]
-    assert isinstance(found, Detection)
-    decode = DecodeBoxes(found.scales, found.classes, found.classes_per_box)
-    suppress = SuppressBoxes(found.most, found.score, found.overlap)
+    attributes, output = node.attributes, node.outputs[0]
+    assert isinstance(attributes, Detection)
+    decode = DecodeBoxes(attributes.scales, attributes.classes, attributes.classes_per_box)
+    suppress = SuppressBoxes(attributes.most, attributes.score, attributes.overlap)
     (type_,) = registry()["decode_boxes"].infer(decode, *graph.input_types(node))
     table = values.declare(f"{output}/decoded", type_)
     left = values.declare(f"{output}/left", registry()["suppress_boxes"].infer(suppress, type_)[1])

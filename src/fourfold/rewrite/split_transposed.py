@@ -1,7 +1,7 @@
 """y = f(transpose_conv2d(x)), strides as its filter  ->  y = depth_to_space(f(conv2d(x))), 1x1.
 
-Where no two filters overlap, each input pixel makes a block of output pixels by itself. f stands
-for pointwise nodes that read nothing else.
+If no two filters overlap, each input pixel produces a separate block of output pixels. f stands for
+pointwise nodes without other inputs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def split_transposed(graph: Graph) -> Graph:
     split: dict[str, list[Node]] = {}
     gone: set[str] = set()
     for node in graph.nodes:
-        if _fits(graph, node):
-            behind = _behind(graph, node)
+        if _can_split(graph, node):
+            behind = _following_pointwise(graph, node)
             gone.update(other.outputs[0] for other in (node, *behind[:-1]) if behind)
             split[(behind or [node])[-1].outputs[0]] = _split(graph, node, behind, constants)
     nodes: list[Node] = []
@@ -33,7 +33,7 @@ def split_transposed(graph: Graph) -> Graph:
     return constants.apply(nodes)
 
 
-def _fits(graph: Graph, node: Node) -> bool:
+def _can_split(graph: Graph, node: Node) -> bool:
     attributes = node.attributes
     if not isinstance(attributes, TransposeConv2d) or node.tail:
         return False
@@ -50,16 +50,16 @@ def _fits(graph: Graph, node: Node) -> bool:
     )
 
 
-def _behind(graph: Graph, node: Node) -> list[Node]:
-    """The pointwise nodes that read the result and nothing else, one after the other."""
-    found: list[Node] = []
+def _following_pointwise(graph: Graph, node: Node) -> list[Node]:
+    """Return the chain of pointwise nodes that read only the result."""
+    followers: list[Node] = []
     while node.outputs[0] not in graph.outputs and len(graph.readers[node.outputs[0]]) == 1:
         (node,) = graph.readers[node.outputs[0]]
         op = registry()[node.op]
         if len(node.inputs) > 1 or node.tail or op.pointwise is None or op.view is not None:
             break
-        found.append(node)
-    return found
+        followers.append(node)
+    return followers
 
 
 def _split(graph: Graph, node: Node, behind: list[Node], constants: PassConstants) -> list[Node]:

@@ -1,9 +1,9 @@
-"""input x: f32[1,9,9,3]  ->  input x: u8[1,9,9,4]; x/real = picture(x), where bytes are to come.
+"""input x: f32[1,9,9,3]  ->  input x: u8[1,9,9,4]; x/real = picture(x), for inputs passed as bytes.
 
-Frames of another size, or of a camera, go by way of `frame` instead. Where the model has channels
-before rows, a transpose follows; where it takes bytes itself, they are rounded.
+Frames of another size, or of a camera, use `frame` instead. If the model has channels first, a
+transpose follows; if it takes bytes itself, they are rounded.
 
-This is no pass: it changes what a graph takes, because a caller asked for it.
+This is not a pass: it changes the inputs of a graph at the caller's request.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fourfold.pixels.pixels import channels_first, height_and_width
 from fourfold.rewrite._names import PassConstants
 from fourfold.types import DType, TensorType
 
-Pictures = Mapping[str, Pixels]  # by the values that come as bytes
+Pictures = Mapping[str, Pixels]  # by the values that are passed as bytes
 _CHANNELS_FIRST = Transpose((0, 3, 1, 2))
 
 
 def take_pixels(graph: Graph, pictures: Pictures) -> Graph:
-    """The graph with bytes for those of its inputs that are pictures."""
+    """Return the graph with bytes for those of its inputs that are images."""
     for name in graph.arguments:
         if name in pictures:
             graph = _with_bytes(graph, name, pictures[name])
@@ -38,21 +38,21 @@ def _with_bytes(graph: Graph, name: str, pixels: Pixels) -> Graph:
     values, type_ = PassConstants(graph), graph.types[name]
     real = values.declare(f"{name}/real", type_)
     steps = _steps(type_, pixels)
-    made, last = [], name
-    for number, (op, attributes, found) in enumerate(steps):
+    reading_nodes, last = [], name
+    for number, (op, attributes, step_type) in enumerate(steps):
         final = number == len(steps) - 1
-        result = real if final else values.declare(f"{name}/{op}", found)
-        made.append(Node(op, (last,), (result,), attributes))
+        result = real if final else values.declare(f"{name}/{op}", step_type)
+        reading_nodes.append(Node(op, (last,), (result,), attributes))
         last = result
     nodes = (node.renamed({name: real}) for node in graph.nodes)
-    graph = values.apply((*made, *nodes))
+    graph = values.apply((*reading_nodes, *nodes))
     grids = {real if key == name else key: grid for key, grid in graph.quantization.items()}
     types = {**graph.types, name: byte_type(type_, pixels)}
     return replace(graph, types=types, quantization=grids)
 
 
 def _steps(type_: TensorType, pixels: Pixels) -> list[tuple[str, object, TensorType]]:
-    """Ops from the bytes to what the model takes, each with its attributes and what it makes."""
+    """Return the ops from the bytes to the model's input, with attributes and types."""
     size = height_and_width(type_.shape, pixels.channels)
     picture = TensorType(DType.F32, (type_.shape[0], *size, pixels.channels))
     steps: list[tuple[str, object, TensorType]] = [(*_reading(type_, pixels), picture)]
@@ -66,19 +66,19 @@ def _steps(type_: TensorType, pixels: Pixels) -> list[tuple[str, object, TensorT
 
 
 def _reading(type_: TensorType, pixels: Pixels) -> tuple[str, object]:
-    """The op that reads the bytes: one that has no kernel where nothing is to be resized."""
-    # A model that takes int8 has 128 for its zero.
+    """Return the op that reads the bytes: one without a kernel if nothing is resized."""
+    # The zero of an int8 model is 128.
     shift = 128.0 if type_.dtype is DType.I8 else 0.0
     channels = tuple(Channel(byte, zero + shift, by) for byte, zero, by in pixels.readings)
     model = height_and_width(type_.shape, pixels.channels)
     fit = pixels.fit_frame(pixels.frame_size(model), model)
     if fit.changes_nothing and not pixels.is_yuv:
         return "picture", Picture(channels)
-    how = (fit, pixels.resize, pixels.read_fill, pixels.matrix)
-    return "frame", Frame(pixels.order, channels, *how)
+    conversion = (fit, pixels.resize, pixels.read_fill, pixels.matrix)
+    return "frame", Frame(pixels.order, channels, *conversion)
 
 
 def byte_type(type_: TensorType, pixels: Pixels) -> TensorType:
-    """What a caller passes for a picture of this type."""
+    """Return the type that a caller passes for an image input of this type."""
     size = pixels.frame_size(height_and_width(type_.shape, pixels.channels))
     return TensorType(DType.U8, pixels.frame_shape(type_.shape[0], size))

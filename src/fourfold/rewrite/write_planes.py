@@ -1,7 +1,8 @@
 """y = transpose(x); output y: f32[1,3,9,9]  ->  y = pixels_to_planes(x), if y has channels first.
 
-Who makes x can then write y itself: a transpose has a kernel of its own. Nothing else may read x,
-nor what x is a view of: kernels like pixels whose channels lie together, if these are four or more.
+The producer of x can then write y directly, whereas a transpose needs a kernel. No other node may
+read x, nor what x is a view of: with four or more channels, kernels prefer pixels with adjacent
+channels.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ def _as_planes(graph: Graph, node: Node) -> Node:
 
 
 def _may_be_planes(graph: Graph, name: str) -> bool:
-    """Whether a value is made by a node, and nobody who reads it would rather have pixels; so what
-    it may be a view of.
-    """
+    """Return whether a value is computed and no other reader prefers pixels, also for views."""
     maker = graph.producers.get(name)
     if maker is None or name in graph.outputs:
         return False

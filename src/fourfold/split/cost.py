@@ -1,7 +1,7 @@
-"""What running a unit costs in each target: measured where it was, else estimated from its work.
+"""Estimates the cost of running a unit in each target, from measurements if available.
 
-seconds = max(arithmetic / speed, bytes / bandwidth) + a fixed cost for each node. The speeds are
-coarse facts of a kind of device; they only have to tell a large layer from a small one.
+seconds = max(arithmetic / speed, bytes / bandwidth) + a fixed cost per node. The speeds are coarse
+facts of a kind of device; they only have to distinguish large layers from small ones.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _VIEWS = {"reshape", "identity", "slice", "concat"}
 
 @dataclass(frozen=True)
 class TargetRates:
-    """How fast a target is: arithmetic and bytes a second, seconds for each node and each part."""
+    """Speed of a target: operations and bytes per second, seconds per node and per part."""
 
     flops: float
     bytes: float
     node: float
     part: float
-    transfer: float  # bytes in a second to and from the arrays of the caller
+    transfer: float  # bytes per second to and from the caller's arrays
 
 
 def device_rates(device: DeviceInfo) -> TargetRates:
-    """What a device of this kind and size reaches in practice, about a third of what it could."""
+    """Return what a device of this kind and size reaches in practice, about a third of its peak."""
     units = device.units
     if device.is_cpu:
         return TargetRates(units * 20e9, 30e9, 4e-6, 20e-6, 10e9)
@@ -44,7 +44,7 @@ def device_rates(device: DeviceInfo) -> TargetRates:
 
 
 def cpu_rates(threads: int) -> TargetRates:
-    """A runtime made for the CPU on so many threads; such runtimes are about equally fast."""
+    """Return the rates of a CPU runtime with this many threads; runtimes are about equal."""
     return TargetRates(threads * 20e9, 30e9, 1e-6, 10e-6, 10e9)
 
 
@@ -53,7 +53,7 @@ NUMPY_RATES = TargetRates(1e9, 2e9, 30e-6, 5e-6, 1e15)
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of units and parts. `measured` has those of units by target and name."""
+    """Seconds of units and parts. `measured` has seconds of units by target and name."""
 
     graph: Graph
     rates: Mapping[str, TargetRates]
@@ -61,23 +61,23 @@ class Costs:
 
     @staticmethod
     def of(graph: Graph, device: DeviceInfo, threads: int, engine: str | None) -> Costs:
-        """What is estimated for a device, NumPy, and the CPU engine of the model's format."""
+        """Return estimates for a device, NumPy, and the CPU engine of the model's format."""
         rates = {GPU: device_rates(device), NUMPY: NUMPY_RATES}
         return Costs(graph, rates if engine is None else {**rates, engine: cpu_rates(threads)})
 
     def unit(self, unit: Unit, target: str) -> float:
-        """Seconds of a unit, without bringing its values there."""
+        """Return the seconds of a unit, without transfers of its values."""
         if (target, unit.name) in self.measured:
             return self.measured[target, unit.name]
         rates = self.rates[target]
         work = sum(flops(self.graph, node) for node in unit.nodes)
         moved = self._bytes({*unit.reads, *unit.writes, *self._weights(unit)})
         nodes = sum(node.op not in _VIEWS for node in unit.nodes)
-        nodes = min(nodes, 1)  # what follows in the same operator is fused onto the first
+        nodes = min(nodes, 1)  # further nodes of the same operator are fused onto the first
         return max(work / rates.flops, moved / rates.bytes) + nodes * rates.node
 
     def transfer(self, part: Partition) -> float:
-        """Seconds to bring a part's values there and back, and to wait for it."""
+        """Return the seconds to transfer a part's values in and out, and to wait for it."""
         rates = self.rates[part.target]
         return self._bytes({*part.inputs, *part.outputs}) / rates.transfer + rates.part
 
@@ -96,18 +96,20 @@ class Costs:
 
 
 def flops(graph: Graph, node: Node) -> float:
-    """About how many additions and multiplications a node takes."""
+    """Return the approximate number of additions and multiplications of a node."""
     if not node.outputs or not graph.types[node.outputs[0]].dtype.has_numpy:
         return 0.0
     output = graph.types[node.outputs[0]]
     inputs = [type for type in graph.input_types(node) if type is not None]
-    rest = output.elements * len(node.tail)
+    tail_flops = output.elements * len(node.tail)
     if node.op in _WEIGHTED and len(inputs) > 1:
-        return 2.0 * output.elements * inputs[1].elements / max(output.channels, 1) + rest
+        return 2.0 * output.elements * inputs[1].elements / max(output.channels, 1) + tail_flops
     if node.op == "transpose_conv2d" and len(inputs) > 1:
-        return 2.0 * inputs[0].elements * inputs[1].elements / max(inputs[0].channels, 1) + rest
+        return (
+            2.0 * inputs[0].elements * inputs[1].elements / max(inputs[0].channels, 1) + tail_flops
+        )
     if node.op == "batch_matmul" and inputs:
-        return 2.0 * output.elements * inputs[0].channels + rest
+        return 2.0 * output.elements * inputs[0].channels + tail_flops
     if isinstance(node.attributes, Pool2d):
-        return float(output.elements * math.prod(node.attributes.filter) + rest)
-    return float(max([output.elements, *(type.elements for type in inputs)]) + rest)
+        return float(output.elements * math.prod(node.attributes.filter) + tail_flops)
+    return float(max([output.elements, *(type.elements for type in inputs)]) + tail_flops)

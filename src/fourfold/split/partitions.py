@@ -14,7 +14,7 @@ Dependencies = Mapping[str, set[str]]
 
 @dataclass(frozen=True)
 class Partition:
-    """Units that run together in one target, what they get and what they give."""
+    """Units that run together in one target, with their inputs and outputs."""
 
     target: str
     units: tuple[Unit, ...]
@@ -26,7 +26,7 @@ class Partition:
         return tuple(unit.name for unit in self.units)
 
     def graph(self, whole: Graph) -> Graph:
-        """The part as a graph of its own, its nodes in the order of the whole."""
+        """Return the part as a separate graph, with nodes in the order of the whole graph."""
         mine = {id(node) for unit in self.units for node in unit.nodes}
         nodes = tuple(node for node in whole.nodes if id(node) in mine)
         read = {name for node in nodes for name in node.reads}
@@ -45,11 +45,11 @@ def make_partitions(
     targets: Mapping[str, str],
     bound: Iterable[frozenset[str]] = (),
 ) -> tuple[Partition, ...]:
-    """As few partitions as possible: each takes all that can run by now in its target.
+    """Return as few partitions as possible: each takes all units that can run so far in its target.
 
-    `bound` are units that must be in one partition, with all that lies between them.
+    `bound` are units that must be in one partition, with all units between them.
     """
-    units = _used(graph, units, targets)
+    units = _drop_unused_conversions(graph, units, targets)
     dependencies = _dependencies(units, bound)
     others = sorted({*targets.values()} - {GPU}, key=lambda target: (target == NUMPY, target))
     orders = [_group_units(units, targets, dependencies, first) for first in (GPU, *others)]
@@ -57,18 +57,20 @@ def make_partitions(
     return tuple(_partition(graph, units, targets, members) for members in best)
 
 
-def _used(graph: Graph, units: Sequence[Unit], targets: Mapping[str, str]) -> list[Unit]:
-    """The units without those that only convert values for a target where nobody reads them."""
-    wanted, kept = set(graph.outputs), []
+def _drop_unused_conversions(
+    graph: Graph, units: Sequence[Unit], targets: Mapping[str, str]
+) -> list[Unit]:
+    """Drop units that only convert values for a target that does not read them."""
+    needed, kept = set(graph.outputs), []
     for unit in reversed(units):
-        if unit.in_file or wanted.intersection(unit.outputs(targets[unit.name])):
-            wanted.update(unit.inputs(targets[unit.name]))
+        if unit.in_file or needed.intersection(unit.outputs(targets[unit.name])):
+            needed.update(unit.inputs(targets[unit.name]))
             kept.append(unit)
     return kept[::-1]
 
 
 def _dependencies(units: Sequence[Unit], bound: Iterable[frozenset[str]]) -> Dependencies:
-    """The units that must have run before each; those of a bound group begin together."""
+    """Return the units that must run before each; those of a bound group begin together."""
     dependencies = find_unit_dependencies(units)
     for group in bound:
         group = group.intersection(dependencies)
@@ -81,7 +83,7 @@ def _dependencies(units: Sequence[Unit], bound: Iterable[frozenset[str]]) -> Dep
 def _group_units(
     units: Sequence[Unit], targets: Mapping[str, str], dependencies: Dependencies, first: str
 ) -> list[list[Unit]]:
-    """All units in groups of one target each, in an order in which the groups can run."""
+    """Return all units in groups of one target each, in an order in which the groups can run."""
     done: set[str] = set()
     left, target = list(units), first
     groups: list[list[Unit]] = []
@@ -96,7 +98,7 @@ def _group_units(
 
 
 def _run_ready(waiting: Sequence[Unit], dependencies: Dependencies, done: set[str]) -> list[Unit]:
-    """Those of the units that can run before any other target has to; `done` gets them."""
+    """Return the units that can run before any other target has to, and add them to `done`."""
     group: list[Unit] = []
     while True:
         count = len(group)
@@ -111,11 +113,11 @@ def _run_ready(waiting: Sequence[Unit], dependencies: Dependencies, done: set[st
 def _next_target(
     left: Sequence[Unit], targets: Mapping[str, str], dependencies: Dependencies, done: set[str]
 ) -> str:
-    """The target of the first unit that could run now."""
+    """Return the target of the first unit that can run now."""
     ready = (unit for unit in left if dependencies[unit.name] <= done)
-    found = next((targets[unit.name] for unit in ready), None)
-    assert found is not None or not left, f"units wait for each other: {left[0].name}"
-    return found or GPU
+    target = next((targets[unit.name] for unit in ready), None)
+    assert target is not None or not left, f"units depend on each other: {left[0].name}"
+    return target or GPU
 
 
 def _partition(
@@ -123,8 +125,8 @@ def _partition(
 ) -> Partition:
     target = targets[members[0].name]
     inside = {unit.name for unit in members}
-    given = dict.fromkeys(value for unit in members for value in unit.outputs(target))
-    taken = dict.fromkeys(value for unit in members for value in unit.inputs(target))
+    produced = dict.fromkeys(value for unit in members for value in unit.outputs(target))
+    consumed = dict.fromkeys(value for unit in members for value in unit.inputs(target))
     read = {
         value
         for unit in units
@@ -132,6 +134,6 @@ def _partition(
         for value in unit.inputs(targets[unit.name])
     }
     read |= set(graph.results)
-    known = {*given, *graph.constants, *graph.states}
-    inputs = tuple(v for v in taken if v not in known)
-    return Partition(target, tuple(members), inputs, tuple(v for v in given if v in read))
+    available = {*produced, *graph.constants, *graph.states}
+    inputs = tuple(v for v in consumed if v not in available)
+    return Partition(target, tuple(members), inputs, tuple(v for v in produced if v in read))

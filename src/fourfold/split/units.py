@@ -1,8 +1,8 @@
-"""Units: the nodes that one operator of the file became. They are placed together or not at all."""
+"""Units: the nodes that one operator of the file was converted to. They are placed together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -15,7 +15,7 @@ from fourfold.targets import GPU, runs_operators
 
 @dataclass(frozen=True)
 class Unit:
-    """Nodes of one name. `reads` come from outside, `reads_in_file` if the operator itself runs."""
+    """Nodes of one operator. `reads_in_file` are its inputs if the operator itself runs."""
 
     name: str
     title: str
@@ -28,9 +28,9 @@ class Unit:
 
     @cached_property
     def foreign(self) -> Foreign | None:
-        """What it stands for, if no rule converts its operator."""
-        found = (node.attributes for node in self.nodes)
-        return next((item for item in found if isinstance(item, Foreign)), None)
+        """The operator of the file, if no rule converts it."""
+        attributes = (node.attributes for node in self.nodes)
+        return next((item for item in attributes if isinstance(item, Foreign)), None)
 
     def inputs(self, target: str) -> tuple[str, ...]:
         return self.reads_in_file if runs_operators(target) else self.reads
@@ -40,14 +40,15 @@ class Unit:
 
     @property
     def required(self) -> set[str]:
-        """The values that must be there before it can run, wherever that is."""
+        """The values that must exist before the unit can run in any target."""
         return {*self.reads, *self.reads_in_file}
 
 
 @dataclass(frozen=True)
 class UnitSupport:
-    """Where a unit can run: for each target '' or the reason why not. Of the CPU's targets, those
-    come first that are better.
+    """Targets that can run a unit: for each target '' or the reason why not.
+
+    Better CPU targets come first.
     """
 
     unit: str
@@ -58,12 +59,12 @@ class UnitSupport:
 
     @property
     def cpu_target(self) -> str:
-        """Who runs the unit on the CPU; '' if nobody can."""
+        """The CPU target that runs the unit; '' if none can."""
         return next((one for one in self.reasons if one != GPU and self.allows(one)), "")
 
 
 def find_units(graph: Graph, origin: SourceGraph | None) -> tuple[Unit, ...]:
-    """The units in an order in which they can run."""
+    """Return the units in an order in which they can run."""
     names = _group_names(graph, origin)
     groups: dict[str, list[Node]] = {}
     for node, name in zip(graph.nodes, names, strict=True):
@@ -79,7 +80,7 @@ def _group_names(graph: Graph, origin: SourceGraph | None) -> list[str]:
 
 
 def _forms(graph: Graph, origin: SourceGraph | None) -> Mapping[str, str]:
-    """For tensors that the graph has in another form only: the name of that form."""
+    """Return the names of values that the graph has only in another form."""
     values = [*graph.inputs, *(value for node in graph.nodes for value in node.outputs)]
     if origin is None:
         return {}
@@ -100,8 +101,10 @@ def _unit(
     forms: Mapping[str, str],
 ) -> Unit:
     writes = tuple(value for node in nodes for value in node.outputs)
-    known = {*writes, *graph.constants}
-    reads = dict.fromkeys(value for node in nodes for value in node.reads if value not in known)
+    inner_values = {*writes, *graph.constants}
+    reads = dict.fromkeys(
+        value for node in nodes for value in node.reads if value not in inner_values
+    )
     if origin is None or name not in origin.titles:
         return Unit(name, nodes[0].op, tuple(nodes), tuple(reads), writes)
     values = dict.fromkeys((*origin.writes(name), *writes))
@@ -118,7 +121,7 @@ def _unit(
 
 
 def find_unit_dependencies(units: Iterable[Unit]) -> dict[str, set[str]]:
-    """For each unit, those that must have run before it."""
+    """Return, for each unit, those that must run before it."""
     units = list(units)
     producer = {v: unit.name for unit in units for v in {*unit.writes, *unit.writes_in_file}}
     return {
@@ -128,10 +131,49 @@ def find_unit_dependencies(units: Iterable[Unit]) -> dict[str, set[str]]:
 
 
 def sort_units(units: Iterable[Unit]) -> list[str]:
-    """Names in an order in which they can run; of several that could be next, the first given."""
+    """Return the names in an order in which the units can run; ties keep the given order."""
     dependencies = find_unit_dependencies(units)
     ordered = {name: sorted(earlier) for name, earlier in dependencies.items()}
     try:
         return list(TopologicalSorter(ordered).static_order())
     except CycleError as error:
-        raise AssertionError(f"units wait for each other: {error.args[1]}") from error
+        raise AssertionError(f"units depend on each other: {error.args[1]}") from error
+
+
+Groups = tuple[frozenset[str], ...]
+
+
+def bind_units(units: Sequence[Unit], states: Mapping[str, tuple[str, ...]]) -> Groups:
+    """Return groups of units that share a state, each with all units between its members."""
+    members: dict[str, set[str]] = {}
+    for unit in units:
+        for state in states.get(unit.name, ()):
+            members.setdefault(state, set()).add(unit.name)
+    groups = _merge(frozenset(names) for names in members.values() if len(names) > 1)
+    while True:
+        wider = _merge(_closure(units, group) for group in groups)
+        if wider == groups:
+            return groups
+        groups = wider
+
+
+def _merge(groups: Iterable[frozenset[str]]) -> Groups:
+    """Merge groups that overlap."""
+    merged: list[frozenset[str]] = []
+    for group in groups:
+        disjoint = [other for other in merged if not other & group]
+        merged = [*disjoint, group.union(*(other for other in merged if other & group))]
+    return tuple(merged)
+
+
+def _closure(units: Sequence[Unit], group: frozenset[str]) -> frozenset[str]:
+    """Return the group and every unit on a path between two of its members."""
+    dependencies = find_unit_dependencies(units)
+    after, before = set(group), set(group)
+    for unit in units:
+        if dependencies[unit.name] & after:
+            after.add(unit.name)
+    for unit in reversed(units):
+        if unit.name in before:
+            before |= dependencies[unit.name]
+    return frozenset(after & before)

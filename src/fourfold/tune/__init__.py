@@ -1,7 +1,6 @@
-"""Finds the best kernel for each node on a device, by timing the promising ones.
+"""Finds the fastest kernel for each node on a device by timing promising candidates.
 
-What is computed (`NodeContext.key`) is tuned once, whatever model it is in: choices are kept by
-that key.
+A computation (`NodeContext.key`) is tuned once for all models: choices are stored by that key.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ log = Log("tune")
 
 @dataclass(frozen=True)
 class Level:
-    """How hard to look: candidates a key, how often each is timed, and a limit in seconds."""
+    """Search effort: candidates per key, timings per candidate, and a time limit in seconds."""
 
     candidates: int
     runs: int
@@ -44,34 +43,34 @@ CHUNK = 48  # candidates that are built together
 
 
 class Clock(NamedTuple):
-    """When a search began, when it stops at the latest, and how many keys it has."""
+    """Start of a search, its deadline, and its number of keys."""
 
     began: float
     stop: float
     total: int
 
     def left(self, done: int) -> float:
-        """Seconds that are left: at the pace until now, but never beyond the limit."""
+        """Return the estimated seconds left at the pace so far, at most up to the deadline."""
         now = time.monotonic()
         limit = max(self.stop - now, 0.0)
         return min(limit, (now - self.began) / done * (self.total - done)) if done else limit
 
 
 class Listener:
-    """Hears how a search goes. This one keeps quiet."""
+    """Receives the progress of a search. This base class ignores it."""
 
     def found(self, key: str, result: Result) -> None:
-        """The best choice for a key is known: the moment to keep it."""
+        """Called when the best choice for a key is known and can be stored."""
 
     def progress(self, done: int, total: int, title: str, left: float) -> None:
-        """So many of all keys are done, this one is next, and all may take so many seconds more."""
+        """Called before each key, with `done` of `total` keys and about `left` seconds left."""
 
 
 def level_named(name: str, deadline: float | None = None) -> Level:
-    """A level by its name, with another limit in seconds where one is given."""
+    """Return a level by name, with another time limit in seconds if one is given."""
     if name not in LEVELS:
-        why = f"levels are {', '.join(LEVELS)}"
-        raise InputError(f"there is no tuning level {name!r}", why, nearest(name, LEVELS))
+        why = f"the tuning levels are {', '.join(LEVELS)}"
+        raise InputError(f"unknown tuning level {name!r}", why, nearest(name, LEVELS))
     level = LEVELS[name]
     return level if deadline is None else replace(level, seconds=deadline)
 
@@ -85,18 +84,18 @@ def tune(
     efforts: Mapping[str, int] | None = None,
     listener: Listener | None = None,
 ) -> dict[str, str]:
-    """The best choice for every key of the graph that was timed.
+    """Return the best choice for every key of the graph that was timed.
 
-    A known key is looked at again where `efforts` says that fewer candidates than the level's were
-    tried for it, and then from there on. Each result goes to the listener as soon as it is found:
-    nothing is lost by an interruption.
+    A known key is searched again if `efforts` says that fewer candidates than the level's were
+    tried, starting after those. Each result goes to the listener at once, so that an interruption
+    loses nothing.
     """
     listener, efforts = listener or Listener(), efforts or {}
-    found = dict(known or {})
-    tried = {key: efforts.get(key, ALL) for key in found}
+    choices = dict(known or {})
+    tried = {key: efforts.get(key, ALL) for key in choices}
     began = time.monotonic()
     stop = began + level.seconds
-    todo = list(searches(graph, device, options, Known(found, tried), level.candidates))
+    todo = list(searches(graph, device, options, Known(choices, tried), level.candidates))
     clock = Clock(began, stop, len(todo))
     done = 0
     for chunk in _chunks(todo):
@@ -109,32 +108,32 @@ def tune(
                     break
                 result = race.run(search, level.runs)
                 done += 1
-                log.debug("%s: %s", search.title, result or "nothing could be timed")
+                log.debug("%s: %s", search.title, result or "no candidate could be timed")
                 if result is not None:
-                    found[search.key] = result.choice
+                    choices[search.key] = result.choice
                     listener.found(search.key, result)
     if level.runs and time.monotonic() < stop:
         listener.progress(done, len(todo), "one launch or several", clock.left(done))
         settled = [key for key, effort in tried.items() if effort >= level.candidates]
-        formed = race_forms(graph, device, options, found, settled, 4 * level.runs)
+        formed = race_forms(graph, device, options, choices, settled, 4 * level.runs)
         log.debug("one launch or several: %s", formed and formed[1])
         if formed is not None:
-            found[formed[0]] = formed[1].choice
+            choices[formed[0]] = formed[1].choice
             listener.found(*formed)
     listener.progress(done, len(todo), "", 0.0)
     seconds = time.monotonic() - began
-    log.info("tuned %d of %d things on %s in %.1f s", done, len(todo), device.name, seconds)
-    return found
+    log.info("tuned %d of %d computations on %s in %.1f s", done, len(todo), device.name, seconds)
+    return choices
 
 
 def _chunks(todo: Iterable[Search]) -> list[list[Search]]:
-    """Searches whose kernels are built in one go: few enough that a deadline is kept."""
+    """Group searches whose kernels are built together: few enough to keep the deadline."""
     chunks: list[list[Search]] = []
-    room = 0
+    capacity = 0
     for search in todo:
-        if room < len(search.candidates):
+        if capacity < len(search.candidates):
             chunks.append([])
-            room = CHUNK
+            capacity = CHUNK
         chunks[-1].append(search)
-        room -= len(search.candidates)
+        capacity -= len(search.candidates)
     return chunks

@@ -1,4 +1,4 @@
-"""One launch or several: timed for the plan as a whole, once its kernels are chosen."""
+"""Times one launch against several, for the whole plan, once its kernels are chosen."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fourfold.players import ConnectionLost, Player, make_player
 from fourfold.tune.race import Result
 
 log = Log("tune")
-WARM_UP = 3
+WARM_UP_RUNS = 3
 
-FORMS = ("list", "one")  # of a plan: several launches, or one
+FORMS = ("list", "one")  # forms of a plan: several launches, or one
 
 
 def race_forms(
@@ -30,8 +30,9 @@ def race_forms(
     settled: Collection[str],
     runs: int,
 ) -> tuple[str, Result] | None:
-    """The key of the whole plan and the better form; None where there is nothing to choose, or the
-    key is settled.
+    """Return the key of the whole plan and the faster form.
+
+    None if there is nothing to choose, or if the key is settled.
     """
     listed = make_plan(graph, device, replace(options, form="list"), choices)
     joined = make_plan(graph, device, replace(options, form="one"), choices)
@@ -44,13 +45,13 @@ def race_forms(
     try:
         for name, plan in (("list", listed), ("one", joined)):
             players[name] = make_player(device, plan)
-        for number in range(WARM_UP + runs):
+        for number in range(WARM_UP_RUNS + runs):
             for name, player in players.items():
                 seconds = player.replay_seconds(1)
-                times[name] += seconds if number >= WARM_UP else ()
+                times[name] += seconds if number >= WARM_UP_RUNS else ()
     except ConnectionLost:
         raise
-    except FourfoldError as error:  # the device does not take both: there is nothing to choose
+    except FourfoldError as error:  # the device does not support both forms
         log.debug("one launch and several cannot be compared: %s: %s", error.what, error.why)
         return None
     finally:

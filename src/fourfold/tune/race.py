@@ -1,6 +1,4 @@
-"""Runs candidates against each other on the device, and trusts none that computes something
-else.
-"""
+"""Races candidates on the device, and rejects those with wrong results."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Result:
-    """The best choice, its time, the default's time, how many were timed, and the time of each."""
+    """The best choice, its time and the default's, and the times of all candidates."""
 
     choice: str
     seconds: float
@@ -37,8 +35,8 @@ class Result:
         return f"{self.choice} takes {times}, of {self.tried} that were timed"
 
 
-def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
-    """An arena in which every value holds numbers of its own type."""
+def _random_arena(size: int, values: tuple[Extent, ...]) -> np.ndarray:
+    """Return an arena in which every value holds random numbers of its own type."""
     random, arena = np.random.default_rng(SEED), np.zeros(max(size, 64), np.uint8)
     for value in values:
         count = value.bytes // value.dtype.size
@@ -48,7 +46,7 @@ def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
     return arena
 
 
-def _written(trial: Trial) -> LaunchOutput:
+def _output_of(trial: Trial) -> LaunchOutput:
     at = trial.output
     return LaunchOutput(trial.launches, at.offset, at.dtype, at.bytes // at.dtype.size)
 
@@ -59,23 +57,21 @@ class Race:
     def __init__(
         self, graph: Graph, device: DeviceInfo, options: KernelOptions, searches: list[Search]
     ) -> None:
-        wanted = {search.key: list(search.candidates) for search in searches}
-        made = plan_trials(graph, device, options, wanted)
-        self._trials, self._tolerance = made.of, TOLERANCE[made.plan.precision]
-        # A gain within the noise of a clock is no reason to leave the default. On a GPU that is
-        # timed launch by launch, the clock counts the launches in.
-        self._repeats = made.repeats
-        self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
-        self._timer = backend_of(device).make_timer(device, made.plan)
+        candidates = {search.key: list(search.candidates) for search in searches}
+        trials = plan_trials(graph, device, options, candidates)
+        self._trials, self._tolerance = trials.of, TOLERANCE[trials.plan.precision]
+        # A gain within the noise of the clock is no reason to leave the default. On a GPU that is
+        # timed launch by launch, the times include launch overhead.
+        self._repeats = trials.repeats
+        self._gain = 0.95 if device.is_cpu or trials.repeats > 1 else 0.85
+        self._timer = backend_of(device).make_timer(device, trials.plan)
         with cleanup_on_error(self._timer.close):
-            self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
+            self._timer.fill(_random_arena(trials.plan.bytes("arena"), trials.values))
 
     def run(self, search: Search, runs: int) -> Result | None:
-        """The fastest of the candidates that agree with the default; half of them drop out each
-        round.
-        """
+        """Return the fastest correct candidate; half of them drop out each round."""
         trials = self._trials[search.key]
-        differences = self._timer.differences([_written(trial) for trial in trials])
+        differences = self._timer.differences([_output_of(trial) for trial in trials])
         pairs = zip(trials, differences, strict=True)
         correct = [one for one, apart in pairs if one is trials[0] or self._agrees(apart)]
         times = {trial.way: float("inf") for trial in correct}
@@ -99,7 +95,7 @@ class Race:
         return Result(best, times[best], default, len(correct), times)
 
     def _agrees(self, apart: OutputDifference | None) -> bool:
-        """Whether a candidate writes what the default writes; one that fails to run does not."""
+        """Return whether a candidate ran and its output matches the default's."""
         if apart is None or apart.in_nans:
             return False
         return apart.largest <= self._tolerance * max(1.0, apart.scale)

@@ -1,4 +1,4 @@
-"""What there is to search: each thing computed once, with the candidates worth timing in order."""
+"""Lists what to tune: each computation once, with the candidates worth timing in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Search:
-    """One thing computed: its key, a title for people, and what to try, the default first."""
+    """One computation: its key, a title for people, and the candidates, the default first."""
 
     key: str
     title: str
@@ -28,7 +28,7 @@ class Search:
 
 
 class Known(NamedTuple):
-    """What earlier searches found: choices by key, and how many candidates they tried."""
+    """Results of earlier searches: choices by key, and how many candidates were tried."""
 
     choices: Mapping[str, str]
     tried: Mapping[str, int]
@@ -37,7 +37,7 @@ class Known(NamedTuple):
 def searches(
     graph: Graph, device: DeviceInfo, options: KernelOptions, known: Known, limit: int
 ) -> Iterator[Search]:
-    """Every distinct thing that a graph computes for which a candidate was not tried yet."""
+    """Yield every distinct computation of a graph with candidates that were not tried yet."""
     seen: set[str] = set()
     graph, target, _ = specialise_for(graph, device, options)
     for context in node_contexts(graph, choose_locations(graph, target.options), target):
@@ -55,9 +55,11 @@ def searches(
 def _candidates(
     context: NodeContext, default: KernelChoice, known: Known, limit: int
 ) -> list[KernelChoice]:
-    """The default, the best until now, then the promising ones in order, the first of each variant
-    before others, from where an earlier search stopped; what was best for the most similar thing
-    goes first. None if none is new.
+    """Return the candidates to time; empty if none is new.
+
+    The default comes first, then the best so far, then the promising ones in order, the first of
+    each variant before others, starting where an earlier search stopped. The best choice for the
+    most similar computation goes first among those.
     """
     variants = [v for v in variants_of(registry()[context.node.op]) if v.refuses(context) is None]
     listed = [
@@ -77,7 +79,7 @@ def _candidates(
 
 
 def _most_similar(key: str, known: Mapping[str, str]) -> str | None:
-    """The choice for the known key that differs from this one in numbers only, and by the least."""
+    """Return the choice for the known key that differs from this one least, and only in numbers."""
     shape = _NUMBERS.sub("#", key)
     numbers = [int(text) for text in _NUMBERS.findall(key)]
     best: tuple[float, str] | None = None

@@ -1,1 +1,1 @@
-"""A language that can say less."""
+"""A language with the fewest features."""

@@ -1,4 +1,4 @@
-"""A language that has no halves, bytes or groups of work-items, either."""
+"""A language without halves, bytes and work-groups."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A language that can say little."""
+"""A language with few features."""

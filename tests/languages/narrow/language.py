@@ -1,4 +1,4 @@
-"""A language that can say little, as those of browsers: nothing builds what it writes."""
+"""A language with few features, like those of browsers; nothing compiles its text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NARROW = Capabilities(
 
 
 class NarrowLanguage:
-    """Notes what it is given to write."""
+    """Records the kernels that it renders."""
 
     def __init__(self, capabilities: Capabilities = NARROW) -> None:
         self._capabilities = capabilities
@@ -49,7 +49,7 @@ class NarrowLanguage:
         return f"{entry} {len(self.kernels)}\n"
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
-        # A hint may be left out by whoever has no word for it.
+        # Hints may be left out by languages without them.
         assert all(isinstance(node, Prefetch) for node in special), special
         return Prelude("", "", "1")
 

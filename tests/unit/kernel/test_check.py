@@ -1,4 +1,4 @@
-"""The rules of the kernel language: what ops write keeps all of them, and each can be broken."""
+"""The rules of the kernel language: kernels of ops keep all of them, and each can be broken."""
 
 from __future__ import annotations
 
@@ -198,11 +198,11 @@ BREAKS = {name: item for name, item in vars().items() if name.startswith("_") an
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_each_rule_finds_what_breaks_it(name: str) -> None:
+def test_each_rule_reports_violations(name: str) -> None:
     assert broken(Kernel("broken", literal=True), BREAKS[name])
 
 
-def test_a_plain_kernel_keeps_all_rules() -> None:
+def test_valid_kernel_passes_all_rules() -> None:
     kernel = Kernel("plain", literal=False)
     source = kernel.pointer("src", DType.F32, None)
     target = kernel.pointer("dst", DType.F32, None, writable=True)

@@ -1,4 +1,4 @@
-"""CUDA C: its text, and what it leaves as OpenCL has it."""
+"""CUDA C: its text, and its differences from OpenCL C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fourfold.kernel.walk import special_nodes
 from fourfold.types import DType
 
 
-def test_it_is_found_by_its_name_and_what_languages_share_is_none() -> None:
+def test_found_by_name_but_shared_folder_is_not() -> None:
     assert find_language("cuda") is LANGUAGE
     assert "c_style" not in languages()
 
@@ -75,7 +75,7 @@ def test_parts(width: int, first: int, count: int, spelled: str) -> None:
 
 
 def test_types_of_one_size_on_every_host() -> None:
-    """A long has 32 bits on Windows, and a char has no sign on ARM."""
+    """A long has 32 bits on Windows, and char is unsigned on ARM."""
     kernel = Kernel("k", literal=False)
     small = kernel.pointer("small", DType.I8, None)
     large = kernel.pointer("large", DType.I64, None, writable=True)
@@ -95,7 +95,7 @@ def test_local_memory_and_barriers() -> None:
     assert "__syncthreads();" in text
 
 
-def test_only_what_kernels_call_needs_a_newer_gpu() -> None:
+def test_only_called_functions_need_newer_gpu() -> None:
     kernel = Kernel("k", literal=False)
     value = e.name("v", "float", 4)
     kernel.let(pack_halves(value), "packed")

@@ -1,4 +1,4 @@
-"""Expressions: what is known already is not written, and kinds and widths meet."""
+"""Expressions: constants are folded, and kinds and widths are converted."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def integer(title: str = "i") -> Expression:
         (e.convert(const(2.75), "int"), 2),
     ],
 )
-def test_known_results_are_folded(made: Expression, number: float) -> None:
+def test_folds_constants(made: Expression, number: float) -> None:
     assert made.number == number
 
 
 @pytest.mark.parametrize(
     "same", [lambda i: i + 0, lambda i: 0 + i, lambda i: i * 1, lambda i: i // 1, lambda i: i - 0]
 )
-def test_neutral_numbers_vanish(same: object) -> None:
+def test_drops_neutral_operands(same: object) -> None:
     i = integer()
     assert same(i) is i  # type: ignore[operator]
 
 
-def test_and_or_with_a_known_side() -> None:
+def test_folds_logic_with_constant_operand() -> None:
     condition = integer() < 3
     assert (condition & const(True)) is condition
     assert (condition | const(True)).number is True
     assert (condition & const(False)).number is False
 
 
-def test_literals_take_the_kind_of_their_partner() -> None:
+def test_literals_take_kind_of_other_operand() -> None:
     x = name("x", "float", 4)
     made = x * 2
     assert made.kind == "float"
@@ -54,14 +54,14 @@ def test_literals_take_the_kind_of_their_partner() -> None:
     assert made.operands[1].width == 4
 
 
-def test_an_integer_meets_a_fraction_as_a_float() -> None:
+def test_integer_with_fraction_becomes_float() -> None:
     assert (integer() * 0.5).kind == "float"
 
 
-def test_bool_becomes_a_number_by_choice() -> None:
+def test_bool_converts_with_selection() -> None:
     assert e.convert(integer() < 3, "float").op == "where"
 
 
-def test_lanes_of_a_vector_are_its_parts() -> None:
+def test_lane_of_vector_is_its_element() -> None:
     lanes = [name(f"x{n}", "float") for n in range(4)]
     assert e.vector(*lanes).lane(2) is lanes[2]

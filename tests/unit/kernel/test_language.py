@@ -1,4 +1,4 @@
-"""Languages: what they take off a device's facts, and what they need beside kernels."""
+"""Languages: device facts that they cannot use, and text that they need besides kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPENCL = find_language("opencl")
 
 
 class Mute(OpenCL):
-    """OpenCL as it would be if it could say nothing special."""
+    """OpenCL without special features."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -44,7 +44,7 @@ def test_opencl_can_use_all_facts(like: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("like", [X86, NVIDIA, EXTENDED, IMAGES])
-def test_what_cannot_be_said_is_no_fact(like: DeviceInfo) -> None:
+def test_unsupported_facts_are_dropped(like: DeviceInfo) -> None:
     facts = limited(Mute(), like)
     lost = (facts.dot_products, facts.subgroups, facts.packs_bytes, facts.matrix_units)
     lost += (facts.resident, facts.reaches_host, facts.half_arithmetic, facts.image_texels)
@@ -57,7 +57,7 @@ def test_what_cannot_be_said_is_no_fact(like: DeviceInfo) -> None:
     )
 
 
-def test_host_memory_is_reached_by_one_launch_only() -> None:
+def test_host_memory_needs_one_launch() -> None:
     class Listing(OpenCL):
         @property
         def persistent(self) -> None:
@@ -67,7 +67,7 @@ def test_host_memory_is_reached_by_one_launch_only() -> None:
     assert not limited(Listing(), NVIDIA).reaches_host
 
 
-def test_how_many_exchange_is_told_by_the_language() -> None:
+def test_language_defines_subgroup_size() -> None:
     sizes = OPENCL.capabilities.subgroups
     assert (sizes["ptx"], sizes["khr"]) == (32, None)
 
@@ -81,7 +81,7 @@ def packing() -> Kernel:
     return kernel
 
 
-def test_special_nodes_are_found_wherever_they_stand() -> None:
+def test_finds_nested_special_nodes() -> None:
     assert {node.op for node in special_nodes([packing()])} == {"pack_halves", "unpack_halves"}  # type: ignore[union-attr]
     kernel = Kernel("exchanging", literal=True)
     kernel.let(subgroup_exchange(e.name("x", "float"), 1) + 1.0)
@@ -95,7 +95,7 @@ def prelude(device: DeviceInfo, options: KernelOptions, *kernels: Kernel) -> tup
     return made.text, made.build_options, made.version
 
 
-def test_the_prelude_has_what_kernels_call_and_no_more() -> None:
+def test_prelude_has_only_called_functions() -> None:
     text, *_ = prelude(NVIDIA, KernelOptions(), packing())
     assert text.count("static uint2 pack_halves") == text.count("static float4 unpack_halves") == 1
     assert "matrix_multiply" not in text
@@ -103,7 +103,7 @@ def test_the_prelude_has_what_kernels_call_and_no_more() -> None:
     assert prelude(NVIDIA, KernelOptions("fp16"))[0].startswith("#pragma")
 
 
-def test_a_late_language_only_where_kernels_are_written_so() -> None:
+def test_newer_version_only_if_needed() -> None:
     kernel = Kernel("exchanging", literal=True)
     kernel.let(subgroup_exchange(e.name("x", "float"), 1))
     assert prelude(EXTENDED, KernelOptions())[2] == "1.2"

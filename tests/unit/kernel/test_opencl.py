@@ -1,4 +1,4 @@
-"""The OpenCL renderer: readable, deterministic, nothing twice, guards kept."""
+"""The OpenCL renderer: readable, deterministic, no repeated computation, guards kept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_whole_text() -> None:
 
 
 def test_floats_go_through_pointers_to_vectors_of_halves() -> None:
-    """The functions that round take a plain pointer, whatever the pointer steps over."""
+    """The functions that round take a plain pointer, whatever the pointer's vector width."""
     kernel = Kernel("halves", literal=True, real="half")
     some = kernel.pointer("some", DType.F16, None, writable=True)
     (x,) = kernel.ids(5)
@@ -60,7 +60,7 @@ def test_floats_go_through_pointers_to_vectors_of_halves() -> None:
     assert "near[0] = near[3]" in text
 
 
-def test_what_is_read_by_image() -> None:
+def test_reads_images() -> None:
     kernel = Kernel("by_image", literal=True)
     some = kernel.pointer("some", DType.F16, None)
     out = kernel.pointer("out", DType.F32, None, writable=True)
@@ -76,7 +76,7 @@ def test_what_is_read_by_image() -> None:
     assert "image" not in LANGUAGE.render(kernel, "plain_0").replace("by_image", "")
 
 
-def test_sizes_may_be_numbers() -> None:
+def test_sizes_may_be_literals() -> None:
     kernel = doubled(literal=True)
     assert kernel.sizes == {}
     assert "y * 5 + x" in LANGUAGE.render(kernel, "double_0")
@@ -86,7 +86,7 @@ def test_the_same_kernel_gives_the_same_text() -> None:
     assert LANGUAGE.render(doubled(), "k") == LANGUAGE.render(doubled(), "k")
 
 
-def test_what_is_used_twice_is_computed_once() -> None:
+def test_shared_expression_is_computed_once() -> None:
     kernel = Kernel("twice", literal=True)
     x = e.name("x", "float")
     part = e.exp(x)
@@ -95,7 +95,7 @@ def test_what_is_used_twice_is_computed_once() -> None:
     assert text.count("exp(x)") == 1
 
 
-def test_what_a_guard_protects_stays_behind_it() -> None:
+def test_guarded_expression_is_not_hoisted() -> None:
     kernel = Kernel("guard", literal=True)
     pointer = kernel.pointer("src", DType.F32, None)
     value = e.load(pointer, e.name("i", "int"), "float")
@@ -103,7 +103,7 @@ def test_what_a_guard_protects_stays_behind_it() -> None:
     assert "const float v = i < 3 ? src[i] + src[i] : 0.0f;" in LANGUAGE.render(kernel, "k")
 
 
-def test_a_loop_that_runs_once_leaves_no_trace() -> None:
+def test_loop_with_one_iteration_is_inlined() -> None:
     kernel = Kernel("loop", literal=True)
     with kernel.loop(1) as i:
         kernel.variable(i + 2, "v")
@@ -119,7 +119,7 @@ def test_truth_in_vectors_is_all_bits() -> None:
     assert "!= (int4)(0)" in LANGUAGE.render(kernel, "k")
 
 
-def test_numbers_that_c_writes_differently() -> None:
+def test_literals_with_special_spelling() -> None:
     kernel = Kernel("numbers", literal=True)
     for value in (float("inf"), float("-inf"), float("nan"), 1e30):
         kernel.variable(e.const(value), "v")

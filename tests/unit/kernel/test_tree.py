@@ -1,4 +1,4 @@
-"""Kernels as text of their trees: what is read back is the same kernel, for every language."""
+"""Kernels as text of their trees: parsing restores the same kernel, for every language."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ SETTINGS = ((NVIDIA, "mixed"), (X86, "fp32"), (NULL_GPU, "fp16"))
 
 
 def read_back(kernel: Kernel, images: frozenset[str] = frozenset()) -> Kernel:
-    """The kernel that its text is parsed to, once that has the same text in two languages."""
+    """Return the kernel parsed from its text, after checking that both render alike in two
+    languages.
+    """
     text = render(kernel, "entry", images)
     (entry,) = parse(text).entries
     assert (entry.name, entry.images) == ("entry", images)
@@ -34,7 +36,7 @@ def read_back(kernel: Kernel, images: frozenset[str] = frozenset()) -> Kernel:
 
 
 def shape(item: object, seen: dict[int, int]) -> object:
-    """An expression as plain data, in which one that was there before is its number."""
+    """Return an expression as plain data; an expression seen before becomes its number."""
     if not isinstance(item, Expression):
         return item
     if item.op not in ("const", "name"):
@@ -45,7 +47,7 @@ def shape(item: object, seen: dict[int, int]) -> object:
 
 
 def tree_of(kernel: Kernel) -> list[object]:
-    """All statements as plain data."""
+    """Return all statements as plain data."""
     seen: dict[int, int] = {}
 
     def data(statement: Statement) -> object:
@@ -75,7 +77,7 @@ def test_images_are_part_of_it() -> None:
     read_back(kernel, frozenset((weights,)))
 
 
-def test_numbers_that_are_hard_to_write() -> None:
+def test_unusual_numbers() -> None:
     kernel = Kernel("numbers", literal=True)
     target = kernel.pointer("dst", DType.F32, None, writable=True)
     numbers = (0.1, 1e-45, -1e30, float("inf"), float("-inf"), float("nan"), 3.0)
@@ -91,7 +93,7 @@ def test_a_title_may_hold_anything() -> None:
     assert read_back(kernel).title == kernel.title
 
 
-def test_a_shared_part_stays_shared() -> None:
+def test_shared_node_stays_shared() -> None:
     kernel = Kernel("shared", literal=True)
     source = kernel.pointer("src", DType.F32, None)
     value = load(source, 1, "float") + 1.0
@@ -115,6 +117,6 @@ def test_a_shared_part_stays_shared() -> None:
         "(kernel a)",
     ],
 )
-def test_what_is_no_tree_is_refused(text: str) -> None:
-    with pytest.raises(BuildError, match="no tree of a kernel"):
+def test_rejects_malformed_text(text: str) -> None:
+    with pytest.raises(BuildError, match="not a valid kernel tree"):
         parse(text)

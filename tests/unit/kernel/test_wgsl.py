@@ -1,4 +1,4 @@
-"""WGSL: what a module says, which bindings it has, and what compilers of browsers ask of it."""
+"""WGSL: text of modules, bindings, and requirements of browsers' compilers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.folding import folded_launch
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.wgsl.bindings import MOST_BINDINGS
+from fourfold.kernel.wgsl.bindings import MAX_BINDINGS
 from fourfold.kernel.wgsl.language import LANGUAGE
 from fourfold.kernel.wgsl.names import identifier, literal
 from fourfold.types import DType
@@ -37,7 +37,7 @@ def body_of(text: str) -> str:
     return text.partition("fn entry(")[2]
 
 
-def test_a_module_is_deterministic_and_whole() -> None:
+def test_module_text_is_deterministic() -> None:
     assert LANGUAGE.render(copying(DType.F32, 4), "entry") == (
         "//# entry r0 w1\n"
         "struct Sizes { src_at: i32, dst_at: i32, grid_x: i32 }\n"
@@ -58,7 +58,7 @@ def test_a_module_is_deterministic_and_whole() -> None:
     )
 
 
-def test_a_title_makes_no_other_text() -> None:
+def test_title_does_not_change_text() -> None:
     kernel = copying(DType.F32, 4)
     kernel.title = "other"
     assert LANGUAGE.render(kernel, "k") == LANGUAGE.render(copying(DType.F32, 4), "k")
@@ -76,13 +76,13 @@ def test_a_title_makes_no_other_text() -> None:
         (DType.I64, 1, "int", "_low1_b1(sizes.src_at + 1 * (x))"),
     ],
 )
-def test_elements_lie_in_words(dtype: DType, width: int, kind: str, reads: str) -> None:
+def test_elements_are_packed_in_words(dtype: DType, width: int, kind: str, reads: str) -> None:
     to = DType.BOOL if kind == "bool" else DType.F32 if kind == "float" else DType.I32
     assert reads in LANGUAGE.render(copying(dtype, width, kind, to), "entry")
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.U8, DType.I16])
-def test_parts_of_a_word_are_put_there_by_atomic_operations(dtype: DType) -> None:
+def test_parts_of_words_are_stored_atomically(dtype: DType) -> None:
     kind = "float" if dtype is DType.F16 else "int"
     single = LANGUAGE.render(copying(dtype, 1, kind), "entry")
     assert "array<atomic<u32>>" in single
@@ -90,7 +90,7 @@ def test_parts_of_a_word_are_put_there_by_atomic_operations(dtype: DType) -> Non
     assert "atomic" not in LANGUAGE.render(copying(dtype, 4, kind), "entry")
 
 
-def test_halves_need_the_feature_only_to_compute() -> None:
+def test_fp16_feature_only_for_arithmetic() -> None:
     assert "enable f16;" not in LANGUAGE.render(copying(DType.F16, 4), "entry")
     text = LANGUAGE.render(copying(DType.F16, 4, "half"), "entry")
     assert text.splitlines()[1] == "enable f16;"
@@ -113,17 +113,17 @@ def summing(count: int) -> Kernel:
     return kernel
 
 
-def test_which_buffers_are_read_makes_no_other_text() -> None:
-    """Where all pointers have a binding of their own, equal kernels are one pipeline."""
+def test_shared_buffers_do_not_change_text() -> None:
+    """If all pointers have a binding of their own, equal kernels share one pipeline."""
     apart = LANGUAGE.render(summing(3), "k", buffers=(0, 1, 2, 3))
     assert apart == LANGUAGE.render(summing(3), "k", buffers=(0, 0, 0, 3))
 
 
-def test_bindings_are_at_most_as_many_as_every_device_has() -> None:
+def test_bindings_stay_within_limit() -> None:
     text = LANGUAGE.render(summing(12), "k", buffers=(*[0] * 6, *[6] * 6, 12))
     assert text.startswith("//# k r0 r6 w12\n")
-    text = LANGUAGE.render(summing(MOST_BINDINGS - 1), "k")
-    assert len(text.partition("\n")[0].split()) == 2 + MOST_BINDINGS
+    text = LANGUAGE.render(summing(MAX_BINDINGS - 1), "k")
+    assert len(text.partition("\n")[0].split()) == 2 + MAX_BINDINGS
 
 
 def test_guards_are_branches() -> None:
@@ -142,7 +142,7 @@ def test_guards_are_branches() -> None:
 
 
 def test_comparisons_are_in_parentheses() -> None:
-    """Else `a < b, c > (d)` would be taken for a type."""
+    """Otherwise `a < b, c > (d)` would parse as a type."""
     kernel = Kernel("compare", literal=False)
     dst = kernel.pointer("dst", DType.F32, None, writable=True)
     (x,) = kernel.ids(64, local=(64,))
@@ -166,7 +166,7 @@ def waiting(stop: Expression | None) -> str:
     return LANGUAGE.render(kernel, "entry")
 
 
-def test_barriers_stand_in_uniform_control_flow() -> None:
+def test_barriers_are_in_uniform_control_flow() -> None:
     assert "workgroupUniformLoad" not in waiting(const(7))
     text = waiting(None)
     assert "if (all(lid == vec3<u32>())) { _told0 = stop; }" in text
@@ -198,7 +198,7 @@ def test_literals(item: Expression, text: str) -> None:
     assert literal(item) == text
 
 
-def test_names_of_kernels_are_names_of_the_language() -> None:
+def test_kernel_names_are_valid_identifiers() -> None:
     assert [identifier(name) for name in ("filter", "sizes", "sum0", "_b1")] == [
         "filter_",
         "sizes_",
@@ -223,7 +223,7 @@ def test_grids_are_folded() -> None:
     assert (grid, local) == ((2 * 65535, 4, 1), (2, 1, 1))
 
 
-def test_a_folded_kernel_finds_its_place() -> None:
+def test_folded_kernel_computes_its_ids() -> None:
     kernel = Kernel("many", literal=False)
     dst = kernel.pointer("dst", DType.F32, None, writable=True)
     x, y = kernel.ids(64 * 3, 70000, local=(64, 1))

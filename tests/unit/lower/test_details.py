@@ -1,4 +1,4 @@
-"""Details of a lowering: the same kernels and the same arena as the plan has."""
+"""Details of a lowering: the kernels and the arena are those of the plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_kernels_are_those_of_the_plan_in_its_order(lowering: LoweringInput) -> 
         assert str(details.nodes[kernel.node].node) == kernel.launch.node
 
 
-def test_the_arena_is_that_of_the_plan_and_values_alive_together_lie_apart(
+def test_arena_equals_that_of_the_plan(
     lowering: LoweringInput,
 ) -> None:
     details = lowering.details()
@@ -42,7 +42,7 @@ def test_the_arena_is_that_of_the_plan_and_values_alive_together_lie_apart(
 
 
 def test_bytes_are_those_that_a_kernel_has_to_move() -> None:
-    """image f32[1,5,6,3] by filters f32[4,3,3,3] with a bias: features f32[1,3,4,4]."""
+    """image f32[1,5,6,3] with filters f32[4,3,3,3] and a bias: features f32[1,3,4,4]."""
     details = prepare_lowering(small_network(), NULL_GPU, LIST).details()
     first = details.kernels[0]
     image, features = 5 * 6 * 3 * 4, 3 * 4 * 4 * 4
@@ -51,7 +51,7 @@ def test_bytes_are_those_that_a_kernel_has_to_move() -> None:
     assert first.bytes_read < 4 * (image + 4 * 9 * 3 * 4)
 
 
-def test_a_way_that_was_tuned_is_told() -> None:
+def test_reports_tuned_choice() -> None:
     lowering = prepare_lowering(small_network(), NULL_GPU, LIST)
     search = next(searches(*lowering, Known({}, {}), 4))
     default, other = (str(one) for one in search.candidates[:2])
@@ -62,7 +62,7 @@ def test_a_way_that_was_tuned_is_told() -> None:
     assert ways == [default, other]
 
 
-def test_what_needs_no_kernel_has_no_way() -> None:
+def test_views_have_no_choice() -> None:
     details = prepare_lowering(small_network(), NULL_GPU, LIST).details()
     free = [detail for detail in details.nodes if not detail.way]
     assert {detail.node.op for detail in free} <= {"reshape"}

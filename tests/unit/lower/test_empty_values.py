@@ -1,4 +1,4 @@
-"""Values without elements: nothing computes them, and who reads them finds nothing there."""
+"""Values without elements: no kernel computes them, and readers find no elements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_nothing_is_launched(node: str, like: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("like", DEVICES.values(), ids=list(DEVICES))
-def test_who_reads_an_empty_value_runs(like: DeviceInfo) -> None:
+def test_reader_of_empty_value_runs(like: DeviceInfo) -> None:
     text = "input x: f32[0,3]\ninput z: f32[2,3]\na = relu(x)\ny = concat(a, z; axis=0)\noutput y"
     plan = make_plan(build(text), like, KernelOptions())
     assert [launch.title for launch in plan.launches] == ["concat_copy"]

@@ -1,7 +1,7 @@
-"""No large grid of a plain GPU is launched in tiny work-groups: each takes a whole warp at least.
+"""No large grid of a GPU is launched with tiny work-groups: each has at least a warp.
 
-The cases of the ops are small, so that they are made longer along their first axis, where the op
-takes that, and some ops have cases here that are long in other ways.
+The cases of the ops are small, so they are extended along their first axis if the op permits it,
+and some ops have additional long cases here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fourfold.types import TensorType
 DEVICES = {"plain": NULL_GPU, "large": LARGE, "extended": EXTENDED, "images": IMAGES}
 MODELS = ("pnet", "basic_pitch", "kws_ref_model", "vww_96_int8", "mobilenet_v1_025_224_float")
 LONGER = 211
-WARP, MANY = 32, 1024  # work-items of a group at the least, and of a grid that counts as large
+WARP, MANY = 32, 1024  # minimum work-items per group, and work-items of a large grid
 LONG = {
     "softmax of pairs": "y = softmax(x)",
     "log_softmax": "y = log_softmax(x)",
@@ -61,7 +61,9 @@ def tiny(launches: tuple[Launch, ...]) -> list[str]:
 
 
 def longer(op: Op, case: Case) -> Case | None:
-    """The case with so many times the images, rows or whatever its first axis is."""
+    """Return the case with `times` times as many images, rows or other items along the first
+    axis.
+    """
     types = [None if text is None else TensorType.parse(text) for text in case.inputs]
     first = types[0]
     if first is None or not first.rank:
@@ -101,7 +103,7 @@ def test_long_cases_of_ops(name: str, like: DeviceInfo) -> None:
 
 
 def test_most_ops_have_long_cases() -> None:
-    """Else this file would look at nothing."""
+    """Otherwise this file would check nothing."""
     grown = [
         name
         for name in WITH_KERNELS
@@ -113,13 +115,13 @@ def test_most_ops_have_long_cases() -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("like", DEVICES.values(), ids=DEVICES)
 @pytest.mark.parametrize("line", LONG.values(), ids=LONG)
-def test_long_rows_and_many(line: str, like: DeviceInfo, shape: tuple[int, int, int]) -> None:
+def test_long_and_many_rows(line: str, like: DeviceInfo, shape: tuple[int, int, int]) -> None:
     sizes = ",".join(map(str, shape))
     text = line.format(images=shape[0], channels=shape[2])
     graph = build(f"input x: f32[{sizes}]\n{text}\noutput y")
-    found = launches_of(graph, like)
-    assert found
-    assert not tiny(found)
+    result = launches_of(graph, like)
+    assert result
+    assert not tiny(result)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 8, 61])

@@ -67,8 +67,8 @@ def joins(
     after = join_chains(graph, target_of(device, options))
     check(after)
     assert_equal(graph, after)
-    found = [node.attributes for node in after.nodes if isinstance(node.attributes, Joined)]
-    return [[part.op for part in item.parts] for item in found]
+    result = [node.attributes for node in after.nodes if isinstance(node.attributes, Joined)]
+    return [[part.op for part in item.parts] for item in result]
 
 
 @pytest.mark.parametrize("unit", [CPU, GPU], ids=["cpu", "gpu"])
@@ -80,7 +80,7 @@ def test_joining(name: str, unit: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name: str) -> None:
+def test_nodes_that_stay_separate(name: str) -> None:
     graph = build("\n".join([HEAD, *STAYS[name], "output y"]))
     assert joins(graph, CPU) == []
 
@@ -96,12 +96,12 @@ def test_a_heavy_part_ends_a_chain() -> None:
     assert joins(graph, CPU) == [["mean", "conv2d", "conv2d"]]
 
 
-def test_products_of_bytes_stay_apart() -> None:
+def test_byte_products_stay_separate() -> None:
     graph = build(f"{HEAD}\n{MEAN}\n{FIRST}\n{SECOND}\noutput y")
     assert joins(graph, CPU, KernelOptions(counts_bytes=True)) == []
 
 
 @pytest.mark.parametrize("unit", [CPU, GPU], ids=["cpu", "gpu"])
-def test_what_has_no_pixels_costs_something(unit: DeviceInfo) -> None:
+def test_chain_without_pixels(unit: DeviceInfo) -> None:
     lines = ("input e: f32[0,13]", "k = fully_connected(e, u)", "y = softmax(k)", "output y")
     assert joins(build("\n".join([HEAD, *lines])), unit) == [["fully_connected", "softmax"]]

@@ -1,4 +1,4 @@
-"""Depthwise and pointwise layers as one: where it pays, and nowhere else."""
+"""Joined depthwise and pointwise layers: only where that is faster."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def test_the_result_is_the_same() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        ("output y", "output y, m"),  # somebody else wants what is between them
-        ("|> relu6", "|> logistic"),  # no clamp
+        ("output y", "output y, m"),  # another reader of the value between them
+        ("|> relu6", "|> logistic"),  # not a clamp
         ("conv2d(m, w, b)", "conv2d(m, w, b; padding=Padding(1,1,1,1))"),
         ("f32[24,1,1,32]", "f32[24,3,3,32]"),
         ("f32[1,3,3,32]", "f32[1,5,5,32]"),  # too many taps
     ],
 )
-def test_pairs_that_stay_apart(change: tuple[str, str]) -> None:
+def test_pairs_that_stay_separate(change: tuple[str, str]) -> None:
     assert "separable_conv2d" not in ops((PAIR + "output y").replace(*change))
 
 
-def test_other_devices_and_precisions_keep_them_apart() -> None:
+def test_other_devices_and_precisions_keep_pairs_separate() -> None:
     graph = build(PAIR + "output y")
     assert join_separable(graph, target_of(NULL_GPU, MIXED)) == graph
     assert join_separable(graph, target_of(TENSOR_CORES)) == graph

@@ -1,4 +1,6 @@
-"""Lowering writes nothing that a language cannot say: it takes another way, or refuses by name."""
+"""Lowering uses only features of the language: it picks another kernel, or refuses with a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from fourfold import kernel
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, UnsupportedError
 from fourfold.formats import read_model
-from fourfold.kernel.check import unsayable
+from fourfold.kernel.check import unsupported_features
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.registry import find_language, languages
 from fourfold.lower import make_plan
@@ -30,7 +32,7 @@ MODELS = ("mobilenet_v1_025_224_float", "face_detection_short_range", "kws_ref_m
 
 @pytest.fixture(autouse=True)
 def more_languages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Those of the tests, in a folder that is searched besides the package's own."""
+    """Add the languages of the tests, in a folder that is searched besides the package's own."""
     folder = str(Path(__file__).parents[2] / "languages")
     monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, folder])
     yield
@@ -69,7 +71,7 @@ def speaking(device: DeviceInfo, language: str) -> DeviceInfo:
         ("images", "mixed"),
     ],
 )
-def test_kernels_of_ops_are_sayable(language: str, like: str, precision: str) -> None:
+def test_kernels_use_only_supported_features(language: str, like: str, precision: str) -> None:
     able, device = find_language(language).capabilities, speaking(DEVICES[like], language)
     graphs = [op_graph(name) for name in WITH_KERNELS]
     graphs += [network(grid, 16, 1, odd=143) for grid in GRIDS]
@@ -77,14 +79,14 @@ def test_kernels_of_ops_are_sayable(language: str, like: str, precision: str) ->
         what
         for graph in graphs
         for one in all_kernels(graph, device, KernelOptions(precision))
-        for what in unsayable(one, able)
+        for what in unsupported_features(one, able)
     }
     assert not wrong, "\n".join(sorted(wrong))
 
 
 @pytest.mark.parametrize("name", ["gather", "arg_max", "scatter_nd"])
-def test_what_cannot_be_said_is_refused_with_a_reason(name: str) -> None:
-    with pytest.raises(UnsupportedError, match="holds i64, which Narrow cannot reach"):
+def test_unsupported_ops_are_refused_with_a_reason(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="holds i64, which Narrow does not support"):
         make_plan(op_graph(name), speaking(NULL_GPU, "narrow"), KernelOptions())
 
 
@@ -117,15 +119,17 @@ def test_models_are_lowered_or_refused(language: str, like: str, name: str) -> N
         make_plan(graph, device, KernelOptions("mixed"))
     except UnsupportedError as error:
         reasons = [refusal.reason for refusal in error.refusals]
-    assert all("cannot reach" in reason for reason in reasons)
+    assert all("does not support" in reason for reason in reasons)
     kernels = writer.kernels  # type: ignore[attr-defined]
     assert kernels or reasons
-    wrong = {what for one in kernels for what in unsayable(one, writer.capabilities)}
+    wrong = {what for one in kernels for what in unsupported_features(one, writer.capabilities)}
     assert not wrong, "\n".join(sorted(wrong))
 
 
-def test_what_others_say_is_found() -> None:
+def test_reports_unsupported_features() -> None:
     able = find_language("narrow").capabilities
     kernels = all_kernels(op_graph("conv2d"), X86, KernelOptions())
-    found = {what.partition(": ")[2] for one in kernels for what in unsayable(one, able)}
-    assert {"Shift", "a private array", "width 8", "kind long"} <= found
+    result = {
+        what.partition(": ")[2] for one in kernels for what in unsupported_features(one, able)
+    }
+    assert {"Shift", "a private array", "width 8", "kind long"} <= result

@@ -1,4 +1,4 @@
-"""Stages side by side: few barriers, and nobody writes what another one needs meanwhile."""
+"""Stages side by side: few barriers, and no stage overwrites what another one needs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage_table import ARRIVES, AWAITS
 from fourfold.lower import make_plan
+from fourfold.lower.allocation import Span
 from fourfold.lower.bind import bound_to
-from fourfold.lower.levels import LevelSpan, arrangements, between
-from fourfold.lower.memory import Span
+from fourfold.lower.levels import LevelSpan, arrangements, surround_levels
 from fourfold.lower.one_launch import in_level_order
 from fourfold.rewrite import rewrite
 
@@ -45,7 +45,7 @@ def titles(shared: Shared) -> list[str]:
 
 
 def flags(shared: Shared) -> list[int]:
-    """Of the table: before the first stage there is nobody to wait for."""
+    """Return the flags of the table: before the first stage, there is nothing to wait for."""
     known = [stage.arrives * ARRIVES + stage.awaits * AWAITS for stage in shared.stages]
     return [known[0] - AWAITS, *known[1:]]
 
@@ -68,14 +68,14 @@ def depth(dependencies: list[frozenset[int]]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_turns_are_few_and_in_order(seed: int) -> None:
+def test_levels_are_few_and_in_order(seed: int) -> None:
     dependencies = random_needs(seed)
     few, ordered = arrangements(dependencies)
     for levels in (few, ordered):
         for span, others in zip(levels, dependencies, strict=True):
             assert all(levels[other].last < span.first for other in others)
             assert 0 <= span.last - span.first <= 1
-        # Groups arrive behind who ends in a level: each has such a stage.
+        # Groups arrive after a stage that ends in a level: each level has such a stage.
         ends = {span.first for span in levels if not span.crosses}
         assert ends == {*range(1 + max(span.last for span in levels))}
     assert 1 + max(span.last for span in few) == depth(dependencies)
@@ -83,8 +83,10 @@ def test_turns_are_few_and_in_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_groups_meet_before_what_needs_it(seed: int) -> None:
-    """Groups at any speed walk the stages as the kernel does: by a counter whose top bit flips."""
+def test_groups_wait_before_dependent_stages(seed: int) -> None:
+    """Groups at any speed walk the stages as the kernel does, with a counter whose top bit
+    flips.
+    """
     dependencies, random = random_needs(seed), np.random.default_rng(seed)
     kernel = Kernel("any", literal=False)
     for levels in arrangements(dependencies):
@@ -110,7 +112,7 @@ def test_groups_meet_before_what_needs_it(seed: int) -> None:
         assert done == [groups] * len(dependencies)
 
 
-def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
+def test_shortcut_crosses_first_barrier_of_its_block() -> None:
     shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     inner, ports = ["one", "shortcut", "two", "three"], ["x from", "three to"]
     assert titles(shared) == [f"{ports[0]} host memory", *inner, f"{ports[1]} host memory"]
@@ -119,8 +121,8 @@ def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
     assert conflicts(shared) == []
 
 
-def test_dealing_goes_on_where_it_ended() -> None:
-    """After a barrier the first group begins; without one, the group that would be next."""
+def test_dealing_continues_without_a_barrier() -> None:
+    """After a barrier, the first group begins; without one, the group that would be next."""
     shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     launch = shared.plan.launches[0]
     count, start = launch.arguments[-2:]
@@ -166,7 +168,7 @@ output a, b
 @pytest.mark.parametrize(
     "order", [("a = tanh(s)", "b = conv2d(x, w)"), ("b = conv2d(x, w)", "a = tanh(s)")]
 )
-def test_a_state_is_written_when_nobody_reads_it_any_more(order: tuple[str, str]) -> None:
+def test_state_is_written_after_its_readers(order: tuple[str, str]) -> None:
     graph = replace(build(STATE.format(nodes="\n".join(order))), states={"s": "b"})
     shared = share(graph, H200, KernelOptions("mixed"))
     assert conflicts(shared) == []
@@ -176,8 +178,8 @@ def test_a_state_is_written_when_nobody_reads_it_any_more(order: tuple[str, str]
     assert any(read <= arrive and wait <= write for arrive, wait in shared.barriers)
 
 
-def test_much_more_memory_is_not_taken_for_it() -> None:
-    """Branches that begin with large values run one after the other; small ones side by side."""
+def test_levels_do_not_cost_much_memory() -> None:
+    """Branches that begin with large values run one after the other, small ones side by side."""
     branches = [
         f"a{n} = conv2d(x, w)\nb{n} = conv2d(a{n}, v; stride=(8,8))\nc{n} = tanh(b{n})"
         for n in range(6)
@@ -195,7 +197,7 @@ def test_much_more_memory_is_not_taken_for_it() -> None:
 
 
 def test_an_overlap_is_found() -> None:
-    """The checker sees a value that lies where another one is needed."""
+    """The checker detects a value that overlaps one that is still needed."""
     shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     stages = [*shared.stages]
     for number in (1, 2):
@@ -205,8 +207,8 @@ def test_an_overlap_is_found() -> None:
     assert conflicts(broken)
 
 
-def test_lives_by_level_hold_what_runs_at_once() -> None:
-    levels = between(2, [LevelSpan(0, 0), LevelSpan(0, 1), LevelSpan(1, 1)], 1)
+def test_lifetimes_cover_concurrent_stages() -> None:
+    levels = surround_levels(2, [LevelSpan(0, 0), LevelSpan(0, 1), LevelSpan(1, 1)], 1)
     assert levels == [
         LevelSpan(0, 0),
         LevelSpan(0, 0),
@@ -215,6 +217,10 @@ def test_lives_by_level_hold_what_runs_at_once() -> None:
         LevelSpan(2, 2),
         LevelSpan(3, 3),
     ]
-    assert between(0, [LevelSpan(0, 0)], 0) == [LevelSpan(0, 0)]
-    assert between(0, [LevelSpan(0, 1)], 2) == [LevelSpan(0, 1), LevelSpan(2, 2), LevelSpan(2, 2)]
+    assert surround_levels(0, [LevelSpan(0, 0)], 0) == [LevelSpan(0, 0)]
+    assert surround_levels(0, [LevelSpan(0, 1)], 2) == [
+        LevelSpan(0, 1),
+        LevelSpan(2, 2),
+        LevelSpan(2, 2),
+    ]
     assert Span(64, *levels[3]).overlaps(Span(64, *levels[4]))

@@ -1,15 +1,15 @@
-"""The arena: values that live together never overlap, and the total is near what must be."""
+"""The arena: values that live together never overlap, and its size is near the minimum."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fourfold.lower.memory import Span, assign_arenas, assign_offsets, least_bytes
+from fourfold.lower.allocation import Span, assign_arenas, assign_offsets, peak_live_bytes
 
 
 def bound(spans: dict[str, Span]) -> int:
-    """The most that is alive at once: no arena can be smaller."""
+    """Return the peak of live bytes: no arena can be smaller."""
     moments = range(1 + max(span.last for span in spans.values()))
     return max(sum(s.bytes for s in spans.values() if s.first <= t <= s.last) for t in moments)
 
@@ -50,16 +50,18 @@ def test_a_chain_takes_its_largest_pair() -> None:
     assert total == bound(spans) == 64 * 30
 
 
-def test_what_lies_at_the_end_is_placed_earlier_where_that_helps() -> None:
-    """The largest first (b, then d and e above each other) leaves no room for a below 17."""
+def test_value_at_the_end_is_placed_earlier_if_that_helps() -> None:
+    """Placing the largest first (b, then d and e above each other) leaves no space for a
+    below 17.
+    """
     lives = {"a": (4, 4, 4), "b": (7, 3, 3), "c": (1, 1, 3), "d": (6, 4, 5), "e": (6, 2, 4)}
     spans = {name: Span(64 * size, *life) for name, (size, *life) in lives.items()}
     offsets, total = assign_offsets(spans, 64)
     assert overlaps(spans, offsets) == []
-    assert total == bound(spans) == least_bytes(spans) == 64 * 16
+    assert total == bound(spans) == peak_live_bytes(spans) == 64 * 16
 
 
-def test_nothing_needs_nothing() -> None:
+def test_no_values_need_no_memory() -> None:
     assert assign_offsets({}, 64) == ({}, 0)
 
 

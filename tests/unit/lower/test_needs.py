@@ -1,4 +1,4 @@
-"""Which kernels must have finished before another begins: of its node, of others, of states."""
+"""Dependencies of kernels: on kernels of the same node, of other nodes, and on states."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from fourfold.graph import Node
 from fourfold.kernel.context import Packed, Scratch
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location
-from fourfold.lower.dependencies import find_dependencies
+from fourfold.lower.allocation import find_dependencies
 from fourfold.lower.kernels import Built
 from fourfold.types import DType
 
 
 def kernel(node: Node, **memories: object) -> Built:
-    """A kernel that writes what is called `to`, and reads the rest."""
+    """Return a kernel that writes `to` and reads the other values."""
     made = Kernel("any", literal=False)
     for title, memory in memories.items():
         made.pointer(title, DType.F32, memory, writable=title == "to")
@@ -39,8 +39,8 @@ output e, f
 A, B, C, D, E, F = GRAPH.nodes
 
 
-def test_a_kernel_needs_the_makers_of_what_its_node_reads() -> None:
-    """Neither the join nor the reshape has a kernel: both show what others have made."""
+def test_kernel_depends_on_producers_of_inputs() -> None:
+    """Neither the join nor the reshape has a kernel: both are views of other values."""
     built = [
         kernel(A, to=place("c"), of=place("x")),
         kernel(B, to=place("c", 4), of=place("x")),
@@ -49,7 +49,7 @@ def test_a_kernel_needs_the_makers_of_what_its_node_reads() -> None:
     assert find_dependencies(GRAPH, built, {}) == [frozenset(), frozenset(), {0, 1}]
 
 
-def test_kernels_of_a_node_need_each_other_for_what_they_share() -> None:
+def test_kernels_of_a_node_depend_on_shared_memory() -> None:
     scratch = Scratch("e/sums", 64)
     built = [
         kernel(E, to=scratch, of=place("c")),
@@ -73,7 +73,7 @@ def test_parts_of_a_joined_value_are_copied_side_by_side() -> None:
     assert find_dependencies(GRAPH, built, {}) == [frozenset(), {0}, {0}, {1, 2}]
 
 
-def test_what_becomes_of_a_state_waits_for_all_who_read_it() -> None:
+def test_next_state_waits_for_readers() -> None:
     built = [
         kernel(F, to=place("f"), of=place("s")),
         kernel(A, to=place("a"), of=place("x")),

@@ -1,4 +1,4 @@
-"""When launches become one, and how the work of its stages is cut."""
+"""When launches become one, and how the work of its stages is divided."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.claiming import STATE_STRIDE
-from fourfold.kernel.opencl.joining import PersistentKernel
+from fourfold.kernel.opencl.language import PersistentKernel
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import cut_axis
 from fourfold.lower import make_plan
@@ -49,13 +49,13 @@ def plan_of(size: int, device: DeviceInfo) -> Plan:
     return make_plan(build(CHAIN.format(size=size)), device, KernelOptions())
 
 
-def test_little_work_is_one_launch_and_much_only_where_waiting_is_cheap() -> None:
+def test_small_launches_are_joined_and_large_ones_if_waiting_is_cheap() -> None:
     assert [len(plan_of(17, device).launches) for device in (SPINS, SLEEPS)] == [1, 1]
     assert [len(plan_of(257, device).launches) for device in (SPINS, SLEEPS)] == [4, 1]
 
 
 def test_launches_that_move_much_stay_a_list_on_a_gpu() -> None:
-    """A persistent kernel has few work-items a unit, which cannot keep much memory busy."""
+    """A persistent kernel has few work-items per compute unit, too few to saturate memory."""
     large = replace(NULL_GPU, compute_units=2, resident=True, max_work_group=1024)
     assert [len(plan_of(size, large).launches) for size in (17, 257)] == [1, 4]
 
@@ -70,7 +70,7 @@ def test_more_groups_than_a_row_can_hold_keep_the_list() -> None:
     ]:
         kernel.grid, kernel.local = grid, (1,) * len(grid)
         refused = PersistentKernel().refuses([Stage(kernel, uses)], SPINS)
-        assert refused == (None if fits else "memory is too large for the table")
+        assert refused == (None if fits else "buffer offsets are too large for the stage table")
 
 
 def test_groups_side_by_side_share_the_local_memory() -> None:
@@ -89,7 +89,7 @@ output d
     assert 0 < shares.requirements.local_memory <= H200.local_memory
 
 
-def test_what_needs_more_local_memory_stays_a_list() -> None:
+def test_excess_local_memory_keeps_the_list() -> None:
     kernel = Kernel("large", literal=True)
     kernel.grid, kernel.local = (64,), (64,)
     kernel.local_array("held", "float", 4, 512)
@@ -100,30 +100,30 @@ def test_what_needs_more_local_memory_stays_a_list() -> None:
 
 
 @pytest.mark.parametrize("shape", ["2147483776,1", "3,2147483653", "1,65536,32770,1"])
-def test_sizes_beyond_what_kernels_count_to_are_refused(shape: str) -> None:
+def test_rejects_sizes_beyond_32_bits(shape: str) -> None:
     graph = build(f"input x: f32[{shape}]\ny = relu(x)\noutput y\n")
-    with pytest.raises(UnsupportedError, match="more than kernels count to"):
+    with pytest.raises(UnsupportedError, match="exceeds the 32-bit limit"):
         make_plan(graph, NULL_GPU, KernelOptions())
 
 
-def test_inputs_that_are_no_arrays_are_refused() -> None:
+def test_rejects_inputs_that_are_not_arrays() -> None:
     graph = build("input x: f32[1,8]\ninput r: f32[]\ny = relu(x)\noutput y\n")
     resource = TensorType(DType.RESOURCE, ())
     graph = replace(graph, types={**graph.types, "r": resource})
-    with pytest.raises(UnsupportedError, match="resource values are no arrays"):
+    with pytest.raises(UnsupportedError, match="resource values cannot be passed as arrays"):
         make_plan(graph, NULL_GPU, KernelOptions())
 
 
 def test_very_many_outputs_keep_the_list() -> None:
-    """A stage chooses its buffers among all: no compiler takes hundreds of them."""
+    """A stage selects among all buffers, and compilers do not accept hundreds of them."""
     names = [f"y{number}" for number in range(200)]
     nodes = "\n".join(f"{name} = tanh(x)" for name in names)
     graph = build(f"input x: f32[1,8]\n{nodes}\noutput {', '.join(names)}")
     assert len(make_plan(graph, SLEEPS, KernelOptions(form="one")).launches) == 200
 
 
-def test_groups_that_may_stop_for_ever_get_a_list() -> None:
-    """Whether a group goes on while others wait for it, only a trial tells."""
+def test_no_forward_progress_keeps_the_list() -> None:
+    """Only a probe shows that a group makes progress while others wait for it."""
     untried = replace(SLEEPS, forward_progress=False)
     assert len(plan_of(17, untried).launches) == 4
     graph = build(CHAIN.format(size=17))
@@ -131,15 +131,15 @@ def test_groups_that_may_stop_for_ever_get_a_list() -> None:
 
 
 def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:
-    """PoCL compiles the kernel's own body three times, and so whatever becomes a part of it."""
+    """PoCL compiles the kernel's own body three times, including everything inlined into it."""
     text = plan_of(17, SLEEPS).program.text
     kinds = text.count("\nstatic void conv2d")
     assert text.count("noinline") - 1 == text.count("    case ") == kinds > 0
 
 
 @pytest.mark.parametrize("form", ["one", "list"])
-def test_a_timed_form_is_taken(form: str) -> None:
-    """Under the key that the launches of the list have, in whichever form the plan is made."""
+def test_uses_tuned_form(form: str) -> None:
+    """The key is that of the list of launches, whichever form the plan has."""
     graph = build(CHAIN.format(size=17))
     listed = make_plan(graph, SLEEPS, KernelOptions(form="list"))
     choices = {form_key(listed.launches): form}
@@ -186,7 +186,7 @@ def test_many_cores_keep_the_list() -> None:
         ((1, 3, 1), 1, 1),
     ],
 )
-def test_a_stage_is_cut_along_pixels_if_there_are_enough(
+def test_stage_is_divided_along_pixels_if_possible(
     counts: tuple[int, ...], parts: int, axis: int
 ) -> None:
     assert cut_axis(counts, parts) == axis

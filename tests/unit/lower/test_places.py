@@ -1,4 +1,4 @@
-"""Places: reshapes, joins and cuts share memory where that is right, and only there."""
+"""Locations: reshapes, joins and cuts share memory where that is correct, and only there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def kernels(graph: Graph) -> list[str]:
     return [launch.title for launch in make_plan(graph, NULL_GPU, KernelOptions()).launches]
 
 
-def test_what_the_caller_sees_lies_in_rows() -> None:
+def test_ports_are_stored_in_rows() -> None:
     graph = build(
         """
         input x: f32[1,4,4,8]
@@ -61,7 +61,7 @@ def test_a_join_of_whole_slices_costs_nothing() -> None:
     assert locations["b"].offset == 8 * 4
 
 
-def test_a_join_copies_what_it_cannot_hold() -> None:
+def test_join_copies_inputs_that_cannot_be_views() -> None:
     graph = build(
         """
         input x: f32[1,2,2,8]

@@ -1,4 +1,4 @@
-"""Which models wait for memory, and where half precision is computed in floats."""
+"""Memory-bound models, and where fp16 models compute in fp32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
 
 OPS = {
-    # Each has 1 / (1 / inputs + 1 / outputs) products or so for a number, beside many pixels.
+    # Each has about 1 / (1 / inputs + 1 / outputs) products per number, for many pixels.
     "conv2d(x, w)": ("f32[1,61,59,{0}]", "f32[{0},1,1,{0}]"),
     "fully_connected(x, w)": ("f32[6007,{0}]", "f32[{0},{0}]"),
     "batch_matmul(x, w)": ("f32[1,6007,{0}]", "f32[1,{0},{0}]"),
@@ -37,7 +37,7 @@ def test_few_channels_are_few_products(op: str) -> None:
     assert not multiplies_little(products(op, 11))
 
 
-def test_one_row_waits_for_memory() -> None:
+def test_one_row_is_memory_bound() -> None:
     rows = "input x: f32[1,997]\nconst w: f32[991,997]\ny = fully_connected(x, w)\noutput y"
     assert multiplies_little(build(rows))
 

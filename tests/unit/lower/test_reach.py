@@ -1,4 +1,4 @@
-"""Ports in host memory: what is fetched, what is written straight, and what stays where it was."""
+"""Ports in host memory: fetched inputs, outputs written directly, and ports that stay."""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ def plan(form: str = "one", reaches: bool = True) -> Plan:
 
 
 def kinds(made: Plan) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for buffer in made.buffers:
-        found.setdefault(buffer.name, []).append(buffer.kind)
-    return found
+        result.setdefault(buffer.name, []).append(buffer.kind)
+    return result
 
 
-def test_an_input_is_fetched_and_an_output_is_written_straight() -> None:
+def test_input_is_fetched_and_output_written_directly() -> None:
     made = plan()
     assert [launch.entry for launch in made.launches] == [ENTRY]
-    found = kinds(made)
-    assert found["x"] == ["input", "host"]
-    assert found["d"] == ["host"]
-    assert found["c"] == ["output", "host"]  # the mean reads it again: it is delivered at the end
+    result = kinds(made)
+    assert result["x"] == ["input", "host"]
+    assert result["d"] == ["host"]
+    # the mean reads it again, so it is delivered at the end
+    assert result["c"] == ["output", "host"]
     assert made.buffers[made.inputs[0].buffer].kind == "host"
     assert {made.buffers[port.buffer].kind for port in made.outputs} == {"host"}
     assert made.stages == plan(reaches=False).stages + 2
@@ -78,7 +79,7 @@ def test_an_input_that_is_also_an_output_is_fetched_and_there_already() -> None:
 
 
 def test_a_plan_comes_back_from_a_file() -> None:
-    """Every kind of buffer that there is."""
+    """The plan has every kind of buffer."""
     made = plan()
     sections = plan_sections(made)
     found = read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
@@ -90,7 +91,7 @@ def test_a_plan_comes_back_from_a_file() -> None:
 
 
 def test_inputs_on_the_device_are_read_where_they_are() -> None:
-    """The same launch with a table that has no stage that fetches; only two numbers differ."""
+    """The launch has another table without stages that fetch; only two numbers differ."""
     made = plan()
     assert made.on_device is not None
     (number,), arguments = made.on_device.buffers, made.on_device.arguments
@@ -106,11 +107,11 @@ def test_inputs_on_the_device_are_read_where_they_are() -> None:
     for one, other in zip(others, tables[1], strict=True):
         assert one[0] == other[0]
         assert one[HEAD:].tolist() == other[HEAD:].tolist()
-    assert not tables[1][0][5] & AWAITS  # nobody has arrived before the first stage
+    assert not tables[1][0][5] & AWAITS  # no group has arrived before the first stage
 
 
 def _rows(made: Plan, start: int, count: int) -> np.ndarray:
-    """The rows of a table: whole vectors of numbers, as many as fit before the next table."""
+    """Return the rows of a table: vectors of numbers, as many as fit before the next table."""
     assert made.on_device is not None
     first, second = sorted((made.launches[0].arguments[-1], made.on_device.arguments[-1]))
     stride = (second - first) // 4 // made.stages // 4 * 4
@@ -121,7 +122,7 @@ def _rows(made: Plan, start: int, count: int) -> np.ndarray:
     ("form", "reaches", "clocked"),
     [("one", False, False), ("one", True, True), ("list", True, False)],
 )
-def test_plans_that_fetch_nothing_have_no_shorter_way(
+def test_plans_without_fetches_have_no_second_table(
     form: str, reaches: bool, clocked: bool
 ) -> None:
     device = replace(H200, reaches_host=reaches)
@@ -136,8 +137,8 @@ def test_lists_of_launches_and_other_devices_copy() -> None:
 
 
 @pytest.mark.parametrize("form", ["one", "list"])
-def test_what_waits_waits_once(form: str) -> None:
-    """A stage that makes ready first says itself when it waits; for the others it is said."""
+def test_each_stage_waits_once(form: str) -> None:
+    """A stage that prepares first states itself when it waits; for the others the walk does."""
     text = plan(form).program.text
     if form == "list":
         assert "await_others" not in text
@@ -150,7 +151,7 @@ def test_what_waits_waits_once(form: str) -> None:
 
 
 def test_small_and_large_inputs_are_fetched_by_kernels_of_their_own() -> None:
-    """A size of one is written out, so that an input of sixteen bytes has another text."""
+    """A size of one is a literal, so an input of sixteen bytes has another text."""
     graph = build("""
 input x: f32[1,13,11,4]
 input y: f32[1,1,1,4]

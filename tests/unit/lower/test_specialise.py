@@ -1,4 +1,4 @@
-"""What a graph makes of the precision that was asked for."""
+"""Precision of a graph, derived from the requested one."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ IN_FLOATS = {
 
 @pytest.mark.parametrize("matrix_units", [False, True])
 @pytest.mark.parametrize("text", IN_FLOATS.values(), ids=IN_FLOATS)
-def test_what_halves_do_not_hold_is_all_as_in_mixed(text: str, matrix_units: bool) -> None:
-    """Small values are kept as exactly, too."""
+def test_values_beyond_fp16_range_use_mixed_precision(text: str, matrix_units: bool) -> None:
+    """Small values keep fp32, too."""
     graph, device = build(text), replace(NULL_GPU, matrix_units=matrix_units)
     half, mixed = (
         specialise_target(graph, target_of(device, KernelOptions(precision)))

@@ -1,4 +1,4 @@
-"""In which form values are kept: what joins or picks bytes is of bytes."""
+"""Storage of values: ops that join or pick bytes produce bytes."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def stored(made: str, low: int = -9, reader: str = "conv2d(c, w)", counts: bool 
 
 
 @pytest.mark.parametrize("made", MADE)
-def test_what_is_made_of_bytes_is_kept_as_such(made: str) -> None:
+def test_bytes_stay_bytes(made: str) -> None:
     assert stored(made) == BYTES
     assert stored(made, counts=False) == Stored(DType.F32)
 
 
-def test_bytes_that_count_from_elsewhere_are_not_joined() -> None:
+def test_bytes_with_other_zero_points_are_not_joined() -> None:
     assert stored("concat", low=-7) == Stored(DType.F32)
 
 
 @pytest.mark.parametrize("made", ["concat", "gather"])
-def test_what_nobody_multiplies_stays_floats(made: str) -> None:
+def test_values_that_are_not_multiplied_stay_floats(made: str) -> None:
     assert stored(made, reader="tanh(c)") == Stored(DType.F32)

@@ -1,4 +1,4 @@
-"""Weights that are more than a cache keeps: a stage has those of a later one fetched."""
+"""Weights that exceed the cache: a stage prefetches those of a later one."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ DEEP = """
     y = fully_connected(p, e)
     output y
     """
-# Of halves, by stage. The first one fetches the input, the second has weights that nobody fetched
-# for it, and a mean has none.
+# fp16 elements by stage. The first stage fetches the input, the second has weights that no stage
+# prefetched for it, and a mean has none.
 BYTES = [2 * 48 * 64 * 9, 2 * 160 * 48, 2 * 512 * 160, 0, 2 * 704 * 512, *[0] * AHEAD]
 
 
@@ -53,7 +53,7 @@ def plan_of(graph: Graph, units: int = 3) -> Plan:
 
 
 def rows_of(plan: Plan) -> np.ndarray:
-    """The table of the only run, or of that which fetches inputs."""
+    """Return the table of the only run, or of the run that fetches inputs."""
     (launch,) = plan.launches
     *_, stages, at = launch.arguments
     assert isinstance(stages, int)
@@ -65,11 +65,11 @@ def rows_of(plan: Plan) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _little_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
-    monkeypatch.setattr(specialise, "MUCH_CACHE", 512 << 10)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
+    monkeypatch.setattr(specialise, "CACHE_BYTES", 512 << 10)
 
 
-def test_each_stage_has_those_of_a_later_one_fetched() -> None:
+def test_each_stage_prefetches_weights_of_a_later_one() -> None:
     plan = plan_of(deep())
     assert "prefetch.global.L2" in plan.program.text
     rows = rows_of(plan)
@@ -78,12 +78,12 @@ def test_each_stage_has_those_of_a_later_one_fetched() -> None:
     for row, span in zip(rows[AHEAD:], spans, strict=False):
         assert 0 <= span.start <= span.start + span.bytes <= plan.constants.nbytes
         if span.bytes:
-            pairs = row[HEAD : HEAD + 8].reshape(-1, 2)  # of weights the numbers are halves
+            pairs = row[HEAD : HEAD + 8].reshape(-1, 2)  # for weights, offsets count halves
             assert (1, span.start // 2) in {(int(buffer), int(at)) for buffer, at in pairs}
 
 
-def test_weights_that_a_cache_keeps_are_left_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "MUCH_CACHE", 1 << 20)
+def test_weights_that_fit_in_the_cache_are_not_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialise, "CACHE_BYTES", 1 << 20)
     plan = plan_of(deep())
     assert "prefetch" not in plan.program.text
     assert not rows_of(plan)[:, 6:8].any()
@@ -95,7 +95,7 @@ def test_results_are_the_same(tmp_path: Path) -> None:
     x = np.random.default_rng(3).uniform(-1, 1, (1, 5, 7, 16)).astype(np.float32)
     plan = plan_of(graph, units=1)  # the host has no groups that wait for each other
     assert "fetch_lines" in plan.program.text
-    (found,) = play_on_host(plan, [x], tmp_path)
-    wanted = evaluate(graph, {"x": x})["y"]
-    assert not np.isnan(found).any()
-    np.testing.assert_allclose(found, wanted, atol=2e-3 * np.abs(wanted).max())
+    (result,) = play_on_host(plan, [x], tmp_path)
+    expected = evaluate(graph, {"x": x})["y"]
+    assert not np.isnan(result).any()
+    np.testing.assert_allclose(result, expected, atol=2e-3 * np.abs(expected).max())

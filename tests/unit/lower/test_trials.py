@@ -1,4 +1,4 @@
-"""Trials of single nodes: as launches, or as stages where plans are played as such."""
+"""Trials of single nodes: as launches, or as stages if plans are one launch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ output b
 def trials(resident: bool) -> Trials:
     device = replace(NULL_GPU, resident=resident, matrix_units=resident)
     graph, options = build(NETWORK), KernelOptions("mixed")
-    found = searches(graph, device, options, Known({}, {}), 4)
-    return plan_trials(graph, device, options, {one.key: list(one.candidates) for one in found})
+    result = searches(graph, device, options, Known({}, {}), 4)
+    return plan_trials(graph, device, options, {one.key: list(one.candidates) for one in result})
 
 
 def test_launch_by_launch() -> None:

@@ -1,4 +1,4 @@
-"""How convolutions run where nothing was timed, and the memory that two kernels of one share."""
+"""Default kernels of convolutions, and the scratch memory that two kernels of one node share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SAME = "padding=Padding(1,1,1,1)"
 DEEP = graph("[1,28,28,128]", "[128,3,3,128]", SAME)
 
 
-def test_a_cpu_takes_winograds_way_and_a_gpu_only_a_timed_one() -> None:
+def test_cpu_uses_winograd_and_gpu_only_if_tuned() -> None:
     assert way_of(DEEP, CPU) == "winograd"
     assert way_of(DEEP, NULL_GPU) == "tiled"
     assert way_of(DEEP, replace(NULL_GPU, matrix_units=True), KernelOptions("mixed")) == "matrix"
@@ -71,11 +71,11 @@ def test_a_cpu_takes_winograds_way_and_a_gpu_only_a_timed_one() -> None:
         ("[1,1,1,512]", "[512,3,3,512]", SAME, "padded"),
     ],
 )
-def test_where_nothing_was_timed(image: str, weights: str, attributes: str, way: str) -> None:
+def test_default_kernels(image: str, weights: str, attributes: str, way: str) -> None:
     assert way_of(graph(image, weights, attributes), CPU) == way
 
 
-def test_a_tile_of_outputs_is_what_the_definition_says() -> None:
+def test_winograd_tile_equals_definition() -> None:
     random = np.random.default_rng(2)
     for size, transforms in TRANSFORMS.items():
         inputs, filters = random.normal(size=(size + 2, size + 2)), random.normal(size=(1, 3, 3, 1))
@@ -86,8 +86,8 @@ def test_a_tile_of_outputs_is_what_the_definition_says() -> None:
         products = transform_filters(filters, size).reshape(size + 2, size + 2)
         products = products * (before @ inputs @ before.T)
         windows = np.lib.stride_tricks.sliding_window_view(inputs, (3, 3))
-        wanted = np.einsum("yxhw,hw->yx", windows, filters[0, :, :, 0])
-        np.testing.assert_allclose(after @ products @ after.T, wanted, atol=1e-5)
+        expected = np.einsum("yxhw,hw->yx", windows, filters[0, :, :, 0])
+        np.testing.assert_allclose(after @ products @ after.T, expected, atol=1e-5)
 
 
 def ways_of(item: Graph, device: DeviceInfo, limit: int) -> list[str]:
@@ -122,8 +122,8 @@ def test_a_bad_form_falls_back_to_the_default(choice: str) -> None:
     assert plain.program == odd.program
 
 
-def test_memory_between_two_kernels_lives_no_longer_than_they_do() -> None:
-    """The copy of 18 x 18 pixels takes the place of nothing that is still to be read."""
+def test_scratch_memory_lives_as_long_as_its_kernels() -> None:
+    """The copy of 18 x 18 pixels overwrites nothing that is still to be read."""
     item = graph("[1,16,16,8]", "[8,5,5,8]", "padding=Padding(2,2,2,2)")
     plan = make_plan(item, CPU, KernelOptions(form="list"))
     relu, pad, convolution = plan.launches[:3]
@@ -135,7 +135,7 @@ def test_memory_between_two_kernels_lives_no_longer_than_they_do() -> None:
     assert plan.bytes("arena") == copy + max(value, result)
 
 
-def test_a_name_that_is_taken_is_not_taken_twice() -> None:
+def test_scratch_names_are_unique() -> None:
     item = build(
         """
         input x: f32[1,16,16,8]

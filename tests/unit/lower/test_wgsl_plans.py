@@ -1,4 +1,4 @@
-"""Plans in WGSL keep the rules of WebGPU: what is bound together, and how much is compiled."""
+"""Plans in WGSL follow the rules of WebGPU for bindings, and compile few kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.conv.tile import COMMON_TILES, EMULATED_TILES, ConvTile
 from fourfold.lower import make_plan
-from fourfold.lower.memory import Span, assign_arenas
+from fourfold.lower.allocation import Span, assign_arenas
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players import find_target
 from fourfold.players.null import NULL_GPU
@@ -23,17 +23,17 @@ MODELS = ("face_detection_short_range", "kws_ref_model", "pnet", "movenet_lightn
 
 
 def bound(launch: Launch, marks: list[str]) -> dict[str, list[int]]:
-    """The buffers that a launch reads and those that it writes, by its bindings."""
-    found: dict[str, list[int]] = {"r": [], "w": []}
+    """Return the buffers that a launch reads and those that it writes, by its bindings."""
+    result: dict[str, list[int]] = {"r": [], "w": []}
     for mark in marks:
         use = launch.arguments[int(mark[1:])]
         assert isinstance(use, BufferUse)
-        found[mark[0]].append(use.buffer)
-    return found
+        result[mark[0]].append(use.buffer)
+    return result
 
 
 def broken_rules(plan: Plan) -> list[str]:
-    """What WebGPU would refuse, by its default limits."""
+    """Return violations of WebGPU's rules with default limits."""
     wrong, known = [], modules(plan)
     for launch in plan.launches:
         text, marks = known[launch.entry]
@@ -74,7 +74,7 @@ def chain() -> Graph:
     )
 
 
-def test_what_is_written_lies_apart_from_what_is_read() -> None:
+def test_writes_and_reads_use_different_buffers() -> None:
     plan = make_plan(chain(), LEAST, KernelOptions())
     known = modules(plan)
     assert all(len(bound(one, known[one.entry][1])["r"]) == 1 for one in plan.launches)
@@ -83,14 +83,14 @@ def test_what_is_written_lies_apart_from_what_is_read() -> None:
     assert [buffer.kind for buffer in alone.buffers].count("arena") == 1
 
 
-def test_values_apart_share_no_arena() -> None:
+def test_conflicting_values_share_no_arena() -> None:
     spans = {name: Span(128, 0, 3) for name in "abc"}
     apart = {"a": {"b"}, "b": {"a"}}
     arenas = assign_arenas(spans, 64, 1 << 20, apart)
     assert [sorted(arena.offsets) for arena in arenas] == [["a", "c"], ["b"]]
 
 
-def test_a_value_goes_where_least_is_added() -> None:
+def test_value_goes_to_the_arena_that_grows_least() -> None:
     spans = {"a": Span(512, 0, 1), "b": Span(128, 0, 3), "c": Span(128, 2, 3)}
     arenas = assign_arenas(spans, 64, 1 << 20, {"a": {"b"}, "b": {"a"}})
     assert [arena.size for arena in arenas] == [512, 128]
@@ -114,7 +114,7 @@ def test_few_tiles_are_tiles(texts: tuple[str, ...], most: int) -> None:
     assert [str(tile) for tile in tiles] == [*texts]
 
 
-def test_where_a_processor_stands_in_windows_are_read_without_branches() -> None:
+def test_emulated_gpu_reads_windows_without_branches() -> None:
     """A branch at every tap of eight pixels took SwiftShader's compiler half a minute."""
     graph = build(
         """
@@ -139,8 +139,10 @@ def test_where_a_processor_stands_in_windows_are_read_without_branches() -> None
     ("board", "side", "rounds"),
     [("software", 300, 90300), ("software", 200, 0), ("any", 300, 0)],
 )
-def test_plans_tell_how_long_their_loops_are(board: str, side: int, rounds: int) -> None:
-    """Of one work-item, rows and columns; where several share a sum each has a part of it."""
+def test_plans_record_loop_iterations(board: str, side: int, rounds: int) -> None:
+    """Iterations of one work-item over rows and columns; if several share a sum, each has a part of
+    it.
+    """
     graph = build(
         f"""
         input x: f32[1,{side},{side},4]
@@ -154,7 +156,7 @@ def test_plans_tell_how_long_their_loops_are(board: str, side: int, rounds: int)
 
 
 def test_a_window_in_a_large_picture_is_a_short_loop() -> None:
-    """It ends where the picture does at the latest, and makes no more rounds than it is large."""
+    """The window ends at the end of the image, so it has at most as many iterations as its size."""
     graph = build(
         """
         input x: f32[1,300,300,4]

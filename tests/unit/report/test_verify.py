@@ -89,8 +89,8 @@ def test_layers_agree() -> None:
 @pytest.mark.needs_device
 @needs_litert
 def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "SMALL_VALUES", 0)  # else so small a model stays in floats
-    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+    monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)  # else so small a model stays in floats
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
     layers = compare_layers(network(), find_device(), CompileOptions("mixed"), inputs(1e5))
     wrong = [layer for layer in layers if not layer.agrees]
     assert wrong

@@ -1,4 +1,4 @@
-"""drop_identities: nodes that give back what they get go, and outputs keep their names."""
+"""drop_identities: nodes that return their input are removed, and outputs keep their names."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ BEFORE = """
 
 
 @pytest.mark.parametrize("node", NOTHING)
-def test_what_does_nothing_goes(node: str) -> None:
+def test_removes_nodes_without_effect(node: str) -> None:
     assert_rewrites(drop_identities, BEFORE.format(node), "a = relu(x)", "y = negate(a)")
 
 
 @pytest.mark.parametrize("node", SOMETHING)
-def test_what_does_something_stays(node: str) -> None:
+def test_keeps_nodes_with_effect(node: str) -> None:
     after = node
     assert_rewrites(
         drop_identities, BEFORE.format(node), "a = relu(x)", f"b = {after}", "y = negate(b)"

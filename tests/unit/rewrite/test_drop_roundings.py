@@ -1,4 +1,4 @@
-"""drop_roundings: what lies on a grid is not rounded to it."""
+"""drop_roundings: values on a grid are not rounded to it again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ops(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("pick", PICKS)
-def test_what_was_picked_is_not_rounded_again(pick: str) -> None:
+def test_drops_rounding_of_picked_values(pick: str) -> None:
     assert ops(TEXT.format(PICKS[pick], 0.5, -9, None)) == ["fake_quantize", pick, "tanh"]
 
 
@@ -47,5 +47,7 @@ def test_what_was_picked_is_not_rounded_again(pick: str) -> None:
         ("exp(a)", 0.5, -9, None),
     ],
 )
-def test_other_numbers_are(made: str, scale: float, low: int, pivot: int | None) -> None:
+def test_keeps_rounding_of_other_values(
+    made: str, scale: float, low: int, pivot: int | None
+) -> None:
     assert ops(TEXT.format(made, scale, low, pivot))[2] == "fake_quantize"

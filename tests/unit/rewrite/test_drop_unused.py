@@ -1,4 +1,4 @@
-"""drop_unused: what nobody reads is not computed."""
+"""drop_unused: unread values are not computed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random_graphs import assert_rewrites
 from fourfold.rewrite.drop_unused import drop_unused
 
 
-def test_what_nobody_reads_goes_with_all_that_it_alone_reads() -> None:
+def test_removes_unread_nodes_and_their_inputs() -> None:
     before = """
         input x: f32[3]
         input unread: f32[3]

@@ -1,4 +1,4 @@
-"""find_mean: a pool whose window is the picture is a mean."""
+"""find_mean: an average pool with a window as large as the image is a mean."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def test_a_mean(stride: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name: str) -> None:
+def test_keeps_other_pools(name: str) -> None:
     graph = build(f"{HEAD}y = average_pool2d(x; {STAYS[name]})\noutput y")
     assert brief(find_mean(graph)) == brief(graph)

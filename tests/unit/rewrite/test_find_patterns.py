@@ -1,4 +1,4 @@
-"""find_prelu, find_hard_swish, find_softmax, find_variance: ops spelled out in others."""
+"""find_prelu, find_hard_swish, find_softmax, find_variance: ops written as other ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fourfold.rewrite.find_variance import find_variance
 
 
 def find(graph: Graph) -> Graph:
-    """All of them, less what is not read any more."""
+    """Run all four passes, and remove unread nodes."""
     return drop_unused(find_variance(find_softmax(find_hard_swish(find_prelu(graph)))))
 
 
@@ -86,7 +86,7 @@ def test_prelu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOT_PRELU)
-def test_what_is_no_prelu_stays(name: str) -> None:
+def test_keeps_nodes_that_are_not_prelu(name: str) -> None:
     graph = build(body("p = relu(x)", NOT_PRELU[name]))
     assert brief(find(graph)) == brief(graph)
 
@@ -97,7 +97,7 @@ def test_hard_swish(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOT_SWISH)
-def test_what_is_no_hard_swish_stays(name: str) -> None:
+def test_keeps_nodes_that_are_not_hard_swish(name: str) -> None:
     graph = build(body("a = add(x, three)\ng = relu6(a)", NOT_SWISH[name]))
     assert brief(find(graph)) == brief(graph)
 
@@ -107,7 +107,7 @@ def test_softmax(name: str) -> None:
     assert_rewrites(find, body(SOFTMAX[name]), "y = softmax(x)")
 
 
-def test_a_sum_over_other_axes_is_no_softmax() -> None:
+def test_sum_over_other_axes_is_not_softmax() -> None:
     graph = build(body(SOFTMAX["without max"].replace("(2,)", "(1,)")))
     assert brief(find(graph)) == brief(graph)
 
@@ -121,7 +121,7 @@ def test_variance(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOT_VARIANCE)
-def test_what_is_no_variance_stays(name: str) -> None:
+def test_keeps_nodes_that_are_not_variance(name: str) -> None:
     mean = "m = mean(x; axes=(2,), keep_dims=True)"
     text = body(mean, NOT_VARIANCE[name], "y = mean(d; axes=(2,), keep_dims=True)")
     graph = drop_unused(build(text))

@@ -1,4 +1,4 @@
-"""fold_channel_pads: an addition reads what a pad would give it."""
+"""fold_channel_pads: an addition reads the input of a pad directly."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_folding(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name: str) -> None:
+def test_keeps_pads_that_cannot_be_folded(name: str) -> None:
     graph = build("\n".join([HEAD, *STAYS[name], "output y"]))
     assert brief(fold_channel_pads(graph)) == brief(graph)
 

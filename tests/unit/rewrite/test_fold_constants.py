@@ -1,4 +1,4 @@
-"""fold_constants: what depends on no input is computed once."""
+"""fold_constants: values that depend on no input are computed once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_constant_output_is_copied_by_a_node() -> None:
 
 
 @pytest.mark.parametrize("multiple", [100, 10_000_000])
-def test_what_grows_too_much_stays(multiple: int) -> None:
+def test_keeps_nodes_that_grow_too_much(multiple: int) -> None:
     graph = build(f"""
         input x: f32[1]
         const a: f32[1]
@@ -59,7 +59,7 @@ def test_large_convolutions_of_constants_stay() -> None:
     assert len(fold_constants(build(text.format(500))).nodes) == 2
 
 
-def test_an_index_outside_is_left_to_whoever_runs_it() -> None:
+def test_out_of_range_index_is_left_to_the_runtime() -> None:
     graph = build("""
         input x: f32[2]
         const a: f32[3]

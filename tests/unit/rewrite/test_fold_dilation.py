@@ -1,4 +1,4 @@
-"""fold_dilation: a convolution between blocks of a batch becomes one with gaps between its taps."""
+"""fold_dilation: a convolution between blocks of a batch becomes a dilated convolution."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def blocks(
     return BEFORE.format(*pads, middle, last, cut, more)
 
 
-def test_a_convolution_gets_gaps() -> None:
+def test_convolution_becomes_dilated() -> None:
     assert_rewrites(
         fold_dilation,
         blocks(),
@@ -41,7 +41,7 @@ def test_a_convolution_gets_gaps() -> None:
     )
 
 
-def test_what_is_done_to_each_pixel_stays_behind() -> None:
+def test_pointwise_ops_follow_the_convolution() -> None:
     assert_rewrites(
         fold_dilation,
         blocks(f"{CONV}\ne = add(c, b)\nr = relu6(e)", "r"),
@@ -73,6 +73,6 @@ def test_a_depthwise_convolution() -> None:
         blocks(f"{CONV}\nr = softmax(c)", "r"),
     ],
 )
-def test_what_would_change_the_result_stays(text: str) -> None:
+def test_keeps_nodes_if_the_result_would_change(text: str) -> None:
     graph = build(text)
     assert brief(fold_dilation(graph)) == brief(graph)

@@ -1,4 +1,4 @@
-"""fold_scales: factors and terms by channel go into the weights and the bias before them."""
+"""fold_scales: scales and shifts per channel are folded into the weights and bias before them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_missing_bias_is_made_where_one_is_needed() -> None:
     assert_rewrites(fold_scales, scaled("y = mul(a, c)", bias="-"), "y = conv2d(x, w/scaled, -)")
 
 
-def test_chains_fold_until_something_else_comes() -> None:
+def test_folds_chains() -> None:
     chain = "m = mul(a, c)\nn = add(m, c)\nr = relu(n)\ny = mul(r, c)"
     assert_rewrites(
         fold_scales,
@@ -82,6 +82,6 @@ def test_chains_fold_until_something_else_comes() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_what_is_not_by_channel_or_read_by_others_stays(text: str) -> None:
+def test_keeps_other_scales(text: str) -> None:
     graph = build(text)
     assert brief(fold_scales(graph)) == brief(graph)

@@ -1,4 +1,4 @@
-"""fuse_diamonds: pointwise nodes that part and meet again are one."""
+"""fuse_diamonds: pointwise nodes that branch and join again become one."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_joining(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name: str) -> None:
+def test_keeps_other_nodes(name: str) -> None:
     outputs = "output y, z" if "z =" in STAYS[name][-1] else "output y"
     graph = build("\n".join([HEAD, CONV, *STAYS[name], outputs]))
     assert brief(fuse_diamonds(graph)) == brief(graph)
 
 
 @pytest.mark.parametrize("also", ["a", "s"])
-def test_what_is_an_output_is_stored(also: str) -> None:
+def test_output_is_stored(also: str) -> None:
     graph = build(f"{HEAD}\n{CONV}\ns = logistic(a)\ny = mul(a, s)\noutput y, {also}")
     assert brief(fuse_diamonds(graph)) == brief(graph)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from random_graphs import assert_rewrites, brief, build
 
-from fourfold.rewrite.fuse_pointwise import MOST_EXTRAS, MOST_STEPS, fuse_pointwise
+from fourfold.rewrite.fuse_pointwise import MAX_TAIL_INPUTS, MAX_TAIL_STEPS, fuse_pointwise
 
 HEAD = """
     input x: f32[1,4,4,3]
@@ -92,21 +92,21 @@ def test_the_name_of_the_first_node_is_kept() -> None:
 
 
 def test_a_long_chain_is_cut() -> None:
-    steps = MOST_STEPS + 3
+    steps = MAX_TAIL_STEPS + 3
     lines = [f"v{i + 1} = tanh(v{i})" for i in range(steps)]
     text = "\n".join([HEAD, "v0 = conv2d(x, w, -)", *lines, f"output v{steps}"])
     nodes = fuse_pointwise(build(text)).nodes
-    assert [len(node.tail) for node in nodes] == [MOST_STEPS, 2]
+    assert [len(node.tail) for node in nodes] == [MAX_TAIL_STEPS, 2]
     assert_rewrites(fuse_pointwise, text, *brief(fuse_pointwise(build(text))))
 
 
-def test_a_tail_reads_only_so_many_values() -> None:
-    count = MOST_EXTRAS + 2
+def test_limits_inputs_of_a_tail() -> None:
+    count = MAX_TAIL_INPUTS + 2
     constants = [f"const k{i}: f32[3]" for i in range(count)]
     lines = [f"v{i + 1} = add(v{i}, k{i})" for i in range(count)]
     text = "\n".join([HEAD, *constants, "v0 = conv2d(x, w, -)", *lines, f"output v{count}"])
     nodes = fuse_pointwise(build(text)).nodes
-    assert [len(node.tail) for node in nodes] == [MOST_EXTRAS, 1]
+    assert [len(node.tail) for node in nodes] == [MAX_TAIL_INPUTS, 1]
 
 
 def test_a_view_is_fused_only_with_its_reader() -> None:

@@ -1,4 +1,4 @@
-"""hoist_roundings: what is joined and then rounded is rounded first, where sums multiply it."""
+"""hoist_roundings: values are rounded before they are joined, if sums multiply them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDED = "fake_quantize(z; scale=0.125, low=-9, high=9)"
 READ = "conv2d(d, w)"
 
 
-def test_a_join_reads_what_it_gives() -> None:
+def test_join_inputs_are_on_the_output_grid() -> None:
     grid = "scale=0.25, low=-128, high=127"
     assert_rewrites(
         hoist_roundings,
@@ -40,7 +40,7 @@ def test_a_join_reads_what_it_gives() -> None:
 @pytest.mark.parametrize(
     ("other", "reader"), [("relu(z)", READ), (ROUNDED, "softmax(d)"), (ROUNDED, "add(d, c)")]
 )
-def test_else_it_stays(other: str, reader: str) -> None:
+def test_keeps_other_roundings(other: str, reader: str) -> None:
     graph = build(TEXT.format(other=other, reader=reader))
     assert str(hoist_roundings(graph)) == str(graph)
 

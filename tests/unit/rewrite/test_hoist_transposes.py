@@ -1,4 +1,4 @@
-"""hoist_transposes: a transpose goes before the pad that only it reads."""
+"""hoist_transposes: a transpose moves before the pad that only it reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_transpose_passes_pads() -> None:
     )
 
 
-def test_what_others_read_stays() -> None:
+def test_keeps_pads_with_other_readers() -> None:
     before = BEFORE.format(", b")
     lines = [line.strip() for line in before.strip().splitlines()]
     assert_rewrites(hoist_transposes, before, *lines[1:4])

@@ -1,11 +1,11 @@
-"""inline_pointwise: what a pointwise node makes for one reader is made by that reader."""
+"""inline_pointwise: a pointwise node with one reader is computed inside that reader."""
 
 from __future__ import annotations
 
 import pytest
 from random_graphs import assert_equal, assert_rewrites, build
 
-from fourfold.rewrite.fuse_pointwise import MOST_STEPS
+from fourfold.rewrite.fuse_pointwise import MAX_TAIL_STEPS
 from fourfold.rewrite.inline_pointwise import inline_pointwise
 
 HEAD = """
@@ -69,8 +69,8 @@ def test_an_output_in_the_middle_is_stored() -> None:
     assert_rewrites(inline_pointwise, before, "p = tanh(a)", "y = add(b, p)")
 
 
-def test_a_kernel_takes_only_so_many_steps() -> None:
-    count = 2 * MOST_STEPS
+def test_limits_steps_of_a_kernel() -> None:
+    count = 2 * MAX_TAIL_STEPS
     lines = [f"p{i} = exp(a)\nv{i + 1} = add(p{i}, v{i})" for i in range(count)]
     text = "\n".join([HEAD, "v0 = tanh(b)", *lines, f"output v{count}"])
     graph = inline_pointwise(build(text))

@@ -1,4 +1,4 @@
-"""keep_integer_steps: weighted sums of quantised numbers are sums of whole numbers."""
+"""keep_integer_steps: weighted sums of quantized numbers become sums of integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONV = "stride=(1, 1), dilation=(1, 1), padding=Padding(1, 1, 1, 1), groups=1"
 
 
 def convolution(extra: str = "", outputs: str = "q") -> Graph:
-    """A convolution of a quantised input, its weights and bias stored as integers."""
+    """Return a convolution of a quantized input, with weights and bias stored as integers."""
     graph = build(f"""
         input x: i8[1,5,6,4]
         const w: f32[3,3,3,4]
@@ -48,7 +48,7 @@ def ops(graph: Graph) -> list[str]:
     return [line.split("(")[0] for line in brief(graph)]
 
 
-def test_a_convolution_adds_whole_numbers() -> None:
+def test_convolution_sums_integers() -> None:
     before = convolution()
     after = keep_integer_steps(before)
     check(after)
@@ -79,12 +79,12 @@ def test_a_bias_on_a_grid_of_its_own_is_rounded_to_that_of_the_sum() -> None:
     assert np.mean(ours != theirs) < 0.05
 
 
-def test_it_stops() -> None:
+def test_stops_at_other_ops() -> None:
     once = keep_integer_steps(convolution())
     assert brief(keep_integer_steps(once)) == brief(once)
 
 
-def test_what_only_moves_goes_on_with_steps() -> None:
+def test_ops_that_move_elements_keep_steps() -> None:
     extra = "t = transpose(z; permutation=(0, 2, 1, 3))\n        p = max_pool2d(t; POOL)"
     pool = "filter=(2, 2), stride=(1, 1), padding=Padding(0, 0, 0, 0)"
     after = keep_integer_steps(convolution(extra.replace("POOL", pool), "q, p"))
@@ -94,14 +94,14 @@ def test_what_only_moves_goes_on_with_steps() -> None:
     assert ops(after)[-1] == "p = dequantize"
 
 
-def test_real_numbers_are_there_for_who_needs_them() -> None:
+def test_real_numbers_for_readers_that_need_them() -> None:
     after = keep_integer_steps(convolution("e = exp(z)", "q, e"))
     check(after)
     assert "z = dequantize" in ops(after)
     assert after.producers["e"].inputs == ("z",)
 
 
-def test_a_pad_is_counted_too() -> None:
+def test_pad_value_is_in_steps() -> None:
     graph = build("""
         input x: f32[2,3]
         y = fake_quantize(x; scale=0.5, low=-8, high=7)

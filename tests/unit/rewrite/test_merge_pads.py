@@ -1,4 +1,4 @@
-"""merge_pads: zeros around an image become the padding of what reads it, where that is right."""
+"""merge_pads: zeros around an image become the padding of its reader, where that is correct."""
 
 from __future__ import annotations
 
@@ -86,6 +86,6 @@ def test_a_max_pool_ignores_what_cannot_win(op: str, value: str) -> None:
         padded(MEAN),
     ],
 )
-def test_what_would_change_the_result_stays(text: str) -> None:
+def test_keeps_pads_if_the_result_would_change(text: str) -> None:
     graph = build(text)
     assert brief(merge_pads(graph)) == brief(graph)

@@ -1,4 +1,4 @@
-"""merge_reshapes: one reshape for many, one transpose for many, none for nothing."""
+"""merge_reshapes: consecutive reshapes or transposes become one, those without effect none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.rewrite.merge_reshapes import merge_reshapes
 
 
 def merge(graph: Graph) -> Graph:
-    """With the nodes gone that are not read any more."""
+    """Run the pass, and remove unread nodes."""
     return drop_unused(merge_reshapes(graph))
 
 
@@ -85,7 +85,7 @@ def test_merging(name: str) -> None:
     assert_rewrites(merge, text, *after)
 
 
-def test_what_others_read_stays() -> None:
+def test_keeps_values_with_other_readers() -> None:
     before = """
         input x: f32[2,3]
         a = reshape(x; shape=(6,))

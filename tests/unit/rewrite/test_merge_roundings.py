@@ -1,4 +1,4 @@
-"""merge_roundings: what is stored as integers is rounded once."""
+"""merge_roundings: values stored as integers are rounded once."""
 
 from __future__ import annotations
 

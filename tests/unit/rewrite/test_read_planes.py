@@ -1,4 +1,4 @@
-"""read_planes: an input that is transposed to bring its channels last is read as planes."""
+"""read_planes: an input that is transposed to channels last is read as planes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_other_orders_stay(order: tuple[int, ...]) -> None:
     assert_rewrites(read_planes, text, f"a = transpose(x; permutation={order})", "y = relu(a)")
 
 
-def test_what_is_no_input_stays() -> None:
+def test_keeps_transposes_of_other_values() -> None:
     text = """
     input x: f32[1,3,9,7]
     a = softmax(x)
@@ -51,7 +51,7 @@ def test_what_is_no_input_stays() -> None:
         ("y = softmax(a)", False),
     ],
 )
-def test_many_planes_only_for_who_reads_them_as_fast(shape: str, reader: str, planes: bool) -> None:
+def test_many_planes_only_for_suitable_readers(shape: str, reader: str, planes: bool) -> None:
     text = f"""
     input x: f32[{shape}]
     const w: f32[5,1,1,{shape.split(",")[1]}]

@@ -1,4 +1,4 @@
-"""share_equal: what is computed twice is computed once."""
+"""share_equal: equal nodes become one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_equal_nodes_become_one_and_so_do_their_readers() -> None:
     assert_rewrites(share_equal, before, "a = relu(x)", "c = negate(a)", "y = add(c, c)")
 
 
-def test_small_constants_count_by_what_they_hold() -> None:
+def test_small_constants_compare_by_content() -> None:
     before = """
         input x: f32[3]
         const p: f32[] = 2

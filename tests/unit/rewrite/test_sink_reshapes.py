@@ -1,4 +1,4 @@
-"""sink_reshapes: pointwise nodes go before a reshape, to what makes its input."""
+"""sink_reshapes: pointwise nodes move before a reshape, to the producer of its input."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_sinking(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name: str) -> None:
+def test_keeps_other_reshapes(name: str) -> None:
     outputs = "output y, z" if "z =" in STAYS[name][-1] else "output y"
     graph = build(
         "\n".join([HEAD.replace("a =", "input x2: f32[1,96]\na ="), *STAYS[name], outputs])
@@ -63,7 +63,7 @@ def test_a_reshape_and_back() -> None:
     assert_rewrites(sink, "\n".join([HEAD, *lines, "output y"]), *after)
 
 
-def test_another_reshape_behind_it() -> None:
+def test_reshape_after_it() -> None:
     lines = (FLAT, "d = relu(b)", "e = reshape(d; shape=(16, 6))", "y = softmax(e)")
     after = ("e = reshape(d/before; shape=(16, 6))", "y = softmax(e)")
     first = "d/before = conv2d(x, w, -) |> relu"

@@ -1,4 +1,4 @@
-"""sink_transposes: transposes go down until they meet one that undoes them."""
+"""sink_transposes: transposes move down until they meet one that undoes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rewrites(before: str, *after: str) -> None:
     assert_rewrites(sink_transposes, before, *after)
 
 
-def test_two_that_undo_each_other_go() -> None:
+def test_removes_inverse_transposes() -> None:
     rewrites(
         f"""
         input x: f32[1,4,5,3]
@@ -95,7 +95,7 @@ def test_channels_are_shuffled_in_place() -> None:
     )
 
 
-def test_weights_behind_a_flattened_image_are_turned() -> None:
+def test_weights_after_a_flattened_image_are_permuted() -> None:
     rewrites(
         f"""
         input x: f32[2,4,5,3]
@@ -110,7 +110,7 @@ def test_weights_behind_a_flattened_image_are_turned() -> None:
     )
 
 
-def test_what_would_move_more_stays() -> None:
+def test_keeps_transposes_if_more_would_move() -> None:
     before = f"""
         input x: f32[1,4,5,3]
         a = transpose(x; {FIRST})
@@ -123,7 +123,7 @@ def test_what_would_move_more_stays() -> None:
 
 
 def factorised(source: random.Random, size: int) -> list[int]:
-    """A list of sizes with this product, ones among them."""
+    """Return a list of sizes with this product, including ones."""
     sizes = []
     while size > 1:
         factor = source.choice([f for f in range(2, size + 1) if size % f == 0])
@@ -143,10 +143,10 @@ def test_a_reshape_before_a_transpose_gives_the_same(seed: int) -> None:
     source.shuffle(order)
     array = np.arange(size).reshape(shape)
     made_from = array.transpose(inverse(tuple(order)))
-    found = reshaped_order(shape, result, tuple(order))
-    if found is not None:
+    results = reshaped_order(shape, result, tuple(order))
+    if results is not None:
         assert np.array_equal(
-            made_from.reshape(found[0]).transpose(found[1]), array.reshape(result)
+            made_from.reshape(results[0]).transpose(results[1]), array.reshape(result)
         )
 
 
@@ -165,6 +165,6 @@ def test_gathered_axes(added: int) -> None:
     array, order = np.arange(24).reshape(2, 3, 4), (2, 0, 1)
     indices = np.arange(2**added).reshape((2,) * added) % 2
     for axis in range(3):
-        wanted = np.take(array.transpose(order), indices, axis)
+        expected = np.take(array.transpose(order), indices, axis)
         after = gathered_order(order, axis, added)
-        assert np.array_equal(np.take(array, indices, order[axis]).transpose(after), wanted)
+        assert np.array_equal(np.take(array, indices, order[axis]).transpose(after), expected)

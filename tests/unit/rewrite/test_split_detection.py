@@ -1,4 +1,4 @@
-"""split_detection: what can be asked of all boxes at once leaves only the picking."""
+"""split_detection: boxes are decoded in parallel, and only the selection is sequential."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def detection(words: str, boxes: int = 211) -> Graph:
 
 
 def inputs(seed: int, boxes: int = 211) -> dict[str, np.ndarray]:
-    """Boxes of all sizes; scores come in steps, so that many are equal."""
+    """Return boxes of all sizes; scores come in steps, so that many are equal."""
     random = np.random.default_rng(seed)
     anchors = random.uniform(0.05, 0.9, (boxes, 4))
     return {
@@ -43,7 +43,7 @@ def inputs(seed: int, boxes: int = 211) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("words", WAYS)
-def test_it_means_the_same(words: str) -> None:
+def test_result_is_the_same(words: str) -> None:
     graph = detection(words)
     after = split_detection(graph)
     ops = [node.op for node in after.nodes]
@@ -51,22 +51,22 @@ def test_it_means_the_same(words: str) -> None:
     assert ops == (["detection"] if whole else ["decode_boxes", "suppress_boxes"])
     assert split_detection(after) is after
     for seed in range(5):
-        given = inputs(seed)
-        wanted = evaluate(graph, given)["y"]
-        assert 1 < wanted[:, 6].sum() < len(wanted) or wanted[:, 6].all()
-        np.testing.assert_allclose(evaluate(after, given)["y"], wanted, atol=1e-6)
+        arguments = inputs(seed)
+        expected = evaluate(graph, arguments)["y"]
+        assert 1 < expected[:, 6].sum() < len(expected) or expected[:, 6].all()
+        np.testing.assert_allclose(evaluate(after, arguments)["y"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("items", [1, 16])
-def test_a_group_picks_as_one_does(
+def test_group_selects_like_one_work_item(
     items: int, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suppress_boxes, "split_for", lambda site, length: items)
     graph = split_detection(detection("classes_per_box=2"))
     player = make_player(device, make_plan(graph, device, KernelOptions(form="list")))
     for seed in range(5):
-        given = inputs(seed)
+        arguments = inputs(seed)
         player.poison()
-        (found,) = player.run(list(given.values()))
-        np.testing.assert_allclose(found, evaluate(graph, given)["y"], atol=1e-5)
+        (result,) = player.run(list(arguments.values()))
+        np.testing.assert_allclose(result, evaluate(graph, arguments)["y"], atol=1e-5)
     player.close()

@@ -42,6 +42,6 @@ def test_pointwise_nodes_go_first() -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_stays(name: str) -> None:
+def test_keeps_other_convolutions(name: str) -> None:
     graph = build(f"{HEAD}\n{STAYS[name]}\noutput y")
     assert brief(split_transposed(graph)) == brief(graph)

@@ -1,4 +1,4 @@
-"""take_pixels: a node stands between the bytes of a picture and who reads its numbers."""
+"""take_pixels: a node converts the bytes of an image for the readers of the input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = """
 """
 
 
-def test_a_node_stands_between_the_bytes_and_who_reads_them() -> None:
+def test_a_node_converts_bytes_for_readers() -> None:
     graph = take_pixels(build(TEXT), {"x": Pixels(2.0, 4.0, "bgra")})
     check(graph)
     channels = "(Channel(byte=2, zero=2.0, scale=0.25), Channel(byte=1, zero=2.0, scale=0.25), "
@@ -38,7 +38,7 @@ def test_inputs_that_a_graph_does_not_have_change_nothing() -> None:
     assert take_pixels(graph, {"elsewhere": Pixels()}) is graph
 
 
-def test_a_new_value_takes_no_name_that_is_there() -> None:
+def test_new_value_has_unused_name() -> None:
     graph: Graph = build(TEXT.replace("a = ", "x/real = ").replace("add(a", "add(x/real"))
     taken = take_pixels(graph, {"x": Pixels()})
     check(taken)
@@ -46,7 +46,7 @@ def test_a_new_value_takes_no_name_that_is_there() -> None:
 
 
 def reading(pixels: Pixels, type_: str) -> list[str]:
-    """The ops that stand between the bytes and the model, with the bytes' type."""
+    """Return the ops between the bytes and the model, and the type of the bytes."""
     count = TensorType.parse(type_).elements
     graph = build(f"""
         input x: {type_}
@@ -59,7 +59,7 @@ def reading(pixels: Pixels, type_: str) -> list[str]:
     return [str(taken.types["x"]), *(node.op for node in taken.nodes[:-1])]
 
 
-def test_frames_go_by_way_of_their_own_op() -> None:
+def test_frames_use_their_own_op() -> None:
     sized = Pixels(order="nv12", size=(8, 10), fit="letterbox")
     assert reading(sized, "f32[2,7,5,3]") == ["u8[2,12,10]", "frame"]
     assert reading(Pixels(order="yuv420"), "f32[2,6,4,3]") == ["u8[2,9,4]", "frame"]
@@ -68,14 +68,14 @@ def test_frames_go_by_way_of_their_own_op() -> None:
 
 
 def test_channels_before_rows() -> None:
-    found = ["u8[1,7,5,4]", "picture", "transpose"]
-    assert reading(Pixels(order="bgra"), "f32[1,3,7,5]") == found
+    result = ["u8[1,7,5,4]", "picture", "transpose"]
+    assert reading(Pixels(order="bgra"), "f32[1,3,7,5]") == result
     assert reading(Pixels(size=(9, 9)), "f32[1,3,7,5]") == ["u8[1,9,9,3]", "frame", "transpose"]
     # Three columns of three channels have their channels last.
     assert reading(Pixels(), "f32[1,3,7,3]") == ["u8[1,3,7,3]", "picture"]
 
 
 def test_bytes_are_rounded() -> None:
-    found = ["u8[1,9,9,3]", "frame", "round", "cast"]
-    assert reading(Pixels(size=(9, 9)), "u8[1,7,5,3]") == found
-    assert reading(Pixels(size=(9, 9)), "i8[1,3,7,5]") == [*found, "transpose"]
+    result = ["u8[1,9,9,3]", "frame", "round", "cast"]
+    assert reading(Pixels(size=(9, 9)), "u8[1,7,5,3]") == result
+    assert reading(Pixels(size=(9, 9)), "i8[1,3,7,5]") == [*result, "transpose"]

@@ -1,4 +1,4 @@
-"""write_planes: an output that is transposed to bring its channels first is written as planes."""
+"""write_planes: an output that is transposed to channels first is written as planes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_others_read_through_a_view_stays_together() -> None:
     assert_rewrites(write_planes, text, *lines)
 
 
-def test_an_input_is_no_result() -> None:
+def test_keeps_transposes_of_inputs() -> None:
     text = """
     input x: f32[1,9,7,5]
     y = transpose(x; permutation=(0, 3, 1, 2))

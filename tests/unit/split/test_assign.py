@@ -1,4 +1,4 @@
-"""What does not pay on the GPU is taken back, and the reason is said."""
+"""Units that do not pay off on the GPU move back to the CPU, with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 def problem(reasons: dict[str, str], seconds: dict[str, dict[str, float]]) -> AssignmentProblem:
-    """A chain of five units; `reasons` says which cannot be on the GPU."""
+    """Return a chain of five units; `reasons` says which cannot run on the GPU."""
     nodes = tuple(
         Node("relu", (source,), (name,), name=name)
         for source, name in zip(("x", *NAMES), NAMES, strict=False)
@@ -43,26 +43,26 @@ FAST_GPU = {GPU: dict.fromkeys(NAMES, 1e-3), NUMPY: dict.fromkeys(NAMES, 1.0)}
 SLOW_GPU = {GPU: dict.fromkeys(NAMES, 1e-3), NUMPY: dict.fromkeys(NAMES, 1e-6)}
 
 
-def places(found: AssignmentProblem, options: PlacementOptions) -> str:
-    assignment = assign_units(found, options)
+def places(result: AssignmentProblem, options: PlacementOptions) -> str:
+    assignment = assign_units(result, options)
     return "".join("g" if assignment.targets[name] == GPU else "c" for name in NAMES)
 
 
 @pytest.mark.parametrize("placement", ["auto", "gpu"])
-def test_what_pays_is_on_the_gpu(placement: str) -> None:
+def test_units_that_pay_off_run_on_the_gpu(placement: str) -> None:
     assert places(problem({}, FAST_GPU), PlacementOptions(placement)) == "ggggg"
     assert places(problem({"c": "unknown"}, FAST_GPU), PlacementOptions(placement)) == "ggcgg"
 
 
-def test_a_split_that_does_not_pay_is_not_made() -> None:
-    found = problem({"c": "unknown"}, SLOW_GPU)
-    assert places(found, PlacementOptions("auto")) == "ccccc"
-    assert places(found, PlacementOptions("gpu")) == "ggcgg"
-    assignment = assign_units(found, PlacementOptions("auto"))
+def test_split_that_does_not_pay_off_is_not_made() -> None:
+    result = problem({"c": "unknown"}, SLOW_GPU)
+    assert places(result, PlacementOptions("auto")) == "ccccc"
+    assert places(result, PlacementOptions("gpu")) == "ggcgg"
+    assignment = assign_units(result, PlacementOptions("auto"))
     assert "would not pay" in assignment.reasons["a"]
 
 
-def test_what_needs_no_split_stays_where_it_was_asked_for() -> None:
+def test_unsplit_model_stays_on_requested_target() -> None:
     assert places(problem({}, SLOW_GPU), PlacementOptions("auto")) == "ggggg"
 
 
@@ -70,22 +70,22 @@ def test_all_of_it_on_the_cpu() -> None:
     assert places(problem({}, FAST_GPU), PlacementOptions("cpu")) == "ccccc"
 
 
-def test_only_so_many_parts_the_dearest_first() -> None:
+def test_max_partitions_keeps_the_most_expensive() -> None:
     seconds = {
         GPU: dict.fromkeys(NAMES, 1e-3),
         NUMPY: dict(zip(NAMES, (1, 1, 1, 9, 9), strict=True)),
     }
-    found = problem({"c": "unknown"}, seconds)
+    result = problem({"c": "unknown"}, seconds)
     most_one = PlacementOptions("auto", max_partitions=1)
-    assert places(found, most_one) == "cccgg"
-    assert assign_units(found, most_one).reasons["a"] == "max_partitions is 1"
-    assert places(found, PlacementOptions("auto", max_partitions=0)) == "ccccc"
+    assert places(result, most_one) == "cccgg"
+    assert assign_units(result, most_one).reasons["a"] == "max_partitions is 1"
+    assert places(result, PlacementOptions("auto", max_partitions=0)) == "ccccc"
 
 
-def test_a_placement_tells_itself() -> None:
-    found = problem({"c": "this op is not known yet"}, FAST_GPU)
+def test_placement_describes_itself() -> None:
+    result = problem({"c": "this op is not known yet"}, FAST_GPU)
     placement = describe_placement(
-        found, assign_units(found, PlacementOptions()), "some GPU", "auto", "LiteRT"
+        result, assign_units(result, PlacementOptions()), "some GPU", "auto", "LiteRT"
     )
     assert not placement.whole
     assert placement.on_gpu == 4

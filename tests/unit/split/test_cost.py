@@ -1,4 +1,4 @@
-"""What an op costs follows from its own attributes and from the types of its values."""
+"""The cost of an op follows from its attributes and from the types of its values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POOLS = [name for name, op in registry().items() if op.attributes is Pool2d]
 
 
 def work(op: str, attributes: object, *types: str) -> float:
-    """The arithmetic of one node; the last type is its result's."""
+    """Return the arithmetic of one node; the last type is that of its result."""
     names = tuple(f"v{number}" for number in range(len(types)))
     node = Node(op, names[:-1], names[-1:], attributes)
     parsed = dict(zip(names, map(TensorType.parse, types), strict=True))
@@ -29,8 +29,8 @@ def test_both_pools_are_known() -> None:
 @pytest.mark.parametrize("filter", [(1, 1), (2, 3), (7, 7)])
 def test_a_pool_costs_what_its_own_filter_reads(op: str, filter: tuple[int, int]) -> None:
     attributes = Pool2d(filter, (1, 1))
-    found = work(op, attributes, "f32[1,16,16,8]", "f32[1,9,9,8]")
-    assert found == 9 * 9 * 8 * filter[0] * filter[1]
+    result = work(op, attributes, "f32[1,16,16,8]", "f32[1,9,9,8]")
+    assert result == 9 * 9 * 8 * filter[0] * filter[1]
 
 
 def test_a_product_costs_two_for_each_weight_and_row() -> None:

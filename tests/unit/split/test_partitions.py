@@ -1,4 +1,4 @@
-"""Units become parts that can run one after the other, as few as possible."""
+"""Units become as few parts as possible that can run one after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPE = TensorType.parse("f32[2,3]")
 
 
 def graph_of(*edges: tuple[str, tuple[str, ...]], outputs: tuple[str, ...]) -> Graph:
-    """Nodes by the value they write and those they read; what nobody writes is an input."""
+    """Build nodes from the value they write and those they read; other values are inputs."""
     written = {name for name, _ in edges}
     read = dict.fromkeys(name for _, names in edges for name in names if name not in written)
     nodes = tuple(
@@ -35,7 +35,7 @@ def shape(graph: Graph, places: dict[str, str]) -> list[tuple[str, tuple[str, ..
     return [(part.target, part.names) for part in parts]
 
 
-def test_one_place_is_one_part() -> None:
+def test_one_target_is_one_part() -> None:
     places = dict.fromkeys("abcd", GPU)
     (part,) = make_partitions(DIAMOND, find_units(DIAMOND, None), places)
     assert part.inputs == ("x",)
@@ -43,7 +43,7 @@ def test_one_place_is_one_part() -> None:
     assert part.graph(DIAMOND).nodes == DIAMOND.nodes
 
 
-def test_a_branch_elsewhere_cuts_the_others_in_two() -> None:
+def test_branch_on_another_target_splits_the_others() -> None:
     places = {"a": GPU, "b": NUMPY, "c": GPU, "d": GPU}
     assert shape(DIAMOND, places) == [(GPU, ("a", "c")), (NUMPY, ("b",)), (GPU, ("d",))]
     first, second, third = make_partitions(DIAMOND, find_units(DIAMOND, None), places)
@@ -52,20 +52,20 @@ def test_a_branch_elsewhere_cuts_the_others_in_two() -> None:
     assert set(third.inputs) == {"b", "c"}
 
 
-def test_branches_of_one_place_share_a_part() -> None:
+def test_branches_on_one_target_share_a_part() -> None:
     graph = graph_of(("a", ("x",)), ("b", ("a",)), ("c", ("y",)), ("d", ("b", "c")), outputs=("d",))
     places = {"a": GPU, "b": NUMPY, "c": GPU, "d": NUMPY}
     assert [place for place, _ in shape(graph, places)] == [GPU, NUMPY]
 
 
-def test_what_shares_a_state_stays_together_with_all_between() -> None:
+def test_units_that_share_a_state_stay_together() -> None:
     units = find_units(DIAMOND, None)
     (group,) = bind_units(units, {"a": ("s",), "d": ("s",)})
     assert group == set("abcd")
     assert bind_units(units, {"a": ("s",)}) == ()
 
 
-def test_what_is_bound_waits_for_all_that_it_needs() -> None:
+def test_bound_units_wait_for_all_dependencies() -> None:
     graph = graph_of(("r", ("x",)), ("g", ("y",)), ("w", ("r", "g")), outputs=("w",))
     units = find_units(graph, None)
     bound = bind_units(units, {"r": ("s",), "w": ("s",)})
@@ -98,6 +98,6 @@ def test_a_part_can_be_evaluated() -> None:
     values = {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)}
     for part in make_partitions(DIAMOND, find_units(DIAMOND, None), places):
         engine = NumpyPart(part.graph(DIAMOND))
-        found = engine.run([values[name] for name in part.inputs])
-        values.update(zip(part.outputs, found, strict=True))
+        result = engine.run([values[name] for name in part.inputs])
+        values.update(zip(part.outputs, result, strict=True))
     np.testing.assert_array_equal(values["d"], 2 * np.maximum(values["x"], 0))

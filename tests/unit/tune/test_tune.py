@@ -1,4 +1,4 @@
-"""Tuning finds, keeps and trusts only what computes the same; interruptions lose nothing."""
+"""Tuning finds and stores only kernels with correct results; interruptions lose nothing."""
 
 from __future__ import annotations
 
@@ -92,13 +92,11 @@ def test_a_form_that_was_raced_is_not_raced_again(
     assert tune(graph, device, KernelOptions(), level, first, efforts) == first
 
 
-def test_a_deadline_in_the_past_finds_nothing_and_fails_not(
-    graph: Graph, device: DeviceInfo
-) -> None:
+def test_past_deadline_finds_nothing(graph: Graph, device: DeviceInfo) -> None:
     assert tune(graph, device, KernelOptions(form="list"), level_named("rapid", 0)) == {}
 
 
-def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: DeviceInfo) -> None:
+def test_results_before_an_interruption_are_stored(graph: Graph, device: DeviceInfo) -> None:
     kept: dict[str, str] = {}
 
     class Interrupting(Listener):
@@ -113,7 +111,7 @@ def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: Dev
     assert len(kept) == 1
 
 
-def test_no_such_level(graph: Graph) -> None:
+def test_rejects_unknown_level(graph: Graph) -> None:
     with pytest.raises(InputError, match="tuning level"):
         level_named("rapdi")
 
@@ -186,14 +184,14 @@ def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
     assert result.tried == 2
 
 
-def test_the_most_similar_known_thing_comes_first() -> None:
+def test_most_similar_known_computation_comes_first() -> None:
     known = {"conv f32[1,14,14,8]": "near", "conv f32[1,112,112,8]": "far", "other f32[1]": "no"}
     assert _most_similar("conv f32[1,15,15,8]", known) == "near"
     assert _most_similar("pool f32[1,15,15,8]", known) is None
 
 
 class Noting(Listener):
-    """Notes what was found, and how many ways were tried for it."""
+    """Records the results, and how many candidates were tried for each."""
 
     def __init__(self) -> None:
         self.tried: dict[str, int] = {}
@@ -206,7 +204,7 @@ class Noting(Listener):
         self.left.append(left)
 
 
-def test_a_higher_level_goes_on_where_a_lower_one_stopped(graph: Graph, device: DeviceInfo) -> None:
+def test_higher_level_continues_after_a_lower_one(graph: Graph, device: DeviceInfo) -> None:
     options, few, many = KernelOptions(form="list"), Level(2, 2, 60.0), Level(5, 2, 60.0)
     first = Noting()
     found = tune(graph, device, options, few, listener=first)
@@ -216,13 +214,13 @@ def test_a_higher_level_goes_on_where_a_lower_one_stopped(graph: Graph, device: 
     assert again.tried == {}
     tune(graph, device, options, many, found, efforts, more)
     assert more.tried.keys() == first.tried.keys()
-    # The default, the best of before, and three that are new.
+    # The default, the previous best, and three new candidates.
     assert all(count <= 5 for count in more.tried.values())
     assert more.left[-1] == 0.0
     assert all(0.0 <= left <= 60.0 for left in more.left)
 
 
-def test_the_time_left_is_by_the_pace_and_within_the_limit(
+def test_time_left_follows_pace_within_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fourfold.tune.time.monotonic", lambda: 110.0)
@@ -232,6 +230,6 @@ def test_the_time_left_is_by_the_pace_and_within_the_limit(
     assert Clock(100.0, 105.0, 8).left(4) == 0.0
 
 
-def test_levels_look_harder_and_harder() -> None:
+def test_levels_increase_effort() -> None:
     efforts = [level.candidates for level in LEVELS.values()]
     assert efforts == sorted(efforts)

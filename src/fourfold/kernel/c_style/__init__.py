@@ -1,1 +1,1 @@
-"""What languages that look like C have in common: each of them is a dialect."""
+"""Rendering shared by C-like kernel languages; each of them is a dialect."""

@@ -1,4 +1,4 @@
-"""How languages of the C family write expressions: loads, stores, conversions and numbers."""
+"""Writes expressions for languages of the C family: loads, stores, conversions and literals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.types import DType
 
-_MATH = {"round_even": "rint", "round_away": "round"}  # all others have their own names
+_MATH = {"round_even": "rint", "round_away": "round"}  # other functions keep their names
 _NATURAL = {"float": DType.F32, "half": DType.F16, "int": DType.I32}
 _PRECEDENCE = {"*": 5, "/": 5, "%": 5, "+": 4, "-": 4}
 _PRECEDENCE |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
@@ -18,7 +18,7 @@ _PRECEDENCE |= {"&&": 2, "||": 1, "where": 0, "guarded": 0}
 
 
 class ExpressionWriter:
-    """Writes expressions, and notes which copies of pointers have to be declared for them."""
+    """Writes expressions and collects the pointer casts that have to be declared for them."""
 
     def __init__(
         self, kernel: Kernel, dialect: Dialect, images: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class ExpressionWriter:
         self.casts: dict[str, str] = {}
 
     def _space(self, pointer: Pointer) -> str:
-        """How the memory behind a pointer is declared."""
+        """Return the qualifiers and the type of the memory behind a pointer."""
         word = "const " if self._is_constant(pointer) else ""
         space = "" if pointer.private else self.dialect.words["global"]
         return f"{space}{word}{self.dialect.storages[pointer.dtype]} "
@@ -35,39 +35,39 @@ class ExpressionWriter:
     def _is_constant(self, pointer: Pointer) -> bool:
         return not pointer.writable
 
-    def _of(self, item: Expression, known: dict[int, str], outer: int = 0) -> str:
+    def _text_of(self, item: Expression, known: dict[int, str], outer: int = 0) -> str:
         if id(item) in known:
             return known[id(item)]
         inner = _PRECEDENCE.get(item.op)
         if inner is None or self._is_choice_call(item):
-            return self._plain(item, known)
+            return self._primary(item, known)
         text = self._binary(item, known, inner) if inner else self._choice(item, known)
         return f"({text})" if inner < outer else text
 
     def _binary(self, item: Expression, known: dict[int, str], level: int) -> str:
         a, b = item.operands
-        text = f"{self._of(a, known, level)} {item.op} {self._of(b, known, level + 1)}"
+        text = f"{self._text_of(a, known, level)} {item.op} {self._text_of(b, known, level + 1)}"
         return self.dialect.truth(text, item) if item.kind == "bool" else text
 
     def _choice(self, item: Expression, known: dict[int, str]) -> str:
         condition, value, otherwise = item.operands
         if item.kind == "half" and condition.width > 1:
-            text = self.dialect.half_condition(self._of(condition, known), item.width)
+            text = self.dialect.half_condition(self._text_of(condition, known), item.width)
         else:
-            text = self._of(condition, known, 1)
-        return f"{text} ? {self._of(value, known, 1)} : {self._of(otherwise, known, 1)}"
+            text = self._text_of(condition, known, 1)
+        return f"{text} ? {self._text_of(value, known, 1)} : {self._text_of(otherwise, known, 1)}"
 
     def _is_choice_call(self, item: Expression) -> bool:
-        """Whether a function chooses, lane by lane."""
+        """Return whether a function selects lane by lane."""
         by_lane = item.op == "where" and item.operands[0].width > 1
         return by_lane and bool(self.dialect.choice_function)
 
-    def _plain(self, item: Expression, known: dict[int, str]) -> str:
+    def _primary(self, item: Expression, known: dict[int, str]) -> str:
         operands, dialect = item.operands, self.dialect
         type_ = dialect.type_name(item.kind, item.width)
 
         def of(x: Expression, outer: int = 6) -> str:
-            return self._of(x, known, outer)
+            return self._text_of(x, known, outer)
 
         match item.op:
             case "const":
@@ -80,7 +80,7 @@ class ExpressionWriter:
                 return dialect.bitcast(type_, of(operands[0], 0))
             case "splat" | "vector":
                 text = dialect.vector(type_, ", ".join(of(x, 0) for x in operands))
-                # True is 1 in a scalar and all bits in a vector.
+                # True is 1 in a scalar and all bits set in a vector.
                 zeros = dialect.vector(type_, "0")
                 return f"({text} != {zeros})" if item.kind == "bool" else text
             case "lane":
@@ -92,7 +92,7 @@ class ExpressionWriter:
                 text = of(operands[0])
                 return f"-({text})" if text.startswith("-") else f"-{text}"
             case "&" | "|" | "^" | "<<" | ">>":
-                # Few know how tightly these bind.
+                # Parenthesize, because the precedence of bit operators surprises readers.
                 return f"({of(operands[0])} {item.op} {of(operands[1])})"
             case "convert":
                 return dialect.convert(type_, of(operands[0], 0))
@@ -108,7 +108,7 @@ class ExpressionWriter:
         return self._intrinsic(item, of)
 
     def _intrinsic(self, item: Expression, of: Callable[[Expression, int], str]) -> str:
-        """What the language cannot say itself: by functions of the prelude."""
+        """Write an operation that the language lacks as a call of a prelude function."""
         first, *others = item.operands or ("",)
         if item.op == "subgroup_size":
             return self.dialect.subgroup_size
@@ -124,12 +124,12 @@ class ExpressionWriter:
         return f"{function}({', '.join([first, *(of(x, 0) for x in others)])})"
 
     def _texels(self, item: Expression, of: Callable[[Expression, int], str]) -> str:
-        """What lies in an image, which is read by fours."""
+        """Read an image, four numbers at a time."""
         (pointer, index), fours = item.operands, item.width // 4
         first = f"{pointer.name}_at + "
         first += of(index, 4) if fours == 1 else f"{fours} * {of(index, 6)}"
-        places = [first, *(f"{first} + {number}" for number in range(1, fours))]
-        texels = ", ".join(self.dialect.texel(item.kind, pointer.name, at) for at in places)
+        positions = [first, *(f"{first} + {number}" for number in range(1, fours))]
+        texels = ", ".join(self.dialect.texel(item.kind, pointer.name, at) for at in positions)
         type_ = self.dialect.type_name(item.kind, item.width)
         return texels if fours == 1 else self.dialect.vector(type_, texels)
 
@@ -138,63 +138,63 @@ class ExpressionWriter:
         if pointer.local:
             return f"{pointer.name}[{index}]"
         if pointer.dtype is DType.F16 and kind == "float" and dialect.loads_halves:
-            return dialect.load_half(width, index, self._unwidened(pointer))
-        place = f"{self._typed(pointer, width)}[{index}]"
+            return dialect.load_half(width, index, self._scalar_pointer(pointer))
+        element = f"{self._cast_to_vectors(pointer, width)}[{index}]"
         type_ = dialect.type_name(kind, width)
         if kind == "bool":
             zeros = "0" if width == 1 else dialect.vector(type_, "0")
-            return f"{dialect.convert(type_, place)} != {zeros}"
+            return f"{dialect.convert(type_, element)} != {zeros}"
         if _is_natural(kind, pointer.dtype):
-            return place
-        return dialect.convert(type_, place)
+            return element
+        return dialect.convert(type_, element)
 
     def _store(self, pointer: Pointer, index: str, value: Expression, known: dict[int, str]) -> str:
-        text, width, dialect = self._of(value, known), value.width, self.dialect
+        text, width, dialect = self._text_of(value, known), value.width, self.dialect
         if pointer.local:
             return f"{pointer.name}[{index}] = {text}"
         if pointer.dtype is DType.F16 and value.kind == "float" and dialect.loads_halves:
-            return dialect.store_half(width, text, index, self._unwidened(pointer))
+            return dialect.store_half(width, text, index, self._scalar_pointer(pointer))
         if value.kind == "bool":
             type_ = dialect.type_name("bool", width)
             text = f"({text}) & {'1' if width == 1 else dialect.vector(type_, '1')}"
         if not _is_natural(value.kind, pointer.dtype):
             stored = dialect.storages[pointer.dtype] + ("" if width == 1 else str(width))
             text = dialect.convert(stored, text)
-        return f"{self._typed(pointer, width)}[{index}] = {text}"
+        return f"{self._cast_to_vectors(pointer, width)}[{index}] = {text}"
 
     def _id(self, kind: str, axis: int) -> str:
         return self.dialect.identifier(kind, axis)
 
     def _raw(self, pointer: Pointer) -> str:
-        """The pointer as one to pairs of 32-bit words."""
+        """Return the pointer cast to pairs of 32-bit words."""
         title = f"{pointer.name}_raw"
         const = "const " if self._is_constant(pointer) else ""
         kind = f"{self.dialect.words['global']}{const}uint2"
         self.casts[title] = f"{kind} *{title} = ({kind} *){pointer.name};"
         return title
 
-    def _shift(self, target: Pointer, origin: Pointer, index: str) -> str:
-        """A pointer further on. Halves are loaded by functions that take a plain pointer."""
+    def _shifted_pointer(self, target: Pointer, origin: Pointer, index: str) -> str:
+        """Declare a pointer at an offset. Functions that load halves take a plain pointer."""
         space = self._space(origin)
         if target.width == 1 or self._by_function(origin):
             steps = "" if target.width == 1 else f" * {target.width}"
             return f"{space}*{target.name} = {origin.name} + {index}{steps}"
-        typed = self._typed(origin, target.width)
+        typed = self._cast_to_vectors(origin, target.width)
         return f"{space.strip()}{target.width} *{target.name} = {typed} + {index}"
 
     def _by_function(self, pointer: Pointer) -> bool:
-        """Whether all that lies there is loaded and stored by functions."""
+        """Return whether all elements behind the pointer are loaded and stored with functions."""
         by_function = self.dialect.loads_halves and self.kernel.real == "float"
         return by_function and pointer.dtype is DType.F16
 
-    def _unwidened(self, pointer: Pointer) -> str:
-        """The pointer as functions for halves take it, which step over vectors by themselves."""
+    def _scalar_pointer(self, pointer: Pointer) -> str:
+        """Return the pointer as functions for halves take it; they step over vectors themselves."""
         if pointer.width == 1 or self._by_function(pointer):
             return pointer.name
         return f"({self._space(pointer)}*){pointer.name}"
 
-    def _typed(self, pointer: Pointer, width: int) -> str:
-        """The pointer itself, or a copy of it that steps over vectors."""
+    def _cast_to_vectors(self, pointer: Pointer, width: int) -> str:
+        """Return the pointer itself, or a cast of it to vectors of `width`."""
         if width == pointer.width:
             return pointer.name
         title = f"{pointer.name}_{width}"
@@ -204,12 +204,12 @@ class ExpressionWriter:
 
 
 def _is_natural(kind: str, dtype: DType) -> bool:
-    """Whether values of a kind lie in memory as they are."""
+    """Return whether values of a kind have the same form in memory."""
     return _NATURAL.get(kind) is dtype
 
 
 def literal(item: Expression, dialect: Dialect) -> str:
-    """A number as the language writes it; vectors repeat it in every lane."""
+    """Write a number as a literal; vectors repeat it in every lane."""
     value, kind = item.operands[0], item.kind
     if kind == "bool":
         text = ("1" if item.width == 1 else "-1") if value else "0"

@@ -1,4 +1,4 @@
-"""Which functions of the prelude the nodes of a kernel need."""
+"""Maps kernel nodes to the prelude functions they need."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _SHIFTS = {4: "from_next", -4: "from_last"}
 
 
 def warpgroup_function(blocks: int) -> str:
-    """The function that multiplies by so many blocks of eight columns."""
+    """Return the name of the function that multiplies by `blocks` blocks of eight columns."""
     return f"warpgroup_multiply_{8 * blocks}"
 
 
 def function_of(item: Node) -> str:
-    """The function of the prelude that does what a node asks for; '' where none is needed."""
+    """Return the prelude function that implements a node; '' if none is needed."""
     match item:
         case Expression("load_words", (_, _)):
             return ""

@@ -1,16 +1,17 @@
-"""The grid barrier of a persistent kernel, and its handshake with the host, in NVIDIA's terms.
+"""The grid barrier of a persistent kernel and its handshake with the host, for NVIDIA GPUs.
 
-Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
-bit flips once a round, because the first group adds what is missing to half of the range; nothing
-is reset. In between a group does what needs nothing of the others' last work: whole stages, and
-then what its next one makes ready out of constants; warps may do so by different paths, since a
-barrier is known by its number. Virtual groups beside each other have barriers of their own.
+Groups arrive with release semantics and wait with acquire semantics, so writes of other groups
+before the barrier are visible after it. The top bit flips once per round, because the first group
+adds what is missing to half of the range; nothing has to be reset. Between arriving and waiting, a
+group does work that does not depend on the last stage: whole stages, and then preparation from
+constants for its next one. Warps may get there on different paths, because a barrier is identified
+by its number. Virtual groups that run side by side have separate barriers.
 
-The host copies its arrays while the kernel starts and says by a flag how far it is. One work-item
-reads that flag, which takes a microsecond, and passes it on to all others: read by every group
-the answers would come one after the other. Each input has one such work-item, and they may ask at
-the same time: what is passed on only grows. If the host stops in the middle, the kernel goes on
-after a second and says that it did. When all groups are done, the last one tells the host.
+The host copies its arrays while the kernel starts and reports progress in a flag. One work-item
+reads that flag, which takes a microsecond, and forwards it to all others: if every group read it,
+the reads would be serialized. Each input has one such work-item. They may poll at the same time,
+because the forwarded value only grows. If the host stops midway, the kernel continues after a
+second and reports the timeout. When all groups are done, the last one notifies the host.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ $function void await_others(waiting *others)
 }
 """
 
-# What is added where waiting is timed; `stage_clock` has the functions.
+# Lines added if waiting is timed; `stage_clock` has the functions.
 _CLOCKED = {
     "wait_fields": "\n    $long wait_began;\n    $long wait_ended;",
     "wait_zeros": ", 0, 0",
@@ -74,10 +75,10 @@ _CLOCKED = {
     "wait_ended": "\n        others->wait_ended = own_ticks();",
 }
 
-# Words of the state, behind the barrier's own: how far the host is, how many groups have left.
+# Words of the state after the barrier's own: progress of the host, number of groups that left.
 _PASSED, _LEFT = 32, 33
 STATE_WORDS = 64
-_HOST_TIMEOUT = 1 << 20  # answers of the host, a microsecond each
+_HOST_TIMEOUT = 1 << 20  # polls of the host, about a microsecond each
 
 _HOST_HANDSHAKE = """
 $function void await_host(waiting *others, int needed, int asks)
@@ -122,13 +123,16 @@ $function void tell_host(waiting *others, int groups)
 
 
 def grid_barrier(dialect: Dialect, clocked: bool = False) -> str:
-    """How groups wait for each other; `clocked`, one work-item remembers from when to when."""
+    """Return the functions with which groups wait for each other.
+
+    With `clocked`, one work-item records when waiting began and ended.
+    """
     lines = {name: dialect.fill(text) if clocked else "" for name, text in _CLOCKED.items()}
     return dialect.fill(_GRID_BARRIER, **lines)
 
 
 def host_handshake(dialect: Dialect) -> str:
-    """How they wait for the host, and tell it that they are done."""
-    places = {"passed_at": _PASSED, "left_at": _LEFT, "timeout": _HOST_TIMEOUT}
+    """Return the functions with which groups wait for the host and notify it at the end."""
+    offsets = {"passed_at": _PASSED, "left_at": _LEFT, "timeout": _HOST_TIMEOUT}
     flags = {"ready_at": READY, "late_at": LATE, "done_at": DONE}
-    return dialect.fill(_HOST_HANDSHAKE, **places, **flags)
+    return dialect.fill(_HOST_HANDSHAKE, **offsets, **flags)

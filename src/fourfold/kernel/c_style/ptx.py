@@ -1,11 +1,11 @@
-"""NVIDIA's instructions as inline assembly: functions that languages for its GPUs share."""
+"""NVIDIA instructions as inline assembly, in functions shared by the languages for its GPUs."""
 
 from __future__ import annotations
 
 from fourfold.kernel.c_style.dialect import Dialect
 
-# D += A x B on one warp's tensor cores: 16 pixels x 8 channels, 16 products each, halves in and
-# floats out. Each of the 32 work-items holds two rows' quarter of the result.
+# D += A x B on the tensor cores of one warp: 16 pixels x 8 channels, 16 products each, fp16 inputs
+# and fp32 results. Each of the 32 work-items holds a quarter of two rows of the result.
 _MULTIPLY = """
 $function void matrix_multiply(float4 *d, uint2 upper, uint2 lower, uint2 b)
 {
@@ -16,8 +16,8 @@ $function void matrix_multiply(float4 *d, uint2 upper, uint2 lower, uint2 b)
 }
 """
 
-# The value of the work-item whose number differs in one bit: one apart, 0 and 1 swap, 2 and 3, and
-# so on. All of a warp must ask at once.
+# The value of the work-item whose number differs in one bit: with `apart` 1, work-items 0 and 1
+# swap, 2 and 3, and so on. All work-items of a warp must call it together.
 _EXCHANGE = """
 $function float exchange(float value, int apart)
 {
@@ -28,7 +28,7 @@ $function float exchange(float value, int apart)
 }
 """
 
-# Four floats, rounded to halves, in two words.
+# Rounds four floats to halves, in two words.
 _PACK = """
 $function uint2 pack_halves(float4 value)
 {
@@ -39,7 +39,7 @@ $function uint2 pack_halves(float4 value)
 }
 """
 
-# The other way round.
+# Unpacks four halves from two words to floats.
 _UNPACK = """
 $function float4 unpack_halves(uint2 packed)
 {
@@ -52,7 +52,7 @@ $function float4 unpack_halves(uint2 packed)
 }
 """
 
-# Two words, or zeros: a read that does not happen instead of a branch around it.
+# Loads two words, or zeros: a predicated load instead of a branch.
 _LOAD_IF = """
 $function uint2 load_if(${global}const uint2 *from, int inside)
 {
@@ -64,7 +64,7 @@ $function uint2 load_if(${global}const uint2 *from, int inside)
 }
 """
 
-# Four words, or zeros.
+# Loads four words, or zeros.
 _LOAD_TWO_IF = """
 $function uint4 load_two_if(${global}const half *from, int inside)
 {
@@ -78,7 +78,7 @@ $function uint4 load_two_if(${global}const half *from, int inside)
 }
 """
 
-# What the work-item of the same quarter in the line before has, or in the next one.
+# The words of the work-item with the same quarter in the previous line, or in the next one.
 _FROM_LAST = """
 $function uint2 from_last(uint2 words)
 {
@@ -100,8 +100,8 @@ $function uint2 from_next(uint2 words)
 }
 """
 
-# Two words that make room for others first: what a run reads once must not drive out of the cache
-# what it needs again, its instructions among that.
+# Loads two words with the evict-first policy: data that a run reads once must not evict data, or
+# instructions, that it needs again.
 _LOAD_STREAMED = """
 $function uint2 load_streamed(${global}const half *from)
 {
@@ -114,8 +114,8 @@ $function uint2 load_streamed(${global}const half *from)
 """
 
 # D += A x diagonal + B x diagonal: 16 pixels x 8 channels under two taps of a filter, each channel
-# times its own weight. A weight comes in one half of a word and goes where `pick` says, which is
-# nowhere for most work-items.
+# times its own weight. A weight arrives in one half of a word and is placed as `pick` says, which
+# is nowhere for most work-items.
 _FILTER = """
 $function void filter_multiply(
     float4 *d, uint upper_a, uint lower_a, uint upper_b, uint lower_b, int a, int b, int pick)
@@ -130,8 +130,9 @@ $function void filter_multiply(
 }
 """
 
-# sum[n] += the four bytes of bytes[n] times the four signed bytes of weights[n], for four n.
-_FEW_DOTS = """
+# sum[n] += dot product of the four bytes of bytes[n] and the four signed bytes of weights[n], for
+# four n.
+_FOUR_DOTS = """
 $inline int add_dot(int sum, int bytes, int weights)
 {
     asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(bytes), "r"(weights));
@@ -146,8 +147,8 @@ $inline void add_few_dots(int4 *sum, int4 bytes, int4 weights)
 }
 """
 
-# Eight sums are twice four.
-_DOTS = """
+# Eight sums, computed as twice four.
+_EIGHT_DOTS = """
 $inline void add_dots(int8 *sum, int8 bytes, int8 weights)
 {
     int4 low = sum->lo, high = sum->hi;
@@ -169,20 +170,20 @@ _FUNCTIONS = {
     "pack_halves": _PACK,
     "unpack_halves": _UNPACK,
 }
-_DOT_FUNCTIONS = {"add_few_dots": _FEW_DOTS, "add_dots": _DOTS}
+_DOT_FUNCTIONS = {"add_few_dots": _FOUR_DOTS, "add_dots": _EIGHT_DOTS}
 WARP = 32
 
 
 def ptx_functions(dialect: Dialect) -> dict[str, str]:
-    """The functions by name: of warps, of matrix units, and of halves as words."""
+    """Return the functions by name: for warps, tensor cores, and halves packed in words."""
     return {name: dialect.fill(text) for name, text in _FUNCTIONS.items()}
 
 
 def ptx_dots(dialect: Dialect) -> dict[str, str]:
-    """Dot products of bytes, by an instruction."""
+    """Return the functions for dot products of bytes that use dp4a."""
     return {name: dialect.fill(text) for name, text in _DOT_FUNCTIONS.items()}
 
 
 def twice_four_dots(dialect: Dialect) -> str:
-    """Eight sums by a function that makes four."""
-    return dialect.fill(_DOTS)
+    """Return a function for eight sums that calls the function for four."""
+    return dialect.fill(_EIGHT_DOTS)

@@ -1,8 +1,8 @@
-"""The one kernel that runs a whole plan where groups share stages: it walks a table of them.
+"""The persistent kernel for devices where groups share stages: it walks a table of them.
 
-Every group takes its fixed part of a stage, and all wait at a grid barrier, which needs all groups
-to be resident at once. A row of the table says whether a stage needs such a grid barrier before it,
-and whether it arrives at one.
+Each group processes its fixed part of a stage, and all groups wait at a grid barrier, which
+requires all groups to be resident at once. A row of the table says whether a stage needs a grid
+barrier before it and whether it arrives at one.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ $cases
     $told
 """
 
-# Weights that are streamed come from the device's memory, which takes a microsecond: one warp asks
-# for its group's part of what a later stage streams.
+# Streamed weights come from device memory, with a latency of a microsecond. One warp prefetches its
+# group's part of what a later stage streams.
 _FETCH_AHEAD = """
         const int line = (item - $last_warp) * groups + group;
         fetch_lines(constants + row[6], row[7], line, 32 * groups);"""
@@ -60,12 +60,12 @@ $function void fetch_lines(${global}const uchar *from, int bytes, int line, int 
         asm volatile("prefetch.global.L2 [%0];" :: "l"(from + at) : "memory");
 }
 """
-_LINE = 128  # bytes that come at once
+_LINE = 128  # bytes per cache line
 
 
 class GroupMemory(NamedTuple):
-    """The local memory of a group: a pool that stages share, in vectors of sixteen bytes, two rows
-    of the table, each of so many words, and a pointer to every buffer.
+    """Local memory of a group: a pool that stages share, in vectors of 16 bytes, two rows of the
+    table with `stride` words each, and a pointer to every buffer.
     """
 
     pool: int
@@ -74,35 +74,35 @@ class GroupMemory(NamedTuple):
 
 
 class StageCalls(Protocol):
-    """How the kernel comes to its stages: they are written into it, or it calls them."""
+    """Interface for how the kernel reaches its stages: inlined or called."""
 
     def base(self, number: str) -> str:
-        """The buffer of a number, where the rounds of a stage stand."""
+        """Return the buffer of a number, as the loop over a stage writes it."""
 
     def texts(
         self, stages: Sequence[StageFunction], rounds: Sequence[str], memory: GroupMemory
     ) -> list[str]:
-        """What stands before the kernel: all stages, with their rounds where it calls these."""
+        """Return the text before the kernel: all stages, with their loops if they are called."""
 
     def declarations(self, memory: GroupMemory) -> list[str]:
-        """The kernel's `pool`, `rows` and `bases`."""
+        """Declare the kernel's `pool`, `rows` and `bases`."""
 
-    def asked(self, memory: GroupMemory) -> int:
-        """The bytes of it that launches have to ask for."""
+    def launch_bytes(self, memory: GroupMemory) -> int:
+        """Return the bytes of local memory that launches have to allocate."""
 
     def case(self, number: int, rounds: str) -> str:
-        """What the kernel does for a stage, as a case of a switch."""
+        """Return the code that runs a stage, as a case of a switch."""
 
     def end(self) -> list[str]:
-        """What stands behind the kernel."""
+        """Return the text after the kernel."""
 
 
 @dataclass(frozen=True)
 class SharedForm:
-    """What a kernel whose groups share stages is like.
+    """Options of a kernel whose groups share stages.
 
-    There are so many buffers, by one of which, `host_protocol`, it may speak with the host;
-    `clocked`, it notes when stages were done.
+    `buffers` is the number of buffers. `host_protocol` is the buffer for the handshake with the
+    host, if any. With `clocked`, the kernel records when stages were done.
     """
 
     dialect: Dialect
@@ -110,11 +110,11 @@ class SharedForm:
     buffers: int
     host_protocol: int | None = None
     clocked: bool = False
-    items: int = GPU_ITEMS  # work-items of a group
+    items: int = GPU_ITEMS  # work-items per group
 
 
 def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
-    """The functions of all stages and the kernel that calls them."""
+    """Return the functions of all stages and the kernel that calls them."""
     dialect, calls = form.dialect, form.calls
     space, restrict = dialect.words["global"], dialect.words["restrict"]
     rounds, memory = [_rounds(stage, form) for stage in stages], group_memory(stages, form)
@@ -139,7 +139,7 @@ def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
 
 
 def line_fetching(dialect: Dialect) -> str:
-    """How work-items bring constants nearer that are needed later: each every so many lines."""
+    """Return the function with which work-items prefetch constants, each every `step` lines."""
     return dialect.fill(_FETCHING, line=_LINE)
 
 
@@ -148,20 +148,20 @@ def _streams(stages: Sequence[StageFunction]) -> bool:
 
 
 def group_memory(stages: Sequence[StageFunction], form: SharedForm) -> GroupMemory:
-    """What a group needs, with a pool for all virtual groups that run side by side."""
+    """Return the memory of a group, with a pool for all virtual groups that run side by side."""
     pool = max(form.items // stage.items * stage.local_bytes for stage in stages)
     return GroupMemory(pool // 16, row_stride([stage.kernel for stage in stages]), form.buffers)
 
 
 def entry_head(buffers: int, items: int, dialect: Dialect) -> str:
-    """The head of a persistent kernel: all buffers, how many stages, and where the table is."""
+    """Return the signature of a persistent kernel: buffers, stage count, and table offset."""
     space, long = dialect.words["global"], dialect.words["long"]
     pointers = [f"{space}uchar *b{n}_base,\n    {long} b{n}_at" for n in range(buffers)]
     return dialect.entry(ENTRY, ",\n    ".join([*pointers, "int stages", "int table_at"]), items)
 
 
 def buffer_bases(buffers: int, dialect: Dialect) -> list[str]:
-    """Where each buffer begins."""
+    """Declare a pointer to the start of each buffer."""
     space = dialect.words["global"]
     return [f"    {space}uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
 
@@ -190,11 +190,12 @@ def _body(
 
 
 def _rounds(stage: StageFunction, form: SharedForm) -> str:
-    """This group's virtual groups, as many at once as there are items for.
+    """Return the loop over this group's virtual groups, as many at once as it has work-items for.
 
-    They are dealt out one by one, so that few of them keep as many groups busy as there can be; the
+    They are dealt out one by one, so that a few of them occupy as many groups as possible. The
     first one goes to the group for which `start` is 0.
-    Where they share a barrier, those beyond the last one make the last one again.
+
+    If virtual groups share a barrier, those beyond the last one repeat the last one.
     """
     together, virtual = form.items // stage.items, stage.dialect.words["virtual"]
     seat = f"item / {stage.items}" if together > 1 else "0"

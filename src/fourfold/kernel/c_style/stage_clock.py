@@ -1,9 +1,9 @@
-"""What groups that share stages note of the time, in NVIDIA's terms; see `plan.stage_clocks`.
+"""Timestamps of groups that share stages, on NVIDIA GPUs; see `plan.stage_clocks`.
 
-Ticks are those of a group's own unit, of which every one has its own count, and cost a few cycles.
-The GPU's timer is the same for all, and goes on in steps of up to a microsecond, so it is read only
-when a group begins and ends. One work-item notes for its group, after it has told the others that
-the group has come so far: they do not wait for what is noted.
+Ticks come from the multiprocessor's own counter and cost a few cycles. The GPU's global timer is
+common to all groups but advances in steps of up to a microsecond, so it is read only when a group
+begins and ends. One work-item writes the timestamps of its group after the group has arrived at the
+barrier, so the other groups do not wait for it.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ _LINES = {
 
 
 def clock_functions(dialect: Dialect) -> str:
-    """How a kernel reads its clocks."""
+    """Return the functions that read the clocks."""
     return dialect.fill(_READING)
 
 
 def note_functions(dialect: Dialect) -> str:
-    """How a group notes the time, behind the words of the state."""
+    """Return the functions that write timestamps after the words of the state."""
     return dialect.fill(_NOTING, behind=STATE_WORDS, head=HEAD, each=EACH)
 
 
 def note_lines(dialect: Dialect, clocked: bool) -> dict[str, str]:
-    """What the walk over all stages has beside its own lines; nothing unless `clocked`."""
+    """Return the lines added to the loop over all stages; empty unless `clocked`."""
     return {name: dialect.fill(text) if clocked else "" for name, text in _LINES.items()}

@@ -1,7 +1,8 @@
 """Renders kernels as stages of one persistent launch: functions that a loop over a table calls.
 
-A stage does not know who launched it. Its work-groups are virtual: a real group of work-items runs
-one or several of them side by side, each with its own part of local memory, round after round.
+A stage does not depend on how it was launched. Its work-groups are virtual: a real group of
+work-items runs one or several of them side by side, each with its own part of local memory, round
+after round.
 """
 
 from __future__ import annotations
@@ -18,25 +19,23 @@ from fourfold.kernel.statement import AwaitHost, AwaitInputs, LocalArray
 
 _AXES = "xyz"
 _WARP = 32
-_ANY = "stage_of_any_name"  # stands in a text until it is known to be a new one
+_ANY = "stage_of_any_name"  # placeholder for the name until the text is known to be new
 
 
 @dataclass(frozen=True)
 class StageFunction:
-    """One function of the persistent kernel: its text, and what a row of the table must hold for
-    it.
-    """
+    """One function of the persistent kernel: its text, and what determines its row of the table."""
 
     name: str
     kernel: Kernel
     constant: tuple[bool, ...]
     dialect: Dialect
-    shares: bool = False  # whether groups share the work, with grid barriers between stages
-    text: str = ""  # what `render_stage` gave
+    shares: bool = False  # groups share the work, with grid barriers between stages
+    text: str = ""  # result of `render_stage`
 
     @property
     def named_text(self) -> str:
-        """Its text under its own name."""
+        """The text with the function's name instead of the placeholder."""
         return self.text.replace(_ANY, self.name, 1)
 
     @property
@@ -46,34 +45,34 @@ class StageFunction:
 
     @property
     def has_own_barrier(self) -> bool:
-        """Whether its work-items have a barrier that virtual groups beside them do not share."""
+        """True if its work-items have a barrier separate from other virtual groups."""
         return self.local_bytes > 0 and self.items % _WARP == 0
 
     @property
     def awaits(self) -> bool:
-        """Whether it says itself when it needs what the stage before made."""
-        whole = self.shares and self.items % _WARP == 0
-        return whole and any(
+        """True if its kernel states itself where it needs the results of the previous stage."""
+        can_wait = self.shares and self.items % _WARP == 0
+        return can_wait and any(
             isinstance(item, (AwaitHost, AwaitInputs)) for item in self.kernel.body
         )
 
     @property
     def local_bytes(self) -> int:
-        """Local memory of one virtual group, in whole vectors of sixteen bytes."""
+        """Local memory of one virtual group in bytes, a multiple of 16."""
         arrays = [item for item in self.kernel.body if isinstance(item, LocalArray)]
         return sum(array_vectors(array) * 16 for array in arrays)
 
 
 def render_stage(stage: StageFunction) -> str:
-    """The text of a kernel as a function, under a name that stands for any."""
+    """Render a kernel as a function with a placeholder for its name."""
     return _StageRenderer(stage).text(_ANY)
 
 
 class _StageRenderer(Renderer):
-    """Like the renderer of entry points, but ids, memory and pointers come from the caller.
+    """Renders stage functions; ids, local memory and pointers are parameters.
 
     Pointers into the arena are neither const nor restrict: another stage has just written there,
-    and a compiler that knew better could read it through a cache that does not know of that.
+    and the compiler could otherwise read stale data through a non-coherent cache.
     """
 
     def __init__(self, stage: StageFunction) -> None:
@@ -105,13 +104,13 @@ class _StageRenderer(Renderer):
         return "\n".join([f"// {kernel.title}", head, "{", *tops, *body, "}", ""])
 
     def _ids(self) -> list[str]:
-        lines, rest = [], "item"
+        lines, remaining = [], "item"
         for axis, size in enumerate(self.kernel.local):
             title = _AXES[axis]
-            place = "0" if size == 1 else f"{rest} % {size}"
-            lines.append(f"    const int local_{title} = {place};")
+            position = "0" if size == 1 else f"{remaining} % {size}"
+            lines.append(f"    const int local_{title} = {position};")
             lines.append(f"    const int global_{title} = group_{title} * {size} + local_{title};")
-            rest = rest if size == 1 else f"{rest} / {size}"
+            remaining = remaining if size == 1 else f"{remaining} / {size}"
         return lines
 
     def _is_constant(self, pointer: Pointer) -> bool:
@@ -120,7 +119,7 @@ class _StageRenderer(Renderer):
     def _id(self, kind: str, axis: int) -> str:
         return f"{kind.removesuffix('_id')}_{_AXES[axis]}"
 
-    def _await(self, pad: str) -> Iterator[str]:
+    def _await_inputs(self, pad: str) -> Iterator[str]:
         if self.stage.awaits:
             yield f"{pad}await_others(others);"
 
@@ -133,8 +132,9 @@ class _StageRenderer(Renderer):
 
 
 def stage_operands(stage: StageFunction, base: Callable[[str], str]) -> list[tuple[str, str]]:
-    """What a stage gets from the row at hand, as types and values: pointers, then sizes; `base` is
-    the buffer of a number.
+    """Return the arguments of a stage from its table row, as types and values.
+
+    `base` returns the expression for the buffer of a number.
     """
     operands = []
     at, space = HEAD, stage.dialect.words["global"]
@@ -151,10 +151,10 @@ def stage_operands(stage: StageFunction, base: Callable[[str], str]) -> list[tup
 
 
 def stage_call(
-    stage: StageFunction, operands: Sequence[str], place: Sequence[str], item: str
+    stage: StageFunction, operands: Sequence[str], position: Sequence[str], item: str
 ) -> str:
-    """The call of a stage: `place` is the virtual group's along each axis."""
-    arguments = [*operands, *place, item]
+    """Return the call of a stage; `position` is the virtual group's along each axis."""
+    arguments = [*operands, *position, item]
     if stage.local_bytes:
         arguments.append(f"pool + item / {stage.items} * {stage.local_bytes // 16}")
     if stage.has_own_barrier:

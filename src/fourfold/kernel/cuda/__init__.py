@@ -1,1 +1,1 @@
-"""CUDA C: how kernels are written in it, its prelude of vectors, and its persistent kernel."""
+"""CUDA C: dialect, prelude of vector types, and persistent kernel."""

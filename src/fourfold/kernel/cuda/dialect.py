@@ -1,4 +1,4 @@
-"""How CUDA C spells what languages of the C family spell differently."""
+"""Spellings of CUDA C for the shared C renderer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from fourfold.kernel.c_style.dialect import Dialect
 from fourfold.kernel.expression import Expression
 from fourfold.types import DType
 
-# All text stands in a namespace: there `float4` is a vector with operators, and not CUDA's own.
+# All text is inside a namespace, in which `float4` is a vector with operators instead of CUDA's
+# own.
 NAMESPACE = "fourfold"
 _FUNCTION = "static __device__ __forceinline__"
 _WORDS = {
@@ -26,7 +27,7 @@ _WORDS = {
     "fence": "__syncthreads()",
     **{f"s{lane}": "xyzw"[lane] for lane in range(4)},
 }
-# A long has 32 bits on Windows, and a char has a sign on some hosts only.
+# A long has 32 bits on Windows, and the sign of char depends on the host.
 _KINDS = {"bool": "int", "long": "longlong"}
 _KINDS |= {kind: kind for kind in ("float", "half", "int", "uint")}
 _STORAGES = {
@@ -45,7 +46,7 @@ _AXES = "xyz"
 
 
 class CudaDialect(Dialect):
-    """Vectors and halves are types of the prelude, and so are functions of them."""
+    """The dialect of CUDA C; vectors, halves and their functions come from the prelude."""
 
     words, kinds, storages = _WORDS, _KINDS, _STORAGES
     choice_function = "choose"
@@ -64,12 +65,12 @@ class CudaDialect(Dialect):
         return f"{type_}({lanes})"
 
     def lane(self, text: str, width: int, number: int) -> str:
-        rest, within = number // 4 * 4, number % 4
-        whole = text if width <= 4 else self.part(text, width, rest, 4)
-        return f"{whole}.{'xyzw'[within]}"
+        first, within = number // 4 * 4, number % 4
+        four_lanes = text if width <= 4 else self.part(text, width, first, 4)
+        return f"{four_lanes}.{'xyzw'[within]}"
 
     def part(self, text: str, width: int, first: int, count: int) -> str:
-        """Half of a vector, again and again."""
+        """Return part of a vector by repeated halving."""
         if count == 1:
             return self.lane(text, width, first)
         while width > count:

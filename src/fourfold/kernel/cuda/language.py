@@ -1,20 +1,62 @@
-"""CUDA C as a language of kernels."""
+"""CUDA C as a kernel language, and its persistent kernel: one group per multiprocessor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.functions import function_of
+from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
+from fourfold.kernel.c_style.joining import find_size_conflict, join_shared
 from fourfold.kernel.c_style.ptx import WARP
 from fourfold.kernel.c_style.renderer import render
+from fourfold.kernel.c_style.sharing import SharedForm
+from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import Target
 from fourfold.kernel.cuda.dialect import CUDA
-from fourfold.kernel.cuda.joining import PersistentKernel
 from fourfold.kernel.cuda.prelude import build_options, language_version, prelude_text
+from fourfold.kernel.cuda.stage_calls import CalledStages
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.language import Language, Persistent, Prelude
+from fourfold.kernel.language import JoinedStages, Language, Persistent, Prelude
+from fourfold.kernel.stage import GPU_ITEMS, Stage
 from fourfold.kernel.walk import Node
+from fourfold.plan.stage_clocks import StageClock
+
+
+class PersistentKernel:
+    """Runs all stages of a plan in one launch on CUDA devices."""
+
+    def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
+        """Return why these stages cannot be one launch, or None."""
+        if not device.resident:
+            return "this device does not guarantee that groups can wait for each other"
+        return find_size_conflict(stages, GPU_ITEMS, device)
+
+    def shares(self, device: DeviceInfo) -> bool:
+        return True
+
+    def waits_cheaply(self, device: DeviceInfo) -> bool:
+        return False
+
+    def state_bytes(self, stages: int, device: DeviceInfo) -> int:
+        return STATE_WORDS * 4
+
+    def stage_clock(self, device: DeviceInfo) -> StageClock | None:
+        return GLOBAL_TIMER
+
+    def join(
+        self,
+        runs: Sequence[Sequence[Stage]],
+        device: DeviceInfo,
+        buffers: int,
+        host_protocol: int | None,
+        clock: StageClock | None = None,
+    ) -> JoinedStages:
+        clocked = clock is not None
+        form = SharedForm(CUDA, CalledStages(clocked), buffers, host_protocol, clocked)
+        return join_shared(runs, device.compute_units, form)
+
 
 _CAPABILITIES = Capabilities(
     language="CUDA C",
@@ -29,7 +71,7 @@ _CAPABILITIES = Capabilities(
 
 
 class CudaLanguage:
-    """CUDA C as NVRTC takes it; its version is the compute capability that a program needs."""
+    """CUDA C for NVRTC; its version is the compute capability that a program needs."""
 
     @property
     def capabilities(self) -> Capabilities:

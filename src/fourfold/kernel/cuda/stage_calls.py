@@ -1,11 +1,11 @@
-"""Stages of one launch as functions, so that a program can be built in parts, side by side.
+"""Stages of one launch as functions, so that parts of a program can be compiled in parallel.
 
-Built as a whole, all of them are written into the one kernel. With PART defined a compiler sees one
-part of the stages, or the kernel itself as part 0, and a linker joins what they made: a stage is
-called then. Callers keep next to nothing in registers, and so stages may use all of them without
-saving any. Pointers come from local memory, and what they lead to has to be said: the compiler no
-longer sees that it is an argument of the kernel. Local memory itself is what launches ask for, the
-only one that lies at the same place for all parts.
+Compiled as a whole, all stages are inlined into one kernel. With PART defined, the compiler sees
+one part of the stages, or the kernel itself as part 0, and a linker joins the objects; stages are
+then called. Callers keep almost nothing in registers, so stages may use all of them without saving
+any. Pointers come from shared memory and are declared global explicitly, because the compiler no
+longer sees that they are kernel arguments. Shared memory is allocated by launches, as only that has
+the same address in all parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fourfold.kernel.c_style.sharing import GroupMemory, StageCalls
 from fourfold.kernel.c_style.stage_function import StageFunction
 from fourfold.kernel.cuda.dialect import CUDA
 
-PARTS = 8  # of stages; more would each read the prelude again
+PARTS = 8  # parts of stages; each further part would compile the prelude again
 _PRESERVED = 8  # registers that a caller may keep across a call
 _PART = re.compile(r"^#if IN_PART\((\d+)\)$", re.MULTILINE)
 _HEAD = f"""
@@ -43,8 +43,9 @@ static __device__ __forceinline__ uchar *base_of(int number)
 
 @dataclass(frozen=True)
 class CalledStages(StageCalls):
-    """Each stage is a function of its row of the table. It says whether it still has to wait for
-    other groups, and `clocked`, how long it did.
+    """Each stage is a function of its row of the table.
+
+    It returns whether it still has to wait for other groups and, if `clocked`, how long it waited.
     """
 
     clocked: bool = False
@@ -55,7 +56,7 @@ class CalledStages(StageCalls):
     def texts(
         self, stages: Sequence[StageFunction], rounds: Sequence[str], memory: GroupMemory
     ) -> list[str]:
-        """All functions, part by part, and the condition under which a compiler sees the kernel."""
+        """Return all functions, part by part, and the condition for compiling the kernel."""
         lines = [_HEAD, _BASES % memory.pool]
         lines += [f"{self._head(number)};" for number in range(len(stages))]
         for part, numbers in enumerate(_even_parts([stage.text for stage in stages]), 1):
@@ -69,13 +70,13 @@ class CalledStages(StageCalls):
         bases = f"uchar **bases = (uchar **)(pool + {memory.pool});"
         return [bases, f"int *rows = (int *)(bases + {memory.buffers});"]
 
-    def asked(self, memory: GroupMemory) -> int:
-        beside = 8 * memory.buffers + 2 * 4 * memory.stride
-        return 16 * (memory.pool + -(-beside // 16))
+    def launch_bytes(self, memory: GroupMemory) -> int:
+        extra = 8 * memory.buffers + 2 * 4 * memory.stride
+        return 16 * (memory.pool + -(-extra // 16))
 
     def case(self, number: int, rounds: str) -> str:
-        told = "others" if self.clocked else "others.due"
-        call = f"{told} = stage_{number}(stage % 2, start, others);"
+        result = "others" if self.clocked else "others.due"
+        call = f"{result} = stage_{number}(stage % 2, start, others);"
         return f"        case {number}:\n            {call}\n            break;"
 
     def end(self) -> list[str]:
@@ -86,7 +87,7 @@ class CalledStages(StageCalls):
         return f"CALLED {type_} stage_{number}(int odd, int start, waiting others)"
 
     def _function(self, number: int, rounds: Sequence[str], memory: GroupMemory) -> str:
-        """All that a group does of one stage."""
+        """Return the function that runs a group's part of one stage."""
         rows = f"(int *)(pool + {memory.pool}) + {2 * memory.buffers}"
         return "\n".join(
             [
@@ -105,16 +106,16 @@ class CalledStages(StageCalls):
 
 
 def count_parts(text: str) -> int:
-    """How many parts a program can be built in; 1 where it is not made for that."""
+    """Return how many parts a program can be compiled in; 1 if its text is not divided."""
     return max(map(int, _PART.findall(text)), default=0) + 1
 
 
 def _even_parts(texts: Sequence[str]) -> list[list[int]]:
-    """The numbers of these texts in parts of about the same length, each in rising order."""
+    """Divide texts into parts of about equal length; return ascending indices per part."""
     parts: list[list[int]] = [[] for _ in range(min(PARTS, len(texts)))]
     lengths = [0] * len(parts)
     for number in sorted(range(len(texts)), key=lambda number: -len(texts[number])):
-        least = lengths.index(min(lengths))
-        parts[least].append(number)
-        lengths[least] += len(texts[number])
+        shortest = lengths.index(min(lengths))
+        parts[shortest].append(number)
+        lengths[shortest] += len(texts[number])
     return [sorted(part) for part in parts]

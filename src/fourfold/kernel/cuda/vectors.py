@@ -1,8 +1,8 @@
-"""Vectors, halves and conversions as CUDA C has none: the text that every program begins with.
+"""Vectors, halves and conversions that CUDA C lacks: the text at the start of every program.
 
-A vector of two or four has lanes x, y, z, w; a longer one is two halves. Operators work lane by
-lane, a comparison gives -1 where it holds, as in OpenCL, and every float is rounded to a half the
-nearest way. Sizes are those of the types that CUDA calls the same, so that loads are as wide.
+A vector of two or four has lanes x, y, z, w; a longer one consists of two halves. Operators work
+lane by lane, a true comparison gives -1 as in OpenCL, and floats round to the nearest half. Sizes
+equal those of CUDA's types of the same names, so that loads are as wide.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ static DEVICE int global_y() { return blockIdx.y * blockDim.y + threadIdx.y; }
 static DEVICE int global_z() { return blockIdx.z * blockDim.z + threadIdx.z; }
 """
 
-# What only assembly can say of halves, which are numbers of sixteen bits to the compiler.
+# Operations on halves that need assembly; to the compiler, halves are 16-bit integers.
 HALF_INSTRUCTIONS = """
 static DEVICE float half_to_float(ushort bits)
 {
@@ -63,7 +63,7 @@ static DEVICE ushort half_times(ushort a, ushort b)
 }
 """
 
-# Comparisons of halves are those of floats, which hold them all.
+# Halves are compared as floats, which is exact.
 HALVES = """
 struct half {
     ushort bits;

@@ -1,1 +1,1 @@
-"""OpenCL C: how kernels are written in it, its prelude, and its persistent kernel."""
+"""OpenCL C: dialect, prelude and persistent kernel."""

@@ -1,7 +1,10 @@
-"""The one kernel that runs a whole plan where groups claim their work: it walks a table of stages.
+"""The persistent kernel for devices where groups claim their work: it walks a table of stages.
 
-Groups take chunks of a stage from a counter and go on when all chunks are done; a group only waits
-for chunks that a running group has claimed, so any number of groups is safe, one included.
+Groups take chunks of a stage from a counter and continue when all chunks are done. A group waits
+only for chunks that a running group has claimed, so any number of groups is safe, including one.
+
+Groups can record times (see `plan.stage_clocks`). CPUs have one clock for all threads: the time
+stamp counter, if the kernel text supports the processor, or the clock of an extension.
 """
 
 from __future__ import annotations
@@ -10,25 +13,61 @@ from collections.abc import Sequence
 
 from fourfold.kernel.c_style.sharing import buffer_bases, entry_head
 from fourfold.kernel.c_style.stage_function import StageFunction, stage_call, stage_operands
-from fourfold.kernel.opencl.claiming_clock import clock_function, note_lines
 from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.stage_table import row_stride
-from fourfold.plan.stage_clocks import StageClock
+from fourfold.plan.stage_clocks import EACH, HEAD, StageClock
 
-STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
-GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
-ALONE_TICKS = 400000  # ticks of a processor's clock for which a thread works without the others
+PROCESSOR_TICKS = StageClock("the processor's time stamp counter")
+KERNEL_CLOCK = StageClock("cl_khr_kernel_clock", build_options=" -cl-std=CL3.0")
+_FUNCTIONS = {
+    PROCESSOR_TICKS: "static ulong time_now(void) { return ticks(); }\n",
+    KERNEL_CLOCK: """#pragma OPENCL EXTENSION cl_khr_kernel_clock : enable
+static ulong time_now(void) { return clock_read_device(); }
+""",
+}
+_LINES = {
+    "notes_parameter": ",\n    int group",
+    "notes_begin": f"""
+    __global ulong *notes =
+        (__global ulong *)(state + (before + stages * (parts + 1)) * {{apart}})
+        + group * ({HEAD} + {EACH} * stages);
+    notes[0] = notes[1] = late ? 0 : time_now();""",
+    "notes_work": f"""
+        notes[{HEAD} + {EACH} * stage] = time_now();""",
+    "notes_stage": f"""
+        notes[{HEAD} + {EACH} * stage + 1] = notes[{HEAD} + {EACH} * stage + 2] = time_now();""",
+    "notes_end": "\n    notes[2] = notes[3] = time_now();",
+}
+
+
+def clock_function(clock: StageClock) -> str:
+    """Return the function with which a group reads the clock."""
+    return _FUNCTIONS[clock]
+
+
+def note_lines(clock: StageClock | None, apart: int) -> dict[str, str]:
+    """Return the lines added to the loop over all stages; empty without a clock.
+
+    Counters of the state are `apart` words apart.
+    """
+    return {
+        name: text.replace("{apart}", str(apart)) if clock else "" for name, text in _LINES.items()
+    }
+
+
+STATE_STRIDE = 32  # words between counters, so that no two share a cache line
+GROUPS_EACH = 4  # groups per compute unit: a driver may dispatch several at once
+ALONE_TICKS = 400000  # clock ticks for which a thread works before the others have started
 _BOX = (
     "chunk.x + virtual % chunk.across",
     "chunk.y + virtual / chunk.across % chunk.down",
     "chunk.z + virtual / chunk.across / chunk.down",
 )
 
-# Where groups claim their work. Every stage is cut into parts along one axis, and a group begins
-# with its own part, so that it finds in its own cache what it wrote there before, then helps with
-# the others. The state holds how many groups have left and how many have come, which thread has
-# which part, and for each stage how much is done, and how much of each part is claimed. A group
-# that comes when all is done only leaves.
+# Every stage is divided into parts along one axis. A group begins with its own part, to find in its
+# cache what it wrote there before, then helps with the others. The state holds how many groups have
+# left and how many have started, which thread owns which part, and for each stage how much is done
+# and how much of each part is claimed. A group that starts when all is done leaves at once.
 _CLAIM = """
 static __attribute__((noinline)) void walk(
     __global uchar *const *bases,
@@ -94,11 +133,10 @@ _WALK = """
     walk(bases, table, state, stages, (int)get_num_groups(0){group});
 """
 
-# What a group claims: virtual groups from one number to another, in a box of the grid. Which part
-# of every stage it begins with: the same one in each run for the same thread, told by where its
-# stack is. And how it waits: on a busy machine the thread that it waits for may not be running, and
-# needs the processor on which this one would spin. A thread that has not even come stands behind
-# this one in the queue of a processor: when this one sleeps, they part.
+# `claim` is a range of virtual groups in a box of the grid. `part_of_thread` returns the part of
+# every stage a thread begins with: the same one in each run, identified by the address of its
+# stack. `wait_a_while` yields the processor, because on a busy machine the awaited thread may need
+# it. A thread that has not started yet is queued on the same processor; sleeping lets it move on.
 THREAD = """
 typedef struct {
     int start, stop, x, y, z, across, down;
@@ -146,8 +184,9 @@ static void wait_a_while(int turn) { }
 def claiming_text(
     stages: Sequence[StageFunction], buffers: int, clock: StageClock | None = None
 ) -> str:
-    """The functions of all stages and the kernel that calls them, with groups of one work-item.
-    With a clock they note when stages were done.
+    """Return the functions of all stages and the kernel that calls them.
+
+    With a clock, groups record when stages were done.
     """
     lines = [
         entry_head(buffers, 1, OPENCL),
@@ -167,8 +206,10 @@ def claiming_text(
 
 
 def _claim_functions(stages: Sequence[StageFunction], clock: StageClock | None) -> list[str]:
-    """All that happens where groups claim. None of it is part of the kernel's own body, which PoCL
-    compiles three times: as such, and for two ways to start a group.
+    """Return all functions of claiming groups.
+
+    None of this is part of the kernel's own body, which PoCL compiles three times: by itself, and
+    for two ways to start a group.
     """
     cases = "\n".join(
         f"{' ' * 16}case {number}: some_of_{stage.name}(row, bases, chunk); break;"
@@ -182,11 +223,12 @@ def _claim_functions(stages: Sequence[StageFunction], clock: StageClock | None) 
         cases=cases,
         **note_lines(clock, STATE_STRIDE),
     )
-    return [*(text for stage in stages for text in (stage.named_text, _some(stage))), walk]
+    functions = (text for stage in stages for text in (stage.named_text, _chunk_function(stage)))
+    return [*functions, walk]
 
 
-def _some(stage: StageFunction) -> str:
-    """The function for a chunk of a stage: its virtual groups, one after the other."""
+def _chunk_function(stage: StageFunction) -> str:
+    """Return the function that runs a chunk of a stage: its virtual groups, one after the other."""
     operands = stage_operands(stage, lambda number: f"bases[{number}]")
     names = [f"a{position}" for position in range(len(operands))]
     parameters = "__global const int *row, __global uchar *const *bases, claim chunk"

@@ -1,4 +1,4 @@
-"""How OpenCL C spells what languages of the C family spell differently."""
+"""Spellings of OpenCL C for the shared C renderer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STORAGES = {
 
 
 class OpenCLDialect(Dialect):
-    """Vectors are part of the language, halves in memory are read and written by functions."""
+    """The dialect of OpenCL C; halves in memory are accessed with functions."""
 
     words, kinds, storages = _WORDS, _KINDS, _STORAGES
     loads_halves = True
@@ -67,7 +67,7 @@ class OpenCLDialect(Dialect):
         return f"as_{type_}({text})"
 
     def truth(self, text: str, item: Expression) -> str:
-        """Truth in vectors is as wide as what was compared; everywhere else it is an int."""
+        """Convert a comparison to int: in vectors, its width is that of the compared elements."""
         if item.width > 1 and item.operands[0].kind == "half":
             return self.convert(self.type_name("int", item.width), text)
         return text
@@ -84,9 +84,9 @@ class OpenCLDialect(Dialect):
     def image_parameter(self, name: str) -> str:
         return f"__read_only image1d_buffer_t {name}"
 
-    def texel(self, kind: str, name: str, place: str) -> str:
+    def texel(self, kind: str, name: str, index: str) -> str:
         word = "read_imageh" if kind == "half" else "read_imagef"
-        return f"{word}({name}, {place})"
+        return f"{word}({name}, {index})"
 
     def load_half(self, width: int, index: str, pointer: str) -> str:
         return f"vload{_half(width)}({index}, {pointer})"

@@ -1,4 +1,4 @@
-"""Functions that kernels may call and no OpenCL compiler has: text that goes before the kernels."""
+"""Functions that kernels call and OpenCL lacks, as text before the kernels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection
 from fourfold.kernel.c_style.ptx import WARP, ptx_dots, ptx_functions, twice_four_dots
 from fourfold.kernel.opencl.dialect import OPENCL
 
-# The same as the extension cl_khr_subgroup_shuffle has it.
+# `exchange` with the extension cl_khr_subgroup_shuffle.
 _KHR_EXCHANGE = """
 #define exchange(value, apart) sub_group_shuffle_xor(value, apart)
 """
 
-# Brings a line of memory into the second cache of a core. Compilers for other than CPUs do without.
+# Prefetches a line into the second-level cache of a core; a no-op on devices other than CPUs.
 _FETCH = """
 #if defined(__x86_64__) || defined(__aarch64__)
 #define fetch_ahead(place) __builtin_prefetch(place, 0, 2)
@@ -21,30 +21,29 @@ _FETCH = """
 #endif
 """
 
-# This compiler reads and writes four halves one by one; two words at once do as well.
+# NVIDIA's compiler accesses four halves one by one; two words at once are equivalent and faster.
 _WORDS = """
 #define vloada_half4(index, pointer) unpack_halves(((__global const uint2 *)(pointer))[index])
 #define vstorea_half4(value, index, pointer) \\
     (((__global uint2 *)(pointer))[index] = pack_halves(value))
 """
 
-# sum[n] += the four bytes of bytes[n] times the four signed bytes of weights[n], for each of eight
-# or four n: one instruction of x86 processors.
+# sum[n] += dot product of the four bytes of bytes[n] and the four signed bytes of weights[n], for
+# eight or four n: one x86 instruction.
 _DOTS = """
 static inline void add_dots(int8 *sum, int8 bytes, int8 weights)
 {
     __asm__("vpdpbusd %2, %1, %0" : "+x"(*sum) : "x"(bytes), "x"(weights));
 }
 """
-_FEW_DOTS = """
+_FOUR_DOTS = """
 static inline void add_few_dots(int4 *sum, int4 bytes, int4 weights)
 {
     __asm__("vpdpbusd %2, %1, %0" : "+x"(*sum) : "x"(bytes), "x"(weights));
 }
 """
 
-# Sixteen numbers, rounded, as bytes: zero is where nought goes, and what lies below the first byte
-# becomes it.
+# Rounds sixteen numbers to bytes; `zero` is added, and results below the first byte are clamped.
 _STORE = """
 typedef uchar16 any_uchar16 __attribute__((aligned(1)));
 static inline void store_bytes(__global uchar *to, float8 a, float8 b, float high, short zero)
@@ -59,8 +58,8 @@ static inline void store_bytes(__global uchar *to, float8 a, float8 b, float hig
 }
 """
 
-# Thirty-two numbers in the same way, from four vectors: their first halves, and somewhere else
-# their second halves. Packing works on halves, so nothing has to change places.
+# Rounds 32 numbers to bytes, from four vectors: their first halves go to one address, their second
+# halves to another. Packing works per 128-bit half, so no permutation is needed.
 _STORE_BLOCK = """
 typedef uchar16 side_uchar16 __attribute__((aligned(1)));
 static inline void store_block(
@@ -81,7 +80,7 @@ static inline void store_block(
 }
 """
 
-# The same for numbers that count from the first byte on, where ties go up.
+# Like `store_bytes` for numbers that count from the first byte, with ties rounded up.
 _STORE_UP = """
 typedef uchar16 each_uchar16 __attribute__((aligned(1)));
 static inline void store_floors(__global uchar *to, float8 a, float8 b, float high)
@@ -95,7 +94,7 @@ static inline void store_floors(__global uchar *to, float8 a, float8 b, float hi
 }
 """
 
-# Eight bytes as numbers.
+# Loads eight bytes as floats.
 _FLOATS = """
 typedef uchar8 any_uchar8 __attribute__((aligned(1)));
 static inline float8 floats_of(__global const uchar *from)
@@ -105,7 +104,7 @@ static inline float8 floats_of(__global const uchar *from)
 }
 """
 
-# PoCL rounds vectors lane by lane, which takes longer than all the rest of a tail.
+# PoCL rounds vectors lane by lane, which takes longer than the remaining tail.
 _ROUND = """
 #define EACH static inline __attribute__((overloadable))
 EACH float4 x86_nearest(float4 a) { const float4 b = __builtin_ia32_roundps(a, 8); return b; }
@@ -120,7 +119,7 @@ EACH float2 x86_below(float2 a) { return x86_below((float4)(a, a)).lo; }
 #define floor(x) x86_below(x)
 """
 
-# What lies under the windows of two pixels: of each four channels, four neighbours a channel.
+# Bytes under the windows of two pixels: four channels of each, four neighbours per channel.
 _TAPS = """
 typedef uchar16 near_uchar16 __attribute__((aligned(4)));
 typedef uchar uchar32 __attribute__((ext_vector_type(32)));
@@ -137,8 +136,8 @@ static inline int8 pair_taps(const int *from, int step)
 NVIDIA = {**ptx_functions(OPENCL), "halves_as_words": _WORDS}
 ROUND = ("round",)
 HALVES = ("pack_halves", "unpack_halves", "halves_as_words")
-# The same sums, one by one, as the extension cl_khr_integer_dot_product has them.
-_KHR_FEW = """
+# The same sums, one by one, with the extension cl_khr_integer_dot_product.
+_KHR_FOUR_DOTS = """
 static inline void add_few_dots(int4 *sum, int4 bytes, int4 weights)
 {
     sum->s0 += dot_4x8packed_us_int(as_uint(bytes.s0), as_uint(weights.s0));
@@ -151,20 +150,20 @@ static inline void add_few_dots(int4 *sum, int4 bytes, int4 weights)
 X86 = {
     "round": _ROUND,
     "add_dots": _DOTS,
-    "add_few_dots": _FEW_DOTS,
+    "add_few_dots": _FOUR_DOTS,
     "store_bytes": _STORE,
     "store_block": _STORE_BLOCK,
     "store_floors": _STORE_UP,
     "floats_of": _FLOATS,
     "pair_taps": _TAPS,
 }
-# Dot products of bytes, by who spells them out (`DeviceInfo.dot_products`).
+# Dot products of bytes by kind of support (`DeviceInfo.dot_products`).
 DOTS = {
     "x86": X86,
-    "khr": {"add_few_dots": _KHR_FEW, "add_dots": twice_four_dots(OPENCL)},
-    "ptx": ptx_dots(OPENCL),  # as NVIDIA's GPUs do, whose OpenCL knows no such extension
+    "khr": {"add_few_dots": _KHR_FOUR_DOTS, "add_dots": twice_four_dots(OPENCL)},
+    "ptx": ptx_dots(OPENCL),  # for NVIDIA GPUs, whose OpenCL lacks the extension
 }
-# Exchange between the work-items of a sub-group (`DeviceInfo.subgroups`), and how many they are.
+# Exchange within a sub-group by kind of support (`DeviceInfo.subgroups`), and its size.
 EXCHANGES = {"khr": _KHR_EXCHANGE, "ptx": NVIDIA["exchange"]}
 SUBGROUP_SIZES = {"khr": None, "ptx": WARP}
 PRELUDES = {**NVIDIA, "fetch_ahead": _FETCH}
@@ -174,21 +173,21 @@ HALF_ARITHMETIC = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 
 
 def prelude_text(called: Collection[str], dots: str = "", subgroups: str = "") -> str:
-    """The text of the functions that kernels call and the language lacks, each once.
+    """Return the text of the functions that kernels call and the language lacks, each once.
 
-    `dots` says who spells out dot products, `subgroups` who exchanges numbers.
+    `dots` and `subgroups` are the kinds of support for dot products and exchange.
     """
     names = {*called, "add_few_dots"} if "add_dots" in called else called
-    known = {**DOTS.get(dots, {}), **PRELUDES}
-    known["exchange"] = EXCHANGES.get(subgroups, known["exchange"])
-    return "".join(text for name, text in known.items() if name in names)
+    functions = {**DOTS.get(dots, {}), **PRELUDES}
+    functions["exchange"] = EXCHANGES.get(subgroups, functions["exchange"])
+    return "".join(text for name, text in functions.items() if name in names)
 
 
 def language_version(*spellings: str) -> str:
-    """The language of a program that spells some things so: the extensions came late."""
+    """Return the language version for these kinds of support: the extensions need 3.0."""
     return "3.0" if "khr" in spellings else "1.2"
 
 
 def build_options(*spellings: str) -> str:
-    """How such a program is built."""
+    """Return the build options for these kinds of support."""
     return f"-cl-std=CL{language_version(*spellings)}"

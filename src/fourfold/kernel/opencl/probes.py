@@ -1,7 +1,7 @@
-"""Tiny programs that tell what a device can do: the text of each, ready to be built.
+"""Small programs that probe what a device supports, ready to be built.
 
-They are called as kernels of plans are: a pointer is a base and a step in bytes from there. One
-called 'probe' is run by one group of work-items, and leaves what it found in its only buffer.
+They are called like kernels of plans: a pointer is a base and an offset in bytes. A kernel named
+'probe' runs in one group and writes its result to its only buffer.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fourfold.kernel.opencl.prelude import (
 )
 from fourfold.plan import Program
 
-# All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
-# take sums and products of halves, and nothing else.
+# Exercises everything that fp16 kernels use: vectors, comparisons, conversions, functions. Some
+# drivers support only sums and products of halves.
 _HALF = """__kernel void probe(__global uchar *base, long at)
 {
     __global float *out = (__global float *)(base + at);
@@ -44,7 +44,7 @@ __kernel void probe(__global uchar *base, long at)
 }
 """
 
-# Neighbours add up their numbers, as many of them as a sub-group holds.
+# Neighbours add up their numbers, as many as a sub-group has.
 _EXCHANGE = """
 __kernel void probe(__global uchar *base, long at)
 {
@@ -70,7 +70,7 @@ __kernel void probe(__global uchar *base, long at)
 }
 """
 
-# Eight sums, and sixteen numbers as bytes.
+# Tests eight sums, and sixteen numbers rounded to bytes.
 _BYTES = """
 __kernel void probe(__global uchar *base, long at)
 {
@@ -102,7 +102,7 @@ __kernel void images(
 }
 """
 
-# Every group leaves a number and looks for its neighbour's, round after round.
+# Every group writes a number and checks its neighbour's, round after round.
 _ROUNDS = """
 __kernel void rounds(
     __global uchar *state_base, long state_at, __global uchar *out_base, long out_at)
@@ -132,8 +132,8 @@ __kernel void address(__global int *base, long at)
 }
 """
 
-# Numbers of one buffer, changed, in another; the bytes that vectors of four leave over are read and
-# written one by one.
+# Changes the numbers of one buffer and writes them to another. Bytes beyond the vectors of four are
+# read and written one by one.
 _STORAGES = {
     "floats": """
 __kernel void floats(
@@ -170,9 +170,9 @@ __kernel void bytes(
 """,
 }
 
-# Groups claim chunks of one stage after the other, and go on when all are done, as those of a
-# persistent kernel do. What a chunk makes depends on its neighbour a stage before. A group that has
-# waited for seconds gives up.
+# Groups claim chunks of one stage after the other and continue when all are done, like those of a
+# persistent kernel. The result of a chunk depends on its neighbour in the previous stage. A group
+# that has waited for seconds gives up.
 _CLAIMS = """
 #if defined(__x86_64__) && defined(__linux__)
 #define MOST_TURNS 50000
@@ -207,7 +207,7 @@ __kernel void claims(
 }
 """
 
-# The host's flag is waited for, and answered.
+# Waits for the host's flag and answers it.
 _ANSWER = """
 __kernel void answer(__global int *state, __global uint *base, long at)
 {
@@ -217,19 +217,20 @@ __kernel void answer(__global int *state, __global uint *base, long at)
 }
 """
 
-VECTORS = 21  # of a row of `branches`
-# What compilers load their libraries for.
+VECTORS = 21  # vectors per row of `branches`
+# An empty kernel that makes compilers load their libraries.
 NOTHING = "__kernel void nothing(__global int *out) { out[0] = 0; }"
 
 
 def _branches(vectors: int) -> str:
-    """Two rows of numbers for each work-item, read behind a condition of a loop, each behind one of
-    its own, as tiles of odd channels are: a driver that keeps no more than 79 branches loses what
-    the last ones read.
+    """Return a kernel that reads two rows of numbers per work-item behind nested conditions.
+
+    Each read has a condition of its own inside a condition of a loop, as in tiles with odd channel
+    counts. A driver that supports at most 79 branches loses what the last ones read.
     """
     numbers = range(vectors)
     lanes = [[f"at + {4 * n + lane}" for lane in range(4)] for n in numbers]
-    guarded = [[f"{place} < last ? from[{place}] : 0.0f" for place in four] for four in lanes]
+    guarded = [[f"{index} < last ? from[{index}] : 0.0f" for index in four] for four in lanes]
     begun = " ".join(f"float4 v{n} = (float4)(0.0f);" for n in numbers)
     read = "\n            ".join(f"v{n} = (float4)({', '.join(guarded[n])});" for n in numbers)
     changed = [f"v{n} * (float4)(3.0f) + (float4)(1.0f)" for n in numbers]
@@ -255,7 +256,7 @@ __kernel void branches(
 
 
 def _program(text: str) -> Program:
-    """Built as the programs of plans are, so that a trial says what holds for them."""
+    """Build a program like those of plans, so that the probe's result holds for them."""
     return Program(text, build_options())
 
 
@@ -264,7 +265,7 @@ SELF_TEST = {
     "branches": _program(_branches(VECTORS)),
 }
 CLAIMS = {"claims": _program(THREAD + _CLAIMS)}
-HALF = _program(f"\n{HALF_ARITHMETIC}{_HALF}")  # 3 becomes 10
+HALF = _program(f"\n{HALF_ARITHMETIC}{_HALF}")  # maps 3 to 10
 MATRIX = _program("".join(NVIDIA.values()) + _MATRIX)
 IMAGES = _program(_IMAGES)
 ROUNDS = _program(grid_barrier(OPENCL) + _ROUNDS)
@@ -273,19 +274,19 @@ ANSWER = _program(grid_barrier(OPENCL) + host_handshake(OPENCL) + _ANSWER)
 
 
 def joined(programs: Iterable[Program]) -> Program:
-    """The kernels of all in one program, which takes the compiler far less than one by one."""
+    """Join the kernels of all programs into one, which compiles much faster than one by one."""
     return _program("".join(program.text for program in programs))
 
 
 def exchange(subgroups: str) -> Program:
-    """Neighbours add up their numbers; each leaves its sum, and how many they are."""
+    """Return a program in which neighbours report the sum of their numbers and their count."""
     size = SUBGROUP_SIZES[subgroups] or "get_max_sub_group_size()"
     text = EXCHANGES[subgroups] + _EXCHANGE.replace("REACH", str(size))
     return Program(text, build_options(subgroups))
 
 
 def dots(name: str, rounds: bool) -> Program:
-    """Sums of products of bytes; where the instruction set `rounds`, bytes too."""
+    """Return a program that sums products of bytes and, if it `rounds`, stores bytes."""
     functions = DOTS[name] if rounds else {"": DOTS[name]["add_few_dots"]}
     text = "".join(functions.values()) + (_BYTES if rounds else _DOTS)
     return Program(text, build_options(name))

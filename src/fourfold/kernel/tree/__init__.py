@@ -1,1 +1,1 @@
-"""Kernels as text of no GPU language: their trees written down, one statement a line."""
+"""Kernel trees as text, independent of GPU languages: one statement per line."""

@@ -1,4 +1,4 @@
-"""Kernels read back from the text that `render` wrote: the same trees."""
+"""Parses kernels from the text that `render` wrote, into equal trees."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from fourfold.types import DType
 _TOKEN = re.compile(r'[()]|"(?:[^"\\]|\\.)*"|[^\s()"]+')
 _TYPE = re.compile(r"(float|half|int|uint|long|bool)(\d*)$")
 _NUMBERS: dict[str, bool] = {"true": True, "false": False}
-# How many operands of statements are pointers: the first ones.
+# Number of leading operands of a statement that are pointers.
 _POINTED = {"store": 1, "prefetch": 1, "store_rounded": 1, "store_rounded_block": 1}
 _POINTED |= {"copy_ahead": 2, "warpgroup_multiply": 2}
-_PLACES = 4  # of a product in local memory, behind its pointers; then its targets come
-Form = list[Any]  # words and forms, as they stand in brackets
+_WARPGROUP_INDICES = 4  # operands of a warpgroup product after its pointers and before its targets
+Form = list[Any]  # words and nested forms in parentheses
 
 
 class _Labelled(list[Any]):
-    """A form that others refer to."""
+    """A form that others refer to by its label."""
 
     label = ""
 
 
 @dataclass(frozen=True)
 class ParsedKernel:
-    """A kernel of a program: what it is called, and which of its pointers are read by image."""
+    """A kernel of a program: its name, and the pointers that are read as images."""
 
     name: str
     kernel: Kernel
@@ -51,7 +51,7 @@ class ParsedKernel:
 
 @dataclass(frozen=True)
 class StageTable:
-    """An entry that runs other kernels: they have the numbers of a table with so long rows."""
+    """An entry point that runs other kernels, by their numbers in a stage table."""
 
     stride: int
     kernels: tuple[str, ...]
@@ -59,14 +59,14 @@ class StageTable:
 
 @dataclass(frozen=True)
 class ParsedProgram:
-    """A program's kernels, and what runs several of them at once."""
+    """The kernels of a program, and the stage tables that run several of them."""
 
     entries: list[ParsedKernel]
     tables: dict[str, StageTable]
 
 
 def parse(text: str) -> ParsedProgram:
-    """The program of a text."""
+    """Parse a program; raise BuildError if the text is malformed."""
     try:
         forms = [*_forms(text)]
         entries = [_Reader(form).entry() for form in forms if form[0] == "kernel"]
@@ -74,11 +74,13 @@ def parse(text: str) -> ParsedProgram:
         tables = {name: StageTable(int(stride), tuple(some)) for name, stride, *some in stages}
         return ParsedProgram(entries, tables)
     except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise BuildError("the text is no tree of a kernel", f"error: {error!r}", text) from error
+        raise BuildError(
+            "the text is not a valid kernel tree", f"error: {error!r}", text
+        ) from error
 
 
 def _forms(text: str) -> Iterator[Form]:
-    """The forms of a text, one after the other."""
+    """Iterate over the forms of a text."""
     stack: list[Form] = [[]]
     label = ""
     for token in _TOKEN.findall(text):
@@ -95,12 +97,12 @@ def _forms(text: str) -> Iterator[Form]:
         else:
             stack[-1].append(token)
     if len(stack) != 1:
-        raise ValueError("brackets are missing")
+        raise ValueError("unbalanced parentheses")
     return iter(stack[0])
 
 
 def _typed(word: str) -> tuple[str, str, int]:
-    """'x:float4' as a name, a kind and a width."""
+    """Parse 'x:float4' into a name, a kind and a width."""
     title, _, type_ = word.rpartition(":")
     match = _TYPE.match(type_)
     if match is None:
@@ -115,15 +117,15 @@ def _number(word: str) -> float | int | bool:
 
 
 class _Reader:
-    """Reads one kernel, and knows the names and labels that it has met."""
+    """Parses one kernel and keeps track of its names and labels."""
 
     def __init__(self, form: Form) -> None:
-        _, self._name, title, real, *self._rest = form
+        _, self._name, title, real, *self._forms = form
         self._kernel = Kernel(json.loads(title), literal=False, real=real)
         self._images: set[str] = set()
         self._pointers: dict[str, Pointer] = {}
         self._names: dict[str, Expression] = {}
-        self._known: dict[str, Expression] = {}
+        self._labelled: dict[str, Expression] = {}
 
     def entry(self) -> ParsedKernel:
         kernel = self._kernel
@@ -133,7 +135,7 @@ class _Reader:
             "size": self._size,
             "private": self._private,
         }
-        body = iter(self._rest)
+        body = iter(self._forms)
         for form in body:
             if form[0] not in head:
                 kernel.body.extend(self._block([form, *body]))
@@ -164,34 +166,34 @@ class _Reader:
     def _block(self, forms: Iterable[Form]) -> list[Statement]:
         return [self._statement(*form) for form in forms]
 
-    def _statement(self, word: str, *rest: Any) -> Statement:
+    def _statement(self, word: str, *operands: Any) -> Statement:
         match word:
             case "let" | "var":
-                return self._declare(word, *rest)
+                return self._declare(word, *operands)
             case "set" | "add":
                 op = "+" if word == "add" else ""
-                return Assign(self._names[rest[0]], self._of(rest[1]), op)
+                return Assign(self._names[operands[0]], self._of(operands[1]), op)
             case "for":
-                return self._loop(*rest)
+                return self._loop(*operands)
             case "if":
-                return self._branch(*rest)
+                return self._branch(*operands)
             case "shift":
-                name, _, width = rest[0].partition(":")
-                base = self._pointers[rest[1]]
-                index = self._of(rest[2])
+                name, _, width = operands[0].partition(":")
+                base = self._pointers[operands[1]]
+                index = self._of(operands[2])
                 target = self._pointer(replace(base, name=name, width=int(width)))
                 return Shift(target, base, index)
             case "local":
-                name, kind, lanes = _typed(rest[0])
+                name, kind, lanes = _typed(operands[0])
                 pointer = self._pointer(Pointer(name, DType.F32, writable=True, local=True))
-                return LocalArray(pointer, kind, lanes, int(rest[1]))
+                return LocalArray(pointer, kind, lanes, int(operands[1]))
         pointed = _POINTED.get(word, 0)
-        pointers = [self._pointers[name] for name in rest[:pointed]]
-        given: list[Any] = [self._of(item) for item in rest[pointed:]]
+        pointers = [self._pointers[name] for name in operands[:pointed]]
+        values: list[Any] = [self._of(item) for item in operands[pointed:]]
         if word == "warpgroup_multiply":
-            given[_PLACES:] = [tuple(given[_PLACES:])]
-        made: Statement = PLAIN[word](*pointers, *given)
-        return made
+            values[_WARPGROUP_INDICES:] = [tuple(values[_WARPGROUP_INDICES:])]
+        statement: Statement = PLAIN[word](*pointers, *values)
+        return statement
 
     def _declare(self, word: str, title: str, value: Any) -> Declare:
         name, kind, width = _typed(title)
@@ -212,14 +214,14 @@ class _Reader:
         return Branch(test, self._block(inside), self._block(otherwise))
 
     def _of(self, item: Any) -> Expression:
-        """An expression: a form, a label, a name or a number."""
+        """Parse an expression: a form, a label, a name or a number."""
         if isinstance(item, list):
-            made = self._node(*item)
+            node = self._node(*item)
             if isinstance(item, _Labelled):
-                self._known[item.label] = made
-            return made
+                self._labelled[item.label] = node
+            return node
         if item[0] == "#":
-            return self._known[item[1:-1]]
+            return self._labelled[item[1:-1]]
         if item in self._names:
             return self._names[item]
         number = _number(item)

@@ -1,4 +1,4 @@
-"""A kernel's tree as text, and nothing lost: every node with its type, shared parts shared.
+"""Renders a kernel tree as text without loss: every node with its type, shared nodes by label.
 
     (kernel tanh_0 "tanh" float
       (buffer src f32)
@@ -9,8 +9,8 @@
         (leave))
       (store dst x (tanh:float4 (load:float4 src x))))
 
-A node that is used more than once is written where it is met first, with a label in front of it:
-`#3=(+:int x 1)`, and `#3#` stands for it afterwards.
+A node that is used more than once is written at its first use, with a label in front of it:
+`#3=(+:int x 1)`. Later uses are written as `#3#`.
 """
 
 from __future__ import annotations
@@ -84,19 +84,21 @@ def render(
     images: frozenset[str] = frozenset(),
     group: tuple[int, ...] = (),
 ) -> str:
-    """The text of one kernel; `images` names the pointers that are read by image, `group` is the
-    size of its work-groups where no launch will tell.
+    """Return the text of one kernel.
+
+    `images` names the pointers that are read as images. `group` is the size of its work-groups, if
+    no launch defines it.
     """
     return "\n".join(_Writer(kernel).lines(entry, images, group)) + "\n"
 
 
 def type_name(kind: str, width: int) -> str:
-    """A kind and a width in one word: float4."""
+    """Return a kind and a width in one word, such as float4."""
     return kind if width == 1 else f"{kind}{width}"
 
 
 class _Writer:
-    """Writes one kernel, and knows which nodes it has written already."""
+    """Writes one kernel and keeps track of the nodes written so far."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -145,7 +147,7 @@ class _Writer:
                 yield f"{pad}({' '.join(self._words(statement))})"
 
     def _words(self, statement: Statement) -> Iterator[str]:
-        """A statement that has no others inside."""
+        """Yield the words of a statement that contains no other statements."""
         match statement:
             case Declare(target, value, constant):
                 yield "let" if constant else "var"
@@ -166,13 +168,13 @@ class _Writer:
                 yield str(size)
             case _:
                 yield _WORDS[type(statement)]
-                every = [item for item in vars(statement).values() if item is not None]
+                fields = [item for item in vars(statement).values() if item is not None]
                 if isinstance(statement, WarpgroupMultiply):
-                    every[-1:] = statement.targets
-                yield from map(self._of, every)
+                    fields[-1:] = statement.targets
+                yield from map(self._of, fields)
 
     def _of(self, item: object) -> str:
-        """An operand: a node, a pointer, a number or a word."""
+        """Write an operand: a node, a pointer, a number or a word."""
         if isinstance(item, Pointer):
             return item.name
         if not isinstance(item, Expression):
@@ -210,7 +212,7 @@ def _constant(item: Expression) -> str:
 
 
 def _shared_nodes(kernel: Kernel) -> set[int]:
-    """The nodes that more than one node or statement holds; names and numbers are not shared."""
+    """Return the nodes used more than once, except names and literals."""
     counts: Counter[int] = Counter()
     waiting = [item for one in statements(kernel.body) for item in operands(one)]
     while waiting:

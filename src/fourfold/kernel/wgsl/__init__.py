@@ -1,1 +1,1 @@
-"""WGSL, the language of WebGPU: a module for each entry point."""
+"""WGSL, the language of WebGPU: one module per entry point."""

@@ -1,8 +1,8 @@
-"""Bindings: by which storage bindings a kernel reaches the buffers behind its pointers.
+"""Assigns storage bindings to the buffers behind a kernel's pointers.
 
-A buffer is an array of 32-bit words, or of vectors of two or four of them, whatever elements lie
-there. All pointers into a buffer that the kernel writes share one binding, since none may be bound
-both for reading and for writing.
+A buffer is an array of 32-bit words, or of vectors of two or four words, whatever its element type.
+All pointers into a buffer that the kernel writes share one binding, because a buffer cannot be
+bound both for reading and for writing.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from fourfold.kernel.statement import Store
 from fourfold.kernel.walk import expressions, statements
 from fourfold.types import DType
 
-MOST_BINDINGS = 8  # storage buffers of a stage that every device has
+MAX_BINDINGS = 8  # storage buffers per stage that every device supports
 Key = Callable[[int, int, "Access"], tuple[int, int]]
 _WORDS = {1: "u32", 2: "vec2<u32>", 4: "vec4<u32>"}
 
 
 @dataclass
 class Access:
-    """How a kernel reaches what is behind a pointer: the bits of each load and of each store."""
+    """Accesses through a pointer: the sizes of its loads and stores in bits."""
 
     loads: set[int] = field(default_factory=set)
     stores: set[int] = field(default_factory=set)
@@ -31,8 +31,10 @@ class Access:
 
 @dataclass
 class Binding:
-    """One storage binding: the first pointer that is reached by it, how many words its elements
-    have, and whether several work-items may write parts of one word.
+    """One storage binding.
+
+    `pointer` is the first pointer that uses it, `words` the words per element. It is `atomic` if
+    several work-items may write parts of one word.
     """
 
     number: int
@@ -47,15 +49,15 @@ class Binding:
 
     @property
     def mark(self) -> str:
-        """As the line that begins a module lists it."""
+        """The binding's entry in the first line of a module."""
         return f"{'w' if self.writable else 'r'}{self.pointer}"
 
     @property
     def declaration(self) -> str:
         mode = "read_write" if self.writable else "read"
         type_ = "atomic<u32>" if self.atomic else _WORDS[self.words]
-        place = f"@group(0) @binding({self.number})"
-        return f"{place} var<storage, {mode}> {self.name}: array<{type_}>;"
+        attributes = f"@group(0) @binding({self.number})"
+        return f"{attributes} var<storage, {mode}> {self.name}: array<{type_}>;"
 
 
 def element_bits(dtype: DType) -> int:
@@ -63,17 +65,17 @@ def element_bits(dtype: DType) -> int:
 
 
 def find_access(kernel: Kernel) -> dict[str, Access]:
-    """How each pointer that is a parameter is used."""
-    found = {argument.pointer.name: Access() for argument in kernel.buffers}
+    """Return the accesses through each pointer parameter."""
+    accesses = {argument.pointer.name: Access() for argument in kernel.buffers}
     for item in expressions(kernel):
-        if item.op == "load" and item.operands[0].name in found:
+        if item.op == "load" and item.operands[0].name in accesses:
             pointer = item.operands[0]
-            found[pointer.name].loads.add(_bits(pointer, item.width))
+            accesses[pointer.name].loads.add(_bits(pointer, item.width))
     for statement in statements(kernel.body):
-        if isinstance(statement, Store) and statement.pointer.name in found:
+        if isinstance(statement, Store) and statement.pointer.name in accesses:
             pointer = statement.pointer
-            found[pointer.name].stores.add(_bits(pointer, statement.value.width))
-    return found
+            accesses[pointer.name].stores.add(_bits(pointer, statement.value.width))
+    return accesses
 
 
 def _bits(pointer: Pointer, width: int) -> int:
@@ -81,17 +83,17 @@ def _bits(pointer: Pointer, width: int) -> int:
 
 
 def find_bindings(kernel: Kernel, buffers: Sequence[int]) -> dict[str, Binding]:
-    """The binding of each pointer that is used; `buffers` are equal for pointers into one buffer.
+    """Return the bindings of used pointers; `buffers` are equal for pointers into one buffer.
 
-    What is only read has a binding for each pointer, so that the text does not depend on which of
-    them lead into one buffer. Where that makes too many, there is one for each buffer.
+    Each pointer that is only read has its own binding, so that the text does not depend on which of
+    them share a buffer. If that exceeds the limit, there is one binding per buffer.
     """
-    access, found = find_access(kernel), dict[str, Binding]()
+    access, bindings = find_access(kernel), dict[str, Binding]()
     for key in (_by_pointer, _by_width, _by_buffer):
-        found = _assign(kernel, buffers, access, key)
-        if len({binding.number for binding in found.values()}) <= MOST_BINDINGS:
+        bindings = _assign(kernel, buffers, access, key)
+        if len({binding.number for binding in bindings.values()}) <= MAX_BINDINGS:
             break
-    return found
+    return bindings
 
 
 def _by_pointer(home: int, number: int, uses: Access) -> tuple[int, int]:
@@ -109,43 +111,46 @@ def _by_buffer(home: int, number: int, uses: Access) -> tuple[int, int]:
 def _assign(
     kernel: Kernel, buffers: Sequence[int], access: dict[str, Access], key: Key
 ) -> dict[str, Binding]:
-    """Bindings where pointers that are only read share one if they have the same key."""
+    """Assign bindings; pointers that are only read share one if they have the same key."""
     pointers = [argument.pointer for argument in kernel.buffers]
     homes = [*buffers] or [*range(len(pointers))]
     written = {home for home, one in zip(homes, pointers, strict=True) if access[one.name].stores}
-    found: dict[str, Binding] = {}
-    known: dict[tuple[int, int], Binding] = {}
+    bindings: dict[str, Binding] = {}
+    by_key: dict[tuple[int, int], Binding] = {}
     for number, (home, pointer) in enumerate(zip(homes, pointers, strict=True)):
         uses = access[pointer.name]
         if not uses.loads and not uses.stores:
             continue
-        place = (home, -1) if home in written else key(home, number, uses)
-        if place not in known:
-            known[place] = Binding(len(known) + 1, number, home in written)
-        found[pointer.name] = known[place]
-    for binding in known.values():
-        _settle(binding, [access[name] for name, one in found.items() if one is binding])
-    return found
+        shared_key = (home, -1) if home in written else key(home, number, uses)
+        if shared_key not in by_key:
+            by_key[shared_key] = Binding(len(by_key) + 1, number, home in written)
+        bindings[pointer.name] = by_key[shared_key]
+    for binding in by_key.values():
+        _set_element_width(
+            binding, [access[name] for name, one in bindings.items() if one is binding]
+        )
+    return bindings
 
 
-def _settle(binding: Binding, every: Sequence[Access]) -> None:
-    """How wide elements are: as the narrowest store, since a store must not touch neighbours, or as
-    the widest load. What is stored in less than a word is put there by atomic operations.
+def _set_element_width(binding: Binding, accesses: Sequence[Access]) -> None:
+    """Set the element width: that of the narrowest store, else of the widest load.
+
+    Stores of less than a word need atomic operations.
     """
-    stores = {bits for one in every for bits in one.stores}
+    stores = {bits for one in accesses for bits in one.stores}
     if stores:
         binding.atomic = min(stores) < 32
         binding.words = max(min(stores) // 32, 1)
     else:
-        binding.words = max(map(_read_words, every))
+        binding.words = max(map(_read_words, accesses))
 
 
 def _read_words(uses: Access) -> int:
     return max(max(uses.loads) // 32, 1)
 
 
-def in_order(bindings: dict[str, Binding]) -> Iterator[Binding]:
-    """Each binding once, by its number."""
+def ordered_bindings(bindings: dict[str, Binding]) -> Iterator[Binding]:
+    """Iterate over the bindings once each, by number."""
     yield from sorted({one.number: one for one in bindings.values()}.values(), key=_number)
 
 

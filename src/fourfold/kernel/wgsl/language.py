@@ -1,4 +1,4 @@
-"""WGSL as a language of kernels."""
+"""WGSL as a kernel language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Persistent, Prelude
 from fourfold.kernel.walk import Node
-from fourfold.kernel.wgsl.renderer import MOST_GROUPS, render
+from fourfold.kernel.wgsl.renderer import MAX_GROUPS, render
 
 _CAPABILITIES = Capabilities(
     language="WGSL",
@@ -18,14 +18,14 @@ _CAPABILITIES = Capabilities(
     shifted_pointers=False,
     private_arrays=False,
     separate_writes=True,
-    most_groups=MOST_GROUPS,
+    max_groups=MAX_GROUPS,
     few_kernels=True,
     counted_rounds=True,
 )
 
 
 class WgslLanguage:
-    """WGSL as all browsers take it: a module for each entry point, one after the other."""
+    """WGSL as all browsers accept it: the modules of all entry points, one after the other."""
 
     @property
     def capabilities(self) -> Capabilities:

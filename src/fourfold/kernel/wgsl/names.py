@@ -1,4 +1,4 @@
-"""How WGSL names types, numbers and what kernels name themselves."""
+"""WGSL names of types, numbers and identifiers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from fourfold.kernel.expression import Expression
 
 KINDS = {"float": "f32", "half": "f16", "int": "i32", "uint": "u32", "bool": "bool"}
-# Words of the language and those that it keeps for later.
+# Keywords and reserved words of the language.
 _RESERVED = """
 NULL Self abstract active alias alignas alignof as asm asm_fragment async attribute auto await
 become bool break case cast catch class co_await co_return co_yield coherent column_major common
@@ -25,7 +25,7 @@ target template this thread_local throw trait true try type typedef typeid typen
 unless unorm unsafe unsized use using var varying virtual volatile wgsl where while with
 writeonly yield
 """
-# What kernels' texts call by name, and what those texts name themselves.
+# Names that kernel texts use, and names that they define themselves.
 _TAKEN = """
 f16 f32 i32 u32 vec2 vec3 vec4 array atomic ptr bitcast select abs all atan2 ceil clamp cos exp
 extractBits floor inverseSqrt log pack2x16float pow round sign sin sqrt tanh trunc
@@ -36,8 +36,9 @@ _AVOIDED = frozenset((_RESERVED + _TAKEN).split())
 
 
 def identifier(title: str) -> str:
-    """A kernel's name for something, as the language takes it. What the text names besides begins
-    with an underscore.
+    """Return a kernel's name as a valid identifier.
+
+    Other names in the text begin with an underscore.
     """
     if title.startswith("_"):
         return f"k{title}"
@@ -45,13 +46,15 @@ def identifier(title: str) -> str:
 
 
 def type_name(kind: str, width: int = 1) -> str:
-    """The type of a value."""
+    """Return the type of a value."""
     return KINDS[kind] if width == 1 else f"vec{width}<{KINDS[kind]}>"
 
 
 def literal(item: Expression) -> str:
-    """A number; a vector repeats it in every lane. Infinities and NaN have no literal: the bits of
-    a variable, which no compiler looks at before the kernel is built, become them.
+    """Write a number; a vector repeats it in every lane.
+
+    Infinities and NaN have no literal. They come from the bits of a private variable, which
+    compilers do not evaluate before the kernel is built.
     """
     text = _number(item)
     return text if item.width == 1 else f"{type_name(item.kind, item.width)}({text})"
@@ -74,6 +77,6 @@ def _number(item: Expression) -> str:
 
 
 def _packed(value: float, kind: str) -> bytes:
-    """The nearest number of a kind; beyond its range, the largest."""
+    """Pack the nearest number of a kind, clamped to its range."""
     largest = 65504.0 if kind == "half" else 3.4028234663852886e38
     return struct.pack("e" if kind == "half" else "f", min(max(value, -largest), largest))

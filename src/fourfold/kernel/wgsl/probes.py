@@ -1,13 +1,13 @@
-"""Tiny programs that tell what a device can do; each entry point changes numbers, 3 x + 1."""
+"""Small programs that probe what a device supports; each entry point computes 3 x + 1."""
 
 from __future__ import annotations
 
 from fourfold.device import LONG_LOOPS
 from fourfold.plan import Program
 
-GROUP = 64  # work-items of a group of the trials
-BUSY_GROUP = 256  # of those that only keep a unit busy
-ROUNDS = 33000  # three times as many are more than some devices make in all loops of a work-item
+GROUP = 64  # work-items per group of the probes
+BUSY_GROUP = 256  # work-items per group of the probe that only keeps compute units busy
+ROUNDS = 33000  # three times this exceeds what some devices execute in all loops of a work-item
 _SIZES = """struct Sizes { src_at: i32, dst_at: i32, count: i32 }
 @group(0) @binding(0) var<uniform> sizes: Sizes;
 """
@@ -20,7 +20,7 @@ fn probe(@builtin(global_invocation_id) id: vec3<u32>) {{
   if (i >= sizes.count) {{ return; }}
 """
 
-# A vector of floats, two halves in a word, and a byte that others write the neighbours of.
+# Test a vector of floats, two halves in a word, and a byte whose neighbours others write.
 _FLOATS = f"""//# probe r0 w1
 {_SIZES}@group(0) @binding(1) var<storage, read> src: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read_write> dst: array<vec4<u32>>;
@@ -41,7 +41,7 @@ _BYTES = f"""//# probe r0 w1
   atomicOr(&dst[i / 4], (value & 255u) << shift);
 }}
 """
-# A long loop, which adds what it was given to one, three times.
+# A long loop, which adds its input to one, three times.
 _LOOPS = f"""//# probe r0 w1
 {_WORDS}{_HEAD}  var sum = 1u;
   for (var k = 0; k < 3 * {ROUNDS}; k += 1) {{
@@ -50,7 +50,7 @@ _LOOPS = f"""//# probe r0 w1
   dst[i] = sum;
 }}
 """
-# All that kernels in half precision use: vectors, comparisons, conversions, functions.
+# Everything that fp16 kernels use: vectors, comparisons, conversions, functions.
 _HALF_ARITHMETIC = f"""//# probe r0 w1
 enable f16;
 {_WORDS}{_HEAD}  let x = vec4<f16>(vec4<f32>(unpack2x16float(src[i]), 0.0f, 1.0f));
@@ -59,8 +59,8 @@ enable f16;
   dst[i] = pack2x16float(vec4<f32>(z).xy);
 }}
 """
-# Work for the units and none for memory: chains of products that do not wait for each other, and
-# many in a row, since no unit is busy while it branches.
+# Work for the compute units without memory traffic: independent chains of products, unrolled,
+# because compute units idle while they branch.
 _STEPS = "    a = a * 0.999f + b * 1e-3f;\n    b = b * 0.998f + 1e-3f;\n" * 16
 _BUSY = f"""//# probe w0
 struct Sizes {{ dst_at: i32, count: i32 }}

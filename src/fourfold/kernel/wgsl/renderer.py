@@ -1,4 +1,4 @@
-"""Renders a kernel as a WGSL module: deterministic, one statement a line."""
+"""Renders a kernel as a WGSL module: deterministic, one statement per line."""
 
 from __future__ import annotations
 
@@ -22,27 +22,67 @@ from fourfold.kernel.statement import (
     Store,
 )
 from fourfold.kernel.walk import statements
-from fourfold.kernel.wgsl.bindings import find_bindings, in_order
+from fourfold.kernel.wgsl.bindings import find_bindings, ordered_bindings
 from fourfold.kernel.wgsl.expression import ExpressionWriter, Known
 from fourfold.kernel.wgsl.memory import MemoryWriter
 from fourfold.kernel.wgsl.names import identifier, type_name
-from fourfold.kernel.wgsl.uniformity import Uniformity
 
-MARK = "//# "  # begins a module, and stands nowhere else
+# operations whose results may differ between work-items
+_OWN = ("load", "global_id", "local_id", "guarded")
+
+
+class Uniformity:
+    """Names that are known to be uniform in a work-group, as far as a compiler can tell.
+
+    WGSL allows a barrier only where control flow depends on uniform values alone. A kernel with a
+    barrier in a loop whose end is computed alike by all work-items has to prove it.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._names = {*kernel.sizes}
+
+    def declare(self, statement: Declare) -> None:
+        """Record a constant that is computed from uniform values."""
+        if statement.constant and self._is_uniform(statement.value):
+            self._names.add(str(statement.target.operands[0]))
+
+    def enter(self, statement: Loop | Branch) -> bool:
+        """Return whether a compiler accepts the barriers inside, if there are any."""
+        if isinstance(statement, Branch):
+            bodies = [*statement.body, *statement.otherwise]
+            return not _waits(bodies) or self._is_uniform(statement.condition)
+        limits = (statement.start, statement.stop, statement.step)
+        uniform = all(map(self._is_uniform, limits))
+        if uniform:
+            self._names.add(str(statement.variable.operands[0]))
+        return uniform or not _waits(statement.body)
+
+    def _is_uniform(self, item: Expression) -> bool:
+        if item.op == "name":
+            return item.operands[0] in self._names
+        parts = [part for part in item.operands if isinstance(part, Expression)]
+        return item.op not in _OWN and all(map(self._is_uniform, parts))
+
+
+def _waits(body: list[Statement]) -> bool:
+    return any(isinstance(one, Barrier) for one in statements(body))
+
+
+MARK = "//# "  # begins a module and occurs nowhere else
 _PLAIN = ("const", "name", "global_id", "local_id")
 _LEAVES = ("splat", "lane", "part")
-# Numbers that have no literal, by their bits.
+# Numbers without a literal, by their bits.
 SPECIAL_NUMBERS = {"INFINITY": "0x7f800000u", "NAN": "0x7fc00000u"}
-MOST_GROUPS = 65535  # along an axis of a grid
+MAX_GROUPS = 65535  # along one axis of a grid
 
 
 def render(kernel: Kernel, entry: str, buffers: Sequence[int] = ()) -> str:
-    """The module of one entry point; `buffers` are equal for pointers into one buffer."""
+    """Return the module of one entry point; `buffers` are equal for pointers into one buffer."""
     return Renderer(kernel, buffers).text(entry)
 
 
 class Renderer:
-    """Writes one kernel, statement by statement."""
+    """Renders one kernel, statement by statement."""
 
     def __init__(self, kernel: Kernel, buffers: Sequence[int]) -> None:
         self.kernel = kernel
@@ -50,12 +90,13 @@ class Renderer:
         self.memory = MemoryWriter(self.bindings)
         self.expressions = ExpressionWriter(kernel, self.memory)
         self.uniformity = Uniformity(kernel)
-        self.meeting: dict[str, str] = {}  # types of what one work-item tells all of its group
+        # types of the variables with which one work-item informs its group
+        self.meeting: dict[str, str] = {}
         self.count = 0
 
     def text(self, entry: str) -> str:
         body = [*self._block(self.kernel.body, 1, {})]
-        marks = " ".join(one.mark for one in in_order(self.bindings))
+        marks = " ".join(one.mark for one in ordered_bindings(self.bindings))
         functions = [*self.memory.functions.values(), *self.expressions.functions.values()]
         special = [name for name in SPECIAL_NUMBERS if any(name in line for line in body)]
         bits = [name for name in SPECIAL_NUMBERS if any(name in text for text in body + functions)]
@@ -63,10 +104,10 @@ class Renderer:
             f"{MARK}{entry} {marks}".rstrip(),
             *(["enable f16;"] if self.expressions.halves else []),
             *self._parameters(),
-            *(one.declaration for one in in_order(self.bindings)),
+            *(one.declaration for one in ordered_bindings(self.bindings)),
             *self._local_arrays(),
             *(f"var<workgroup> {name}: {type_};" for name, type_ in self.meeting.items()),
-            # A constant would be looked at, and refused.
+            # Compilers would evaluate a constant and reject it.
             *(f"var<private> {name}_BITS = {SPECIAL_NUMBERS[name]};" for name in bits),
             *functions,
             *self._head(entry),
@@ -78,7 +119,7 @@ class Renderer:
         return "\n".join(lines) + "\n"
 
     def _parameters(self) -> Iterator[str]:
-        """Offsets and sizes, one word each, in the order of the launch's arguments."""
+        """Declare offsets and sizes, one word each, in the order of the launch's arguments."""
         fields = [f"{identifier(item.pointer.name)}_at" for item in self.kernel.buffers]
         fields += [identifier(size) for size in self.kernel.sizes]
         yield f"struct Sizes {{ {', '.join(f'{field}: i32' for field in fields)} }}"
@@ -93,9 +134,9 @@ class Renderer:
 
     def _head(self, entry: str) -> Iterator[str]:
         size = (*self.kernel.local, 1, 1)[:3]
-        row = folded_groups(self.kernel.grid, self.kernel.local, MOST_GROUPS)
-        place = "workgroup_id) wid" if row else "global_invocation_id) gid"
-        ids = f"@builtin({place}: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>"
+        row = folded_groups(self.kernel.grid, self.kernel.local, MAX_GROUPS)
+        position = "workgroup_id) wid" if row else "global_invocation_id) gid"
+        ids = f"@builtin({position}: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>"
         yield f"@compute @workgroup_size({', '.join(map(str, size))})"
         yield f"fn {entry}({ids}) {{"
         if row is not None:
@@ -108,7 +149,7 @@ class Renderer:
 
     def _block(self, body: list[Statement], depth: int, known: Known) -> Iterator[str]:
         for statement in body:
-            # What has a name is known in this statement alone: variables change.
+            # Hoisted names are valid in this statement only, because variables change.
             yield from self._statement(statement, depth, dict(known))
 
     def _statement(self, statement: Statement, depth: int, known: Known) -> Iterator[str]:
@@ -124,8 +165,8 @@ class Renderer:
                 yield f"{pad}{identifier(target.operands[0])} {op}= {of(value, known)};"
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
-                place, text = of(index, known, 1), of(value, known)
-                yield f"{pad}{self.memory.store(pointer, place, text, value)}"
+                position, text = of(index, known, 1), of(value, known)
+                yield f"{pad}{self.memory.store(pointer, position, text, value)}"
             case Loop():
                 yield from self._loop(statement, depth, known)
             case Branch():
@@ -135,19 +176,19 @@ class Renderer:
             case Leave():
                 yield f"{pad}return;"
             case LocalArray() | AwaitInputs() | Prefetch():
-                pass  # declared outside; a launch has nothing to wait for; a hint
+                pass  # declared outside; nothing to wait for in a launch; a hint
             case _:
-                raise NotImplementedError(f"{type(statement).__name__} is no word of this language")
+                raise NotImplementedError(f"WGSL does not support {type(statement).__name__}")
 
     def _loop(self, loop: Loop, depth: int, known: Known) -> Iterator[str]:
-        pad, of, place = "  " * depth, self.expressions.of, identifier(loop.variable.operands[0])
+        pad, of, counter = "  " * depth, self.expressions.of, identifier(loop.variable.operands[0])
         yield from self._hoist(pad, known, loop.start, loop.stop, loop.step)
         by = "++" if loop.step.number == 1 else f" += {of(loop.step, known)}"
         start, stop = of(loop.start, known), of(loop.stop, known)
         if not self.uniformity.enter(loop):
             stop = self._title()
-            yield from self._told(pad, stop, "i32", of(loop.stop, known))
-        yield f"{pad}for (var {place} = {start}; {place} < {stop}; {place}{by}) {{"
+            yield from self._uniform_value(pad, stop, "i32", of(loop.stop, known))
+        yield f"{pad}for (var {counter} = {start}; {counter} < {stop}; {counter}{by}) {{"
         yield from self._block(loop.body, depth + 1, {})
         yield f"{pad}}}"
 
@@ -157,7 +198,7 @@ class Renderer:
         condition = self.expressions.of(branch.condition, known)
         if not self.uniformity.enter(branch):
             title = self._title()
-            yield from self._told(pad, title, "bool", condition)
+            yield from self._uniform_value(pad, title, "bool", condition)
             condition = title
         yield f"{pad}if ({condition}) {{"
         yield from self._block(branch.body, depth + 1, {})
@@ -166,16 +207,18 @@ class Renderer:
             yield from self._block(branch.otherwise, depth + 1, {})
         yield f"{pad}}}"
 
-    def _told(self, pad: str, title: str, type_: str, text: str) -> Iterator[str]:
-        """A name for what all work-items of a group hold alike, in a way that says so."""
-        place = f"_told{len(self.meeting)}"
-        self.meeting[place] = type_
-        yield f"{pad}if (all(lid == vec3<u32>())) {{ {place} = {text}; }}"
-        yield f"{pad}let {title} = workgroupUniformLoad(&{place});"
+    def _uniform_value(self, pad: str, title: str, type_: str, text: str) -> Iterator[str]:
+        """Declare a name for a value that is equal in a group, in a form that proves it."""
+        variable = f"_told{len(self.meeting)}"
+        self.meeting[variable] = type_
+        yield f"{pad}if (all(lid == vec3<u32>())) {{ {variable} = {text}; }}"
+        yield f"{pad}let {title} = workgroupUniformLoad(&{variable});"
 
     def _hoist(self, pad: str, known: Known, *roots: Expression) -> Iterator[str]:
-        """Names for parts that a statement uses more than once, and variables for those that are
-        computed only under a condition, which no expression of this language can say.
+        """Declare names for subexpressions that a statement uses more than once.
+
+        Guarded values become variables, because WGSL has no expression that is evaluated
+        conditionally.
         """
         counts: dict[int, int] = {}
         order: list[Expression] = []
@@ -188,7 +231,7 @@ class Renderer:
                 counts[key] += 1
             elif key not in known:
                 counts[key] = 1
-                # What a guard protects must not be moved out of it.
+                # An expression inside a guard must not be moved out of it.
                 for operand in item.operands[:1] if item.op == "guarded" else item.operands:
                     visit(operand)
                 order.append(item)
