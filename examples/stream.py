@@ -23,7 +23,7 @@ def camera(frames: int, height: int, width: int) -> Iterator[np.ndarray]:
     """Frames [1, height * 3 / 2, width] of a disc that goes around, all in the same memory."""
     frame = np.empty((1, height * 3 // 2, width), np.uint8)
     down, across = np.indices((height, width), sparse=True)
-    frame[:, height:] = 128  # no colour
+    frame[:, height:] = 128  # no color
     for number in range(frames):
         angle = number / 10
         middle = (height * (0.5 + 0.3 * np.sin(angle)), width * (0.5 + 0.3 * np.cos(angle)))

@@ -1,4 +1,4 @@
-"""Enlarge a photograph: models that take colours, or brightness alone.
+"""Enlarge a photograph: models that take colors, or brightness alone.
 
 python examples/super_resolution.py edsr_x2.tflite small.jpg large.png
 """
@@ -17,7 +17,7 @@ with fourfold.Session(model) as session:
     small = ImageOps.fit(Image.open(photograph).convert("RGB"), (width, height))
     answer = results.ask(session, small)
 large = answer.draw(small)
-if large.mode == "L":  # colours are blurred without anybody seeing it
+if large.mode == "L":  # colors are blurred without anybody seeing it
     blue, red = (part.resize(large.size) for part in small.convert("YCbCr").split()[1:])
     large = Image.merge("YCbCr", (large, blue, red)).convert("RGB")
 large.save(enlarged)

@@ -214,7 +214,7 @@ def test_run_scales_a_picture_as_the_model_says(
 
 def test_run_shows_labels(model: Path, device: DeviceInfo) -> None:
     shown = call("run", model, "--device", device.index, "--signature", "look").stdout
-    assert "scores of classes, told by the model's metadata" in shown
+    assert "class scores, told by the model's metadata" in shown
     assert all(label in shown for label in LABELS)
 
 

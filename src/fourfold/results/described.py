@@ -1,4 +1,4 @@
-"""A model that is not open, by what it takes and gives."""
+"""Describe the inputs and outputs of a model without opening a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.runtime.tensor_info import TensorInfo
 
 
 def describe_model(model: Model) -> DescribedModel:
-    """The same that a session on it would say of its inputs and outputs."""
+    """Return the same inputs, outputs and metadata as a session on this model."""
     graph, metadata = model.main, model.metadata
     sides = (
         (model.input_names, graph.arguments, metadata.inputs),
@@ -24,10 +24,10 @@ def describe_model(model: Model) -> DescribedModel:
                 graph.types[value].shape,
                 graph.types[value].dtype.array_dtype,
                 graph.quantization.get(value),
-                read_metadata=partial(tensor_at, said, place),
+                read_metadata=partial(tensor_at, tensors, index),
             )
-            for place, (name, value) in enumerate(zip(names, values, strict=True))
+            for index, (name, value) in enumerate(zip(names, values, strict=True))
         )
-        for names, values, said in sides
+        for names, values, tensors in sides
     )
     return DescribedModel(inputs, outputs, metadata)

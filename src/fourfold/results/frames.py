@@ -1,4 +1,4 @@
-"""Answers about a model's picture as answers about the photograph that lay in it."""
+"""Map answers from the model's input picture to the photograph inside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.results.found import Box, Corners, KeyPoint, Mask, Size
 
 
 def answer_in_frame(answer: Answer, fit: FrameFit, frame: Size) -> Answer:
-    """All places as fractions of the photograph; of masks what is not of it is cut off."""
+    """Convert coordinates to fractions of the photograph, and cut masks to it."""
     return replace(
         answer,
         boxes=tuple(_box(one, fit, frame) for one in answer.boxes),
@@ -25,7 +25,7 @@ def answer_in_frame(answer: Answer, fit: FrameFit, frame: Size) -> Answer:
 
 
 def clip_answer(answer: Answer) -> Answer:
-    """The same without what of boxes and points is beyond the photograph."""
+    """Clip boxes and points to the photograph."""
     return replace(
         answer,
         boxes=tuple(_clipped_box(one) for one in answer.boxes),
@@ -58,15 +58,15 @@ def _box(box: Box, fit: FrameFit, frame: Size) -> Box:
 
 
 def _points(points: tuple[KeyPoint, ...], fit: FrameFit, frame: Size) -> tuple[KeyPoint, ...]:
-    found = []
+    moved = []
     for one in points:
         y, x = _place(one.y, one.x, fit, frame)
-        found.append(replace(one, y=y, x=x))
-    return tuple(found)
+        moved.append(replace(one, y=y, x=x))
+    return tuple(moved)
 
 
 def _mask(mask: Mask, fit: FrameFit, frame: Size) -> Mask:
-    """Without the bars around the photograph, at the place of the part that was looked at."""
+    """Cut off the bars around the photograph and set the corners of the visible part."""
     tall, wide = mask.classes.shape
     rows, columns = (
         slice(

@@ -1,4 +1,4 @@
-"""From a model's outputs to its answer: which family it is of, and what the numbers say."""
+"""Decode a model's outputs: identify its family and read the numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fourfold.results.ultralytics import read_export_notes
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
-# What says most stands first; what has to be told by numbers alone comes last.
+# Ordered by strength of evidence; families that only the numbers identify come last.
 FAMILIES: tuple[Callable[[Described], Meaning | None], ...] = (
     processed_outputs,
     picked_detections,
@@ -50,15 +50,19 @@ FAMILIES: tuple[Callable[[Described], Meaning | None], ...] = (
     single_row,
 )
 
-_VAST = 1e6  # what stands for infinite numbers
+_INFINITY = 1e6  # replaces infinite numbers
 
 
 def find_meaning(model: Described) -> Meaning | None:
-    """What a model's outputs mean, by its metadata, its shapes and the families that are known;
-    None where nothing tells. `model` is a session, or what takes and gives the same.
+    """Return what a model's outputs stand for, or None if it is unknown.
+
+    The metadata, the shapes and the known model families are considered.
+
+    Args:
+        model: A session, or another description of inputs and outputs.
     """
     opened = before_frames(model)
-    return next((found for family in FAMILIES if (found := family(opened)) is not None), None)
+    return next((meaning for one in FAMILIES if (meaning := one(opened)) is not None), None)
 
 
 def read_answer(
@@ -71,11 +75,16 @@ def read_answer(
     fit: FrameFit | None = None,
     frame: Size | None = None,
 ) -> Answer:
-    """What the outputs of a run mean: those that `session.run` gave, by name.
+    """Decode the outputs of a run.
 
-    `labels` are names of classes, if not those of the model's metadata; `top` is how many classes
-    are told, `score` the least that counts. `fit` says where the photograph of the size `frame`
-    lay in the model's picture, if it was not all of it.
+    Args:
+        model: The session that ran, or a description of its inputs and outputs.
+        outputs: The arrays that `session.run` returned, by name.
+        labels: Class labels; by default those of the model's metadata.
+        top: Number of classes to return.
+        score: Minimum score; by default that of the model family.
+        fit: Where the photograph lay in the model's input picture, if it did not fill it.
+        frame: Height and width of the photograph.
     """
     model = before_frames(model)
     meaning = find_meaning(model)
@@ -88,10 +97,10 @@ def read_answer(
     reading = Reading(numbers, texts, bool(labels), model_size(model), score, top)
     found = meaning.decode(reading).noting(note)
     unknown = (*found.unknown, *unknown)
-    known = {one.name: getattr(found, one.name) for one in fields(found)} | {"unknown": unknown}
-    if found.unknown:  # the numbers are not what shapes made likely
-        return Answer(**known, size=frame)
-    answer = Answer(**known, family=meaning.family, told_by=meaning.told_by, kinds=meaning.kinds)
+    values = {one.name: getattr(found, one.name) for one in fields(found)} | {"unknown": unknown}
+    if found.unknown:  # the numbers contradict what the shapes suggested
+        return Answer(**values, size=frame)
+    answer = Answer(**values, family=meaning.family, told_by=meaning.told_by, kinds=meaning.kinds)
     answer = replace(answer, size=frame)
     if fit is not None and frame is not None:
         answer = answer_in_frame(answer, fit, frame)
@@ -99,39 +108,39 @@ def read_answer(
 
 
 def _infos(model: Described, names: Sequence[str]) -> dict[str, TensorInfo]:
-    known = {info.name: info for info in model.outputs}
-    return {name: known[name] for name in names}
+    infos = {info.name: info for info in model.outputs}
+    return {name: infos[name] for name in names}
 
 
 def _unknown(
     model: Described, meaning: Meaning | None, outputs: Mapping[str, np.ndarray]
 ) -> tuple[str, ...]:
-    told = () if meaning is None else meaning.outputs
-    for name in told:
+    decoded = () if meaning is None else meaning.outputs
+    for name in decoded:
         if name not in outputs:
             what, why = (
                 f"output {name!r} is missing",
                 f"{meaning.family if meaning else ''} needs it",
             )
-            raise InputError(what, why, "pass all that session.run gave")
-    return tuple(info.name for info in model.outputs if info.name not in told)
+            raise InputError(what, why, "pass all outputs that session.run returned")
+    return tuple(info.name for info in model.outputs if info.name not in decoded)
 
 
 def _real(info: TensorInfo, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Real numbers, calibrated where the model says how."""
+    """Return dequantized numbers, calibrated if the metadata define a calibration."""
     numbers = info.dequantize(outputs[info.name])
     calibration = None if info.metadata is None else info.metadata.calibration
     return numbers if calibration is None else calibration.apply(numbers)
 
 
 def _finite(real: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str]:
-    """The same with numbers only, and a note where some were none: a model that fails, or halves
-    that are too small for it.
-    """
+    """Replace NaN and infinity, and return a note if there were any (often an fp16 overflow)."""
     broken = {name: int(np.count_nonzero(~np.isfinite(array))) for name, array in real.items()}
     numbers = {
-        name: np.nan_to_num(array, nan=0.0, posinf=_VAST, neginf=-_VAST) if broken[name] else array
+        name: np.nan_to_num(array, nan=0.0, posinf=_INFINITY, neginf=-_INFINITY)
+        if broken[name]
+        else array
         for name, array in real.items()
     }
-    told = ", ".join(f"{count} of {name}" for name, count in broken.items() if count)
-    return numbers, f"no numbers, or infinite ones, are {told}" if told else ""
+    counts = ", ".join(f"{count} of {name}" for name, count in broken.items() if count)
+    return numbers, f"values that are NaN or infinite: {counts}" if counts else ""

@@ -17,7 +17,7 @@ from fourfold.results.families.mediapipe import mediapipe_detector
 from fourfold.results.families.segmentation import MOST_CLASSES
 from fourfold.results.families.ssd import DETECTIONS
 from fourfold.results.found import Edge
-from fourfold.results.shapes import LEAST_SIDE
+from fourfold.results.shapes import MIN_SIDE_PIXELS
 from fourfold.results.skeletons import BODY
 from fourfold.types import DType, TensorType
 
@@ -65,7 +65,7 @@ def takes_picture(graph: Graph) -> bool:
     if kind.dtype not in _PICTURES or kind.rank != 4 or kind.shape[0] != 1:
         return False
     _, first, second, last = kind.shape
-    if last == 1 and min(first, second) < LEAST_SIDE:
+    if last == 1 and min(first, second) < MIN_SIDE_PIXELS:
         return False  # features of a sound, for one
     return last in (1, 3, 4) or first in (1, 3)
 
@@ -97,7 +97,7 @@ def _single(model: Model, outputs: list[TensorType]) -> Task | None:
     shape = tuple(size for size in kind.shape if size != 1)
     if len(outputs) > 1 or not shape:
         return None
-    if kind.rank == 4 and min(kind.shape[1:3]) >= LEAST_SIDE:
+    if kind.rank == 4 and min(kind.shape[1:3]) >= MIN_SIDE_PIXELS:
         return _image(model, kind)
     if shape[-1] == KEY_POINT and len(shape) == 2:
         return Task("keypoints", edges=BODY.edges if shape[0] == POINTS else ())

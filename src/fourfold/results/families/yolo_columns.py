@@ -1,4 +1,4 @@
-"""What the columns of YOLO's boxes hold, by what the model says of itself and by their number."""
+"""Layout of the columns of YOLO boxes, from the metadata and the number of columns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import NamedTuple
 from fourfold.results.families.body import POINTS, ROW
 from fourfold.results.ultralytics import ORIENTED, ExportNotes
 
-BOX = 4  # columns of where a box is
-COEFFICIENTS = 32  # columns of what makes its mask
-PICKED = 6  # columns of a box that is picked: where it is, score, class
+BOX = 4  # columns of the coordinates
+COEFFICIENTS = 32  # columns of mask coefficients
+PICKED = 6  # columns after suppression: coordinates, score, class
 
 
 class Extras(NamedTuple):
-    """What a box has besides place and class: key points of so many numbers each, coefficients of
-    its mask, or the angle by which it is turned.
-    """
+    """Further columns of a box: key points, mask coefficients, or the angle of an oriented box."""
 
     points: int = 0
     point_numbers: int = ROW
@@ -26,9 +24,7 @@ class Extras(NamedTuple):
 
 
 class YoloColumns(NamedTuple):
-    """What the columns behind those of the box hold, in their order. `objectness` is whether the
-    first says that there is anything.
-    """
+    """The columns after the coordinates, in order, of which objectness comes first if present."""
 
     objectness: bool
     classes: int
@@ -38,9 +34,14 @@ class YoloColumns(NamedTuple):
 def cell_columns(
     notes: ExportNotes, columns: int, masks: bool, several: bool
 ) -> YoloColumns | None:
-    """Those of a box for each cell. `several` is whether cells have several boxes, or boxes are
-    rows, as with v5 to v7: then there is a column for whether there is anything, where names of
-    classes do not tell. With `masks` another output has what masks are made of.
+    """Return the column layout of boxes per cell, or None if it is unknown.
+
+    Args:
+        notes: Metadata of the export.
+        columns: Number of columns.
+        masks: True if another output has mask prototypes.
+        several: True if cells have several boxes, or boxes are rows, as in v5 to v7. Then there is
+            an objectness column, unless the class names say otherwise.
     """
     left = columns - BOX
     for objectness in (False, True) if notes.names else ():
@@ -55,7 +56,7 @@ def cell_columns(
 
 
 def told_extras(notes: ExportNotes, count: int, masks: bool) -> Extras | None:
-    """What so many columns behind the classes hold; None where nothing tells."""
+    """Return what the columns after the classes hold, or None if it is unknown."""
     if masks:
         return Extras(coefficients=COEFFICIENTS) if count == COEFFICIENTS else None
     if notes.task == ORIENTED:

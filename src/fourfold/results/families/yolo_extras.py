@@ -1,4 +1,4 @@
-"""What belongs to YOLO's boxes: key points, and masks that are mixed of what all boxes share."""
+"""Key points and masks of YOLO boxes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _SMOOTH = Sampling("linear")
 
 
 def with_points(box: Box, numbers: np.ndarray, extras: Extras, scale: tuple[float, float]) -> Box:
-    """The box with its points: rows of x, y and, where there are three numbers, a score. `scale`,
-    down and along, makes x and y fractions of the picture.
+    """Return the box with its key points, from rows of x, y and an optional score.
+
+    `scale` (vertical, horizontal) makes coordinates fractions of the picture.
     """
     rows = numbers.reshape(extras.points, extras.point_numbers)
     turned = np.column_stack([rows[:, 1] * scale[0], rows[:, 0] * scale[1], rows[:, 2:]])
@@ -37,10 +38,11 @@ def _edges(points: tuple[KeyPoint, ...]) -> tuple[tuple[int, int], ...]:
 def mix_masks(
     boxes: tuple[Box, ...], coefficients: np.ndarray, prototypes: np.ndarray, size: Size
 ) -> tuple[np.ndarray, tuple[Box, ...]]:
-    """For each pixel of a picture of this size 1 + the class of the best box whose mask has it, 0
-    where none has; and the boxes whose masks have any pixel. `prototypes` [channels, height, width]
-    or [height, width, channels] are smaller than the picture: masks are made larger before it is
-    decided what is inside.
+    """Return a class map of the picture, and the boxes whose masks are not empty.
+
+    A pixel is 1 + the class of the best box whose mask contains it, or 0. `prototypes`, [channels,
+    height, width] or [height, width, channels], are smaller than the picture. Masks are enlarged
+    before they are thresholded.
     """
     first = prototypes.shape[0] == COEFFICIENTS
     planes = prototypes if first else np.moveaxis(prototypes, -1, 0)
@@ -67,8 +69,8 @@ def _pixels_inside(box: Box, size: Size) -> tuple[slice, slice]:
 
 
 class _StretchedPart(NamedTuple):
-    """A part of an axis that is made larger: what of the axis it needs, and the rows of that which
-    count for each new one.
+    """A part of an axis to enlarge: the slice of the axis it needs, and the taps of each new
+    element.
     """
 
     needed: slice
@@ -76,10 +78,10 @@ class _StretchedPart(NamedTuple):
     weights: np.ndarray
 
     def stretch(self, plane: np.ndarray) -> np.ndarray:
-        """Along the first axis of a plane, of which what is needed is there."""
+        """Enlarge the needed part of a plane along its first axis."""
         taps = range(self.weights.shape[1])
-        found = [self.weights[:, tap, None] * plane[self.indices[:, tap]] for tap in taps]
-        return np.asarray(np.sum(found, 0))
+        terms = [self.weights[:, tap, None] * plane[self.indices[:, tap]] for tap in taps]
+        return np.asarray(np.sum(terms, 0))
 
 
 def _part(table: TapTable, cut: slice) -> _StretchedPart:
