@@ -1,8 +1,8 @@
-"""Pixels: how a caller's bytes become the numbers that a picture input of a model takes.
+"""Pixels: conversion of the caller's bytes to the numbers of a model's picture input.
 
-pixels: what a caller says of a picture; option: of all pictures of a model.
-colors: what bytes hold; frame_fit: where a frame of another size lies in the picture.
-resize: the definition of both, by NumPy.
+pixels: the `Pixels` option of one picture; option: the option of a session. colors: byte orders and
+YUV; frame_fit: where a frame of another size lies in the picture. resize: the NumPy reference of
+both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a caller says of pictures: how each is read, by the name of its input, or 'auto'."""
+"""The `pixels=` option of a session: for the only picture, by input name, or 'auto'."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from fourfold.pixels.pixels import Pixels
 
 AUTO: Literal["auto"] = "auto"
 
-# Of the only picture, of inputs by name, or 'auto': of those whose scaling the metadata give.
+# For the only picture, by input name, or 'auto' to use the scaling in the metadata.
 PixelsOfPicture = Pixels | Literal["auto"]
 PixelsOption = PixelsOfPicture | Mapping[str, Pixels]
 
 
-def checked_pixels(given: object) -> PixelsOption | None:
-    """What a caller passed, if it says how pixels are read."""
-    if given == AUTO:
+def checked_pixels(option: object) -> PixelsOption | None:
+    """Return the option if it is valid, or None if it is empty. Raises InputError otherwise."""
+    if option == AUTO:
         return AUTO
-    named = given if isinstance(given, Mapping) else {"": given}
+    named = option if isinstance(option, Mapping) else {"": option}
     for name, one in named.items():
-        if not isinstance(one, Pixels) and given is not None:
+        if not isinstance(one, Pixels) and option is not None:
             what = f"pixels{f' of {name!r}' if name else ''} are {one!r}"
-            why = "they say what the bytes of a picture hold"
+            why = "pixels must be a fourfold.Pixels that describes the bytes of a picture"
             fix = "pass fourfold.Pixels(mean=..., std=..., order='rgb'), or 'auto'"
             raise InputError(what, why, fix)
-    return given or None  # type: ignore[return-value]
+    return option or None  # type: ignore[return-value]
 
 
-def pixels_text(given: PixelsOption | None) -> str:
-    """The same in words, for keys."""
-    if given is None or isinstance(given, Pixels | str):
-        return "" if given is None else str(given)
-    return "; ".join(f"{name}: {one}" for name, one in sorted(given.items()))
+def pixels_text(option: PixelsOption | None) -> str:
+    """Return an option as text, for cache keys."""
+    if option is None or isinstance(option, Pixels | str):
+        return "" if option is None else str(option)
+    return "; ".join(f"{name}: {one}" for name, one in sorted(option.items()))

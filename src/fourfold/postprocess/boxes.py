@@ -1,4 +1,4 @@
-"""Nodes for detectors with an output of boxes and one of scores: SSD, and decoded boxes."""
+"""Nodes for detectors with separate outputs for boxes and scores: SSD, and decoded boxes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ssd_boxes(
 def _ends(
     grown: GrownGraph, option: DecodedBoxes | SsdBoxes, outputs: DetectorOutputs
 ) -> tuple[str, str]:
-    """Boxes [batch,N,4] and scores [batch,N,classes]."""
+    """Return boxes [batch,N,4] and scores [batch,N,classes]."""
     boxes = outputs.find("boxes", option.boxes, "boxes [batch,N,4]", _are_boxes)
     batch, count, *_ = grown.shape(boxes)
 
@@ -61,14 +61,14 @@ def _ends(
 
     scores = outputs.find("scores", option.scores, f"scores [{batch},{count},C]", are_scores)
     if option.background and grown.shape(scores)[2] < 2:
-        what = "the scores have no class beside the background"
+        what = "the scores have only the background class"
         why = f"they are {grown.type(scores)}, and background is True"
         raise InputError(what, why, "pass background=False")
     return grown.reshape(boxes, batch, count, 4, part="raw_boxes"), scores
 
 
 def _are_boxes(shape: Shape) -> bool:
-    """[batch,N,4], or as TensorFlow has it [batch,N,1,4]."""
+    """Return True for [batch,N,4], or TensorFlow's [batch,N,1,4]."""
     return shape[-1:] == (4,) and (len(shape) == 3 or (len(shape) == 4 and shape[2] == 1))
 
 
@@ -78,11 +78,11 @@ def _pick(grown: GrownGraph, option: DecodedBoxes | SsdBoxes, corners: str, scor
 
 
 def size_scales(size: Size) -> Scales:
-    """What pixels are divided by: y, x, height, width."""
+    """Return the divisors of pixel coordinates: y, x, height, width."""
     return float(size[0]), float(size[1]), float(size[0]), float(size[1])
 
 
 def require_anchors(rows: np.ndarray, count: int, fix: str) -> None:
     if len(rows) != count:
-        what = f"{len(rows)} anchors do not fit the model's {count} boxes"
-        raise InputError(what, "each box is relative to an anchor of its own", fix)
+        what = f"{len(rows)} anchors do not match the model's {count} boxes"
+        raise InputError(what, "each box is relative to its own anchor", fix)

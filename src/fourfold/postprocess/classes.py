@@ -1,4 +1,4 @@
-"""Nodes that say which classes an output means: top-k, argmax, softmax."""
+"""Nodes for classification: top-k, argmax, softmax."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fourfold.processing import ArgMax, Softmax, TopK
 from fourfold.types import TensorType
 
 Classifying = TopK | ArgMax | Softmax
-Results = dict[str, str]  # values by the names that the caller sees; '' is the output's own
+Results = dict[str, str]  # values by output name; '' keeps the name of the processed output
 
 
 def classify(grown: GrownGraph, option: Classifying, value: str, output: str) -> Results:
-    """What the option makes of one output."""
+    """Append the option's nodes to one output."""
     value = grown.real(value, output)
     if isinstance(option, TopK):
         return _top(grown, option, value, output)
@@ -29,8 +29,8 @@ def classify(grown: GrownGraph, option: Classifying, value: str, output: str) ->
 def _top(grown: GrownGraph, option: TopK, value: str, output: str) -> Results:
     type_ = grown.type(value)
     if not type_.rank or option.count > type_.channels:
-        what = f"output {output!r} has no {option.count} best"
-        why = f"it is {type_}, and the last axis holds what is compared"
+        what = f"output {output!r} has fewer than {option.count} values on its last axis"
+        why = f"it is {type_}"
         raise InputError(what, why, f"pass TopK({max(type_.channels, 1)}) or less")
     last = type_.rank - 1
     value = _softmax(grown, value, last) if option.softmax else value
@@ -40,12 +40,12 @@ def _top(grown: GrownGraph, option: TopK, value: str, output: str) -> Results:
 
 
 def _softmax(grown: GrownGraph, value: str, axis: int) -> str:
-    """Over the last axis; another one is brought there and back."""
+    """Apply softmax to an axis, with transposes if it is not the last."""
     rank = len(grown.shape(value))
     order = [*(one for one in range(rank) if one != axis), axis]
     moved = grown.transpose(value, *order)
-    found = grown.add("softmax", moved, attributes=SoftmaxAttributes())
-    return grown.transpose(found, *(order.index(one) for one in range(rank)))
+    result = grown.add("softmax", moved, attributes=SoftmaxAttributes())
+    return grown.transpose(result, *(order.index(one) for one in range(rank)))
 
 
 def _axis(type_: TensorType, option: ArgMax | Softmax, output: str) -> int:

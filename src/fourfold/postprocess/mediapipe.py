@@ -1,4 +1,4 @@
-"""Nodes for MediaPipe's detectors: boxes and key points relative to cells."""
+"""Nodes for MediaPipe detectors: boxes and key points relative to cells."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def mediapipe_boxes(
     if columns == 4:
         return pick(grown, option, boxes, option.blend)
     boxes = replace(boxes, others={"keypoints": _points(grown, raw, rows, size)})
-    found = pick(grown, option, boxes, option.blend)
+    results = pick(grown, option, boxes, option.blend)
     points = grown.reshape(
-        found["keypoints"], batch, option.most, (columns - 4) // 2, 2, part="points"
+        results["keypoints"], batch, option.most, (columns - 4) // 2, 2, part="points"
     )
-    return {**found, "keypoints": points}
+    return {**results, "keypoints": points}
 
 
 def _ends(grown: GrownGraph, option: MediaPipeBoxes, outputs: DetectorOutputs) -> tuple[str, str]:
-    """Numbers [batch,N,4 + 2 * key points] and logits [batch,N,1]."""
+    """Return numbers [batch,N,4 + 2 * key points] and logits [batch,N,1]."""
 
     def are_boxes(shape: Shape) -> bool:
         return len(shape) == 3 and shape[2] >= 4 and shape[2] % 2 == 0
@@ -57,13 +57,15 @@ def _ends(grown: GrownGraph, option: MediaPipeBoxes, outputs: DetectorOutputs) -
 
 
 def _points(grown: GrownGraph, raw: str, anchors: np.ndarray, size: Size) -> str:
-    """All key points as y and x: what comes as x and y of pixels is relative to a cell's middle."""
+    """Return all key points as y and x fractions, from x and y in pixels relative to cell
+    centers.
+    """
     numbers = grown.cut(raw, 2, 4)
     batch, count, columns = grown.shape(numbers)
     pairs = grown.reshape(numbers, batch, count, columns // 2, 2, part="pairs")
-    # The columns change places as they are multiplied: each of y and x is one of the two.
-    halves = [grown.cut(pairs, 3, place, place + 1) for place in (1, 0)]
-    turned = grown.join(halves, 3)
+    # Swap x and y.
+    columns_yx = [grown.cut(pairs, 3, column, column + 1) for column in (1, 0)]
+    turned = grown.join(columns_yx, 3)
     scale = grown.constant("scale", 1 / np.array(size, np.float32))
     middles = grown.constant("middles", anchors[None, :, None, :2].copy())
     points = grown.add("add", grown.add("mul", turned, scale), middles, part="all_points")

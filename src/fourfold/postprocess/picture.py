@@ -1,4 +1,4 @@
-"""The size of the picture that a model sees, from the shapes of its inputs."""
+"""The size of a model's input picture, from the shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from fourfold.types import Shape
 _CHANNELS = (1, 3, 4)
 
 
-def model_picture_size(model: Model, given: Size | None) -> Size:
-    """Height and width as the caller gave them, or of the only input that is a picture."""
-    if given is not None:
-        return given
+def model_picture_size(model: Model, size: Size | None) -> Size:
+    """Return height and width as the caller passed them, or of the only input that is a picture."""
+    if size is not None:
+        return size
     shapes = {name: model.main.types[name].shape for name in model.main.arguments}
-    found = [size for shape in shapes.values() if (size := _size(shape)) is not None]
-    if len(found) != 1:
-        what = "the size of the picture that the model sees is not known"
-        why = f"{len(found)} of its inputs could be pictures: {shapes}"
-        raise InputError(what, why, "pass size=(height, width) to the post-processing")
-    return found[0]
+    sizes = [pair for shape in shapes.values() if (pair := _size(shape)) is not None]
+    if len(sizes) != 1:
+        what = "the size of the model's input picture is unknown"
+        why = f"{len(sizes)} of its inputs could be pictures: {shapes}"
+        raise InputError(what, why, "pass size=(height, width) to the post-processing option")
+    return sizes[0]
 
 
 def _size(shape: Shape) -> Size | None:

@@ -1,4 +1,4 @@
-"""Options that say which classes an output means."""
+"""Options for classification outputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from fourfold.processing.checks import require_whole
 
 @dataclass(frozen=True)
 class TopK:
-    """The `count` largest numbers along the last axis as `scores`, the largest first, and their
-    places as `classes`. With `softmax` the numbers are made probabilities first.
+    """Return the `count` largest values of the last axis as `scores` and their indices as
+    `classes`.
+
+    Args:
+        count: Number of values, largest first.
+        softmax: Apply softmax first.
     """
 
     count: int = 5
@@ -22,7 +26,11 @@ class TopK:
 
 @dataclass(frozen=True)
 class ArgMax:
-    """The places of the largest numbers along an axis, which goes, as `classes`."""
+    """Return the indices of the largest values along an axis as `classes`. The axis is removed.
+
+    Args:
+        axis: The axis to reduce.
+    """
 
     axis: int = -1
 
@@ -32,7 +40,11 @@ class ArgMax:
 
 @dataclass(frozen=True)
 class Softmax:
-    """Probabilities along an axis, under the output's own name."""
+    """Apply softmax along an axis. The output keeps its name.
+
+    Args:
+        axis: The axis whose values sum to one.
+    """
 
     axis: int = -1
 

@@ -96,7 +96,7 @@ def test_a_size_that_is_not_known_is_asked_for(device: DeviceInfo) -> None:
     pixels = Pixels(0, 255, fit="letterbox", fill=0)
     with fourfold.Session(model, device, shapes=shapes, pixels=pixels) as session:
         assert session.default_shapes == {}
-        with pytest.raises(InputError, match="how large the model's picture is"):
+        with pytest.raises(InputError, match="the size of the model's input picture is unknown"):
             ask(session, photograph())
     known = replace(pixels, into=(SIDE, SIDE))
     with fourfold.Session(model, device, shapes=shapes, pixels=known) as session:
