@@ -79,7 +79,7 @@ def test_a_quantised_file_from_a_folder_of_arrays(model: Path) -> None:
     options = ("--quantize", "int8", "--calibrate", folder, "--ranges", "percentile")
     result = invoke(model, "-o", output, *options, "--samples", folder)
     assert result.exit_code == 0, result.output
-    assert "ranges by percentile of 5 samples" in result.stdout
+    assert "ranges: percentile of 5 samples" in result.stdout
     assert "5 of 5" in result.stdout
 
 

@@ -1,4 +1,4 @@
-"""Decides how everything is stored: grids by the ranges that were found, constants by their own."""
+"""Assign storage types: grids from observed ranges, and grids of constants from their values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fourfold.types import DType, Quantization
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """What samples told: ranges of values, and means of the channels of what is multiplied."""
+    """Statistics from samples: ranges of values, and channel means of inputs of weighted sums."""
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     means: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Assigner:
-    """All that it takes to decide: what is left is which layers stay float."""
+    """Assigns storage types for a model and a method, given the layers that stay float."""
 
     graph: Graph
     method: Method
@@ -44,7 +44,7 @@ class Assigner:
     per_channel: bool = True
 
     def assign(self, kept: Collection[str]) -> StorageAssignment:
-        """How everything is stored when these layers stay float."""
+        """Return the storage of all values and constants if the `kept` layers stay float."""
         if self.method.values is None:
             return StorageAssignment(self.graph, self._weights_alone(kept))
         nodes = integer_nodes(self.graph, self.layers, kept, self.method)
@@ -66,7 +66,7 @@ class Assigner:
         return Operand(array, StoredAs(dtype, grid))
 
     def _corrections(self, node: Node, operands: Mapping[Place, Operand]) -> dict[Place, Operand]:
-        """The bias of a weighted sum, if the means of its input tell a better one."""
+        """Return the corrected bias of a weighted sum, if channel means are known."""
         weights = operands.get((node.outputs[0], 1))
         if weights is None or node.op not in CHANNEL_AXIS:
             return {}
@@ -82,7 +82,7 @@ class Assigner:
         return weight_grid(array, self.method.weights, axis)
 
     def bias(self, node: Node, weights: Operand) -> np.ndarray | None:
-        """The bias of a weighted sum, less what rounding the weights adds to its result."""
+        """Return the bias of a weighted sum minus the mean error of its rounded weights."""
         own, means = self._own_bias(node), self.observations.means.get(str(node.inputs[0]))
         if means is None:
             return own
@@ -114,8 +114,8 @@ class _IntegerWork:
         return StorageAssignment(self._graph, self._operands, self._nodes, grids, regrids)
 
     def _live(self, node: Node) -> list[int]:
-        places = real_places(self._graph, node)
-        return [at for at in places if node.inputs[at] not in self._graph.constants]
+        inputs = real_places(self._graph, node)
+        return [at for at in inputs if node.inputs[at] not in self._graph.constants]
 
     def _grid(self, value: str) -> Quantization:
         fixed, root = self._shared.fixed_grid(value), self._shared.root(value)
@@ -134,7 +134,9 @@ class _IntegerWork:
                 self._operands[node.outputs[0], at] = Operand(array, self._constant(node, array))
 
     def _constant(self, node: Node, array: np.ndarray) -> StoredAs:
-        """A constant has a grid of its own, unless it meets others on theirs."""
+        """Return the storage of a constant: its own grid, unless the operator requires a
+        shared one.
+        """
         if node.op in MOVES or node.op in LIMITS:
             return self._stored(node.outputs[0])
         range_ = Range(float(array.min(initial=0.0)), float(array.max(initial=0.0)))

@@ -1,7 +1,7 @@
-"""Bias correction: rounded weights shift the mean of a sum, and its bias can shift it back.
+"""Bias correction: compensate the mean error of rounded weights in the bias.
 
-A sum of x * (w + d) is larger than one of x * w by x * d, whose mean is known where the mean of x
-is. At the edge of a picture fewer products are added, which is left out of account here.
+A sum of x * (w + d) exceeds one of x * w by x * d, whose mean follows from the mean of x. Fewer
+products are added at the edges of a picture, which is neglected.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 def corrected_bias(
     node: Node, bias: np.ndarray | None, errors: np.ndarray, means: np.ndarray
 ) -> np.ndarray:
-    """The bias of a weighted sum, less the mean of what the errors of its weights add.
+    """Return the bias of a weighted sum minus the mean error of its weights.
 
-    `means` are those of the channels of its input.
+    `means` are the channel means of its input.
     """
     shift = _mean_shift(node, errors.astype(np.float64), means)
     old = 0.0 if bias is None else bias.astype(np.float64)

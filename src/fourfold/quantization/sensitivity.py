@@ -1,4 +1,4 @@
-"""Which layers stay float, found by measuring: one layer at a time, then as few as it takes."""
+"""Find the layers that must stay float, by measuring one layer at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fourfold.quantization.samples import Samples
 from fourfold.quantization.simulate import simulate
 from fourfold.quantization.storage import StorageAssignment
 
-TRIED_ON = 16  # samples that layers are measured with
+MAX_TRIAL_SAMPLES = 16
 
 
 @dataclass
 class LossTrials:
-    """Measures simulated models against the float one, all on the same few samples."""
+    """Measures simulated models against the float one, on the same few samples."""
 
     assigner: Assigner
     device: DeviceInfo | None
@@ -30,13 +30,14 @@ class LossTrials:
 
     @property
     def plain_device(self) -> DeviceInfo | None:
-        """The device without what only some roundings can use: all simulations are to be the same
-        kernels, whichever of their roundings are fine.
+        """The device without dot products, so that all simulations use the same kernels.
+
+        Only some roundings could use dot products.
         """
         return None if self.device is None else self.device.with_facts({"dot_products": ""})
 
     def loss(self, exact: Collection[str], storage: StorageAssignment) -> Loss:
-        """The loss when these layers alone stay float."""
+        """Return the loss if only these layers stay float."""
         nodes = {n for one in self.assigner.layers if one.name in exact for n in one.nodes}
         meter = LossMeter(self.score)
         with closing(GraphRunner(simulate(storage, nodes), self.plain_device)) as runner:
@@ -53,7 +54,7 @@ class LossTrials:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Layers by what they cost, the dearest first, and how many of these are to stay float."""
+    """Layers by loss, largest first, and how many of them must stay float."""
 
     order: tuple[str, ...]
     count: int
@@ -62,17 +63,17 @@ class Sensitivity:
 def find_sensitive(
     trials: LossTrials, kept: frozenset[str], most: float, steps: ProgressCounter
 ) -> Sensitivity:
-    """The layers that must stay float for the loss to be at most `most`, beside those kept anyway.
+    """Return the layers that must stay float for a loss of at most `most`, besides the kept ones.
 
-    Each layer is measured with all others float. The worst ones are then kept until the loss of the
-    rest is small enough: how many that takes is found by halving.
+    Each layer is measured with all others float. Then the worst layers are kept float until the
+    loss is small enough, with a binary search for their number.
     """
     storage = trials.assigner.assign(kept)
     names = [layer.name for layer in trials.assigner.layers]
     loose = [name for name in names if name not in kept]
     steps.expect(len(loose))
     costs: dict[str, float] = {}
-    # As long as one player of these kernels lives, no other has to build them.
+    # While one player of these kernels exists, others share its compiled kernels.
     with closing(GraphRunner(simulate(storage), trials.plain_device)):
         for name in loose:
             costs[name] = trials.loss(set(names) - {name}, storage).value

@@ -1,7 +1,7 @@
-"""The float graph with every rounding of a stored one in it, for finding what a layer costs.
+"""Simulate a quantized model with fake-quantization nodes, to measure the loss of each layer.
 
-Layers that stay float get roundings so fine that they change nothing: all such graphs are the same
-kernels with other numbers, and a device builds them once.
+Layers that stay float get roundings so fine that they change nothing. All simulations then use the
+same kernels with other numbers, and a device compiles them once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fourfold.quantization.rules import AVERAGES, MOVES
 from fourfold.quantization.storage import StorageAssignment, fresh_name
 from fourfold.types import DType, TensorType
 
-_FINEST = 2.0**-20  # a step of the finest rounding, as a share of the range of a grid
-_FAR = 2**24 - 1  # how many of these there are on either side of zero
+_FINE_STEP = 2.0**-20  # of the finest rounding, relative to the range of a grid
+_MAX_FINE_STEPS = 2**24 - 1  # on either side of zero
 _LIMITS = {DType.I8: (-128, 127), DType.I16: (-32768, 32767)}
 
 
 def simulate(storage: StorageAssignment, exact: Collection[str] = ()) -> Graph:
-    """The graph with the roundings of all nodes but those named: in constants and in values."""
+    """Return the graph with rounded constants and values, except in the `exact` nodes."""
     work = _Work(storage, frozenset(exact))
     for node in storage.graph.nodes:
         work.add(node)
@@ -34,7 +34,7 @@ def simulate(storage: StorageAssignment, exact: Collection[str] = ()) -> Graph:
 
 @dataclass
 class _Work:
-    """The nodes so far; `copies` are integers of values that are made as real numbers."""
+    """The nodes so far. `copies` are rounded copies of float values."""
 
     storage: StorageAssignment
     exact: frozenset[str]
@@ -72,10 +72,10 @@ class _Work:
             return fresh
         if name is None or not storage.on_integers(node) or name not in storage.grids:
             return name
-        wanted = storage.regrids.get(place, storage.grids[name])
+        stored = storage.regrids.get(place, storage.grids[name])
         if storage.is_made(name) and place not in storage.regrids:
             return name
-        return self._copy(name, wanted)
+        return self._copy(name, stored)
 
     def _constant(self, node: Node, at: int) -> np.ndarray:
         name = node.inputs[at] if at < len(node.inputs) else None
@@ -97,8 +97,9 @@ class _Work:
         assert stored.quantization is not None
         scale, point = stored.quantization.scale[0], stored.quantization.zero_point[0]
         low, high = (limit - point for limit in _LIMITS[stored.dtype])
-        if exact:  # a grid that begins at zero still does: that is a kernel of its own
-            return FakeQuantize(scale * (high - low) * _FINEST, -_FAR if low else 0, _FAR)
+        if exact:  # a grid that starts at zero must keep doing so: it uses another kernel
+            step = scale * (high - low) * _FINE_STEP
+            return FakeQuantize(step, -_MAX_FINE_STEPS if low else 0, _MAX_FINE_STEPS)
         return FakeQuantize(scale, low, high)
 
     def _new_name(self, name: str) -> str:

@@ -14,7 +14,7 @@ from fourfold.results.described import describe_model
 from fourfold.results.families.body import POINTS
 from fourfold.results.families.body import ROW as KEY_POINT
 from fourfold.results.families.mediapipe import mediapipe_detector
-from fourfold.results.families.segmentation import MOST_CLASSES
+from fourfold.results.families.segmentation import MAX_CLASSES
 from fourfold.results.families.ssd import DETECTIONS
 from fourfold.results.found import Edge
 from fourfold.results.shapes import MIN_SIDE_PIXELS
@@ -112,7 +112,7 @@ def _image(model: Model, kind: TensorType) -> Task | None:
         return Task("mask")
     if channels == KEY_POINT and not labelled:
         return Task("picture")
-    if channels <= MOST_CLASSES:
+    if channels <= MAX_CLASSES:
         return Task("classmap", ArgMax())
     return None
 

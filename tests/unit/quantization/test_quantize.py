@@ -281,7 +281,7 @@ def test_a_file_is_written_and_the_report_tells_of_it(tmp_path: Path) -> None:
         (12, 12, "comparing"),
     ]
     assert report.to_json()["layers"][0]["stored"] == "int8"
-    assert "ranges by minmax of 12 samples" in str(report)
+    assert "ranges: minmax of 12 samples" in str(report)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_what_cannot_be_done_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_a_quantised_model_is_refused() -> None:
-    with pytest.raises(InputError, match="quantised already"):
+    with pytest.raises(InputError, match="quantized already"):
         quantize(quantized().content, samples=SAMPLES, device="cpu")
 
 
