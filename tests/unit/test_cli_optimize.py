@@ -93,7 +93,7 @@ def test_a_prepared_file_lists_its_plans(model: Path) -> None:
 
 
 def test_differing_answers_end_with_one(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(answers.ALLOWED, "fp32", -1.0)
+    monkeypatch.setitem(answers.TOLERANCES, "fp32", -1.0)
     result = invoke(model, "-o", model.with_name("out.onnx"), "--verify")
     assert result.exit_code == 1
     assert "differs" in result.stdout
@@ -128,7 +128,7 @@ def test_the_operators_of_a_model(model: Path) -> None:
         (("small.onnx", "-o", "small.onnx"), "is the model itself"),
         (("small.onnx", "-o", "out.onnx", "--outputs", "score"), "did you mean 'scores'"),
         (("small.onnx", "-o", "out.onnx", "--quantize", "int8"), "calibrate"),
-        (("small.onnx", "-o", "out.onnx", "--ranges", "mse"), "about quantising"),
+        (("small.onnx", "-o", "out.onnx", "--ranges", "mse"), "option of quantization"),
     ],
 )
 def test_errors_say_what_to_do(

@@ -1,4 +1,4 @@
-"""Known faults of devices and drivers, as data: faults.json has where, what, and who says so."""
+"""Known faults of devices and drivers. faults.json has pattern, description and source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fourfold.device import DeviceInfo
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with devices and drivers whose names fit, and the options that avoid it."""
+    """A fault of devices and drivers whose names match, and the options that avoid it."""
 
     device: str
     what: str

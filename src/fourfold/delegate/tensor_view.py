@@ -1,4 +1,4 @@
-"""TensorView: a tensor in the memory of an interpreter, as an array."""
+"""TensorView: a tensor in an interpreter's memory, as an array."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fourfold.delegate.claimable_graph import BorderTensor
 from fourfold.delegate.structs import TYPES, TfLiteTensor, read_numbers
 from fourfold.errors import DeviceError
 
-NOWHERE = -1  # an address that no tensor has
+NO_ADDRESS = -1
 
 
 class TensorView:
-    """A tensor of the interpreter as an array. The view is kept while the memory stays there."""
+    """A tensor of the interpreter as an array, cached while its memory does not move."""
 
     def __init__(self, border: BorderTensor) -> None:
         self.border = border
@@ -23,16 +23,16 @@ class TensorView:
         self.forget()
 
     def forget(self) -> None:
-        """Look again next time: the shape may have changed."""
-        self._base: int | None = NOWHERE
-        self._data: int | None = NOWHERE
+        """Drop the cached view, since the shape may have changed."""
+        self._base: int | None = NO_ADDRESS
+        self._data: int | None = NO_ADDRESS
 
     def array(self, base: int) -> np.ndarray:
-        """The tensor's elements; `base` is where the interpreter's tensors begin."""
+        """Return the tensor's elements; `base` is the address of the interpreter's tensor array."""
         if base != self._base:
-            self._base, self._data = base, NOWHERE
-            place = base + self.border.number * ctypes.sizeof(TfLiteTensor)
-            self._tensor = TfLiteTensor.from_address(place)
+            self._base, self._data = base, NO_ADDRESS
+            address = base + self.border.number * ctypes.sizeof(TfLiteTensor)
+            self._tensor = TfLiteTensor.from_address(address)
         data = self._tensor.data
         if data != self._data:
             self._array = self._view()
@@ -41,8 +41,8 @@ class TensorView:
 
     def _view(self) -> np.ndarray:
         tensor, shape = self._tensor, read_numbers(self._tensor.dims)
-        found = TYPES.get(tensor.type)
-        kind = np.dtype(np.uint8) if found is None or not found.has_numpy else found.numpy
+        dtype = TYPES.get(tensor.type)
+        kind = np.dtype(np.uint8) if dtype is None or not dtype.has_numpy else dtype.numpy
         if not tensor.bytes:
             return np.empty(shape, kind)
         if not tensor.data:

@@ -1,4 +1,4 @@
-"""optimize: any model in, a prepared file or one for other runtimes out, and a report of it."""
+"""optimize: convert any model to a prepared file, .tflite or .onnx, with a report."""
 
 from __future__ import annotations
 
@@ -38,25 +38,42 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
     verify: VerifyOption | None = None,
     progress: ProgressOption | None = None,
 ) -> OptimizeReport:
-    """Simplify a model of any format, and write it to `output`: a .fourfold, .tflite or .onnx.
+    """Simplify a model of any format and write it as .fourfold, .tflite or .onnx.
 
-    `targets` are where operators may run: with 'gpu' alone, one that could not is an error.
-    `precision` and `tune` are those of a prepared file. `fold_batch=False` leaves scales and shifts
-    of normalisations beside the weights. `shapes` fixes the shapes of inputs by name; `inputs` and
-    `outputs` cut the model at values by the names that they have in its file. Several models can
-    go into one prepared file.
-
-    `quantize` is a method of `fourfold.quantize`, `calibrate` its samples; `ranges`, `max_loss`,
-    `keep` and `pixels` are as there. `verify` compares the file with the model as it came, on
-    samples, or on random inputs with a number as their seed. `progress=True` shows a bar in a
-    terminal or a notebook; a function is called with (done, total, what, seconds left).
+    Args:
+        model: Path or content of a model. A prepared file can take several.
+        output: File to write; its extension selects the format.
+        targets: Where operators may run. With 'gpu' alone, an operator the GPU cannot run is an
+            error.
+        precision: Precision of a prepared file: 'fp32', 'mixed' or 'fp16'.
+        fold_batch: Fold the scales and shifts of normalizations into weights.
+        shapes: Fixed shapes of inputs, by name.
+        inputs: Values at which to cut the model, as its new inputs.
+        outputs: Values at which to cut the model, as its new outputs.
+        quantize: A method of `fourfold.quantize`.
+        calibrate: Samples for quantization: a folder, a file of arrays, or an iterable.
+        ranges: Range estimator, as in `fourfold.quantize`.
+        max_loss: Maximum loss, as in `fourfold.quantize`.
+        keep: Layers that stay float, as in `fourfold.quantize`.
+        pixels: Scaling of pictures among the samples.
+        device: Device to prepare and tune for; by default the first one.
+        tune: Tuning level of a prepared file.
+        verify: Compare the file with the original model, on samples, or on random inputs with this
+            seed.
+        progress: True shows a progress bar; a function is called with (done, total, what, seconds
+            left).
     """
     quantization = QuantizationRequest.of(quantize, calibrate, ranges, max_loss, keep)
-    cuts = (tuple(inputs), tuple(outputs))
-    asked = OptimizeOptions(
-        tuple(targets), fold_batch, dict(shapes or {}), *cuts, quantization, pixels
+    options = OptimizeOptions(
+        tuple(targets),
+        fold_batch,
+        dict(shapes or {}),
+        tuple(inputs),
+        tuple(outputs),
+        quantization,
+        pixels,
     )
     sources, path = listed_sources(model), Path(os.fspath(output))
     with followed(progress, "optimising") as listener:
-        run = OptimizationRun(path, sources, asked, precision, tune, device, listener)
+        run = OptimizationRun(path, sources, options, precision, tune, device, listener)
         return run.run(verify)

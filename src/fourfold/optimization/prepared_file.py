@@ -1,4 +1,4 @@
-"""Prepared files of optimised models: what was written of a graph is prepared in place of it."""
+"""Add optimized models to a prepared file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fourfold.tune import Level
 
 @dataclass(frozen=True)
 class Preparation:
-    """The device that plans are made for and tuned on; on none, plans are generic alone."""
+    """The device that plans are made for and tuned on; without one, plans are generic."""
 
     device: DeviceInfo
     options: CompileOptions
@@ -30,11 +30,11 @@ class Preparation:
 
 
 def add_prepared(
-    draft: Draft, work: Optimizer, written: WrittenGraph | None, how: Preparation
+    draft: Draft, work: Optimizer, written: WrittenGraph | None, preparation: Preparation
 ) -> list[Mapping[str, Any]]:
-    """Puts a model into a prepared file in the making; gives a row for each plan."""
+    """Add a model to the draft of a prepared file; returns one row per plan."""
     if written is None and not isinstance(work.readable, bytes):
-        return _prepare(draft, Path(work.readable), work, how)
+        return _prepare(draft, Path(work.readable), work, preparation)
     form, content = work.format, work.readable
     if written is not None:
         form, content = written.form, written.content
@@ -42,21 +42,39 @@ def add_prepared(
     with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:
         path = Path(folder, f"{work.name}{form.extensions[0]}")
         path.write_bytes(content)
-        return _prepare(draft, path, work, how)
+        return _prepare(draft, path, work, preparation)
 
 
 def _prepare(
-    draft: Draft, path: Path, work: Optimizer, how: Preparation
+    draft: Draft, path: Path, work: Optimizer, preparation: Preparation
 ) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     placement = work.options.placement
-    if how.device is not NULL_GPU:
-        names = {"model": path.stem, "device": how.device.name, "precision": how.options.precision}
+    if preparation.device is not NULL_GPU:
+        names = {
+            "model": path.stem,
+            "device": preparation.device.name,
+            "precision": preparation.options.precision,
+        }
         choices: Mapping[str, str] = {}
         if not placement.only_cpu:
-            tuning = (how.options, how.level, how.store, how.listener)
-            choices = tune_model(str(path), how.device, *tuning).choices
-        options = (how.options, choices, how.store, placement)
-        facts = prepare_model(draft, path, how.device, *options)
+            choices = tune_model(
+                str(path),
+                preparation.device,
+                preparation.options,
+                preparation.level,
+                preparation.store,
+                preparation.listener,
+            ).choices
+        facts = prepare_model(
+            draft,
+            path,
+            preparation.device,
+            preparation.options,
+            choices,
+            preparation.store,
+            placement,
+        )
         rows.append({**names, **facts})
-    return [*rows, *prepare_generic(draft, path, how.options, GENERIC, placement)]
+    generic = prepare_generic(draft, path, preparation.options, GENERIC, placement)
+    return [*rows, *generic]

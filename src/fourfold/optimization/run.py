@@ -1,4 +1,4 @@
-"""OptimizationRun: models on their way into one file, from what was asked for to the report."""
+"""OptimizationRun: optimizes models into one file and reports the results."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ PREPARED = "fourfold"
 
 
 def listed_sources(model: ModelOption | Sequence[ModelOption]) -> tuple[Source, ...]:
-    """One model or several."""
+    """Return the models as a tuple, for one model or several."""
     listed = [model] if isinstance(model, (str, bytes, os.PathLike)) else model
     return tuple(one if isinstance(one, bytes) else os.fspath(one) for one in listed)
 
 
 @dataclass(frozen=True)
 class OptimizationRun:
-    """The file to write, the models in it, and what was asked for."""
+    """The file to write, its models, and the options."""
 
     path: Path
     sources: tuple[Source, ...]
-    asked: OptimizeOptions
+    options: OptimizeOptions
     precision: str | None
     tune: str
     device: str | int | DeviceInfo | None
     progress: Progress | None
 
     def run(self, verify: VerifyOption | None) -> OptimizeReport:
-        """The file in its place, and what became of each model."""
+        """Write the file and return the report."""
         began = time.perf_counter()
         form = format_of_output(self.path)
         self._check(form)
@@ -65,22 +65,22 @@ class OptimizationRun:
         return replace(report, seconds=time.perf_counter() - began)
 
     def _check(self, form: Format | None) -> None:
-        """What was asked for must fit the file that is written."""
+        """Check that the options fit the output file."""
         paths = [source for source in self.sources if isinstance(source, str)]
         check_output(self.path, [file for path in paths for file in model_files(path)])
         name, count = self.path.name, len(self.sources)
         if not count:
-            raise InputError("there is no model", "nothing was passed", "pass at least one")
-        if count > 1 and (form is not None or self.asked.changes_graph):
+            raise InputError("there is no model", "no path was passed", "pass at least one")
+        if count > 1 and (form is not None or self.options.changes_graph):
             what, why = f"{count} models were passed", "only prepared files hold several"
             if form is None:
-                why = "shapes, inputs, outputs and samples are those of one model"
-            raise InputError(what, why, "optimise them one by one")
+                why = "shapes, inputs, outputs and samples belong to one model"
+            raise InputError(what, why, "optimize them one by one")
         if form is not None and self.precision is not None:
-            what, why = f"a precision does not fit '{name}'", "kernels of prepared files have one"
+            what, why = f"precision does not apply to '{name}'", "only prepared files have one"
             raise InputError(what, why, "leave it out, or write a .fourfold file")
-        if form is None and not self.asked.fold_batch:
-            what, why = f"fold_batch=False does not fit '{name}'", "kernels take scales in anyway"
+        if form is None and not self.options.fold_batch:
+            what, why = f"fold_batch=False does not apply to '{name}'", "kernels always fold scales"
             raise InputError(what, why, "leave it out, or write a .tflite or an .onnx file")
 
     @cached_property
@@ -93,7 +93,7 @@ class OptimizationRun:
 
     @cached_property
     def _device(self) -> DeviceInfo:
-        """What the caller wants, or the usual one; without any, one of no particular make."""
+        """The requested device, or the default one; without any, a generic GPU."""
         if self.device is not None:
             return players.find_device(self.device)
         try:
@@ -103,7 +103,7 @@ class OptimizationRun:
 
     def _optimizer(self, source: Source) -> Optimizer:
         steps = ProgressCounter(self.progress)
-        return Optimizer(source, self.asked, self._compile_options, self._device, steps)
+        return Optimizer(source, self.options, self._compile_options, self._device, steps)
 
     def _write(self, work: Optimizer, form: Format) -> OptimizeReport:
         written = work.write(form)
@@ -130,4 +130,4 @@ class OptimizationRun:
 
 
 def _silent(done: int, total: int, title: str, left: float) -> None:
-    """Nobody listens."""
+    """Ignore progress."""

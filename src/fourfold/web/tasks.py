@@ -1,4 +1,4 @@
-"""What a page makes of a model's outputs: told by their shapes, labels and the model's metadata."""
+"""Choose how a page shows a model's outputs, from shapes, labels and metadata."""
 
 from __future__ import annotations
 
@@ -36,10 +36,14 @@ _PICTURES = (DType.F32, DType.F16, DType.U8, DType.I8)
 
 @dataclass(frozen=True)
 class Task:
-    """What is drawn, and what the model's outputs become for that on the GPU.
+    """How outputs are drawn, and their post-processing on the GPU.
 
-    `kind` is 'boxes', 'detections', 'keypoints', 'mask', 'classmap', 'picture', 'classes' or
-    'numbers'; `picture` are options with which pictures go in. `edges` join key points.
+    Attributes:
+        kind: 'boxes', 'detections', 'keypoints', 'mask', 'classmap', 'picture', 'classes' or
+            'numbers'.
+        postprocess: Post-processing of the outputs, or None.
+        picture: Options for input pictures.
+        edges: Connected key points.
     """
 
     kind: str
@@ -49,7 +53,7 @@ class Task:
 
 
 def find_task(model: Model) -> Task:
-    """The task of a model by what it takes and gives."""
+    """Return the task for a model's inputs and outputs."""
     graph = model.main
     if not takes_picture(graph):
         return Task("numbers")
@@ -58,7 +62,7 @@ def find_task(model: Model) -> Task:
 
 
 def takes_picture(graph: Graph) -> bool:
-    """Whether the only input can be a picture: [1, height, width, channels] or channels first."""
+    """Return True if the only input can be a picture: [1, height, width, channels] or NCHW."""
     if len(graph.arguments) != 1:
         return False
     kind = graph.types[graph.arguments[0]]
@@ -66,22 +70,23 @@ def takes_picture(graph: Graph) -> bool:
         return False
     _, first, second, last = kind.shape
     if last == 1 and min(first, second) < MIN_SIDE_PIXELS:
-        return False  # features of a sound, for one
+        return False  # probably audio features
     return last in (1, 3, 4) or first in (1, 3)
 
 
 def _detector(model: Model, outputs: list[TensorType]) -> Task | None:
     if len(outputs) == DETECTIONS and _are_detections([kind.shape for kind in outputs]):
         return Task("detections")
-    found = mediapipe_detector(describe_model(model))
-    if found is None or found.scaling is None:
+    meaning = mediapipe_detector(describe_model(model))
+    if meaning is None or meaning.scaling is None:
         return None
-    how = {"fit": found.scaling.fit, "fill": found.scaling.fill, **_scaling(found.scaling.low)}
-    return Task("boxes", found.postprocess, how)
+    scaling = meaning.scaling
+    options = {"fit": scaling.fit, "fill": scaling.fill, **_scaling(scaling.low)}
+    return Task("boxes", meaning.postprocess, options)
 
 
 def _are_detections(shapes: list[tuple[int, ...]]) -> bool:
-    """Boxes [1,N,4], classes and scores [1,N], and how many there are."""
+    """Return True for boxes [1,N,4], classes and scores [1,N], and their count."""
     boxes, classes, scores, count = shapes
     same = boxes[:-1] == classes == scores and len(classes) == 2
     return same and boxes[-1] == DETECTIONS and count in ((1,), ())
@@ -92,7 +97,7 @@ def _scaling(low: float) -> dict[str, float]:
 
 
 def _single(model: Model, outputs: list[TensorType]) -> Task | None:
-    """A model of one output, or of which the first one counts."""
+    """Return the task of a model with one output, or None."""
     kind = outputs[0]
     shape = tuple(size for size in kind.shape if size != 1)
     if len(outputs) > 1 or not shape:
@@ -118,11 +123,11 @@ def _image(model: Model, kind: TensorType) -> Task | None:
 
 
 def check_task(kind: str, model: Model) -> Task:
-    """What a caller asked for; its outputs are taken as they are."""
-    found = find_task(model)
-    if kind == found.kind:
-        return found
+    """Return the task that a caller requested. Another task than the default uses raw outputs."""
+    default = find_task(model)
+    if kind == default.kind:
+        return default
     if not takes_picture(model.main) and kind != "numbers":
-        what = f"{kind} cannot be drawn of {model.main.name}"
-        raise InputError(what, "its input is no picture", "use --task numbers")
+        what = f"{kind} of {model.main.name} cannot be drawn"
+        raise InputError(what, "its input is not a picture", "use --task numbers")
     return Task(kind)

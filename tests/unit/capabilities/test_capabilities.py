@@ -110,7 +110,7 @@ def test_a_machine_without_devices(found: Any, monkeypatch: pytest.MonkeyPatch) 
     assert options.threads >= 1
     support = fourfold.is_supported(tiny_model())
     assert not support
-    assert "on the CPU on" in support.advice
+    assert "on the CPU with" in support.advice
 
 
 @pytest.mark.needs_device
