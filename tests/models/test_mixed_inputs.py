@@ -105,8 +105,6 @@ def test_small_models_have_numbers_where_litert_has(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", or_skipped(name for name in ALL if name not in {*QUICK, *UNKNOWN})
-)
+@pytest.mark.parametrize("name", or_skipped(name for name in ALL if name not in {*QUICK, *UNKNOWN}))
 def test_all_models_have_numbers_where_litert_has(name: str) -> None:
     check(name)
