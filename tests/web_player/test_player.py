@@ -163,7 +163,7 @@ def damage(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "words"), [(0, "does not start as"), (20, "header"), (70, "table"), (-1, "section")]
+    ("place", "words"), [(0, "does not start like"), (20, "header"), (70, "table"), (-1, "section")]
 )
 def test_a_damaged_file_is_refused(line: Stage, place: int, words: str) -> None:
     path = line.folder / "model.fourfold"

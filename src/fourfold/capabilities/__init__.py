@@ -6,16 +6,18 @@ known faults.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from pkgutil import get_data
 from typing import Any
 
 from fourfold import players
-from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
 from fourfold.convert import make_readable_by
 from fourfold.device import DeviceInfo
@@ -23,6 +25,36 @@ from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.options import CompileOptions
 from fourfold.store.keys import device_key
 from fourfold.store.store import configured_store
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of devices and drivers whose names match, and the options that avoid it."""
+
+    device: str
+    what: str
+    source: str
+    driver: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def concerns(self, device: DeviceInfo) -> bool:
+        name = f"{device.vendor} {device.name}"
+        fits = re.search(self.device, name, re.IGNORECASE) is not None
+        return fits and re.search(self.driver, device.driver, re.IGNORECASE) is not None
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.source})"
+
+
+@cache
+def known_faults() -> tuple[Fault, ...]:
+    text = get_data(__name__, "faults.json") or b"[]"
+    return tuple(Fault(**item) for item in json.loads(text))
+
+
+def faults_of(device: DeviceInfo) -> tuple[Fault, ...]:
+    return tuple(fault for fault in known_faults() if fault.concerns(device))
+
 
 __all__ = ["BestOptions", "Support", "best_options", "is_supported"]
 Device = str | int | DeviceInfo | None

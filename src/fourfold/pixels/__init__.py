@@ -1,22 +1,22 @@
 """Pixels: conversion of the caller's bytes to the numbers of a model's picture input.
 
-pixels: the `Pixels` option of one picture; option: the option of a session. colors: byte orders and
-YUV; frame_fit: where a frame of another size lies in the picture. resize: the NumPy reference of
-both.
+pixels: the `Pixels` option of a picture and of a session. colors: byte orders and YUV. frame_fit:
+where a frame of another size lies in the picture. resize: the NumPy reference of both.
 """
 
 from __future__ import annotations
 
 from fourfold.pixels.colors import ORDERS, YUV_ORDERS
 from fourfold.pixels.frame_fit import FrameFit
-from fourfold.pixels.option import (
+from fourfold.pixels.pixels import (
     AUTO,
+    Pixels,
     PixelsOfPicture,
     PixelsOption,
     checked_pixels,
+    own_pixels,
     pixels_text,
 )
-from fourfold.pixels.pixels import Pixels, own_pixels
 
 __all__ = [
     "AUTO",

@@ -1,8 +1,8 @@
 """Append post-processing nodes to a model's graph.
 
-attach: matches options with outputs, and the metadata of the result. grown_graph: a graph to which
-nodes are appended. outputs: finds boxes and scores among a detector's outputs. classes, pick,
-boxes, mediapipe, yolo: the nodes of each option.
+attach: matches options with outputs, and nodes for classification. grown_graph: a graph to which
+nodes are appended. outputs: finds boxes and scores among a detector's outputs. pick, boxes, yolo:
+nodes for detectors.
 """
 
 from __future__ import annotations

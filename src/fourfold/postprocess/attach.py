@@ -10,10 +10,12 @@ from typing import NamedTuple
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.metadata import VALUE, ModelMetadata, TensorMetadata
-from fourfold.postprocess.boxes import decoded_boxes, ssd_boxes
-from fourfold.postprocess.classes import classify
+from fourfold.ops.arg_max import ArgMax as ArgMaxAttributes
+from fourfold.ops.gather import Gather
+from fourfold.ops.softmax import Softmax as SoftmaxAttributes
+from fourfold.ops.top_indices import TopIndices
+from fourfold.postprocess.boxes import decoded_boxes, mediapipe_boxes, ssd_boxes
 from fourfold.postprocess.grown_graph import GrownGraph
-from fourfold.postprocess.mediapipe import mediapipe_boxes
 from fourfold.postprocess.outputs import DetectorOutputs
 from fourfold.postprocess.yolo import yolo_boxes, yolo_heads
 from fourfold.processing import (
@@ -27,6 +29,51 @@ from fourfold.processing import (
     YoloHeads,
 )
 from fourfold.processing.option import PostprocessOption, Processing
+from fourfold.types import TensorType
+
+Classifying = TopK | ArgMax | Softmax
+Results = dict[str, str]  # values by output name; '' keeps the name of the processed output
+
+
+def classify(grown: GrownGraph, option: Classifying, value: str, output: str) -> Results:
+    """Append the option's nodes to one output."""
+    value = grown.real(value, output)
+    if isinstance(option, TopK):
+        return _top(grown, option, value, output)
+    axis = _axis(grown.type(value), option, output)
+    if isinstance(option, ArgMax):
+        return {"classes": grown.add("arg_max", value, attributes=ArgMaxAttributes(axis))}
+    return {"": _softmax(grown, value, axis)}
+
+
+def _top(grown: GrownGraph, option: TopK, value: str, output: str) -> Results:
+    type_ = grown.type(value)
+    if not type_.rank or option.count > type_.channels:
+        what = f"output {output!r} has fewer than {option.count} values on its last axis"
+        why = f"it is {type_}"
+        raise InputError(what, why, f"pass TopK({max(type_.channels, 1)}) or less")
+    last = type_.rank - 1
+    value = _softmax(grown, value, last) if option.softmax else value
+    classes = grown.add("top_indices", value, attributes=TopIndices(option.count), part="classes")
+    scores = grown.add("gather", value, classes, attributes=Gather(last, last), part="scores")
+    return {"scores": scores, "classes": classes}
+
+
+def _softmax(grown: GrownGraph, value: str, axis: int) -> str:
+    """Apply softmax to an axis, with transposes if it is not the last."""
+    rank = len(grown.shape(value))
+    order = [*(one for one in range(rank) if one != axis), axis]
+    moved = grown.transpose(value, *order)
+    result = grown.add("softmax", moved, attributes=SoftmaxAttributes())
+    return grown.transpose(result, *(order.index(one) for one in range(rank)))
+
+
+def _axis(type_: TensorType, option: ArgMax | Softmax, output: str) -> int:
+    if not -type_.rank <= option.axis < type_.rank:
+        what = f"output {output!r} has no axis {option.axis}"
+        raise InputError(what, f"it is {type_}", f"pass an axis below {type_.rank}")
+    return option.axis % type_.rank
+
 
 Ports = dict[str, str]  # values by output name
 CLASSES = "classes"

@@ -9,11 +9,10 @@ import numpy as np
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.ops.box_corners import BoxCorners
-from fourfold.postprocess.boxes import size_scales
+from fourfold.postprocess.boxes import model_picture_size, size_scales
 from fourfold.postprocess.grown_graph import GrownGraph
 from fourfold.postprocess.outputs import DetectorOutputs
 from fourfold.postprocess.pick import Boxes, Results, best_class, pick
-from fourfold.postprocess.picture import model_picture_size
 from fourfold.processing import YoloBoxes, YoloHeads
 from fourfold.processing.anchors import Size
 from fourfold.types import Shape

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.graph import Graph
+from fourfold.metadata import tensor_at
 from fourfold.processing import ArgMax
 from fourfold.processing.option import PostprocessOption
-from fourfold.results.described import describe_model
 from fourfold.results.families.body import POINTS
 from fourfold.results.families.body import ROW as KEY_POINT
 from fourfold.results.families.mediapipe import mediapipe_detector
 from fourfold.results.families.segmentation import MAX_CLASSES
 from fourfold.results.families.ssd import DETECTIONS
 from fourfold.results.found import Edge
+from fourfold.results.meaning import DescribedModel
 from fourfold.results.shapes import MIN_SIDE_PIXELS
 from fourfold.results.skeletons import BODY
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import DType, TensorType
+
+
+def describe_model(model: Model) -> DescribedModel:
+    """Return the same inputs, outputs and metadata as a session on this model."""
+    graph, metadata = model.main, model.metadata
+    sides = (
+        (model.input_names, graph.arguments, metadata.inputs),
+        (model.output_names, graph.results, metadata.outputs),
+    )
+    inputs, outputs = (
+        tuple(
+            TensorInfo(
+                name,
+                graph.types[value].shape,
+                graph.types[value].dtype.array_dtype,
+                graph.quantization.get(value),
+                read_metadata=partial(tensor_at, tensors, index),
+            )
+            for index, (name, value) in enumerate(zip(names, values, strict=True))
+        )
+        for names, values, tensors in sides
+    )
+    return DescribedModel(inputs, outputs, metadata)
+
 
 KINDS = (
     "boxes",

@@ -12,7 +12,7 @@ from tflite_writer import Operator, Tensor, write
 
 import fourfold
 from fourfold import capabilities, players
-from fourfold.capabilities import faults, trial
+from fourfold.capabilities import trial
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.litert import GpuDelegate
@@ -87,7 +87,7 @@ def test_what_was_measured_decides(
 )
 def test_known_faults(name: str, count: int, preference: str) -> None:
     device = replace(GPU, name=name)
-    assert len(faults.faults_of(device)) == count
+    assert len(capabilities.faults_of(device)) == count
     options = fourfold.best_options(device)
     assert options.inference_preference == (preference or "balanced")
     assert len(options.faults) == count
@@ -95,7 +95,7 @@ def test_known_faults(name: str, count: int, preference: str) -> None:
 
 
 def test_every_fault_says_who_says_so() -> None:
-    assert all(fault.what and fault.source for fault in faults.known_faults())
+    assert all(fault.what and fault.source for fault in capabilities.known_faults())
 
 
 def no_platform() -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from fourfold.quantization.quantize import quantize
 from fourfold.quantization.ranges import make_estimator
 from fourfold.quantization.report import QuantizeReport
 from fourfold.quantization.samples import read_samples
-from fourfold.quantization.simulate import simulate
+from fourfold.quantization.sensitivity import simulate
 from fourfold.types import DType, dequantize, to_integers
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")

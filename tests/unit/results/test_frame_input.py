@@ -16,7 +16,7 @@ from fourfold.errors import InputError
 from fourfold.metadata import ModelMetadata
 from fourfold.pixels import Pixels
 from fourfold.results import Answer, ask, read_answer
-from fourfold.results.frame_input import FrameInput, find_frame_input
+from fourfold.results.photographs import FrameInput, find_frame_input
 
 SIDE = 32
 LABELS = ("background", "red", "green", "blue")

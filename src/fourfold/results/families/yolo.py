@@ -1,4 +1,4 @@
-"""YOLO: decoded boxes of v5 to v8 and later, and exports with built-in suppression."""
+"""YOLO: decoded boxes of v5 and later, oriented boxes, YOLOX, and exports with suppression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from fourfold.lazy import lazy_import
 from fourfold.results.boxes import box_at, boxes_of
 from fourfold.results.families.body import PERSON, POINTS
-from fourfold.results.families.oriented import oriented_box, pick_oriented
 from fourfold.results.families.yolo_columns import (
     BOX,
     COEFFICIENTS,
@@ -19,10 +18,10 @@ from fourfold.results.families.yolo_columns import (
     Extras,
     YoloColumns,
     cell_columns,
+    mix_masks,
     told_extras,
+    with_points,
 )
-from fourfold.results.families.yolo_extras import mix_masks, with_points
-from fourfold.results.families.yolo_offsets import NOTE, are_offsets, cell_places, decode_offsets
 from fourfold.results.found import Box, Found, Mask, Size
 from fourfold.results.meaning import (
     BOXES,
@@ -45,6 +44,104 @@ if TYPE_CHECKING:
 else:
     picking = lazy_import("fourfold.results.picking")
     processing = lazy_import("fourfold.processing")
+
+from fourfold.results.found import KeyPoint, label_at
+
+NOTE = "assumed YOLOX: boxes are offsets from cells, and pixels go in from 0 to 255 in BGR order"
+_MAX_LOG_SIZE = 20.0
+_MIN_CORRELATION = 0.5  # of decoded box centers with their cells
+
+
+def cell_places(size: Size, strides: tuple[int, ...]) -> np.ndarray:
+    """Return column, row and side in pixels of each cell, row by row and grid by grid."""
+    grids = []
+    for stride in strides:
+        rows, columns = np.indices((size[0] // stride, size[1] // stride)).reshape(2, -1)
+        grids.append(np.stack([columns, rows, np.full_like(rows, stride)], 1))
+    return np.concatenate(grids)
+
+
+def are_offsets(centres: np.ndarray, cells: np.ndarray) -> bool:
+    """Return True if the centers do not correlate with their cells, as decoded ones would."""
+    used = centres.any(1)
+    if used.mean() < 0.5:  # too many rows are empty to decide
+        return False
+    middles = (cells[:, :2] + 0.5) * cells[:, 2:]
+    both = np.stack([centres[used], middles[used]])  # [2, cells, x and y]
+    apart = both - both.mean(1, keepdims=True)
+    spread = np.sqrt(np.square(apart).sum(1)).prod(0)
+    return bool((apart.prod(0).sum(0) < _MIN_CORRELATION * spread).all())
+
+
+def decode_offsets(boxes: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return center and size in pixels: offsets are in cells, sizes are logarithms."""
+    corners, sides = cells[:, :2], cells[:, 2:]
+    sizes = np.exp(np.minimum(boxes[:, 2:], _MAX_LOG_SIZE))
+    return np.concatenate([(boxes[:, :2] + corners) * sides, sizes * sides], 1)
+
+
+# Columns of a row: center x, center y, width and height in pixels, then these; angle in radians.
+SCORE, CLASS, ANGLE = 4, 5, 6
+MAX_COMPARED_BOXES = 2000  # the comparison is quadratic
+_CORNERS = ((1, 1), (1, -1), (-1, -1), (-1, 1))  # in units of half width and half height
+_EDGES = ((0, 1), (1, 2), (2, 3), (3, 0))
+_MIN_AREA_PIXELS = 1e-7  # avoids division by zero
+
+
+def pick_oriented(rows: np.ndarray, overlap: float, most: int) -> np.ndarray:
+    """Return the best rows, best first, without rows that a better one of their class overlaps."""
+    rows = rows[np.argsort(-rows[:, SCORE], kind="stable")][:MAX_COMPARED_BOXES]
+    same = rows[:, None, CLASS] == rows[None, :, CLASS]
+    beaten = np.triu(same & (_overlaps(rows) > overlap), 1).any(0)
+    return np.asarray(rows[~beaten][:most])
+
+
+def _overlaps(rows: np.ndarray) -> np.ndarray:
+    """Return the similarity of each pair of boxes, from 0 to 1.
+
+    Boxes are treated as Gaussians with the same center and covariance and compared by Hellinger
+    distance (probabilistic IoU), as oriented boxes are in training.
+    """
+    spread = _spreads(rows)
+    mean = (spread[:, None] + spread[None]) / 2
+    y, x = (rows[:, None, at] - rows[None, :, at] for at in (1, 0))
+    wide, tall, both = (mean[..., at] for at in range(3))
+    area = np.maximum(wide * tall - both**2, _MIN_AREA_PIXELS)
+    apart = (tall * x**2 + wide * y**2 - 2 * both * x * y) / area / 8
+    areas = np.sqrt(np.maximum(spread[:, 0] * spread[:, 1] - spread[:, 2] ** 2, _MIN_AREA_PIXELS))
+    unlike = np.log(area / (areas[:, None] * areas[None])) / 2
+    return np.asarray(1 - np.sqrt(1 - np.exp(-np.maximum(apart + unlike, 0))))
+
+
+def _spreads(rows: np.ndarray) -> np.ndarray:
+    """Return the variances along x and y, and the covariance, of a uniform distribution over each
+    box.
+    """
+    wide, tall = rows[:, 2] ** 2 / 12, rows[:, 3] ** 2 / 12
+    cos, sin = np.cos(rows[:, ANGLE]), np.sin(rows[:, ANGLE])
+    parts = (
+        wide * cos**2 + tall * sin**2,
+        wide * sin**2 + tall * cos**2,
+        (wide - tall) * cos * sin,
+    )
+    return np.stack(parts, 1)
+
+
+def oriented_box(row: np.ndarray, size: Size, labels: tuple[str, ...]) -> Box:
+    """Return the axis-aligned box around an oriented one, whose corners are its points."""
+    x, y, wide, tall, score, number, angle = (float(one) for one in row)
+    cos, sin = float(np.cos(angle)), float(np.sin(angle))
+    halves = [(along * wide / 2, down * tall / 2) for along, down in _CORNERS]
+    corners_yx = [
+        ((y + right * sin + below * cos) / size[0], (x + right * cos - below * sin) / size[1])
+        for right, below in halves
+    ]
+    points = tuple(KeyPoint(f"corner {n}", *corner) for n, corner in enumerate(corners_yx))
+    rows, columns = zip(*corners_yx, strict=True)
+    corners = (min(rows), min(columns), max(rows), max(columns))
+    label = label_at(labels, int(number))
+    return Box(int(number), label, score, corners, points, _EDGES, turned=True)
+
 
 STRIDES = ((8, 16, 32), (16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 IN_CELL = 3  # anchors per cell, v3 to v7

@@ -1,12 +1,94 @@
-"""Layout of the columns of YOLO boxes, from the metadata and the number of columns."""
+"""Columns of YOLO boxes: their layout, key points, and masks."""
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import replace
+from math import ceil, prod
 from typing import NamedTuple
 
-from fourfold.results.families.body import POINTS, ROW
+import numpy as np
+
+from fourfold.resampling import ResizedAxis, Sampling, TapTable, tap_table
+from fourfold.results.families.body import POINTS, ROW, body_points
+from fourfold.results.found import Box, KeyPoint, Size
+from fourfold.results.skeletons import BODY
 from fourfold.results.ultralytics import ORIENTED, ExportNotes
+
+_SMOOTH = Sampling("linear")
+
+
+def with_points(box: Box, numbers: np.ndarray, extras: Extras, scale: tuple[float, float]) -> Box:
+    """Return the box with its key points, from rows of x, y and an optional score.
+
+    `scale` (vertical, horizontal) makes coordinates fractions of the picture.
+    """
+    rows = numbers.reshape(extras.points, extras.point_numbers)
+    turned = np.column_stack([rows[:, 1] * scale[0], rows[:, 0] * scale[1], rows[:, 2:]])
+    points = body_points(turned)
+    if len(extras.point_names) == len(points):
+        named = zip(points, extras.point_names, strict=True)
+        points = tuple(replace(point, name=name) for point, name in named)
+    return replace(box, points=points, edges=_edges(points))
+
+
+def _edges(points: tuple[KeyPoint, ...]) -> tuple[tuple[int, int], ...]:
+    return BODY.edges if tuple(one.name for one in points) == BODY.points else ()
+
+
+def mix_masks(
+    boxes: tuple[Box, ...], coefficients: np.ndarray, prototypes: np.ndarray, size: Size
+) -> tuple[np.ndarray, tuple[Box, ...]]:
+    """Return a class map of the picture, and the boxes whose masks are not empty.
+
+    A pixel is 1 + the class of the best box whose mask contains it, or 0. `prototypes`, [channels,
+    height, width] or [height, width, channels], are smaller than the picture. Masks are enlarged
+    before they are thresholded.
+    """
+    first = prototypes.shape[0] == COEFFICIENTS
+    planes = prototypes if first else np.moveaxis(prototypes, -1, 0)
+    tables = [_taps(*pair) for pair in zip(planes.shape[1:], size, strict=True)]
+    mask, kept = np.zeros(size, np.int64), []
+    for box, row in reversed(list(zip(boxes, coefficients, strict=False))):
+        inside = _pixels_inside(box, size)
+        down, along = (_part(table, cut) for table, cut in zip(tables, inside, strict=True))
+        needed = planes[:, down.needed, along.needed]
+        part = along.stretch(down.stretch(np.tensordot(row, needed, 1)).T).T > 0
+        mask[inside][part] = 1 + box.number
+        if part.any():
+            kept.append(box)
+    return mask, tuple(reversed(kept))
+
+
+def _taps(size: int, new_size: int) -> TapTable:
+    return tap_table(_SMOOTH, ResizedAxis(0, new_size, new_size / size), size)
+
+
+def _pixels_inside(box: Box, size: Size) -> tuple[slice, slice]:
+    top, left, bottom, right = (max(ceil(one), 0) for one in box.pixels(size))
+    return slice(top, bottom), slice(left, right)
+
+
+class _StretchedPart(NamedTuple):
+    """A part of an axis to enlarge: the slice of the axis it needs, and the taps of each new
+    element.
+    """
+
+    needed: slice
+    indices: np.ndarray
+    weights: np.ndarray
+
+    def stretch(self, plane: np.ndarray) -> np.ndarray:
+        """Enlarge the needed part of a plane along its first axis."""
+        taps = range(self.weights.shape[1])
+        terms = [self.weights[:, tap, None] * plane[self.indices[:, tap]] for tap in taps]
+        return np.asarray(np.sum(terms, 0))
+
+
+def _part(table: TapTable, cut: slice) -> _StretchedPart:
+    indices = table.indices[cut]
+    start, end = int(indices.min(initial=table.indices.max())), int(indices.max(initial=0)) + 1
+    return _StretchedPart(slice(start, end), indices - start, table.weights[cut])
+
 
 BOX = 4  # columns of the coordinates
 COEFFICIENTS = 32  # columns of mask coefficients
