@@ -195,7 +195,7 @@ def test_run_scales_a_picture_as_the_model_says(
     Image.fromarray(picture[0]).save(tmp_path / "p.png")
     words = ("run", model, "--device", device.index, "--input", tmp_path / "p.png", "--json")
     result = call(*words)
-    assert "less (10.0, 20.0, 30.0), divided by (2.0, 4.0, 8.0), as the model's metadata say" in (
+    assert "minus (10.0, 20.0, 30.0), divided by (2.0, 4.0, 8.0), as the model's metadata say" in (
         result.stderr
     )
     report = json.loads(result.stdout)

@@ -348,7 +348,9 @@ def test_which_interpreter_is_meant() -> None:
     second = interpreter(LITERT, tiny_model(), delegate)
     second.allocate_tensors()
     first.invoke()
-    with pytest.raises(InputError, match=r"(?s)several interpreters.*one GpuDelegate per interpreter"):
+    with pytest.raises(
+        InputError, match=r"(?s)several interpreters.*one GpuDelegate per interpreter"
+    ):
         delegate.output("scores")
     del second
     gc.collect()

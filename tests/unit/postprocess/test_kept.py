@@ -91,7 +91,7 @@ def test_a_prepared_file_has_it(model: Path, device: DeviceInfo) -> None:
 def test_a_prepared_file_has_several(model: Path, device: DeviceInfo) -> None:
     prepare(model, "--postprocess", TEXT)
     path = prepare(model, "--postprocess", "predictions=topk", "--add")
-    with pytest.raises(InputError, match="has 2 post-processing options"):
+    with pytest.raises(InputError, match="has 2 post-processings"):
         run(path, device)
     top = {"predictions": processing.TopK()}
     assert list(run(path, device, postprocess=top)[1]) == ["scores", "classes"]
