@@ -149,7 +149,7 @@ def test_an_interruption_ends_with_130_and_changes_nothing(
 
     output = model.with_name("out.onnx")
     output.write_bytes(b"before")
-    monkeypatch.setattr("fourfold.optimization.optimize.write_aside", interrupt)
+    monkeypatch.setattr("fourfold.optimization.optimize.write_atomically", interrupt)
     result = invoke(model, "-o", output)
     assert result.exit_code == 130
     assert output.read_bytes() == b"before"

@@ -145,7 +145,7 @@ def best_options(device: Device = None) -> BestOptions:
     threads, info = _threads(), _find(device)
     if isinstance(info, str):
         return BestOptions("cpu", "cpu", "fp32", "fast_single_answer", threads, (info,))
-    wrong = _complaint(info, "fp32")
+    wrong = _find_error(info, "fp32")
     faults = faults_of(info)
     if wrong or info.is_cpu:
         why = wrong or "it is the CPU through OpenCL; a CPU runtime is faster"
@@ -169,7 +169,7 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     """
     on_cpu = f"run it on the CPU with {_threads()} threads: Session(model, device='cpu')"
     info = _find(device)
-    wrong = info if isinstance(info, str) else _complaint(info, "fp32")
+    wrong = info if isinstance(info, str) else _find_error(info, "fp32")
     if isinstance(info, str) or wrong:
         name = "no device" if isinstance(info, str) else info.name
         return Support("cpu", name, 0, 0, 0.0, (Refusal(name, "device", wrong),), on_cpu)
@@ -220,8 +220,8 @@ def _find(device: Device) -> DeviceInfo | str:
     return players.find_device(Config.from_environment().device if device is None else device)
 
 
-def _complaint(info: DeviceInfo, precision: str) -> str:
-    return str(import_module("fourfold.capabilities.trial").complaint(info, precision))
+def _find_error(info: DeviceInfo, precision: str) -> str:
+    return str(import_module("fourfold.capabilities.probe").find_error(info, precision))
 
 
 def _threads() -> int:
@@ -250,7 +250,7 @@ def sort_times(rows: Iterable[tuple[str, float]]) -> Mapping[str, Mapping[str, f
 
 
 def _precision(info: DeviceInfo, tuned: Mapping[str, Mapping[str, float]]) -> tuple[str, str]:
-    wrong = _complaint(info, "mixed")
+    wrong = _find_error(info, "mixed")
     if wrong:
         return "fp32", f"fp16 storage gives wrong results: {wrong}"
     fp32, mixed = tuned.get("fp32", {}), tuned.get("mixed", {})

@@ -57,7 +57,7 @@ class ClaimSearch:
         self.reasons |= self.graph.refusals
         value = self.graph.work(self.factory.device, os.cpu_count() or 1)
         candidates = present - set(self.reasons)
-        while candidates := self._without_lost(candidates):
+        while candidates := self._without_shared_constants(candidates):
             subsets = self.host.preview(candidates)
             subsets.sort(key=lambda subset: sum(value[n] for n in subset.nodes), reverse=True)
             rejected = self._faults(subsets)
@@ -67,7 +67,7 @@ class ClaimSearch:
             candidates = candidates - set(rejected)
         return []
 
-    def _without_lost(self, candidates: set[int]) -> set[int]:
+    def _without_shared_constants(self, candidates: set[int]) -> set[int]:
         """Drop nodes on constants whose results are also read outside the claimed nodes.
 
         Such nodes become part of their readers, and their own results are never computed.

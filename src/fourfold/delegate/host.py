@@ -118,7 +118,7 @@ class Host:
 
     def resize(self, number: int, shape: Sequence[int]) -> None:
         address = self.base + number * ctypes.sizeof(TfLiteTensor)
-        sizes = structs.give_numbers(shape)  # ResizeTensor takes ownership
+        sizes = structs.allocate_numbers(shape)  # ResizeTensor takes ownership
         _check(self.context.ResizeTensor(self.address, address, sizes), "ResizeTensor")
 
     def report(self, message: str) -> None:

@@ -193,7 +193,7 @@ def write_numbers(numbers: Iterable[int]) -> Any:
     return (c_int32 * (len(values) + 1))(len(values), *values)
 
 
-def give_numbers(numbers: Iterable[int]) -> int:
+def allocate_numbers(numbers: Iterable[int]) -> int:
     """Return a TfLiteIntArray that the receiver frees with the C library's allocator."""
     array = write_numbers(numbers)
     allocate = _c_library().malloc

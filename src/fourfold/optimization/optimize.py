@@ -27,7 +27,7 @@ from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, 
 from fourfold.progress import ProgressOption, followed
 from fourfold.quantization.progress import ProgressCounter
 from fourfold.quantization.samples import SamplesOption
-from fourfold.quantization.write_file import write_aside
+from fourfold.quantization.write_file import write_atomically
 from fourfold.store.draft import Draft
 from fourfold.store.store import Store, configured_store
 from fourfold.tune import Level, level_named
@@ -113,7 +113,7 @@ class OptimizationRun:
     def _write(self, work: Optimizer, form: Format) -> OptimizeReport:
         written = work.write(form)
         model = work.report(written, prepared=False)
-        write_aside(self.path, written.content)
+        write_atomically(self.path, written.content)
         return OptimizeReport(str(self.path), form.name, len(written.content), (model,))
 
     def _prepare(self, works: Sequence[Optimizer]) -> OptimizeReport:
@@ -121,7 +121,7 @@ class OptimizationRun:
         for work in works:
             written: WrittenGraph | None = None
             if work.options.changes_graph:
-                written = work.write_somehow()
+                written = work.write_any_format()
             models.append(work.report(written, prepared=True))
             rows += add_prepared(draft, work, written, self._preparation())
         size = draft.write(self.path)

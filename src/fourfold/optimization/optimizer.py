@@ -136,7 +136,7 @@ class Optimizer:
         work = Quantizer(model, request.options, form, samples, samples, device, self.steps)
         return replace(work.run(), seconds=time.perf_counter() - began)
 
-    def write_somehow(self) -> WrittenGraph:
+    def write_any_format(self) -> WrittenGraph:
         """Return the model in its own format, or in the first other format that can express it."""
         first: UnsupportedError | None = None
         for form in sorted(writable_formats(), key=lambda form: form.name != self.format.name):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fourfold.errors import InputError, nearest
 from fourfold.options import PlacementOptions
 from fourfold.pixels import PixelsOfPicture
-from fourfold.quantization.method import method_named
+from fourfold.quantization.method import find_method
 from fourfold.quantization.quantizer import QuantizeOptions
 from fourfold.quantization.samples import SamplesOption
 from fourfold.targets import GPU
@@ -48,7 +48,7 @@ class QuantizationRequest:
                 what, why = f"{stray} was set", "it is an option of quantization, which is off"
                 raise InputError(what, why, "add quantize='int8', or leave it out")
             return None
-        named = method_named(method)
+        named = find_method(method)
         if samples is None and (named.calibrates or max_loss is not None):
             what = f"no samples were passed for '{method}'"
             why = "calibration and loss measurement need samples"

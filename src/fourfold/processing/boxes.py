@@ -13,9 +13,9 @@ from fourfold.processing.anchors import Size, SsdAnchors
 from fourfold.processing.checks import (
     checked_size,
     positive_numbers,
+    require_integer,
     require_name,
     require_number,
-    require_whole,
 )
 
 ORDERS = {"tlbr": (0, 1, 2, 3), "ltrb": (1, 0, 3, 2), "yxhw": (0, 1, 2, 3), "xywh": (1, 0, 3, 2)}
@@ -63,7 +63,7 @@ class Picking:
     def __post_init__(self) -> None:
         require_number(self, "score")
         require_number(self, "overlap", 0, 1)
-        require_whole(self, "most", 1)
+        require_integer(self, "most", 1)
         object.__setattr__(self, "size", checked_size(self, self.size))
 
 
@@ -94,7 +94,7 @@ class YoloBoxes(Picking):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.classes is not None:
-            require_whole(self, "classes", 1)
+            require_integer(self, "classes", 1)
 
 
 @dataclass(frozen=True)

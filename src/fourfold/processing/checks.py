@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.errors import InputError, nearest
 
 
-def require_whole(option: object, title: str, least: int) -> None:
+def require_integer(option: object, title: str, least: int) -> None:
     """Require that a field is an integer of at least `least`."""
     value = getattr(option, title)
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

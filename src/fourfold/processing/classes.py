@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fourfold.processing.checks import require_whole
+from fourfold.processing.checks import require_integer
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TopK:
     softmax: bool = False
 
     def __post_init__(self) -> None:
-        require_whole(self, "count", 1)
+        require_integer(self, "count", 1)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ArgMax:
     axis: int = -1
 
     def __post_init__(self) -> None:
-        require_whole(self, "axis", -8)
+        require_integer(self, "axis", -8)
 
 
 @dataclass(frozen=True)
@@ -49,4 +49,4 @@ class Softmax:
     axis: int = -1
 
     def __post_init__(self) -> None:
-        require_whole(self, "axis", -8)
+        require_integer(self, "axis", -8)

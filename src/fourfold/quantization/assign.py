@@ -19,13 +19,13 @@ from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.quantization.grids import (
     Range,
     bias_grid,
-    make_room_for_bias,
     value_grid,
     weight_grid,
+    widen_for_bias,
 )
-from fourfold.quantization.layers import LayerNodes, integer_nodes, weight_places
+from fourfold.quantization.layers import LayerNodes, integer_nodes, weight_inputs
 from fourfold.quantization.method import Method
-from fourfold.quantization.rules import CHANNEL_AXIS, LIMITS, MOVES, real_places
+from fourfold.quantization.rules import CHANNEL_AXIS, LIMITS, MOVES, float_inputs
 from fourfold.quantization.sharing import share_grids
 from fourfold.quantization.storage import Operand, Place, StorageAssignment
 from fourfold.types import DType, Quantization
@@ -84,7 +84,7 @@ class Assigner:
         operands: dict[Place, Operand] = {}
         for node in self.graph.nodes:
             if node.outputs[0] in changed:
-                for at in weight_places(self.graph, node, self.method):
+                for at in weight_inputs(self.graph, node, self.method):
                     operands[node.outputs[0], at] = self._weights(node, at)
                 operands |= self._corrections(node, operands)
         return operands
@@ -143,7 +143,7 @@ class _IntegerWork:
         return StorageAssignment(self._graph, self._operands, self._nodes, grids, regrids)
 
     def _live(self, node: Node) -> list[int]:
-        inputs = real_places(self._graph, node)
+        inputs = float_inputs(self._graph, node)
         return [at for at in inputs if node.inputs[at] not in self._graph.constants]
 
     def _grid(self, value: str) -> Quantization:
@@ -157,7 +157,7 @@ class _IntegerWork:
         if node.op in CHANNEL_AXIS:
             self._add_sum(node)
             return
-        for at in real_places(self._graph, node):
+        for at in float_inputs(self._graph, node):
             array = self._graph.constants.get(str(node.inputs[at]))
             if array is not None:
                 self._operands[node.outputs[0], at] = Operand(array, self._constant(node, array))
@@ -179,7 +179,7 @@ class _IntegerWork:
         step = self._grid(str(node.inputs[0])).scale[0]
         bias = assigner.bias(node, Operand(array, StoredAs(method.weights, grid)))
         if bias is not None:
-            grid = make_room_for_bias(grid, bias, step, method.bias)
+            grid = widen_for_bias(grid, bias, step, method.bias)
             stored = StoredAs(method.bias, bias_grid(grid, step))
             self._operands[node.outputs[0], 2] = Operand(bias, stored)
         self._operands[node.outputs[0], 1] = Operand(array, StoredAs(method.weights, grid))

@@ -58,7 +58,7 @@ class Observed:
         return sorted({*self.ranges, *self.means})
 
 
-def wanted_values(
+def values_to_observe(
     graph: Graph, layers: Sequence[LayerNodes], method: Method, correct_bias: bool
 ) -> Observed:
     """Return the values that a method must observe, whichever layers stay float in the end."""

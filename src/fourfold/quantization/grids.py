@@ -48,7 +48,7 @@ def weight_grid(weights: np.ndarray, dtype: DType, axis: int | None) -> Quantiza
     return Quantization(valid, (0,) * len(valid), axis)
 
 
-def make_room_for_bias(
+def widen_for_bias(
     weights: Quantization, bias: np.ndarray, step: float, dtype: DType
 ) -> Quantization:
     """Return the grid of weights, coarser where the bias would overflow its integers.

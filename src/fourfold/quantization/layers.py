@@ -14,10 +14,10 @@ from fourfold.quantization.rules import (
     CHANNEL_AXIS,
     CLAMPING,
     FUSED_CLAMPS,
+    float_inputs,
     has_constant_weights,
     is_layer,
     is_move,
-    real_places,
 )
 from fourfold.types import LARGEST_HALF, DType
 
@@ -40,7 +40,7 @@ class LayerNodes:
 def find_layers(graph: Graph, method: Method) -> tuple[LayerNodes, ...]:
     """Return the layers that a method can quantize, in execution order."""
     if method.values is None:
-        changed = (node for node in graph.nodes if weight_places(graph, node, method))
+        changed = (node for node in graph.nodes if weight_inputs(graph, node, method))
         return tuple(_layer(node, node) for node in changed)
     layers: dict[str, LayerNodes] = {}
     for node in graph.nodes:
@@ -79,11 +79,11 @@ def fused_clamp(graph: Graph, node: Node) -> Node | None:
     return readers[0] if len(readers) == 1 and is_fused(graph, readers[0]) else None
 
 
-def weight_places(graph: Graph, node: Node, method: Method) -> list[int]:
+def weight_inputs(graph: Graph, node: Node, method: Method) -> list[int]:
     """Return the input indices whose constants a weight-only method stores in another type."""
     if method.weights is DType.F16:
-        inputs = real_places(graph, node)
-        return [at for at in inputs if _fits_halves(graph, str(node.inputs[at]))]
+        inputs = float_inputs(graph, node)
+        return [at for at in inputs if _fits_fp16(graph, str(node.inputs[at]))]
     if node.op not in CHANNEL_AXIS or not has_constant_weights(graph, node):
         return []
     if method.weights is DType.I4 and node.op not in _INT4_OPS:
@@ -91,7 +91,7 @@ def weight_places(graph: Graph, node: Node, method: Method) -> list[int]:
     return [1] if graph.types[str(node.inputs[1])].elements >= MIN_WEIGHTS else []
 
 
-def _fits_halves(graph: Graph, name: str) -> bool:
+def _fits_fp16(graph: Graph, name: str) -> bool:
     array = graph.constants.get(name)
     return array is not None and array.size > 1 and bool(np.abs(array).max() <= LARGEST_HALF)
 
@@ -105,7 +105,7 @@ def integer_nodes(
     assert method.values is not None
     nodes = {name for layer in layers if layer.name not in kept for name in layer.nodes}
     moves = [node for node in graph.nodes if is_move(graph, node, method.values)]
-    last = set() if method.integer_ports else _last_joins(graph, moves)
+    last = set() if method.integer_ports else _final_joins(graph, moves)
     for node in moves:
         if node.outputs[0] not in last and any(_makes(graph, name, nodes) for name in node.inputs):
             nodes.add(node.outputs[0])
@@ -116,7 +116,7 @@ def integer_nodes(
     return frozenset(nodes)
 
 
-def _last_joins(graph: Graph, moves: Sequence[Node]) -> set[str]:
+def _final_joins(graph: Graph, moves: Sequence[Node]) -> set[str]:
     """Return moves that join several values and that no computation follows.
 
     Their inputs may keep separate scales as real numbers. The outputs of a detector, for example,
@@ -127,7 +127,7 @@ def _last_joins(graph: Graph, moves: Sequence[Node]) -> set[str]:
         readers = graph.readers.get(node.outputs[0], ())
         if all(reader.outputs[0] in last for reader in readers):
             last.add(node.outputs[0])
-    joins = [node for node in moves if len(real_places(graph, node)) > 1]
+    joins = [node for node in moves if len(float_inputs(graph, node)) > 1]
     return {node.outputs[0] for node in joins if node.outputs[0] in last}
 
 

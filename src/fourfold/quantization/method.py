@@ -39,7 +39,7 @@ METHODS = {
 }
 
 
-def method_named(name: str) -> Method:
+def find_method(name: str) -> Method:
     """Return a method by name."""
     if name not in METHODS:
         why = f"methods are {', '.join(METHODS)}"

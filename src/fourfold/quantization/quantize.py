@@ -16,14 +16,14 @@ from fourfold.formats import Format, ReadOptions, formats, read_model
 from fourfold.pixels import PixelsOfPicture
 from fourfold.progress import ProgressOption, followed
 from fourfold.quantization.measure import Score
-from fourfold.quantization.method import method_named
+from fourfold.quantization.method import find_method
 from fourfold.quantization.progress import ProgressCounter
 from fourfold.quantization.quantizer import QuantizeOptions, Quantizer
 from fourfold.quantization.report import QuantizeReport
 from fourfold.quantization.running import find_runner
 from fourfold.quantization.samples import SamplesOption, read_samples
 from fourfold.quantization.simplify import simplify_model
-from fourfold.quantization.write_file import write_aside
+from fourfold.quantization.write_file import write_atomically
 from fourfold.types import Shape
 
 TFLITE = "tflite"
@@ -72,7 +72,7 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
             left).
     """
     began, target = time.perf_counter(), None if output is None else Path(output)
-    chosen = replace(method_named(method), integer_ports=integer_ports)
+    chosen = replace(find_method(method), integer_ports=integer_ports)
     options = QuantizeOptions(chosen, ranges, per_channel, bias_correction, max_loss, keep, score)
     form = _format_for(target)
     source = model if isinstance(model, bytes) else os.fspath(model)
@@ -86,7 +86,7 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
         work = Quantizer(read, options, form, calibration, judged, find_runner(device), counter)
         report = replace(work.run(), path=target, seconds=time.perf_counter() - began)
     if target is not None:
-        write_aside(target, report.content)
+        write_atomically(target, report.content)
     return report
 
 

@@ -13,7 +13,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import Format, Model
 from fourfold.quantization.assign import Assigner, Observations
-from fourfold.quantization.calibrate import Calibration, wanted_values
+from fourfold.quantization.calibrate import Calibration, values_to_observe
 from fourfold.quantization.layers import LayerNodes, find_layers, named_layers
 from fourfold.quantization.measure import Loss, LossMeter, Score
 from fourfold.quantization.method import Method
@@ -87,7 +87,7 @@ class Quantizer:
         if self.samples is None:
             return Observations()
         options, graph = self.options, self.model.main
-        observed = wanted_values(graph, self.layers, options.method, options.bias_correction)
+        observed = values_to_observe(graph, self.layers, options.method, options.bias_correction)
         make = make_estimator(options.ranges)
         return Calibration(graph, self.device, make, observed).run(self.samples, self.steps)
 
@@ -96,14 +96,14 @@ class Quantizer:
         named = named_layers(self.layers, self.options.keep)
         reasons = dict.fromkeys(named, "the caller keeps it float")
         content, loss = self._try(named)
-        if not self._is_too_much(loss):
+        if not self._exceeds_limit(loss):
             return self._report(content, loss, reasons)
         sensitive = self._find_sensitive(named)
         count = sensitive.count
         while True:
             worst = sensitive.order[:count]
             content, loss = self._try(named.union(worst))
-            if not self._is_too_much(loss) or count == len(sensitive.order):
+            if not self._exceeds_limit(loss) or count == len(sensitive.order):
                 return self._report(content, loss, reasons | dict.fromkeys(worst, _SENSITIVE))
             count = min(count + max(count // 4, 1), len(sensitive.order))
 
@@ -111,7 +111,7 @@ class Quantizer:
         content = self._write(kept)
         return content, self._measure(content)
 
-    def _is_too_much(self, loss: Loss | None) -> bool:
+    def _exceeds_limit(self, loss: Loss | None) -> bool:
         most = self.options.max_loss
         return most is not None and loss is not None and loss.value > most
 
@@ -144,7 +144,7 @@ class Quantizer:
             for number, arrays in enumerate(self.judge):
                 before = {names[name]: array for name, array in runner.run(arrays).items()}
                 feeds = {inputs[name]: array for name, array in arrays.items()}
-                meter.add(number, before, _run_stored(session, feeds))
+                meter.add(number, before, _run_quantized(session, feeds))
                 self.steps.done("comparing")
         return meter.loss()
 
@@ -165,7 +165,7 @@ class Quantizer:
         )
 
 
-def _run_stored(session: Session, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _run_quantized(session: Session, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Run a session on real numbers and return real numbers, even if its ports are integers."""
     feeds = dict(arrays)
     for info in session.inputs:

@@ -165,10 +165,10 @@ def _limits(array: np.ndarray) -> Range:
 
 
 def _percentile(percent: float, histogram: Histogram) -> Range:
-    return _without_furthest(percent, histogram.counts, histogram.edges)
+    return _trim_tails(percent, histogram.counts, histogram.edges)
 
 
-def _without_furthest(percent: float, counts: np.ndarray, edges: np.ndarray) -> Range:
+def _trim_tails(percent: float, counts: np.ndarray, edges: np.ndarray) -> Range:
     """Return the range that leaves out equally many numbers on both sides."""
     total = np.concatenate([[0], np.cumsum(counts)]) / max(counts.sum(), 1)
     outside = (1 - percent / 100) / 2
@@ -184,14 +184,14 @@ def _search(cost: Callable[[Histogram, Range], float], histogram: Histogram) -> 
     best = Range(min(limits.low, 0.0), max(limits.high, 0.0))
     least = cost(histogram, best)
     for high in (True, False, True, False):
-        for candidate in _drawn_in(best, high):
+        for candidate in _narrower_ranges(best, high):
             candidate_cost = cost(histogram, candidate)
             if candidate_cost < least:
                 best, least = candidate, candidate_cost
     return best
 
 
-def _drawn_in(range_: Range, high: bool) -> Iterator[Range]:
+def _narrower_ranges(range_: Range, high: bool) -> Iterator[Range]:
     limit = range_.high if high else range_.low
     if limit == 0:
         return
@@ -211,12 +211,12 @@ def _least_divergence(histogram: Histogram) -> Range:
         return Range(max(min(limits.low, 0.0), -limit), min(max(limits.high, 0.0), limit))
 
     ranges = [clamped(part) for part in range(_CANDIDATES)]
-    return min(ranges, key=partial(_divergence, histogram, _bins_of_a_step(histogram)))
+    return min(ranges, key=partial(_divergence, histogram, _bins_per_step(histogram)))
 
 
-def _bins_of_a_step(histogram: Histogram) -> int:
+def _bins_per_step(histogram: Histogram) -> int:
     """Return the number of bins of one step, without outliers, rounded to a power of two."""
-    inner = _without_furthest(_INNER, histogram.rounded_counts, histogram.edges)
+    inner = _trim_tails(_INNER, histogram.rounded_counts, histogram.edges)
     share = min(_OUTLIER_FACTOR * max(-inner.low, inner.high) / histogram.reach, 1.0)
     return 1 << round(math.log2(max(share * _STEP_BINS, 1.0)))
 

@@ -78,7 +78,7 @@ def has_constant_weights(graph: Graph, node: Node) -> bool:
     return constant and not graph.is_constant(node.inputs[0])
 
 
-def real_places(graph: Graph, node: Node) -> list[int]:
+def float_inputs(graph: Graph, node: Node) -> list[int]:
     """Return the indices of inputs that hold real numbers, not indices or conditions."""
     pairs = enumerate(node.inputs)
     return [at for at, name in pairs if name is not None and graph.types[name].dtype is DType.F32]

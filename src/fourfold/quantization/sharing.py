@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fourfold.graph import Graph, Node
 from fourfold.quantization.grids import Range
 from fourfold.quantization.layers import fused_clamp, is_fused
-from fourfold.quantization.rules import FIXED_GRID, LIMITS, MOVES, real_places
+from fourfold.quantization.rules import FIXED_GRID, LIMITS, MOVES, float_inputs
 from fourfold.quantization.storage import Place
 from fourfold.types import DType, Quantization
 
@@ -83,7 +83,7 @@ def _add_move(shared: SharedGrids, node: Node) -> None:
 
 
 def _live_inputs(graph: Graph, node: Node) -> list[int]:
-    return [at for at in real_places(graph, node) if node.inputs[at] not in graph.constants]
+    return [at for at in float_inputs(graph, node) if node.inputs[at] not in graph.constants]
 
 
 def _observe(shared: SharedGrids, node: Node, nodes: Collection[str]) -> None:
@@ -94,14 +94,14 @@ def _observe(shared: SharedGrids, node: Node, nodes: Collection[str]) -> None:
         producer = graph.producers.get(name)
         if producer is None or producer.outputs[0] not in nodes:
             _note(shared, name)
-    if fused_clamp(graph, node) is None and (node.op not in MOVES or _brings_more(shared, node)):
+    if fused_clamp(graph, node) is None and (node.op not in MOVES or _adds_values(shared, node)):
         _note(shared, output)
 
 
-def _brings_more(shared: SharedGrids, node: Node) -> bool:
+def _adds_values(shared: SharedGrids, node: Node) -> bool:
     """Return True if a move's result has numbers that no input on its grid has."""
     constants = node.op not in LIMITS and any(
-        node.inputs[at] in shared.graph.constants for at in real_places(shared.graph, node)
+        node.inputs[at] in shared.graph.constants for at in float_inputs(shared.graph, node)
     )
     return constants or any(name == node.outputs[0] for name, _ in shared.regrids)
 

@@ -65,14 +65,14 @@ class _Work:
         if not self.storage.on_integers(node):
             self.nodes.append(replace(node, inputs=inputs))
             return
-        target = self._made_as(output)
+        target = self._integer_value(output)
         self.nodes.append(replace(node, inputs=inputs, outputs=(target,)))
         if fused_clamp(self.storage.graph, node) is None:
             self.stored[target] = self.storage.grids[output]
         if target != output:
             self.nodes.append(Node("identity", (target,), (output,), name=node.name))
 
-    def _made_as(self, output: str) -> str:
+    def _integer_value(self, output: str) -> str:
         """Return the value that an integer node makes; an output of the model is a float copy
         of it.
         """

@@ -9,7 +9,7 @@ from pathlib import Path
 from fourfold.errors import InputError
 
 
-def write_aside(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file and move it into place. On an error, the old file stays unchanged."""
     aside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:

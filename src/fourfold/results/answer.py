@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fourfold.results.drawing import draw_found
+from fourfold.results.drawing import draw_results
 from fourfold.results.found import Found, Size
-from fourfold.results.words import found_as_data, found_lines
+from fourfold.results.words import result_lines, results_to_data
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -41,7 +41,7 @@ class Answer(Found):
         Args:
             photograph: A path, a Pillow image, or a uint8 array [height, width, 3].
         """
-        return draw_found(self, photograph)
+        return draw_results(self, photograph)
 
     def to_json(self) -> dict[str, Any]:
         """Return the results as plain data, with the class shares of masks instead of their pixels.
@@ -54,10 +54,10 @@ class Answer(Found):
             **summary,
             "kinds": list(self.kinds),
             "size": size,
-            **found_as_data(self, self.size),
+            **results_to_data(self, self.size),
         }
 
     def __str__(self) -> str:
         source = f"{self.family}, identified by {self.told_by}"
         head = source if self.known else "the meaning of the outputs is unknown"
-        return "\n".join([head, *found_lines(self, self.size)])
+        return "\n".join([head, *result_lines(self, self.size)])

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fourfold.results.found import Box, Corners, Edge, KeyPoint, label_at
+from fourfold.results.found import Box, Corners, Edge, KeyPoint, label_for
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def boxes_of(
+def boxes_from_arrays(
     arrays: Arrays,
     labels: tuple[str, ...],
     names: tuple[str, ...] = (),
@@ -28,7 +28,7 @@ def boxes_of(
     """
     classes = arrays.get("classes")
     return tuple(
-        box_at(
+        make_box(
             arrays["boxes"][0, row],
             float(arrays["scores"][0, row]),
             0 if classes is None else int(classes[0, row]),
@@ -40,7 +40,7 @@ def boxes_of(
     )
 
 
-def box_at(
+def make_box(
     corners: np.ndarray,
     score: float,
     number: int,
@@ -50,7 +50,7 @@ def box_at(
 ) -> Box:
     top, left, bottom, right = (float(one) for one in corners)
     where: Corners = (top, left, bottom, right)
-    return Box(number, label_at(labels, number), score, where, points, edges if points else ())
+    return Box(number, label_for(labels, number), score, where, points, edges if points else ())
 
 
 def _points(arrays: Arrays, row: int, names: tuple[str, ...]) -> tuple[KeyPoint, ...]:

@@ -144,7 +144,7 @@ def class_color(number: int) -> Color:
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
-def draw_found(found: Found, photograph: Any) -> Image.Image:
+def draw_results(found: Found, photograph: Any) -> Image.Image:
     """Draw all results on the photograph, which is enlarged if it is small."""
     require_pillow("nothing can be drawn")
     if found.pictures:
@@ -166,7 +166,7 @@ def draw_found(found: Found, photograph: Any) -> Image.Image:
     pen.legend(_legend(found))
     for box in found.boxes:  # the best box is labelled first
         words = f"{box.name} {score_words(box.score)}"
-        pen.name(words, _name_corners(box), class_color(box.number))
+        pen.name(words, _label_corners(box), class_color(box.number))
     return canvas
 
 
@@ -179,7 +179,7 @@ def _draw_box(pen: Pen, box: Box) -> None:
         pen.points(box.points, box.edges, color)
 
 
-def _name_corners(box: Box) -> Corners:
+def _label_corners(box: Box) -> Corners:
     """Return the area that the label belongs to: the top corner of an oriented box."""
     if not box.turned:
         return box.corners

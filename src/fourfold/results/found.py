@@ -94,7 +94,7 @@ class Box:
 
     def pixels(self, size: Size) -> Corners:
         """Return the corners in pixels of a picture of this height and width."""
-        return places_in_pixels(self.corners, size)
+        return corners_in_pixels(self.corners, size)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Mask:
         order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         total = max(self.classes.size, 1)
         return tuple(
-            ClassShare(int(one), label_at(self.labels, int(one)), float(counts[one] / total))
+            ClassShare(int(one), label_for(self.labels, int(one)), float(counts[one] / total))
             for one in order
         )
 
@@ -158,7 +158,7 @@ class Found:
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
-    def noting(self: FoundType, *notes: str) -> FoundType:
+    def with_notes(self: FoundType, *notes: str) -> FoundType:
         """Return a copy with more notes. Empty notes are dropped."""
         return replace(self, notes=(*self.notes, *(one for one in notes if one)))
 
@@ -167,10 +167,10 @@ def class_name(number: int, label: str) -> str:
     return label or f"class {number}"
 
 
-def label_at(labels: tuple[str, ...], number: int) -> str:
+def label_for(labels: tuple[str, ...], number: int) -> str:
     return labels[number] if 0 <= number < len(labels) else ""
 
 
-def places_in_pixels(corners: Corners, size: Size) -> Corners:
+def corners_in_pixels(corners: Corners, size: Size) -> Corners:
     top, left, bottom, right = corners
     return top * size[0], left * size[1], bottom * size[0], right * size[1]

@@ -96,7 +96,7 @@ class Reading:
             raise InputError(what, why, "pass the labels that the model was trained with")
         return labels
 
-    def thing_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
+    def object_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
         """Return labels of detected objects, which do not count the background."""
         if self.given_labels and self.labels[0] in BACKGROUNDS:
             return replace(self, labels=self.labels[1:]).value_labels(own, highest)

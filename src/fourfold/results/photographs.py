@@ -157,10 +157,10 @@ class PictureInput:
         if not self.is_real:
             return f"pixels as bytes{fit}, which the model scales itself"
         order = ", in BGR order" if self.pixels.model_order == "bgr" else ""
-        return f"{range_words(self.pixels)}{fit}{order}, {self.told_by}"
+        return f"{format_range(self.pixels)}{fit}{order}, {self.told_by}"
 
 
-def range_words(pixels: Pixels) -> str:
+def format_range(pixels: Pixels) -> str:
     """Return 'pixels from -1 to 1', or mean and std if these differ by channel."""
     if isinstance(pixels.mean, float) and isinstance(pixels.std, float):
         low, high = (0.0 - pixels.mean) / pixels.std, (255 - pixels.mean) / pixels.std
@@ -235,7 +235,7 @@ def ask(
     answer = read_answer(
         session, outputs, labels, top=top, score=score, fit=port.fit(frame), frame=size
     )
-    return answer.noting(str(port))
+    return answer.with_notes(str(port))
 
 
 def _no_picture(model: Described) -> InputError:

@@ -168,11 +168,13 @@ def read_answer(
     unknown = _unknown(model, meaning, outputs)
     if meaning is None:
         return Answer(unknown=unknown, size=frame)
-    real = {name: _real(info, outputs) for name, info in _infos(model, meaning.outputs).items()}
+    real = {
+        name: _real(info, outputs) for name, info in _output_infos(model, meaning.outputs).items()
+    }
     numbers, note = _finite(real)
     texts = tuple(labels) or read_export_notes(model.metadata).names
     reading = Reading(numbers, texts, bool(labels), model_size(model), score, top)
-    found = meaning.decode(reading).noting(note)
+    found = meaning.decode(reading).with_notes(note)
     unknown = (*found.unknown, *unknown)
     values = {one.name: getattr(found, one.name) for one in fields(found)} | {"unknown": unknown}
     if found.unknown:  # the numbers contradict what the shapes suggested
@@ -184,7 +186,7 @@ def read_answer(
     return clip_answer(answer) if meaning.clips else answer
 
 
-def _infos(model: Described, names: Sequence[str]) -> dict[str, TensorInfo]:
+def _output_infos(model: Described, names: Sequence[str]) -> dict[str, TensorInfo]:
     infos = {info.name: info for info in model.outputs}
     return {name: infos[name] for name in names}
 

@@ -21,7 +21,7 @@ def are_probabilities(numbers: np.ndarray) -> bool:
     return are_fractions(numbers) and abs(float(numbers.sum()) - 1) < _TOLERANCE
 
 
-def are_of_unit_length(numbers: np.ndarray) -> bool:
+def has_unit_length(numbers: np.ndarray) -> bool:
     """Return True for a vector of unit length, as most embeddings are."""
     return bool(numbers.size) and abs(float(np.square(numbers).sum()) - 1) < _TOLERANCE
 

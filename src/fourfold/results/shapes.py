@@ -83,15 +83,3 @@ def picture_channels(info: TensorInfo) -> int:
 def squeezed(shape: Shape) -> Shape:
     """Return the shape without axes of size one."""
     return tuple(size for size in shape if size != 1)
-
-
-def by_shape(outputs: Sequence[TensorInfo], *shapes: Shape) -> list[TensorInfo] | None:
-    """Return one distinct output for each shape, or None if one is missing."""
-    left, matches = list(outputs), []
-    for shape in shapes:
-        one = next((info for info in left if info.shape == shape), None)
-        if one is None:
-            return None
-        left.remove(one)
-        matches.append(one)
-    return matches

@@ -23,7 +23,7 @@ def corner_words(corners: Corners, size: Size | None) -> tuple[str, ...]:
     return tuple(f"{one:.0f}" for one in (left * wide, top * tall, right * wide, bottom * tall))
 
 
-def found_lines(found: Found, size: Size | None) -> Iterator[str]:
+def result_lines(found: Found, size: Size | None) -> Iterator[str]:
     for one in found.classes:
         yield f"{one.name}: {score_words(one.score)}"
     for box in found.boxes:
@@ -42,7 +42,7 @@ def found_lines(found: Found, size: Size | None) -> Iterator[str]:
         yield f"unknown outputs: {', '.join(found.unknown)}"
 
 
-def found_as_data(found: Found, size: Size | None) -> dict[str, Any]:
+def results_to_data(found: Found, size: Size | None) -> dict[str, Any]:
     return {
         "classes": [asdict(one) for one in found.classes],
         "boxes": [_box(one, size) for one in found.boxes],

@@ -12,7 +12,7 @@ from tflite_writer import Operator, Tensor, write
 
 import fourfold
 from fourfold import capabilities, players
-from fourfold.capabilities import trial
+from fourfold.capabilities import probe
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.litert import GpuDelegate
@@ -26,27 +26,27 @@ GPU = replace(NULL_GPU, name="Some GPU", vendor="Somebody")
 @pytest.fixture
 def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices that are not there compute right."""
-    monkeypatch.setattr(capabilities, "_complaint", lambda info, precision: "")
+    monkeypatch.setattr(capabilities, "_find_error", lambda info, precision: "")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_this_device_computes_right(precision: str, device: DeviceInfo) -> None:
-    assert trial.complaint(device, precision) == ""
+    assert probe.find_error(device, precision) == ""
 
 
 @pytest.mark.needs_device
 def test_a_device_that_fails_is_told() -> None:
-    assert "is gone" in trial.complaint(GPU, "fp32")
+    assert "is gone" in probe.find_error(GPU, "fp32")
     options = fourfold.best_options(GPU)
     assert options.place == "cpu"
     assert options.for_session() == {"device": "cpu", "threads": options.threads}
 
 
 def test_wrong_results_are_told(monkeypatch: pytest.MonkeyPatch, device: DeviceInfo) -> None:
-    trial.complaint.cache_clear()
-    monkeypatch.setattr(trial, "TOLERANCE", dict.fromkeys(trial.TOLERANCE, -1.0))
-    assert "is off by" in trial.complaint(device, "fp32")
-    trial.complaint.cache_clear()
+    probe.find_error.cache_clear()
+    monkeypatch.setattr(probe, "TOLERANCE", dict.fromkeys(probe.TOLERANCE, -1.0))
+    assert "is off by" in probe.find_error(device, "fp32")
+    probe.find_error.cache_clear()
 
 
 @pytest.mark.needs_device

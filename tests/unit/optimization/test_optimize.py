@@ -152,7 +152,7 @@ def test_a_file_that_answers_otherwise_is_told_apart(
     optimize(model, other, outputs=["twice"])
     read = other.read_bytes()
     monkeypatch.setattr(
-        "fourfold.optimization.optimize.write_aside",
+        "fourfold.optimization.optimize.write_atomically",
         lambda path, content: path.write_bytes(read.replace(b"twice", b"score")),
     )
     report = optimize(model, model.with_name("out.onnx"), outputs=["scores"], verify=3)

@@ -18,7 +18,7 @@ from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
 from fourfold.quantization.assign import Assigner
-from fourfold.quantization.calibrate import Calibration, wanted_values
+from fourfold.quantization.calibrate import Calibration, values_to_observe
 from fourfold.quantization.layers import find_layers
 from fourfold.quantization.method import METHODS
 from fourfold.quantization.progress import ProgressCounter
@@ -123,7 +123,7 @@ def simulated(kept: frozenset[str] = frozenset(), exact: Sequence[str] = ()) -> 
     model = read_model(MODEL)
     method, samples = METHODS["int8"], read_samples(SAMPLES, model, None)
     layers = find_layers(model.main, method)
-    wanted = wanted_values(model.main, layers, method, correct_bias=True)
+    wanted = values_to_observe(model.main, layers, method, correct_bias=True)
     calibration = Calibration(model.main, None, make_estimator("minmax"), wanted)
     found = calibration.run(samples, ProgressCounter(None))
     assigner = Assigner(model.main, method, layers, found)

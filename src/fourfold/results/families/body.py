@@ -109,4 +109,4 @@ def _decode_heat(heat: str, offsets: str, size: Size, reading: Reading) -> Found
     along = x * steps[1] + moves[y, x, number + POINTS]
     rows_yxs = np.stack([down / size[0], along / size[1], scores[y, x, number]], 1)
     what = "with several bodies, the points are the most visible ones"
-    return Found(key_points=(_body(body_points(rows_yxs), reading),)).noting(note, what)
+    return Found(key_points=(_body(body_points(rows_yxs), reading),)).with_notes(note, what)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.results.found import ClassScore, Found, label_at
+from fourfold.results.found import ClassScore, Found, label_for
 from fourfold.results.meaning import (
     CLASSES,
     EMBEDDING,
@@ -19,7 +19,7 @@ from fourfold.results.meaning import (
     PictureScaling,
     Reading,
 )
-from fourfold.results.scores import are_fractions, are_of_unit_length, are_probabilities
+from fourfold.results.scores import are_fractions, are_probabilities, has_unit_length
 from fourfold.results.shapes import squeezed
 from fourfold.results.ultralytics import CLASSIFY, read_export_notes
 
@@ -60,8 +60,10 @@ def embedding(model: Described) -> Meaning | None:
 
 def _decode_embedding(name: str, reading: Reading) -> Found:
     numbers = reading.numbers[name]
-    unit = " of unit length" if are_of_unit_length(numbers) else ""
-    return Found().noting(f"{numbers.size} numbers{unit}: compare embeddings by cosine similarity")
+    unit = " of unit length" if has_unit_length(numbers) else ""
+    return Found().with_notes(
+        f"{numbers.size} numbers{unit}: compare embeddings by cosine similarity"
+    )
 
 
 def single_row(model: Described) -> Meaning | None:
@@ -99,7 +101,7 @@ def best_classes(
     least = least if reading.score is None else reading.score
     order = np.argsort(-scores, kind="stable")[: reading.top]
     return [
-        ClassScore(int(number), label_at(labels, int(number)), float(scores[number]), info.name)
+        ClassScore(int(number), label_for(labels, int(number)), float(scores[number]), info.name)
         for number in order
         if least is None or scores[number] >= least
     ]
@@ -111,7 +113,7 @@ def _decode_row(info: TensorInfo, reading: Reading) -> Found:
     if not why:
         return Found(unknown=(info.name,))
     classes = tuple(best_classes(info, scores, reading))
-    return Found(classes=classes).noting(f"assumed to be class scores: {why}")
+    return Found(classes=classes).with_notes(f"assumed to be class scores: {why}")
 
 
 def _why_scores(scores: np.ndarray, reading: Reading) -> str:
@@ -122,6 +124,6 @@ def _why_scores(scores: np.ndarray, reading: Reading) -> str:
         return "the values are from 0 to 1 and sum to 1"
     if scores.size in IMAGENET:
         return f"ImageNet has {scores.size} classes; the values are not probabilities"
-    if are_fractions(scores) and not are_of_unit_length(scores):
+    if are_fractions(scores) and not has_unit_length(scores):
         return "the values are from 0 to 1"
     return ""

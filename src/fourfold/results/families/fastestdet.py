@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.found import Found
 from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
 from fourfold.results.scores import logistic
@@ -57,4 +57,4 @@ def _decode(name: str, reading: Reading) -> Found:
     least = reading.least(DEFAULT_SCORE)
     option = processing.DecodedBoxes(least, order="yxhw", boxes="boxes", scores="scores")
     labels = reading.class_labels(columns - FIRST_CLASS)
-    return Found(boxes=boxes_of(picking.pick_boxes(option, outputs), labels))
+    return Found(boxes=boxes_from_arrays(picking.pick_boxes(option, outputs), labels))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.found import Found, KeyPoint, KeyPoints, Mask, Size
 from fourfold.results.meaning import (
     BOXES,
@@ -82,7 +82,7 @@ def _decode_boxes(option: MediaPipeBoxes, thing: str, points: Names, reading: Re
     if reading.score is not None:
         option = replace(option, score=reading.score)
     outputs = picking.pick_boxes(option, reading.numbers)
-    return Found(boxes=boxes_of(outputs, (thing,), points))
+    return Found(boxes=boxes_from_arrays(outputs, (thing,), points))
 
 
 class Landmarks(NamedTuple):
@@ -163,8 +163,8 @@ def _decode_points(known: LandmarkModel, size: Size, reading: Reading) -> Found:
     answer = Found(key_points=tuple(key_points), masks=tuple(masks))
     if presence is not None and presence < (LIKELY if reading.score is None else reading.score):
         what = f"probably no object is present (score {presence:.2f})"
-        return replace(answer, key_points=(), masks=()).noting(what, _CUT_OUT)
-    return answer.noting(_CUT_OUT)
+        return replace(answer, key_points=(), masks=()).with_notes(what, _CUT_OUT)
+    return answer.with_notes(_CUT_OUT)
 
 
 _CUT_OUT = "this model expects a crop around one object, as a detector finds it"

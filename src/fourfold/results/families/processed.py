@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.families.segmentation import class_map
-from fourfold.results.found import ClassScore, Found, label_at
+from fourfold.results.found import ClassScore, Found, label_for
 from fourfold.results.meaning import BOXES, CLASSES, NAMES, Described, Meaning, Reading
 from fourfold.results.shapes import MIN_SIDE_PIXELS
 from fourfold.results.skeletons import FACE_BOX, PALM_BOX, POSE_BOX
@@ -37,8 +37,8 @@ def _decode_boxes(names: tuple[str, ...], own: tuple[str, ...], reading: Reading
     arrays = {name: reading.numbers[name] for name in names}
     highest = int(arrays["classes"].max(initial=0)) if "classes" in arrays else 0
     points = arrays["keypoints"].shape[2] if "keypoints" in arrays else 0
-    labels = reading.thing_labels(own, highest) if "classes" in arrays else ()
-    boxes = boxes_of(arrays, labels, _POINT_NAMES.get(points, ()))
+    labels = reading.object_labels(own, highest) if "classes" in arrays else ()
+    boxes = boxes_from_arrays(arrays, labels, _POINT_NAMES.get(points, ()))
     return Found(boxes=tuple(one for one in boxes if one.score >= (reading.score or -1.0)))
 
 
@@ -47,7 +47,7 @@ def _decode_classes(own: tuple[str, ...], reading: Reading) -> Found:
     scores = reading.numbers["scores"].ravel()
     labels = reading.value_labels(own, int(numbers.max(initial=0)))
     classes = (
-        ClassScore(int(number), label_at(labels, int(number)), float(score), "classes")
+        ClassScore(int(number), label_for(labels, int(number)), float(score), "classes")
         for number, score in zip(numbers, scores, strict=False)
     )
     return Found(classes=tuple(classes))

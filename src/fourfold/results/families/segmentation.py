@@ -136,7 +136,7 @@ def _decode_mask(output: TensorInfo, last: bool, what: str, reading: Reading) ->
     scores, note = as_fractions(_rows(reading.numbers[output.name], last)[..., 0])
     least = LIKELY if reading.score is None else reading.score
     labels = reading.labels if len(reading.labels) == 2 else ("background", what or "mask")
-    return Found(masks=(Mask((scores >= least).astype(np.int64), labels),)).noting(note)
+    return Found(masks=(Mask((scores >= least).astype(np.int64), labels),)).with_notes(note)
 
 
 def _rows(numbers: np.ndarray, last: bool) -> np.ndarray:
@@ -152,7 +152,7 @@ def _decode_picture(name: str, last: bool, reading: Reading) -> Found:
         if start - slack <= low and least <= high <= end + slack:
             note = f"assumed pixel values from {start} to {end}, from the range of the output"
             pixels = np.rint((numbers - start) * (255 / (end - start))).clip(0, 255)
-            return Found(pictures=(MadePicture(pixels.astype(np.uint8), name),)).noting(note)
+            return Found(pictures=(MadePicture(pixels.astype(np.uint8), name),)).with_notes(note)
     labels = reading.class_labels(numbers.shape[-1])
     note = f"values from {low:.3g} to {high:.3g} are no pixels: assumed to be class scores"
-    return Found(masks=(_mask(numbers.argmax(-1), labels),)).noting(note)
+    return Found(masks=(_mask(numbers.argmax(-1), labels),)).with_notes(note)

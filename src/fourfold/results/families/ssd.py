@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import box_at, boxes_of
+from fourfold.results.boxes import boxes_from_arrays, make_box
 from fourfold.results.found import Found
 from fourfold.results.meaning import (
     BOXES,
@@ -55,7 +55,7 @@ def picked_detections(model: Described) -> Meaning | None:
     rows = [info for info in model.outputs if info.shape == shapes[boxes[0]][:2]]
     if len(rows) != 2:
         return None
-    roles = {"boxes": boxes[0], "count": counts[0], **_told_roles(rows)}
+    roles = {"boxes": boxes[0], "count": counts[0], **_roles_from_names(rows)}
     told_by = METADATA if any(info.metadata for info in rows) else SHAPES
     labels = next((info.labels for info in rows if info.labels), ())
     names = tuple(info.name for info in rows)
@@ -64,7 +64,7 @@ def picked_detections(model: Described) -> Meaning | None:
     return Meaning(family, told_by, (BOXES,), tuple(shapes), decode, _SCALING)
 
 
-def _told_roles(rows: Sequence[TensorInfo]) -> Roles:
+def _roles_from_names(rows: Sequence[TensorInfo]) -> Roles:
     """Return which output has classes and which has scores, if their names say so."""
     roles = {}
     for info in rows:
@@ -80,18 +80,18 @@ def _decode_detections(
 ) -> Found:
     numbers, note = {name: reading.numbers[name] for name in (*roles.values(), *rows)}, ""
     if "classes" not in roles:
-        roles, note = {**roles, **_guessed_roles(rows, numbers)}, "identified by their values"
+        roles, note = {**roles, **_roles_from_values(rows, numbers)}, "identified by their values"
     count = int(numbers[roles["count"]].ravel()[0])
     boxes, classes, scores = (numbers[roles[one]][0] for one in ("boxes", "classes", "scores"))
     least = reading.least(DEFAULT_SCORE)
     kept = [row for row in range(min(count, len(scores))) if scores[row] >= least]
-    labels = reading.thing_labels(own, int(max((classes[row] for row in kept), default=0)))
-    found = (box_at(boxes[row], float(scores[row]), int(classes[row]), labels) for row in kept)
+    labels = reading.object_labels(own, int(max((classes[row] for row in kept), default=0)))
+    found = (make_box(boxes[row], float(scores[row]), int(classes[row]), labels) for row in kept)
     answer = Found(boxes=tuple(found))
-    return answer.noting(f"classes and scores are {note}") if note else answer
+    return answer.with_notes(f"classes and scores are {note}") if note else answer
 
 
-def _guessed_roles(rows: tuple[str, ...], numbers: Mapping[str, np.ndarray]) -> Roles:
+def _roles_from_values(rows: tuple[str, ...], numbers: Mapping[str, np.ndarray]) -> Roles:
     """Take integers as classes and other numbers as scores."""
     first, second = rows
     integral = [bool(np.all(numbers[name] == np.rint(numbers[name]))) for name in rows]
@@ -141,4 +141,6 @@ def _decode_raw(option: SsdBoxes, scores: TensorInfo, reading: Reading) -> Found
         option = replace(option, score=reading.score)
     labels = reading.class_labels(scores.shape[2] - 1, scores.labels)
     note = f"assumed {'logits' if logits else 'probabilities'}, from the range of the scores"
-    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), labels)).noting(note)
+    return Found(boxes=boxes_from_arrays(picking.pick_boxes(option, numbers), labels)).with_notes(
+        note
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.families.ssd import boxes_and_scores
 from fourfold.results.found import Found, Size
 from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
@@ -75,4 +75,6 @@ def _decode(size: Size, boxes: str, scores: str, reading: Reading) -> Found:
         option = replace(option, score=reading.score)
     form = "decoded" if decoded else "relative to anchors"
     note = f"assumed boxes that are {form}, from their values"
-    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), ("face",))).noting(note)
+    return Found(
+        boxes=boxes_from_arrays(picking.pick_boxes(option, numbers), ("face",))
+    ).with_notes(note)

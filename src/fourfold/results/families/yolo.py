@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import box_at, boxes_of
+from fourfold.results.boxes import boxes_from_arrays, make_box
 from fourfold.results.families.body import PERSON, POINTS
 from fourfold.results.families.yolo_columns import (
     BOX,
@@ -18,8 +18,8 @@ from fourfold.results.families.yolo_columns import (
     Extras,
     YoloColumns,
     cell_columns,
+    find_extras,
     mix_masks,
-    told_extras,
     with_points,
 )
 from fourfold.results.found import Box, Found, Mask, Size
@@ -45,14 +45,14 @@ else:
     picking = lazy_import("fourfold.results.picking")
     processing = lazy_import("fourfold.processing")
 
-from fourfold.results.found import KeyPoint, label_at
+from fourfold.results.found import KeyPoint, label_for
 
 NOTE = "assumed YOLOX: boxes are offsets from cells, and pixels go in from 0 to 255 in BGR order"
 _MAX_LOG_SIZE = 20.0
 _MIN_CORRELATION = 0.5  # of decoded box centers with their cells
 
 
-def cell_places(size: Size, strides: tuple[int, ...]) -> np.ndarray:
+def cell_grid(size: Size, strides: tuple[int, ...]) -> np.ndarray:
     """Return column, row and side in pixels of each cell, row by row and grid by grid."""
     grids = []
     for stride in strides:
@@ -139,7 +139,7 @@ def oriented_box(row: np.ndarray, size: Size, labels: tuple[str, ...]) -> Box:
     points = tuple(KeyPoint(f"corner {n}", *corner) for n, corner in enumerate(corners_yx))
     rows, columns = zip(*corners_yx, strict=True)
     corners = (min(rows), min(columns), max(rows), max(columns))
-    label = label_at(labels, int(number))
+    label = label_for(labels, int(number))
     return Box(int(number), label, score, corners, points, _EDGES, turned=True)
 
 
@@ -206,7 +206,7 @@ def yolo_boxes_of_cells(model: Described) -> Meaning | None:
     family = f"YOLO {version}, {layout.classes} {'class' if layout.classes == 1 else 'classes'}"
     decode = partial(_decode_cells, outputs, option, layout)
     if layout.objectness and in_cell == 1:
-        decode = partial(_decode_offsets, outputs.boxes.name, cell_places(size, strides), decode)
+        decode = partial(_decode_offsets, outputs.boxes.name, cell_grid(size, strides), decode)
     meaning = _meaning(family, outputs, layout.extras, decode)
     return meaning if layout.extras.angle else replace(meaning, postprocess=option)
 
@@ -222,7 +222,7 @@ def picked_rows(model: Described) -> Meaning | None:
         return None
     _, count, columns = outputs.boxes.shape
     notes, masks = read_export_notes(model.metadata), outputs.prototypes is not None
-    extras = told_extras(notes, columns - PICKED, masks)
+    extras = find_extras(notes, columns - PICKED, masks)
     if extras is None or count > MAX_PICKED_ROWS:
         return None
     family = "a detector with built-in suppression, such as YOLO v10"
@@ -276,15 +276,15 @@ def _decode_cells(
     own = (PERSON,) if extras.points == POINTS and layout.classes == 1 else ()
     labels = reading.class_labels(layout.classes, own)
     if extras.angle:
-        turned = _in_pixels(_turned_rows(rows[0], layout, least), outputs.size, scale)
+        turned = _in_pixels(_oriented_rows(rows[0], layout, least), outputs.size, scale)
         best = pick_oriented(turned, option.overlap, option.most)
         boxes = tuple(oriented_box(row, outputs.size, labels) for row in best)
-        return Found(boxes=boxes).noting(note)
+        return Found(boxes=boxes).with_notes(note)
     option = replace(option, normalized=scale == UNIT_SCALE, score=least)
     picked = picking.pick_boxes(option, {name: numbers})
     numbers = picked["extras"][0] if "extras" in picked else np.zeros((option.most, 0))
     others = _Others(outputs, extras, numbers, scale, labels, not layout.objectness)
-    return _complete(boxes_of(picked, labels), others, reading).noting(note)
+    return _complete(boxes_from_arrays(picked, labels), others, reading).with_notes(note)
 
 
 def _decode_offsets(name: str, cells: np.ndarray, decode: Decode, reading: Reading) -> Found:
@@ -296,7 +296,7 @@ def _decode_offsets(name: str, cells: np.ndarray, decode: Decode, reading: Readi
     changed = numbers.copy()
     boxes = changed[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else changed[0, :BOX].T
     boxes[:] = decode_offsets(boxes, cells)
-    return decode(replace(reading, numbers={**reading.numbers, name: changed})).noting(NOTE)
+    return decode(replace(reading, numbers={**reading.numbers, name: changed})).with_notes(NOTE)
 
 
 def _scale(rows: np.ndarray, size: Size) -> tuple[Scale, str]:
@@ -311,7 +311,7 @@ def _scale(rows: np.ndarray, size: Size) -> tuple[Scale, str]:
     return UNIT_SCALE if fractions else (1 / size[0], 1 / size[1]), note
 
 
-def _turned_rows(rows: np.ndarray, layout: YoloColumns, least: float) -> np.ndarray:
+def _oriented_rows(rows: np.ndarray, layout: YoloColumns, least: float) -> np.ndarray:
     """Return rows of box, score, class and angle, for boxes with at least this score."""
     scores = rows[:, BOX : BOX + layout.classes]
     candidates = np.column_stack([rows[:, :BOX], scores.max(1), scores.argmax(1), rows[:, -1]])
@@ -342,15 +342,15 @@ def _decode_picked(outputs: _Outputs, extras: Extras, reading: Reading) -> Found
     rows = reading.numbers[outputs.boxes.name][0]
     rows = rows[rows[:, BOX] >= reading.least(DEFAULT_SCORE)]
     scale, note = _scale(rows, outputs.size)
-    labels = reading.thing_labels((), int(rows[:, BOX + 1].max(initial=0)))
+    labels = reading.object_labels((), int(rows[:, BOX + 1].max(initial=0)))
     if extras.angle:
         turned = _in_pixels(rows, outputs.size, scale)
         oriented = tuple(oriented_box(row, outputs.size, labels) for row in turned)
-        return Found(boxes=oriented).noting(note)
+        return Found(boxes=oriented).with_notes(note)
     down, along = scale
     boxes = tuple(
-        box_at(row[[1, 0, 3, 2]] * (down, along, down, along), float(row[4]), int(row[5]), labels)
+        make_box(row[[1, 0, 3, 2]] * (down, along, down, along), float(row[4]), int(row[5]), labels)
         for row in rows
     )
     others = _Others(outputs, extras, rows[:, PICKED:], scale, labels)
-    return _complete(boxes, others, reading).noting(note)
+    return _complete(boxes, others, reading).with_notes(note)

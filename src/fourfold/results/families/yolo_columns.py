@@ -127,7 +127,7 @@ def cell_columns(
     """
     left = columns - BOX
     for objectness in (False, True) if notes.names else ():
-        extras = told_extras(notes, left - objectness - len(notes.names), masks)
+        extras = find_extras(notes, left - objectness - len(notes.names), masks)
         if extras is not None:
             return YoloColumns(objectness, len(notes.names), extras)
     if left == 1 + POINTS * ROW and not several and not masks:
@@ -137,7 +137,7 @@ def cell_columns(
     return YoloColumns(several, classes, Extras(coefficients=coefficients)) if classes > 0 else None
 
 
-def told_extras(notes: ExportNotes, count: int, masks: bool) -> Extras | None:
+def find_extras(notes: ExportNotes, count: int, masks: bool) -> Extras | None:
     """Return what the columns after the classes hold, or None if it is unknown."""
     if masks:
         return Extras(coefficients=COEFFICIENTS) if count == COEFFICIENTS else None

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.families.yolo import IN_CELL, YOLO_SCALING
 from fourfold.results.families.yolo_columns import BOX
 from fourfold.results.found import Found
@@ -73,6 +73,6 @@ def _decode_heads(
 ) -> Found:
     option = replace(option, score=reading.least(option.score))
     picked = picking.pick_boxes(option, {name: reading.numbers[name] for name in names})
-    boxes = boxes_of(picked, reading.class_labels(classes))
+    boxes = boxes_from_arrays(picked, reading.class_labels(classes))
     note = "assumed the anchors that this YOLO version was published with"
-    return Found(boxes=boxes).noting(note)
+    return Found(boxes=boxes).with_notes(note)

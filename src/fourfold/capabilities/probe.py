@@ -20,7 +20,7 @@ TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}  # relative to the large
 
 
 @cache
-def complaint(device: DeviceInfo, precision: str) -> str:
+def find_error(device: DeviceInfo, precision: str) -> str:
     """Return what is wrong with results in this precision, or '' if they are correct."""
     graph, image = _graph()
     expected = evaluate(graph, {"x": image})["y"]
