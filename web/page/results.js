@@ -127,9 +127,9 @@ function bestClasses({ model, found }) {
   const scores = Array.from(found[name], Number);
   const order = scores.map((_, kind) => kind).sort((one, other) => scores[other] - scores[one]);
   const likely = scores.every((score) => score >= 0 && score <= 1);
-  const tell = (/** @type {number} */ score) => (likely ? percent(score) : score.toPrecision(4));
-  const told = order.slice(0, TOP).filter((kind) => !likely || scores[kind] >= 0.001);
-  return table(told.map((kind) => [labels[kind] ?? `class ${kind}`, tell(scores[kind])]));
+  const format = (/** @type {number} */ score) => (likely ? percent(score) : score.toPrecision(4));
+  const shown = order.slice(0, TOP).filter((kind) => !likely || scores[kind] >= 0.001);
+  return table(shown.map((kind) => [labels[kind] ?? `class ${kind}`, format(scores[kind])]));
 }
 
 /** @param {Result} result */

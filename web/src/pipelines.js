@@ -65,8 +65,8 @@ export class Pipelines {
       return await device.createComputePipelineAsync({ label: module.name, layout, compute });
     } catch (error) {
       const { messages } = await compiled.getCompilationInfo().catch(() => ({ messages: [] }));
-      const told = messages.filter((one) => one.type === 'error').map((one) => `line ${one.lineNum}: ${one.message}`);
-      const why = told.join('; ') || messageOf(error);
+      const errors = messages.filter((one) => one.type === 'error').map((one) => `line ${one.lineNum}: ${one.message}`);
+      const why = errors.join('; ') || messageOf(error);
       throw new FourfoldError(`the kernel '${module.name}' cannot be built`, why, 'update the browser, or prepare the model again');
     }
   }

@@ -180,7 +180,7 @@ class DelegateKernel:
         return self._results is not None
 
     def result(self, number: int) -> DeviceArray | None:
-        """Return an output of the last run in device memory, or None if it is not there."""
+        """Return an output of the last run in device memory, or None if it is on the host."""
         return (self._results or {}).get(number)
 
     def fetch(self, number: int) -> None:

@@ -108,7 +108,7 @@ Decode = Callable[[Reading], Found]
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the outputs of a model stand for.
+    """The interpretation of a model's outputs.
 
     Attributes:
         family: The model family.

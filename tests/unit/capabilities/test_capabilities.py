@@ -1,4 +1,4 @@
-"""What a device can do, told by trials, by what was measured, and by known faults."""
+"""Recommended options and model support, from probes, measurements and known faults."""
 
 from __future__ import annotations
 
