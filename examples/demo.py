@@ -1,7 +1,7 @@
-"""Find a face in a photograph, draw it, and show how long that took, beside LiteRT on the CPU.
+"""Find a face in a photograph, draw it, and compare the speed with LiteRT on the CPU.
 
 Two models run one after the other: MediaPipe's short-range face detector, and its face mesh on each
-face found. Models and photograph are taken from installed packages.
+detected face. Models and photograph come from installed packages.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from starts import starts
 Precision = Literal["fp32", "mixed", "fp16"]
 DETECTOR = ("face_detection_short_range.tflite", "face_detection_front.tflite")
 MESH = ("face_landmark.tflite",)
-SCALES = ((127.5, 127.5), (0.0, 255.0))  # what each wants of a pixel: (byte - first) / second
-LAYERS = ((8, 2), (16, 6))  # stride in pixels, anchors at each place
+SCALES = ((127.5, 127.5), (0.0, 255.0))  # mean and std of each model's pixels
+LAYERS = ((8, 2), (16, 6))  # stride in pixels, anchors per cell
 THRESHOLD, OVERLAP = 0.6, 0.3
-MARGIN = 1.5  # the mesh wants this much of the face's surroundings
+MARGIN = 1.5  # size of the crop for the mesh, relative to the face
 RUNS = 50
 
 
 class Engine(Protocol):
-    """Runs one model: whoever does it, this is all that the demo asks of it."""
+    """Runs one model."""
 
     name: str
     timings: dict[str, float]
@@ -44,7 +44,7 @@ class Engine(Protocol):
 
 
 class Fourfold:
-    """The engine of this project, which takes pictures as they are."""
+    """Runs a model with fourfold, which takes pictures as bytes."""
 
     def __init__(
         self, model: Path, device: str, precision: Precision, scale: tuple[float, float]
@@ -69,7 +69,7 @@ class Fourfold:
 
 
 class LiteRT:
-    """LiteRT's interpreter on the CPU, to compare with."""
+    """Runs a model with LiteRT on the CPU, for comparison."""
 
     def __init__(self, model: Path, scale: tuple[float, float]) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -94,12 +94,12 @@ class LiteRT:
     def run(self, image: np.ndarray) -> list[np.ndarray]:
         self.interpreter.set_tensor(self.input["index"], image)
         self.interpreter.invoke()
-        return [self.interpreter.get_tensor(place) for place in self.outputs]
+        return [self.interpreter.get_tensor(index) for index in self.outputs]
 
 
 @dataclass(frozen=True)
 class Face:
-    """Where a face is, in pixels of the photograph."""
+    """A face, in pixels of the photograph."""
 
     box: np.ndarray  # left, top, right, bottom
     points: np.ndarray  # right eye, left eye, nose, mouth, right ear, left ear
@@ -108,13 +108,13 @@ class Face:
 
     @property
     def angle(self) -> float:
-        """How far the head leans: the angle of the line between the eyes."""
+        """Roll of the head: the angle of the line between the eyes."""
         across, down = self.points[1] - self.points[0]
         return float(np.arctan2(down, across))
 
 
 def package_file(package: str, folder: str, names: tuple[str, ...]) -> Path:
-    """The first of these files in an installed package, which is not imported for it."""
+    """Return the first of these files in an installed package, without importing it."""
     spec = find_spec(package)
     for root in (spec.submodule_search_locations or ()) if spec else ():
         for name in names:
@@ -126,7 +126,7 @@ def package_file(package: str, folder: str, names: tuple[str, ...]) -> Path:
 
 
 def letterbox(picture: Image.Image, size: tuple[int, int]) -> tuple[Image.Image, float, np.ndarray]:
-    """The whole picture inside `size`, with its scale and where its corner went."""
+    """Fit the picture into `size`, and return it with its scale and the position of its corner."""
     scale = min(size[0] / picture.width, size[1] / picture.height)
     inner = (round(picture.width * scale), round(picture.height * scale))
     corner = ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2)
@@ -136,14 +136,14 @@ def letterbox(picture: Image.Image, size: tuple[int, int]) -> tuple[Image.Image,
 
 
 def anchors(size: int) -> np.ndarray:
-    """The places that the detector's answers are relative to, in pixels of its input."""
-    places = []
+    """Return the anchor centers of the detector, in pixels of its input."""
+    grids = []
     for stride, count in LAYERS:
         centres = (np.arange(size // stride) + 0.5) * stride
         across, down = np.meshgrid(centres, centres)
         grid = np.stack([across.ravel(), down.ravel()], axis=-1)
-        places.append(np.repeat(grid, count, axis=0))
-    return np.concatenate(places)
+        grids.append(np.repeat(grid, count, axis=0))
+    return np.concatenate(grids)
 
 
 def detect(engine: Engine, picture: Image.Image) -> list[Face]:
@@ -156,32 +156,32 @@ def detect(engine: Engine, picture: Image.Image) -> list[Face]:
     pairs[:, 2:] += centres[:, None]
     half = pairs[:, 1] / 2
     corners = np.stack([pairs[:, 0] - half, pairs[:, 0] + half, *pairs[:, 2:].swapaxes(0, 1)], 1)
-    found = (corners - corner) / scale
+    candidates = (corners - corner) / scale
     return [
         Face(where[:2].ravel(), where[2:], score)
-        for where, score in merge(found[scores > THRESHOLD], scores[scores > THRESHOLD])
+        for where, score in merge(candidates[scores > THRESHOLD], scores[scores > THRESHOLD])
     ]
 
 
-def merge(found: np.ndarray, scores: np.ndarray) -> list[tuple[np.ndarray, float]]:
-    """Answers that overlap are one face: their mean, each weighted by its score."""
+def merge(candidates: np.ndarray, scores: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Average overlapping detections, weighted by their scores."""
     faces = []
-    while len(found):
+    while len(candidates):
         best = int(np.argmax(scores))
-        low = np.maximum(found[:, 0], found[best, 0])
-        high = np.minimum(found[:, 1], found[best, 1])
+        low = np.maximum(candidates[:, 0], candidates[best, 0])
+        high = np.minimum(candidates[:, 1], candidates[best, 1])
         shared = np.prod(np.maximum(high - low, 0), axis=-1)
-        areas = np.prod(found[:, 1] - found[:, 0], axis=-1)
+        areas = np.prod(candidates[:, 1] - candidates[:, 0], axis=-1)
         same = shared / (areas + areas[best] - shared) > OVERLAP
         same[best] = True
-        mean = np.average(found[same], axis=0, weights=scores[same])
+        mean = np.average(candidates[same], axis=0, weights=scores[same])
         faces.append((mean, float(scores[best])))
-        found, scores = found[~same], scores[~same]
+        candidates, scores = candidates[~same], scores[~same]
     return faces
 
 
 def upright(face: Face, size: int) -> np.ndarray:
-    """The 2×3 matrix from pixels of the upright, square cut-out of a face to the photograph's."""
+    """Return the 2×3 matrix from pixels of the upright crop of a face to the photograph."""
     centre = (face.box[:2] + face.box[2:]) / 2
     side = MARGIN * max(face.box[2:] - face.box[:2]) / size
     cosine, sine = side * np.cos(face.angle), side * np.sin(face.angle)
@@ -190,10 +190,10 @@ def upright(face: Face, size: int) -> np.ndarray:
 
 
 def cut_out(face: Face, picture: Image.Image, size: int) -> tuple[Image.Image, np.ndarray]:
-    """The face as the mesh model wants it, and the way back to the photograph."""
+    """Return the crop for the mesh model, and its matrix back to the photograph."""
     matrix = upright(face, size)
-    how = {"data": tuple(matrix.ravel()), "resample": Image.Resampling.BILINEAR}
-    cut = picture.transform((size, size), Image.Transform.AFFINE, **how)  # type: ignore[arg-type]
+    data, resample = tuple(matrix.ravel()), Image.Resampling.BILINEAR
+    cut = picture.transform((size, size), Image.Transform.AFFINE, data, resample)
     return cut, matrix
 
 
@@ -223,7 +223,7 @@ def draw(picture: Image.Image, faces: list[Face], path: Path) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: one model."""
+    """One column of the table: the measurements of one model."""
 
     model: str
     start: float
@@ -235,7 +235,9 @@ class Row:
 
 
 def measure(engine: Engine, rival: Engine | None, picture: Image.Image) -> tuple[Any, Any, Any]:
-    """Median seconds of both, in turns; the largest difference as a share of the output's range."""
+    """Return interleaved median seconds of both, and the largest difference relative to the
+    range.
+    """
     image = engine.takes(picture)
     if rival is None:
         return median(seconds(engine, image) for _ in range(RUNS)), None, None
@@ -261,7 +263,7 @@ def show(device: str, rows: list[Row], rival: str | None) -> None:
     for title in rows[0].starts:
         cells = (f"{row.starts[title] * 1e3:.0f} ms" for row in rows)
         table.add_row(title, *cells, style="bold")
-    table.add_row("open, here and now", *(f"{row.start * 1e3:.0f} ms" for row in rows))
+    table.add_row("open in this process", *(f"{row.start * 1e3:.0f} ms" for row in rows))
     for stage in rows[0].timings:
         cells = (f"{row.timings.get(stage, 0) * 1e3:.1f} ms" for row in rows)
         table.add_row(f"  {stage}", *cells, style="dim")
@@ -282,10 +284,12 @@ def open_engine(
 
 
 def starts_of(kind: str, model: Path, device: str, precision: Precision) -> dict[str, float]:
-    """Three ways to start, each in a process of its own; LiteRT keeps nothing, so it has one."""
+    """Measure three kinds of start, each in its own process; none for LiteRT, which has no
+    cache.
+    """
     if kind == "litert":
         return {}
-    click.echo(f"starting {model.stem} three times: anew, again, and from a prepared file")
+    click.echo(f"starting {model.stem} three times: first, cached, and from a prepared file")
     return starts(model, device, precision)
 
 

@@ -1,4 +1,4 @@
-"""Find things on a photograph: their names, scores and boxes, drawn into a picture.
+"""Detect objects in a photograph, and draw their boxes.
 
 python examples/detect.py ssd_mobilenet.tflite street.jpg boxes.png
 """

@@ -1,4 +1,4 @@
-"""Say which of twelve words somebody spoke, by a sound of one second in a .wav file.
+"""Recognize one of twelve words in a .wav file of one second.
 
 python examples/keywords.py kws_ref_model.tflite yes.wav
 
@@ -22,7 +22,7 @@ def mel(frequency: np.ndarray) -> np.ndarray:
 
 
 def cepstrum(sound: np.ndarray) -> np.ndarray:
-    """[steps, coefficients] of a sound of one second, whose loudest sample is 1."""
+    """Return [steps, coefficients] of one second of sound, whose loudest sample is 1."""
     windows = np.lib.stride_tricks.sliding_window_view(sound, WINDOW)[::STEP]
     spectrum = np.abs(np.fft.rfft(windows * np.hanning(WINDOW + 1)[:-1], 512))
     edges = np.linspace(mel(np.array(20)), mel(np.array(4000)), BANDS + 2)
@@ -38,8 +38,8 @@ with wave.open(path) as file:
     samples = np.frombuffer(file.readframes(RATE), "<i2").astype(np.float32)
 sound = np.pad(samples, (0, RATE))[:RATE] / max(samples.max(initial=0), 1)
 with fourfold.Session(model) as session:
-    takes = session.inputs[0]
-    features = takes.quantize(cepstrum(sound).reshape(takes.shape).astype(np.float32))
+    info = session.inputs[0]
+    features = info.quantize(cepstrum(sound).reshape(info.shape).astype(np.float32))
     answer = results.read_answer(session, session.run(features), WORDS, top=3)
-for found in answer.classes:
-    print(f"{found.score:.3f}  {found.name}")
+for one in answer.classes:
+    print(f"{one.score:.3f}  {one.name}")

@@ -1,4 +1,4 @@
-"""Find the points of a body, and draw what joins them.
+"""Find the key points of a body, and draw its skeleton.
 
 python examples/pose.py movenet_lightning.tflite dancer.jpg pose.png
 """

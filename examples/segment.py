@@ -1,4 +1,4 @@
-"""Say which parts of a photograph are what, and colour them.
+"""Segment a photograph into classes, and color them.
 
 python examples/segment.py deeplab_v3.tflite street.jpg parts.png
 """

@@ -1,7 +1,7 @@
-"""Find boxes in a stream of camera frames: uploads, kernels, downloads and the camera overlap.
+"""Detect objects in a stream of camera frames: uploads, kernels, downloads and the camera overlap.
 
-The camera is generated: a bright disc on a dark ground, in NV12. Frames are resized in front of a
-YOLO model, and boxes decoded behind it, both on the device.
+The camera is simulated: a bright disc on a dark background, in NV12. Frames are resized and boxes
+are decoded on the device.
 
 python examples/stream.py yolov8n.tflite --frames 300
 """
@@ -20,10 +20,10 @@ from fourfold import processing
 
 
 def camera(frames: int, height: int, width: int) -> Iterator[np.ndarray]:
-    """Frames [1, height * 3 / 2, width] of a disc that goes around, all in the same memory."""
+    """Yield frames [1, height * 3 / 2, width] of a circling disc, all in the same memory."""
     frame = np.empty((1, height * 3 // 2, width), np.uint8)
     down, across = np.indices((height, width), sparse=True)
-    frame[:, height:] = 128  # no colour
+    frame[:, height:] = 128  # no color
     for number in range(frames):
         angle = number / 10
         middle = (height * (0.5 + 0.3 * np.sin(angle)), width * (0.5 + 0.3 * np.cos(angle)))
@@ -34,11 +34,11 @@ def camera(frames: int, height: int, width: int) -> Iterator[np.ndarray]:
 
 @click.command(help=__doc__)
 @click.argument("model", type=click.Path(exists=True, path_type=Path))
-@click.option("--frames", default=30, show_default=True, help="How many to take.")
+@click.option("--frames", default=30, show_default=True, help="Number of frames to process.")
 @click.option("--size", type=(int, int), default=(480, 640), help="Height and width of a frame.")
-@click.option("--depth", default=3, show_default=True, help="How many runs are in flight.")
-@click.option("--score", default=0.25, show_default=True, help="The least that counts.")
-@click.option("--fractions", is_flag=True, help="The model's boxes are fractions of its picture.")
+@click.option("--depth", default=3, show_default=True, help="Maximum number of runs in flight.")
+@click.option("--score", default=0.25, show_default=True, help="Minimum score of a box.")
+@click.option("--fractions", is_flag=True, help="The model's boxes are fractions, not pixels.")
 @click.option("--device", default="auto", show_default=True)
 def main(
     model: Path,
@@ -54,11 +54,11 @@ def main(
     with fourfold.Session(model, device, pixels=pixels, postprocess=boxes) as session:
         print(session.device)
         began = time.perf_counter()
-        for number, found in enumerate(session.stream(camera(frames, *size), depth=depth)):
-            count = int(found["count"][0])
-            best = f", the best {found['scores'][0, 0]:.2f}" if count else ""
+        for number, outputs in enumerate(session.stream(camera(frames, *size), depth=depth)):
+            count = int(outputs["count"][0])
+            best = f", best score {outputs['scores'][0, 0]:.2f}" if count else ""
             print(f"frame {number}: {count} boxes{best}")
-        print(f"{frames / (time.perf_counter() - began):.1f} frames a second")
+        print(f"{frames / (time.perf_counter() - began):.1f} frames per second")
 
 
 if __name__ == "__main__":

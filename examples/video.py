@@ -1,11 +1,11 @@
-"""Draw boxes on each frame of a webcam, of a video or of a folder of pictures, and say how fast.
+"""Detect objects in a webcam, a video or a folder of pictures, and print the frame rate.
 
 python examples/video.py ssd_mobilenet.tflite street.mp4 frames/
 python examples/video.py ssd_mobilenet.tflite 0 frames/        (the first webcam)
 python examples/video.py ssd_mobilenet.tflite http://camera/stream.mjpg frames/
 
-Frames come from OpenCV where it is installed, else from imageio: its webcams are '<video0>', and it
-needs imageio-ffmpeg for videos.
+Frames are read with OpenCV if it is installed, else with imageio. Webcams of imageio are named
+'<video0>', and videos need imageio-ffmpeg.
 """
 
 import sys
@@ -23,13 +23,13 @@ from fourfold.pictures import picture_bytes
 
 
 def frames(source: str) -> Iterator[np.ndarray]:
-    """Bytes [height, width, 3], red first."""
+    """Yield uint8 frames [height, width, 3] in RGB order."""
     if Path(source).is_dir():
         yield from (picture_bytes(path) for path in sorted(Path(source).iterdir()))
     elif find_spec("cv2"):
         camera = import_module("cv2").VideoCapture(int(source) if source.isdigit() else source)
         if not camera.isOpened():
-            sys.exit(f"{source} is no camera and no video that OpenCV can open")
+            sys.exit(f"OpenCV cannot open {source} as a camera or video")
         while (read := camera.read())[0]:
             yield read[1][..., ::-1]
     else:
@@ -43,5 +43,5 @@ with fourfold.Session(model) as session:
         began = time.perf_counter()
         answer = results.ask(session, frame)
         rate = 1 / (time.perf_counter() - began)
-        print(f"frame {number}: {len(answer.boxes)} boxes, {rate:.1f} frames a second")
+        print(f"frame {number}: {len(answer.boxes)} boxes, {rate:.1f} frames per second")
         answer.draw(frame).save(Path(folder) / f"{number:05}.png")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,12 @@ TFLITE, ONNX = MODELS / "tflite", MODELS / "onnx"
 needs_models = pytest.mark.skipif(
     not MODELS.is_dir(), reason="the collection of models is not here"
 )
+
+
+def or_skipped(values: Iterable[Any]) -> list[Any]:
+    """Return parameters from the collection, or one that is skipped if the collection is absent."""
+    skipped = pytest.mark.skip(reason="the collection of models is not here")
+    return [*values] or [pytest.param(Path("missing"), marks=skipped, id="missing")]
 
 
 def at_hand(path: Path) -> Path:

@@ -1,4 +1,4 @@
-// Packs the player into one script: node build.mjs [OUTPUT], in a folder where esbuild is installed.
+// Bundles the player into one script: node build.mjs [OUTPUT], in a folder where esbuild is installed.
 
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -6,8 +6,7 @@ import { createRequire } from 'node:module';
 const { build } = createRequire(`${process.cwd()}/`)('esbuild');
 
 /**
- * The text of a kernel with short names and without spaces, since esbuild leaves strings alone. Names of
- * one letter stay: channels have such.
+ * Minifies kernel text, since esbuild leaves strings alone. Names of one letter stay: channels use them.
  * @param {string} text
  */
 function packKernel(text) {

@@ -1,4 +1,4 @@
-// Types of fourfold.js, for who writes TypeScript and for editors.
+// Types of fourfold.js, for TypeScript and editors.
 
 export type NumberArray =
   | Float32Array
@@ -30,13 +30,13 @@ export interface Quantization {
   axis: number | null;
 }
 
-/** How a picture becomes numbers: (byte - mean) / std; else as the model's metadata say, or from 0 to 1. */
+/** How a picture is converted: (byte - mean) / std. The default is the model's metadata, else 0 to 1. */
 export interface PictureOptions {
   mean?: number | number[];
   std?: number | number[];
-  /** 'stretch' is the default; 'letterbox' keeps all of the picture, 'crop' its middle. */
+  /** 'stretch' is the default; 'letterbox' keeps the whole picture, 'crop' its center. */
   fit?: 'stretch' | 'letterbox' | 'crop';
-  /** The colour of a letterbox's bars, 0 to 255. */
+  /** Color of letterbox bars, 0 to 255. */
   fill?: number | number[];
   order?: 'rgb' | 'bgr';
   mirror?: boolean;
@@ -44,28 +44,28 @@ export interface PictureOptions {
 
 export interface Progress {
   stage: 'fetch' | 'compile';
-  /** Bytes, or kernels. */
+  /** Bytes fetched, or kernels compiled. */
   done: number;
   total: number;
 }
 
 export interface OpenOptions {
-  /** Which of the file's models, where it has several. */
+  /** Name of the model, if the file has several. */
   model?: string;
   precision?: string;
   signature?: string;
   progress?: (progress: Progress) => void;
-  /** Whether the browser keeps the file; true if it is left out. */
+  /** Cache the file in the browser; true by default. */
   cache?: boolean;
-  /** A device of the caller's, to share buffers with. */
+  /** The caller's own device, to share buffers with. */
   device?: GPUDevice;
   picture?: PictureOptions;
 }
 
 export interface RunOptions {
-  /** Quantised inputs and outputs as real numbers. */
+  /** Pass and return real numbers for quantized tensors. */
   real?: boolean;
-  /** Outputs as the GPU's buffers, good until the next run. */
+  /** Return outputs as GPU buffers, valid until the next run. */
   buffers?: boolean;
   picture?: PictureOptions;
 }
@@ -76,14 +76,14 @@ export interface TensorInfo {
   type: string;
   shape: number[];
   quantization?: Quantization;
-  /** Names of classes, where the model has them. */
+  /** Class labels, if the model has them. */
   labels: string[];
   description: string;
-  /** All that the model's metadata say of it. */
+  /** The model's metadata for this tensor. */
   metadata: Record<string, any>;
 }
 
-/** Where a picture lies in the model's. */
+/** Where a picture lies in the model's input picture. */
 export interface Fit {
   box: [number, number, number, number];
   size: [number, number];
@@ -104,7 +104,7 @@ export class Model {
   readonly metadata: Record<string, any>;
   readonly origin: { precision: string; units: number; launches: number };
   readonly device: GPUDevice | undefined;
-  /** When all kernels are compiled. */
+  /** Resolves when all kernels are compiled. */
   readonly ready: Promise<void>;
   run(
     inputs: Record<string, Input> | Input[] | Input,
@@ -124,5 +124,5 @@ export function open(
   options?: OpenOptions,
 ): Promise<Model>;
 
-/** A place in the model's picture, in its pixels, as a place in the picture that was passed. */
+/** Converts pixel coordinates of the model's input picture to coordinates of the original picture. */
 export function toFrame(fit: Fit, x: number, y: number): [number, number];

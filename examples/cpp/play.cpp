@@ -1,4 +1,4 @@
-// Plays the models of a prepared file from C++: play MODEL.fourfold
+// Run the models of a prepared file from C++: play MODEL.fourfold
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -16,14 +16,14 @@ struct Closes {
 using Player = std::unique_ptr<ff_player, Closes>;
 using Model = std::unique_ptr<ff_model, Closes>;
 
-// An error of the player as an exception.
+// Throw an exception if the player returned an error.
 template <typename Handle>
 Handle *checked(Handle *handle, const ff_error &error) {
     if (handle == nullptr) throw std::runtime_error(error.text);
     return handle;
 }
 
-// Memory for each tensor: an array of its bytes, filled with zeros.
+// Allocate memory for each tensor, filled with zeros.
 std::vector<std::vector<char>> arrays(const ff_model *model,
                                       const ff_tensor *(*tensor)(const ff_model *, size_t)) {
     std::vector<std::vector<char>> made;

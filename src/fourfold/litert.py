@@ -1,4 +1,4 @@
-"""fourfold inside LiteRT: a delegate for the interpreters of ai_edge_litert, tflite_runtime and TF.
+"""fourfold inside LiteRT: a delegate for ai_edge_litert, tflite_runtime and TensorFlow.
 
 interpreter = Interpreter(path, experimental_delegates=[GpuDelegate(path)])
 """
@@ -25,11 +25,14 @@ log = Log("delegate")
 
 
 class GpuDelegate:
-    """Runs what it can of a model on the GPU, inside an interpreter of TFLite.
+    """Runs supported nodes of a model on the GPU, inside a TFLite interpreter.
 
-    `model` is the file, or the bytes, that the interpreter has. `device` is as in Session.
-    `on_fallback` is called with the name, op and reason of every node that is left to the
-    interpreter. Further options are those of TFLite's own GPU delegate; see GpuOptions.
+    Further options are those of TFLite's own GPU delegate; see `GpuOptions`.
+
+    Args:
+        model: The file or bytes that the interpreter uses.
+        device: The device, as in `Session`.
+        on_fallback: Called with name, op and reason of every node that stays on the interpreter.
     """
 
     def __init__(
@@ -78,54 +81,72 @@ class GpuDelegate:
 
     @property
     def claims(self) -> Claims | None:
-        """What was claimed of the main graph, and why not the rest; None before there was one."""
+        """The claimed nodes of the main graph, and reasons for the others; None before the
+        first claim.
+        """
         return self._native.claims.get(0)
 
     @property
     def last_error(self) -> BaseException | None:
-        """What was raised last inside of the interpreter, or why nothing was claimed."""
+        """The last exception inside the interpreter, or the reason why no node was claimed."""
         return self._native.last_error
 
     @property
     def context_handle(self) -> int:
-        """The context that memory must be of to be bound, as in `Session`."""
+        """The device context that bound memory must belong to, as in `Session`."""
         return players.backend_of(self.device).context_handle(self.device)
 
     def output(self, tensor: str | int) -> DeviceArray:
-        """An output of the last `invoke()` in the device's memory, by its name or its index: one
-        that is bound, or with `allow_buffer_handle_output` any that the GPU computes.
+        """Return an output of the last `invoke()` in device memory.
+
+        The output must be bound, or `allow_buffer_handle_output` set.
+
+        Args:
+            tensor: Name or index of the output.
         """
         return self._native.device_tensors.output(tensor)
 
     def ensure_readable(self, tensor: str | int) -> None:
-        """Copy an output that was left in the device's memory to the interpreter, so that
-        `get_tensor` has it: TFLite's EnsureTensorDataIsReadable.
+        """Copy an output in device memory to the interpreter, so that `get_tensor` returns it.
+
+        This is TFLite's EnsureTensorDataIsReadable.
+
+        Args:
+            tensor: Name or index of the output.
         """
         self._native.device_tensors.ensure_readable(tensor)
 
     def bind_buffer_to_input(self, tensor: str | int, memory: object) -> None:
-        """Read an input from memory of the device from now on, not from the interpreter; None ends
-        that. Taken is what `Session.bind` takes.
+        """Read an input from device memory from now on instead of the interpreter.
+
+        Args:
+            tensor: Name or index of the input.
+            memory: What `Session.bind` takes; None ends the binding.
         """
         self._native.device_tensors.bind_input(tensor, memory)
 
     def bind_buffer_to_output(self, tensor: str | int, memory: object) -> None:
-        """Write an output to memory of the device from now on; None ends that. The interpreter has
-        it, too, unless `allow_buffer_handle_output` is set.
+        """Write an output to device memory from now on.
+
+        The interpreter gets a copy unless `allow_buffer_handle_output` is set.
+
+        Args:
+            tensor: Name or index of the output.
+            memory: What `Session.bind` takes; None ends the binding.
         """
         self._native.device_tensors.bind_output(tensor, memory)
 
     def _get_native_delegate_pointer(self) -> int:
-        """What interpreters ask a delegate for."""
+        """Return the address of the TfLiteDelegate. Interpreters call this."""
         return self._native.address
 
     def _read_first(self) -> ClaimableGraph | None:
-        """The main graph; None if its very inputs are nothing for a GPU."""
+        """Read the main graph; None if its inputs are not supported on a GPU."""
         try:
             return read_claimable(self._model, self.options)
         except UnsupportedError as error:
             self._native.last_error = error
-            log.warning("nothing of this model runs on the GPU: %s", error)
+            log.warning("the model does not run on the GPU: %s", error)
             return None
 
     def _graph(self, number: int) -> ClaimableGraph | None:

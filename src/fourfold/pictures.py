@@ -1,4 +1,4 @@
-"""Pictures as arrays of bytes, read with Pillow."""
+"""Read and resize pictures as uint8 arrays, with Pillow."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from fourfold.errors import InputError
 
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the number of channels
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # Pillow modes by number of channels
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
 def require_pillow(what: str) -> tuple[Any, Any]:
-    """Pillow's module of images, and its error for what is none."""
+    """Import Pillow's image module and its error for files that are no images."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -25,9 +25,7 @@ def require_pillow(what: str) -> tuple[Any, Any]:
 
 
 def resize_picture(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Bytes [height, width, channels] in another height and width, by Pillow, which is fast; where
-    it is not installed the frame as it is.
-    """
+    """Resize a uint8 picture with Pillow, which is fast. Without Pillow, return it unchanged."""
     if frame.shape[:2] == size or find_spec("PIL") is None:
         return frame
     image_module, _ = require_pillow("a picture cannot be resized")
@@ -37,15 +35,14 @@ def resize_picture(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def read_picture(path: Path, channels: int, size: tuple[int, int] | None = None) -> np.ndarray:
-    """The bytes of a picture, [height, width, channels]; resized to this width and height, if one
-    is said.
-    """
+    """Read a picture as uint8 [height, width, channels], optionally resized to (width, height)."""
     image_module, unidentified = require_pillow(f"the picture {path.name} cannot be read")
     try:
         with image_module.open(path) as image:
-            found = image.convert(MODES[channels])
-            found = found if size is None else found.resize(size, image_module.Resampling.BILINEAR)
-            return np.asarray(found).reshape(found.height, found.width, channels)
+            picture = image.convert(MODES[channels])
+            if size is not None:
+                picture = picture.resize(size, image_module.Resampling.BILINEAR)
+            return np.asarray(picture).reshape(picture.height, picture.width, channels)
     except (unidentified, OSError, image_module.DecompressionBombError) as error:
         raise InputError(
             f"the file {path} cannot be read as a picture",
@@ -54,19 +51,19 @@ def read_picture(path: Path, channels: int, size: tuple[int, int] | None = None)
         ) from error
 
 
-def picture_bytes(given: Any, channels: int = 3) -> np.ndarray:
-    """A photograph as bytes [height, width, channels]."""
-    if isinstance(given, str | Path):
-        return read_picture(Path(given), channels)
-    if hasattr(given, "convert"):  # an image of Pillow's
-        given = given.convert("L" if channels == 1 else "RGB")
-    array = np.asarray(given)
+def picture_bytes(photograph: Any, channels: int = 3) -> np.ndarray:
+    """Return a photograph as uint8 [height, width, channels]."""
+    if isinstance(photograph, str | Path):
+        return read_picture(Path(photograph), channels)
+    if hasattr(photograph, "convert"):  # a Pillow image
+        photograph = photograph.convert("L" if channels == 1 else "RGB")
+    array = np.asarray(photograph)
     if array.ndim == 2:
         array = array[..., None]
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (1, 3, 4):
-        what = f"a photograph cannot be an array {array.dtype}{list(array.shape)}"
-        why = "it has bytes, [height, width, 3]"
-        raise InputError(what, why, "pass a path, an image of Pillow's or an array of uint8")
+        what = f"an array {array.dtype}{list(array.shape)} is no photograph"
+        why = "a photograph is uint8 [height, width, 3]"
+        raise InputError(what, why, "pass a path, a Pillow image or a uint8 array")
     if array.shape[2] == channels:
         return array
     if channels == 1:

@@ -1,6 +1,4 @@
-"""Where the elements of a resized axis come from, and how much each counts: as ONNX defines it, and
-for pictures by the part that each covers.
-"""
+"""Source indices and weights of a resized axis, as ONNX Resize defines them, and area sampling."""
 
 from __future__ import annotations
 
@@ -12,10 +10,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ResizedAxis:
-    """An axis, its new size, by how much it grows, and which part of it is looked at.
+    """An axis to resize.
 
-    `scale` is the factor that a model asked for, which rounding to a size may have changed; `start`
-    and `end` count for crops only, as fractions of the axis.
+    Attributes:
+        axis: Index of the axis.
+        size: New size.
+        scale: Scale factor of the model, which may differ from the ratio of the sizes by rounding.
+        start: Start of the crop, as a fraction of the axis.
+        end: End of the crop, as a fraction of the axis.
     """
 
     axis: int
@@ -27,12 +29,16 @@ class ResizedAxis:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How elements between those of the input are made.
+    """Interpolation between elements of the input.
 
-    `mode` is 'nearest', 'linear' or 'cubic', `coordinates` the name of a map in COORDINATES,
-    `rounding` that of a rule in ROUNDINGS, for the nearest. `cubic` is the coefficient of the cubic
-    curve; what lies outside counts as the nearest element inside, or nothing if `exclude_outside`.
-    With `antialias`, an axis that shrinks is smoothed.
+    Attributes:
+        mode: 'nearest', 'linear' or 'cubic'.
+        coordinates: A name in COORDINATES.
+        rounding: A name in ROUNDINGS, for 'nearest'.
+        cubic: Coefficient of the cubic curve.
+        exclude_outside: Ignore elements outside the axis. Otherwise the nearest element inside is
+            used.
+        antialias: Smooth an axis that shrinks.
     """
 
     mode: str = "nearest"
@@ -45,8 +51,8 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class TapTable:
-    """For each element of a resized axis: the elements that count, how much, and whether the place
-    is outside of what may be looked at.
+    """Source elements of each element of a resized axis, their weights, and whether it is
+    outside the crop.
     """
 
     indices: np.ndarray
@@ -54,7 +60,7 @@ class TapTable:
     outside: np.ndarray
 
 
-Places = Callable[[np.ndarray, int, ResizedAxis], np.ndarray]
+CoordinateMap = Callable[[np.ndarray, int, ResizedAxis], np.ndarray]
 
 
 def _half_pixel(at: np.ndarray, size: int, axis: ResizedAxis) -> np.ndarray:
@@ -62,7 +68,7 @@ def _half_pixel(at: np.ndarray, size: int, axis: ResizedAxis) -> np.ndarray:
 
 
 def _symmetric(at: np.ndarray, size: int, axis: ResizedAxis) -> np.ndarray:
-    """The centre stays the centre, also where the size is not that which the scale leads to."""
+    """Keep the center in place, also if the size was rounded."""
     adjusted = axis.size / (axis.scale * size)
     return np.asarray(size / 2 * (1 - adjusted) + (at + 0.5) / axis.scale - 0.5)
 
@@ -83,7 +89,7 @@ def _crop(at: np.ndarray, size: int, axis: ResizedAxis) -> np.ndarray:
     return np.asarray(axis.start * (size - 1) + along)
 
 
-COORDINATES: dict[str, Places] = {
+COORDINATES: dict[str, CoordinateMap] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": _pytorch_half_pixel,
@@ -98,22 +104,22 @@ ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "ceil": np.ceil,
 }
 MODES = ("nearest", "linear", "cubic")
-NOTHING = np.float32(1e-6)  # a weight so small comes from rounding
+MIN_WEIGHT = np.float32(1e-6)  # smaller weights are rounding errors
 
 
 def tap_table(sampling: Sampling, axis: ResizedAxis, size: int) -> TapTable:
-    """Which of the `size` elements of an axis count for each of its new ones."""
+    """Return the source elements of each element of an axis of `size` elements."""
     steps = np.arange(axis.size, dtype=np.float64)
-    places = COORDINATES[sampling.coordinates](steps, size, axis)
+    positions = COORDINATES[sampling.coordinates](steps, size, axis)
     outside = np.zeros(axis.size, np.bool_)
     if sampling.coordinates == "tf_crop_and_resize":
-        outside = (places < 0) | (places > size - 1)
+        outside = (positions < 0) | (positions > size - 1)
     if sampling.mode == "nearest":
-        # A scale such as 0.6 is not quite that in a file: places may be whole but for rounding.
-        indices = ROUNDINGS[sampling.rounding](places.round(6))[:, None]
+        # Scales such as 0.6 are not exact, so positions may miss an integer by a rounding error.
+        indices = ROUNDINGS[sampling.rounding](positions.round(6))[:, None]
         weights = np.ones(indices.shape)
     else:
-        indices, weights = _neighbours(sampling, places, min(axis.scale, 1.0))
+        indices, weights = _neighbours(sampling, positions, min(axis.scale, 1.0))
     if sampling.exclude_outside:
         weights = np.where((indices >= 0) & (indices < size), weights, 0.0)
         total = weights.sum(axis=1, keepdims=True)
@@ -124,32 +130,32 @@ def tap_table(sampling: Sampling, axis: ResizedAxis, size: int) -> TapTable:
 
 
 def area_table(size: int, new_size: int) -> TapTable:
-    """The same where each new element is the mean of the part of the axis that it covers."""
+    """Return the source elements if each new element is the mean of the part that it covers."""
     step = size / new_size
     starts = np.arange(new_size) * step
     first = np.floor(starts)
     indices = first[:, None] + np.arange(int(np.ceil(step)) + 1)
-    # What of each old element lies between the start and the end of the new one.
-    ends = np.minimum(indices + 1, (starts + step)[:, None])
-    weights = np.maximum(ends - np.maximum(indices, starts[:, None]), 0) / step
+    # The overlap of each old element with the new one.
+    overlap_ends = np.minimum(indices + 1, (starts + step)[:, None])
+    weights = np.maximum(overlap_ends - np.maximum(indices, starts[:, None]), 0) / step
     weights = np.where(indices < size, weights, 0.0).astype(np.float32)
-    # Sums such as 2.9999996 reach into the next element by what rounding left.
-    weights = np.where(weights < NOTHING, np.float32(0), weights)
+    # Rounding errors in sums such as 2.9999996 must not add the next element.
+    weights = np.where(weights < MIN_WEIGHT, np.float32(0), weights)
     counts = weights.any(axis=0)
     indices = np.minimum(indices[:, counts], size - 1).astype(np.int32)
     return TapTable(indices, weights[:, counts], np.zeros(new_size, np.bool_))
 
 
 def _neighbours(
-    sampling: Sampling, places: np.ndarray, scale: float
+    sampling: Sampling, positions: np.ndarray, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The elements around each place, by rows, and how much they count."""
+    """Return the elements around each position, and their weights."""
     reach, curve = (1, _linear) if sampling.mode == "linear" else (2, _cubic)
     scale = scale if sampling.antialias else 1.0
     first = int(np.floor(-reach / scale)) + 1
-    below = np.floor(places)[:, None]
+    below = np.floor(positions)[:, None]
     steps = np.arange(first, 2 - first)
-    distances = np.abs(steps - (places[:, None] - below)) * scale
+    distances = np.abs(steps - (positions[:, None] - below)) * scale
     weights = curve(distances, sampling.cubic)
     return below + steps, weights / weights.sum(axis=1, keepdims=True)
 
@@ -159,7 +165,7 @@ def _linear(distance: np.ndarray, coefficient: float) -> np.ndarray:
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
-    """Keys' curve: one parabola of the third degree within one element, another within two."""
+    """Keys' cubic convolution: one cubic within one element, another within two."""
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from c_player.build import command, told
+from model_collection import or_skipped
 
 import fourfold
 from fourfold.device import DeviceInfo
@@ -20,7 +21,9 @@ from fourfold.store.draft import Draft
 MODELS = Path(os.environ.get("FOURFOLD_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 FILES = sorted((MODELS / "tflite").glob("*.tflite"))
 QUICK = ("ds_cnn_quantized", "face_detection_short_range", "recommendation_rnn_i10o100")
-SLOW = [pytest.param(one, marks=() if one.stem in QUICK else pytest.mark.slow) for one in FILES]
+SLOW = or_skipped(
+    pytest.param(one, marks=() if one.stem in QUICK else pytest.mark.slow) for one in FILES
+)
 RUNS = 3
 
 

@@ -133,7 +133,7 @@ def test_super_resolution(example: Example) -> None:
     network = Network()
     model = example.model(network.write(network.add("y", "logistic", network.grid(1, 3))))
     out = example.run("super_resolution", model, example.photograph, example.folder / "large.png")
-    assert "48 × 32 became 48 × 32" in out
+    assert "48 × 32 -> 48 × 32" in out
     with image.open(example.folder / "large.png") as large:
         assert large.size == (48, 32)
 
@@ -150,7 +150,7 @@ def test_video(example: Example, source: str) -> None:
         pytest.importorskip("imageio", reason="imageio reads videos")
         pictures[0].save(frames, save_all=True, append_images=pictures[1:])
     out = example.run("video", model, frames, example.folder / "drawn")
-    assert re.findall(r"^frame (\d): \d+ boxes, [\d.]+ frames a second$", out, re.M) == [
+    assert re.findall(r"^frame (\d): \d+ boxes, [\d.]+ frames per second$", out, re.M) == [
         "0",
         "1",
         "2",
@@ -182,7 +182,7 @@ def test_video_of_a_camera(example: Example, monkeypatch: pytest.MonkeyPatch) ->
     out = example.run("video", model, "0", drawn)
     assert len(out.splitlines()) == len(list(drawn.glob("*.png"))) == 2
     assert picture_bytes(drawn / "00001.png")[-1, -1].tolist() == [0, 0, 255]
-    with pytest.raises(SystemExit, match="1 is no camera and no video that OpenCV can open"):
+    with pytest.raises(SystemExit, match="OpenCV cannot open 1 as a camera or video"):
         example.run("video", model, "1", drawn)
 
 

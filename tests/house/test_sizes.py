@@ -22,6 +22,14 @@ BROAD = {"Exception", "BaseException"}
 
 
 def length(node: ast.AST) -> int:
+    """Return the lines of a node without its docstring, which may list many parameters."""
+    first = next(iter(getattr(node, "body", ())), None)
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    docstring = lines(first) if is_text else 0
+    return lines(node) - docstring
+
+
+def lines(node: ast.AST | None) -> int:
     return (getattr(node, "end_lineno", None) or 0) - getattr(node, "lineno", 0) + 1
 
 

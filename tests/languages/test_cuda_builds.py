@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from halved_graphs import GRAPHS, in_halves
 from kernel_resources import Resources, fits, read_resources, resources_of
-from model_collection import MODELS
+from model_collection import MODELS, or_skipped
 from op_inputs import case_graph
 from op_kernels import WITH_KERNELS, op_graph
 from ops.test_staged_copies import LARGE, staged_plan
@@ -175,7 +175,7 @@ def model_graph(path: Path, precision: str) -> Graph:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", or_skipped(FILES), ids=lambda path: path.name)
 def test_models_compile(path: Path, way: tuple[str, str, str]) -> None:
     try:
         check(model_graph(path, way[1]), *way)

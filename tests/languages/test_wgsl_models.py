@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from model_collection import TFLITE, needs_models
+from model_collection import TFLITE, needs_models, or_skipped
 from wgsl_on_wgpu import LEAST, find_device, modules
 
 from fourfold.formats import read_model
@@ -25,7 +25,7 @@ def names() -> list[object]:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", or_skipped(names()))
 def test_modules_are_valid(name: str, precision: str) -> None:
     graph = rewrite(read_model(str(TFLITE / f"{name}.tflite")).main)
     plan = make_plan(graph, LEAST, KernelOptions(precision))

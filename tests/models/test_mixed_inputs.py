@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import runtimes
-from model_collection import TFLITE, needs_models
+from model_collection import TFLITE, needs_models, or_skipped
 
 import fourfold
 from fourfold import TensorInfo
@@ -105,6 +105,6 @@ def test_small_models_have_numbers_where_litert_has(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in ALL if name not in {*QUICK, *UNKNOWN}])
+@pytest.mark.parametrize("name", or_skipped(name for name in ALL if name not in {*QUICK, *UNKNOWN}))
 def test_all_models_have_numbers_where_litert_has(name: str) -> None:
     check(name)

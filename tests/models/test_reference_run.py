@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from model_collection import SHARED, TFLITE, needs_models
+from model_collection import SHARED, TFLITE, needs_models, or_skipped
 
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
@@ -124,7 +124,7 @@ def test_most_conformance_files_of_floats_are_converted() -> None:
 
 
 @pytest.mark.skipif(not CONFORMANCE.is_dir(), reason="the shared conformance files are not here")
-@pytest.mark.parametrize("path", conformance_files(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", or_skipped(conformance_files()), ids=lambda path: path.stem)
 def test_conformance_file(path: Path) -> None:
     model = converted(path)
     if isinstance(model, Model):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import runtimes
 from click.testing import CliRunner
-from model_collection import TFLITE, needs_models
+from model_collection import TFLITE, needs_models, or_skipped
 from webgpu_device import device, needs_webgpu
 
 import fourfold
@@ -83,7 +83,7 @@ def test_small_models(name: str, precision: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ALLOWED)
-@pytest.mark.parametrize("name", [name for name in names() if name not in QUICK])
+@pytest.mark.parametrize("name", or_skipped(name for name in names() if name not in QUICK))
 def test_all_models(name: str, precision: str) -> None:
     check(name, precision)
 

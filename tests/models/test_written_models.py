@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_collection import ONNX, TFLITE, at_hand
+from model_collection import ONNX, TFLITE, at_hand, or_skipped
 from onnx_models import SHAPES, WRITABLE_ONNX
 from runtimes import interpreter
 
@@ -28,7 +28,9 @@ RUNS = 3  # what is kept between runs counts from the second one
 
 
 def marked(names: list[str], quick: tuple[str, ...]) -> list[Any]:
-    return [pytest.param(name, marks=[] if name in quick else [pytest.mark.slow]) for name in names]
+    return or_skipped(
+        pytest.param(name, marks=[] if name in quick else [pytest.mark.slow]) for name in names
+    )
 
 
 def tflite_models() -> list[str]:

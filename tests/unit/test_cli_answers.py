@@ -77,7 +77,7 @@ def test_labels_of_a_file_name_classes(run: Runner) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("cat\ndog\n", "2 labels do not fit 10 classes"), ("\n\n", "there are no labels")],
+    [("cat\ndog\n", "2 labels do not fit 10 classes"), ("\n\n", "has no labels")],
 )
 def test_labels_that_do_not_fit_are_an_error(run: Runner, text: str, why: str) -> None:
     result = run(tiny_model(), "--labels", run.file("labels.txt", text))
@@ -86,7 +86,7 @@ def test_labels_that_do_not_fit_are_an_error(run: Runner, text: str, why: str) -
 
 def test_the_range_of_pixels_is_told(run: Runner) -> None:
     guessed = run(tiny_model())
-    assert "p.png: pixels from 0 to 1, which is a guess: nothing tells" in guessed.stderr
+    assert "p.png: pixels from 0 to 1, which is a guess" in guessed.stderr
     assert "--range LOW,HIGH says another" in guessed.stderr
     known = run(tiny_described_model())
     assert "p.png: pixels from -1 to 1, as the model's metadata say" in known.stderr

@@ -79,7 +79,7 @@ def test_a_quantised_file_from_a_folder_of_arrays(model: Path) -> None:
     options = ("--quantize", "int8", "--calibrate", folder, "--ranges", "percentile")
     result = invoke(model, "-o", output, *options, "--samples", folder)
     assert result.exit_code == 0, result.output
-    assert "ranges by percentile of 5 samples" in result.stdout
+    assert "ranges: percentile of 5 samples" in result.stdout
     assert "5 of 5" in result.stdout
 
 
@@ -93,7 +93,7 @@ def test_a_prepared_file_lists_its_plans(model: Path) -> None:
 
 
 def test_differing_answers_end_with_one(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(answers.ALLOWED, "fp32", -1.0)
+    monkeypatch.setitem(answers.TOLERANCES, "fp32", -1.0)
     result = invoke(model, "-o", model.with_name("out.onnx"), "--verify")
     assert result.exit_code == 1
     assert "differs" in result.stdout
@@ -128,7 +128,7 @@ def test_the_operators_of_a_model(model: Path) -> None:
         (("small.onnx", "-o", "small.onnx"), "is the model itself"),
         (("small.onnx", "-o", "out.onnx", "--outputs", "score"), "did you mean 'scores'"),
         (("small.onnx", "-o", "out.onnx", "--quantize", "int8"), "calibrate"),
-        (("small.onnx", "-o", "out.onnx", "--ranges", "mse"), "about quantising"),
+        (("small.onnx", "-o", "out.onnx", "--ranges", "mse"), "option of quantization"),
     ],
 )
 def test_errors_say_what_to_do(
@@ -149,7 +149,7 @@ def test_an_interruption_ends_with_130_and_changes_nothing(
 
     output = model.with_name("out.onnx")
     output.write_bytes(b"before")
-    monkeypatch.setattr("fourfold.optimization.run.write_aside", interrupt)
+    monkeypatch.setattr("fourfold.optimization.optimize.write_atomically", interrupt)
     result = invoke(model, "-o", output)
     assert result.exit_code == 130
     assert output.read_bytes() == b"before"

@@ -195,7 +195,7 @@ def test_run_scales_a_picture_as_the_model_says(
     Image.fromarray(picture[0]).save(tmp_path / "p.png")
     words = ("run", model, "--device", device.index, "--input", tmp_path / "p.png", "--json")
     result = call(*words)
-    assert "less (10.0, 20.0, 30.0), divided by (2.0, 4.0, 8.0), as the model's metadata say" in (
+    assert "minus (10.0, 20.0, 30.0), divided by (2.0, 4.0, 8.0), as the model's metadata say" in (
         result.stderr
     )
     report = json.loads(result.stdout)
@@ -214,7 +214,7 @@ def test_run_scales_a_picture_as_the_model_says(
 
 def test_run_shows_labels(model: Path, device: DeviceInfo) -> None:
     shown = call("run", model, "--device", device.index, "--signature", "look").stdout
-    assert "scores of classes, told by the model's metadata" in shown
+    assert "class scores, told by the model's metadata" in shown
     assert all(label in shown for label in LABELS)
 
 

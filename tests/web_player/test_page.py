@@ -137,7 +137,7 @@ def test_a_folder_of_somebody_else_is_left_alone(small: Path) -> None:
     (folder / "kept.txt").write_text("kept")
     done = CliRunner().invoke(main, ["web", str(small), "-o", str(folder)])
     assert done.exit_code == 2
-    assert "is there already" in done.output
+    assert "exists already" in done.output
     assert [path.name for path in folder.iterdir()] == ["kept.txt"]
 
 

@@ -68,7 +68,7 @@ def test_buffers_of_the_device_go_in_and_out(line: Stage) -> None:
         ("new Float32Array(3)", "16 numbers of f32"),
         ("{z: x}", "there is no input 'z'"),
         ("{}", "the input 'x' is missing"),
-        ("[x, x]", "2 inputs were given"),
+        ("[x, x]", "2 inputs were passed"),
         ("new ImageData(2, 2)", "takes no picture"),
     ],
 )
@@ -163,7 +163,7 @@ def damage(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "words"), [(0, "does not start as"), (20, "header"), (70, "table"), (-1, "section")]
+    ("place", "words"), [(0, "does not start like"), (20, "header"), (70, "table"), (-1, "section")]
 )
 def test_a_damaged_file_is_refused(line: Stage, place: int, words: str) -> None:
     path = line.folder / "model.fourfold"
@@ -192,7 +192,7 @@ def test_a_file_of_another_format_is_refused(line: Stage) -> None:
 
 
 def test_a_file_that_is_not_there(stage: Stage) -> None:
-    with pytest.raises(ScriptError, match="the server answers 404"):
+    with pytest.raises(ScriptError, match="the server responds with 404"):
         stage.run("await fourfold.open('absent.fourfold');")
 
 

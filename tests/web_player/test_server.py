@@ -100,4 +100,4 @@ def test_a_port_that_is_taken(server: FolderServer, tmp_path: Path) -> None:
 def test_the_command_tells_what_is_missing(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["serve", str(tmp_path / "absent")])
     assert done.exit_code == 2
-    assert "it is no folder" in done.output
+    assert "it is not a folder" in done.output

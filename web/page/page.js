@@ -1,4 +1,4 @@
-// A page that runs a model on a picture, or on what a camera sees.
+// A page that runs a model on pictures or on a camera.
 
 import { open } from 'fourfold';
 import { drawResult, needs } from './results.js';
@@ -26,7 +26,7 @@ function showProgress({ stage, done, total }) {
   bar.hidden = done === total && stage === 'compile';
 }
 
-/** Runs the model on one picture after the other, and draws what it found. */
+/** Runs the model on pictures and draws the results. */
 class Show {
   /**
    * @param {Model} model
@@ -55,7 +55,7 @@ class Show {
     if (mirror) context.setTransform(-1, 0, 0, 1, width, 0);
     context.drawImage(picture, 0, 0);
     context.resetTransform();
-    const fit = { ...model.fit(picture, how), mirror: false }; // what is drawn is turned already
+    const fit = { ...model.fit(picture, how), mirror: false }; // the drawn picture is mirrored already
     element('results').replaceChildren(drawResult(settings.task, { context, model, found, fit, edges: settings.edges }));
     element('time').textContent = `${time.toFixed(1)} ms`;
     document.body.dataset.state = 'shown';
@@ -85,7 +85,7 @@ class Show {
     this.stream = undefined;
   }
 
-  /** For a model that takes no picture: numbers in, numbers out. */
+  /** Runs a model without picture inputs on random numbers. */
   async numbers() {
     const inputs = this.model.inputs.map(({ shape, quantization, type }) => {
       const count = shape.reduce((product, side) => product * side, 1);
@@ -105,7 +105,7 @@ async function start(settings) {
   element('title').textContent = settings.title;
   const model = await open(settings.model, { progress: showProgress });
   element('model').textContent = [model.metadata.description, describe(model)].filter(Boolean).join(' · ');
-  await model.ready; // so that times are those of runs
+  await model.ready; // measured times then exclude compilation
   const show = new Show(model, settings);
   const guarded = (/** @type {() => Promise<void>} */ work) => () => work().catch(showError);
   const takesPicture = needs(settings.task, model);

@@ -1,4 +1,4 @@
-// What a model found, drawn over its picture and told in words.
+// Draws a model's results over its picture, and describes them in words.
 
 import { toFrame } from 'fourfold';
 
@@ -8,14 +8,14 @@ import { toFrame } from 'fourfold';
 /** @typedef {Result & { fit: Fit }} PictureResult */
 
 const TOP = 5;
-const LEAST_SCORE = 0.3;
+const MIN_SCORE = 0.3;
 const color = (/** @type {number} */ number) => `hsl(${(150 + number * 137.5) % 360} 75% 45%)`;
 
 /** @type {Record<string, (result: PictureResult) => Node>} */
 const TASKS = { boxes, detections, keypoints, mask, classmap, picture, classes: bestClasses, numbers };
 
 /**
- * Draws a result, and gives the words for it.
+ * Draws a result and returns its description.
  * @param {string} task
  * @param {Result} result
  * @returns {Node}
@@ -23,7 +23,7 @@ const TASKS = { boxes, detections, keypoints, mask, classmap, picture, classes: 
 export const drawResult = (task, result) => (TASKS[task] ?? numbers)(/** @type {PictureResult} */ (result));
 
 /**
- * Whether a model wants a picture.
+ * Returns whether a model takes a picture.
  * @param {string} task
  * @param {Model} model
  */
@@ -54,7 +54,7 @@ function detections({ context, model, found, fit }) {
   const labels = model.outputs[1].labels;
   const rows = [];
   for (let at = 0; at < count[0]; at++) {
-    if (scores[at] < LEAST_SCORE) continue;
+    if (scores[at] < MIN_SCORE) continue;
     const label = labels[kinds[at]] ?? `class ${kinds[at]}`;
     box(context, fit, places.subarray(4 * at, 4 * at + 4), color(kinds[at]), label);
     rows.push([label, percent(scores[at])]);
@@ -71,14 +71,14 @@ function keypoints({ context, model, found, fit, edges = [] }) {
   });
   context.lineWidth = lineWidth(context);
   for (const [from, to] of edges) {
-    if (Math.min(points[from].score, points[to].score) < LEAST_SCORE) continue;
+    if (Math.min(points[from].score, points[to].score) < MIN_SCORE) continue;
     context.strokeStyle = color(1);
     context.beginPath();
     context.moveTo(...points[from].place);
     context.lineTo(...points[to].place);
     context.stroke();
   }
-  const seen = points.filter(({ score }) => score >= LEAST_SCORE);
+  const seen = points.filter(({ score }) => score >= MIN_SCORE);
   for (const { place } of seen) dot(context, place, color(0));
   return words(`${seen.length} of ${points.length} points seen`);
 }
@@ -127,9 +127,9 @@ function bestClasses({ model, found }) {
   const scores = Array.from(found[name], Number);
   const order = scores.map((_, kind) => kind).sort((one, other) => scores[other] - scores[one]);
   const likely = scores.every((score) => score >= 0 && score <= 1);
-  const tell = (/** @type {number} */ score) => (likely ? percent(score) : score.toPrecision(4));
-  const told = order.slice(0, TOP).filter((kind) => !likely || scores[kind] >= 0.001);
-  return table(told.map((kind) => [labels[kind] ?? `class ${kind}`, tell(scores[kind])]));
+  const format = (/** @type {number} */ score) => (likely ? percent(score) : score.toPrecision(4));
+  const shown = order.slice(0, TOP).filter((kind) => !likely || scores[kind] >= 0.001);
+  return table(shown.map((kind) => [labels[kind] ?? `class ${kind}`, format(scores[kind])]));
 }
 
 /** @param {Result} result */

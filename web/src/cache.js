@@ -1,9 +1,9 @@
-// Pieces of files in the browser's cache storage, so that a second visit fetches nothing but a header.
-// What is kept costs at most speed: where storage is full or forbidden, all goes on without it.
+// Caches pieces of files in the browser's cache storage, so that a second visit fetches only a header.
+// The cache is optional: if storage is full or forbidden, the player works without it.
 
 const NAME = 'fourfold';
 
-/** The pieces of one URL. Each is kept with the fingerprint of the content that it belongs to. */
+/** The cached pieces of one URL, each stored with the fingerprint of its content. */
 export class PieceCache {
   #url;
   #cache;
@@ -33,7 +33,7 @@ export class PieceCache {
     return url.href;
   }
 
-  /** What is kept of the file's beginning, and the file's size. */
+  /** Returns the cached beginning of the file, and the file's size. */
   async head() {
     const found = await this.#match('head');
     if (!found) return undefined;
@@ -42,7 +42,7 @@ export class PieceCache {
   }
 
   /**
-   * This content is the one that counts: pieces of another one go.
+   * Sets the current content, and deletes cached pieces of any other.
    * @param {string} fingerprint
    * @param {Uint8Array} head
    * @param {number} size

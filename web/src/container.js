@@ -1,4 +1,4 @@
-// The file form: a header, a table of sections, and sections. Nothing is believed before its checksum held.
+// The file format: a header, a table of sections, and sections. All are verified by checksum.
 
 import { crc32 } from './crc32.js';
 import { FourfoldError, damaged } from './errors.js';
@@ -10,11 +10,11 @@ const MAGIC = 'FOURFOLD';
 const VERSION = 5;
 const HEADER = 64;
 const ENTRY = 48;
-const MOST_SECTIONS = 1 << 20;
-const NEAR = 1 << 16; // bytes between two sections that are fetched rather than asked for again
+const MAX_SECTIONS = 1 << 20;
+const MAX_GAP_BYTES = 1 << 16; // between two sections that are fetched in one request
 const TEXT = new TextDecoder();
 
-/** A file of sections, of which those are read that somebody asks for. */
+/** A file of sections, which are read on demand. */
 export class Container {
   #entries;
   /**
@@ -30,15 +30,15 @@ export class Container {
   static async open(source) {
     const header = await readHeader(source);
     const table = await source.read(header.start, header.start + header.count * ENTRY);
-    if (crc32(table) !== header.crc) throw damaged(source.title, 'the checksum of its table does not hold');
+    if (crc32(table) !== header.crc) throw damaged(source.title, 'the checksum of its section table does not match');
     const entries = Array.from({ length: header.count }, (_, number) => readEntry(source, table, number));
     await source.settle(header.fingerprint);
     return new Container(source, entries);
   }
 
   /**
-   * Several sections at once, in as few requests as there are gaps between them.
-   * @param {[number, string][]} wanted numbers, each with the name that the section must have
+   * Reads several sections, in as few requests as possible.
+   * @param {[number, string][]} wanted section numbers, each with its expected name
    * @param {(bytes: number) => void} [report]
    * @returns {Promise<Uint8Array[]>}
    */
@@ -49,7 +49,7 @@ export class Container {
     const runs = [];
     for (const entry of order) {
       const last = runs.at(-1)?.at(-1);
-      if (last && entry.offset - last.offset - last.size < NEAR) runs.at(-1)?.push(entry);
+      if (last && entry.offset - last.offset - last.size < MAX_GAP_BYTES) runs.at(-1)?.push(entry);
       else runs.push([entry]);
     }
     /** @type {Map<Entry, Uint8Array>} */
@@ -67,7 +67,7 @@ export class Container {
     try {
       return JSON.parse(TEXT.decode(bytes));
     } catch (error) {
-      throw damaged(this.source.title, `section ${number} ('${name}') is no JSON: ${error}`);
+      throw damaged(this.source.title, `section ${number} ('${name}') is not valid JSON: ${error}`);
     }
   }
 
@@ -88,8 +88,8 @@ export class Container {
     for (const entry of run) {
       const data = bytes.subarray(entry.offset - start, entry.offset - start + entry.size);
       if (data.length !== entry.size || crc32(data) !== entry.crc) {
-        await this.source.forget(); // what is kept may be what is wrong
-        throw damaged(this.source.title, `the checksum of its section '${entry.name}' does not hold`);
+        await this.source.forget(); // the cached copy may be the damaged one
+        throw damaged(this.source.title, `the checksum of its section '${entry.name}' does not match`);
       }
       found.set(entry, data);
     }
@@ -102,7 +102,7 @@ export class Container {
   #entry(number, name) {
     const entry = this.#entries[number];
     if (entry?.name === name) return entry;
-    throw damaged(this.source.title, `section ${number} is '${entry?.name}' where '${name}' should be`);
+    throw damaged(this.source.title, `section ${number} is '${entry?.name}' instead of '${name}'`);
   }
 }
 
@@ -111,24 +111,24 @@ async function readHeader(source) {
   const bytes = await source.read(0, Math.min(HEADER, source.size));
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   if (bytes.length < HEADER || TEXT.decode(bytes.subarray(0, 8)) !== MAGIC) {
-    throw damaged(source.title, 'it does not start as a file of fourfold');
+    throw damaged(source.title, 'it does not start like a fourfold file');
   }
   if (crc32(bytes.subarray(0, HEADER - 4)) !== view.getUint32(60, true)) {
-    throw damaged(source.title, 'the checksum of its header does not hold');
+    throw damaged(source.title, 'the checksum of its header does not match');
   }
   const version = view.getUint32(8, true);
   if (version !== VERSION) {
-    const fix = 'use the fourfold.js of the fourfold that wrote it, or prepare the model again';
+    const fix = 'use fourfold.js of the fourfold version that wrote it, or prepare the model again';
     throw new FourfoldError(`${source.title} has format ${version}`, `this player reads format ${VERSION}`, fix);
   }
   const size = Number(view.getBigUint64(16, true));
   if (view.getUint32(12, true) !== HEADER || size !== source.size) {
-    throw damaged(source.title, `it has ${source.size} bytes where ${size} were written`);
+    throw damaged(source.title, `it has ${source.size} bytes instead of ${size}`);
   }
   const start = Number(view.getBigUint64(24, true));
   const count = view.getUint32(32, true);
-  if (count > MOST_SECTIONS || start < HEADER || start + count * ENTRY > size) {
-    throw damaged(source.title, 'its table of sections lies outside of it');
+  if (count > MAX_SECTIONS || start < HEADER || start + count * ENTRY > size) {
+    throw damaged(source.title, 'its section table lies outside the file');
   }
   const crc = view.getUint32(36, true);
   return { start, count, crc, fingerprint: `${crc.toString(16)}-${view.getUint32(60, true).toString(16)}` };
@@ -147,7 +147,7 @@ function readEntry(source, table, number) {
   const offset = Number(view.getBigUint64(16, true));
   const size = Number(view.getBigUint64(24, true));
   if (offset % 64 || offset < HEADER || offset + size > source.size) {
-    throw damaged(source.title, 'a section lies outside of it');
+    throw damaged(source.title, 'a section lies outside the file');
   }
   return { name, offset, size, crc: view.getUint32(32, true) };
 }

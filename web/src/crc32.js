@@ -1,4 +1,4 @@
-// CRC-32 as zlib has it, four bytes at a time: weights of megabytes are checked at every start.
+// CRC-32 as in zlib, four bytes at a time, since megabytes of weights are checked at every start.
 
 const TABLES = [0, 1, 2, 3].map(() => new Uint32Array(256));
 for (let byte = 0; byte < 256; byte++) {

@@ -1,4 +1,4 @@
-// The GPU as a browser offers it: adapters and devices, what plans need of them, and words where there is none.
+// Requests adapters and devices, compares them with a plan's requirements, and reports missing WebGPU.
 
 import { FourfoldError, messageOf } from './errors.js';
 
@@ -12,7 +12,7 @@ const DEFAULTS = {
 };
 /** @typedef {keyof typeof DEFAULTS} Limit */
 
-/** Which limits and features a requirement of a plan stands for. @type {Record<string, Limit[]>} */
+/** Limits that correspond to a plan's requirement. @type {Record<string, Limit[]>} */
 const LIMITS = {
   buffer_bytes: ['maxBufferSize', 'maxStorageBufferBindingSize'],
   local_memory: ['maxComputeWorkgroupStorageSize'],
@@ -26,18 +26,18 @@ const KNOWN = ['language', 'language_version', 'alignment', 'loop_rounds'];
 /** @returns {Promise<GPUAdapter>} */
 export async function requestAdapter() {
   if (!globalThis.navigator?.gpu) {
-    const why = globalThis.isSecureContext === false ? 'pages get it over https or from localhost only' : 'this browser does not offer it';
+    const why = globalThis.isSecureContext === false ? 'WebGPU needs a page over https or from localhost' : 'this browser does not support it';
     const fix = 'use a current Chrome, Edge, Safari or Firefox, over https';
     throw new FourfoldError('there is no WebGPU', why, fix);
   }
   const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
   if (adapter) return adapter;
-  const why = 'the browser has WebGPU, but no GPU for it';
+  const why = 'the browser supports WebGPU, but found no GPU';
   throw new FourfoldError('there is no GPU', why, "turn on hardware acceleration in its settings, or update the GPU's driver");
 }
 
 /**
- * Why an adapter cannot play a plan; nothing where it can.
+ * Returns why an adapter cannot run a plan; empty if it can.
  * @param {Record<string, any>} requirements
  * @param {GPUAdapter} adapter
  * @returns {string[]}
@@ -55,7 +55,7 @@ export function unmetRequirements(requirements, adapter) {
 }
 
 /**
- * A device with what a plan needs, and no more.
+ * Requests a device with the features and limits that a plan needs.
  * @param {GPUAdapter} adapter
  * @param {Record<string, any>} requirements
  * @returns {Promise<GPUDevice>}

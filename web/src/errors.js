@@ -1,6 +1,6 @@
-// Errors of the player: what is wrong, why, and what to do about it.
+// Errors of the player: what happened, why, and how to fix it.
 
-/** An error in three parts, as all of fourfold's are. */
+/** An error with what, why and fix. */
 export class FourfoldError extends Error {
   /**
    * @param {string} what

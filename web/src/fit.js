@@ -1,21 +1,21 @@
-// Pictures: which sources there are, what an input wants of them, and where a frame lies in the model's picture.
+// Pictures: supported sources, the layout of picture inputs, and how a frame fits the model's picture.
 
 import { FourfoldError } from './errors.js';
 
 /** @import { Port } from './plan.js' */
 /** @typedef {ImageData | ImageBitmap | HTMLImageElement | HTMLCanvasElement | OffscreenCanvas | HTMLVideoElement | VideoFrame} Picture */
 /**
- * How a picture becomes numbers: (byte - mean) / std for each channel, after it was fitted.
+ * How a picture is converted: fitted, then (byte - mean) / std for each channel.
  * @typedef {object} PictureOptions
  * @property {number | number[]} [mean]
  * @property {number | number[]} [std]
  * @property {'stretch' | 'letterbox' | 'crop'} [fit]
- * @property {number | number[]} [fill] the colour of the bars of a letterbox
+ * @property {number | number[]} [fill] color of letterbox bars
  * @property {'rgb' | 'bgr'} [order]
  * @property {boolean} [mirror]
  */
 /** @typedef {{ width: number, height: number, channels: number, planar: boolean }} Layout */
-/** The box of a frame becomes `size` pixels at `offset` of the model's picture: x before y. @typedef {{ box: [number, number, number, number], size: [number, number], offset: [number, number], target: [number, number], mirror: boolean }} Fit */
+/** The box of a frame is scaled to `size` pixels at `offset` of the model's picture; x before y. @typedef {{ box: [number, number, number, number], size: [number, number], offset: [number, number], target: [number, number], mirror: boolean }} Fit */
 
 const CLASSES = ['ImageData', 'ImageBitmap', 'HTMLImageElement', 'HTMLCanvasElement', 'OffscreenCanvas', 'HTMLVideoElement', 'VideoFrame'];
 
@@ -33,11 +33,11 @@ export function pictureSize(picture) {
   const width = picture.videoWidth ?? picture.displayWidth ?? picture.naturalWidth ?? picture.width;
   const height = picture.videoHeight ?? picture.displayHeight ?? picture.naturalHeight ?? picture.height;
   if (width && height) return [width, height];
-  throw new FourfoldError('a picture has no size yet', 'it is not loaded', "wait for it: image.decode(), or a video's 'loadeddata'");
+  throw new FourfoldError('the picture has no size', 'it is not loaded yet', "wait for image.decode(), or for 'loadeddata' of a video");
 }
 
 /**
- * How an input holds a picture; an error where it holds none.
+ * Returns how an input stores a picture. Throws if it is not a picture input.
  * @param {Port} port
  * @returns {Layout}
  */
@@ -80,7 +80,7 @@ export function fitPicture([width, height], layout, { fit = 'stretch', mirror = 
 const pair = ([one, other]) => [one, other];
 
 /**
- * A place in the model's picture, in its pixels, as a place in the frame.
+ * Converts pixel coordinates of the model's picture to coordinates of the frame.
  * @param {Fit} fit
  * @param {number} x
  * @param {number} y
@@ -92,7 +92,7 @@ export function toFrame({ box, size, offset, mirror }, x, y) {
 }
 
 /**
- * What a byte of each channel is multiplied by, and what is then added, to be what the input stores.
+ * Returns scale and shift per channel, from a byte to the number that the input stores.
  * @param {Port} port
  * @param {PictureOptions} how
  */
@@ -108,7 +108,7 @@ export function pictureScaling({ type, quantization }, { mean, std }) {
 }
 
 /**
- * One number for each of four channels.
+ * Returns one number for each of four channels.
  * @param {number | number[]} value
  */
 export function four(value) {

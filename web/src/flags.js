@@ -1,4 +1,4 @@
-// WebGPU's flags by the numbers that its specification gives them: shorter than their names.
+// WebGPU flags by number, as its specification defines them, to keep the script small.
 
 export const MAP_READ = 1;
 export const COPY_SRC = 4;

@@ -19,14 +19,14 @@ export { FourfoldError, toFrame };
 /** @import { OpenOptions, RunOptions, TensorInfo } from '../fourfold.js' */
 
 /**
- * Opens a model: `await open('model.fourfold')`. It can be run at once; what the browser still compiles
- * is waited for by the run that needs it, and `model.ready` tells when all is there.
+ * Opens a model: `await open('model.fourfold')`. It can run at once. A run waits for the kernels that
+ * it needs, and `model.ready` resolves when all kernels are compiled.
  * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} from
  * @param {OpenOptions} [options]
  */
 export const open = (from, options) => Model.open(from, options);
 
-/** A model that is open. */
+/** An open model. */
 export class Model {
   #prepared;
   #row;
@@ -83,12 +83,12 @@ export class Model {
     return model;
   }
 
-  /** How the plan was made: its precision, and for how many compute units. */
+  /** Precision of the plan, the compute units it was made for, and its number of launches. */
   get origin() {
     return { precision: this.#plan.precision, units: this.#row.made_for.compute_units, launches: this.#plan.launches.length };
   }
 
-  /** The device that it runs on, for who has buffers of it; undefined after `close`. */
+  /** The device that the model runs on, to share buffers with; undefined after `close`. */
   get device() {
     return this.#live?.device;
   }
@@ -101,7 +101,7 @@ export class Model {
     const player = new Player(device, this.#plan, (done, total) => this.#options.progress?.({ stage: 'compile', done, total }));
     this.#live = { device, player, pictures: new PictureMaker(device) };
     this.ready = player.pipelines.all();
-    this.ready.catch(() => {}); // a run that needs it tells
+    this.ready.catch(() => {}); // reported by the run that needs it
     device.lost.then(({ message }) => {
       if (this.#live?.device === device && !this.#closed) this.#lost = message || 'the browser gave no reason';
     });
@@ -109,7 +109,7 @@ export class Model {
   }
 
   /**
-   * Runs the model: inputs by name, in the order of `inputs`, or the only one. Outputs come by name.
+   * Runs the model. Inputs are passed by name, in order, or as a single one. Outputs are returned by name.
    * @param {any} inputs
    * @param {RunOptions} [options]
    * @returns {Promise<Record<string, any>>}
@@ -133,14 +133,14 @@ export class Model {
     try {
       return await player.end(staging);
     } catch (error) {
-      await Promise.resolve(); // the word of the loss comes after the error that it caused
+      await Promise.resolve(); // `device.lost` resolves after the error that the loss caused
       if (error instanceof FourfoldError) throw error;
-      throw new FourfoldError('the run did not end', `the device was lost: ${this.#lost || error}`, 'run again: the model opens a new device');
+      throw new FourfoldError('the run did not finish', `the device was lost: ${this.#lost || error}`, 'run again: the model opens a new device');
     }
   }
 
   /**
-   * The player, on a new device where the old one was lost.
+   * Returns the player, on a new device if the old one was lost.
    */
   async #awake() {
     if (this.#closed || !this.#live) throw new FourfoldError('the model is closed', 'close() was called', 'open it again');
@@ -152,26 +152,26 @@ export class Model {
     const reason = this.#lost;
     const kept = this.#live?.player.hasVariables;
     if (this.#options.device) {
-      throw new FourfoldError('the device is lost', reason, 'it was passed to open(): make a new one, and open the model on it');
+      throw new FourfoldError('the device is lost', reason, 'it was passed to open(): create a new one, and open the model with it');
     }
     const device = await requestDevice(await requestAdapter(), this.#row.requirements);
     this.#live?.player.close();
     await this.#start(device);
     this.#lost = '';
     if (kept) {
-      const why = `the device was lost (${reason}), and with it what the model keeps from run to run`;
-      throw new FourfoldError('the states of the model are lost', why, 'run again: they begin anew');
+      const why = `the device was lost (${reason}), and with it the model's state between runs`;
+      throw new FourfoldError('the states of the model are lost', why, 'run again: the states are reset');
     }
   }
 
-  /** What the model keeps from run to run begins anew. */
+  /** Resets the model's state between runs. */
   async reset() {
     const { player } = await this.#awake();
     player.reset(await this.#prepared.constants(this.#row));
   }
 
   /**
-   * Where a picture lies in the model's: `toFrame(fit, x, y)` leads back to the picture.
+   * Returns where a picture lies in the model's input picture. `toFrame(fit, x, y)` maps back to the picture.
    * @param {Picture} picture
    * @param {PictureOptions} [how]
    * @param {number} [input]
@@ -182,7 +182,7 @@ export class Model {
     return fitPicture(pictureSize(picture), layout, { ...this.#options.picture, ...how });
   }
 
-  /** Gives the device's memory back. */
+  /** Frees device memory. */
   close() {
     if (this.#closed) return;
     this.#closed = true;
@@ -205,7 +205,7 @@ export class Model {
     const absent = ports.find((_, at) => given[at] == null);
     if (unknown === undefined && !absent && given.length === ports.length) return given;
     const title = ports.map(({ name }) => `'${name}'`).join(', ');
-    const what = unknown !== undefined ? `there is no input '${unknown}'` : absent ? `the input '${absent.name}' is missing` : `${given.length} inputs were given`;
+    const what = unknown !== undefined ? `there is no input '${unknown}'` : absent ? `the input '${absent.name}' is missing` : `${given.length} inputs were passed`;
     throw new FourfoldError(what, `the model takes ${title}`, 'pass an object with one value for each of these names');
   }
 
@@ -222,7 +222,7 @@ export class Model {
   }
 
   /**
-   * Numbers go to the device at once; pictures and buffers by what the run's encoder does first.
+   * Uploads numbers at once; pictures and buffers are copied at the start of the run's commands.
    * @param {any[]} values
    * @param {RunOptions} options
    * @param {Live} live
@@ -248,7 +248,7 @@ const isBuffer = (value) => 'GPUBuffer' in globalThis && value instanceof GPUBuf
 
 /**
  * @param {Port} port
- * @param {any} [said] the model's metadata of it
+ * @param {any} [said] the tensor's metadata
  * @returns {TensorInfo}
  */
 function describeTensor({ name, type, shape, quantization }, said = {}) {

@@ -1,4 +1,4 @@
-// Pictures become inputs on the GPU, by a kernel that resizes and scales.
+// Converts pictures to inputs on the GPU, with a kernel that resizes and scales.
 
 import { FourfoldError } from './errors.js';
 import { fitPicture, four, pictureLayout, pictureScaling, pictureSize } from './fit.js';
@@ -20,17 +20,17 @@ export function planConversion(port, size, how) {
   const layout = pictureLayout(port);
   const bytes = { f32: 4, f16: 2 }[port.type] ?? 1;
   if (layout.planar && (layout.width * layout.height * bytes) % 4) {
-    const why = `a plane of ${port.type} [${port.shape}] begins within a word`;
+    const why = `a plane of ${port.type} [${port.shape}] is not aligned to 4 bytes`;
     throw new FourfoldError(`the input '${port.name}' takes no picture`, why, 'pass a typed array');
   }
   return { port, layout, fit: fitPicture(size, layout, how), ...pictureScaling(port, how), fill: four(how.fill ?? 114), bgr: how.order === 'bgr' };
 }
 
-/** Makes inputs of pictures on one device. Textures and words are kept for the next picture. */
+/** Converts pictures to inputs on one device. Textures and uniforms are reused for the next picture. */
 export class PictureMaker {
   #device;
   /** @type {Promise<GPUComputePipeline>[]} */
-  #pipelines = []; // for textures, and for frames of videos
+  #pipelines = []; // for textures, and for video frames
   /** @type {Map<string, { texture: GPUTexture, words: GPUBuffer }>} */
   #kept = new Map();
   /** @param {GPUDevice} device */
@@ -39,17 +39,17 @@ export class PictureMaker {
   }
 
   /**
-   * A picture becomes an input: what the encoder of the run does before all else. Frames of videos are
-   * read where they are, which is allowed until the task ends: nothing may be waited for in between.
+   * Returns a function that encodes the conversion of a picture to an input. Video frames are read in
+   * place, which is allowed only until the current task ends, so the function must not wait.
    * @param {Picture} picture
    * @param {Port} port
    * @param {PictureOptions} how
-   * @param {GPUBuffer} buffer the input's
+   * @param {GPUBuffer} buffer the buffer of the input
    * @returns {Promise<(encoder: GPUCommandEncoder) => void>}
    */
   async convert(picture, port, how, buffer) {
-    planConversion(port, pictureSize(picture), how); // what is wrong is told before anything is made
-    // Not all browsers have frames of videos as textures.
+    planConversion(port, pictureSize(picture), how); // reports errors before anything is created
+    // Not all browsers support video frames as textures.
     const direct = isVideo(picture) ? this.#pipeline(1).catch(() => undefined) : undefined;
     const pipelines = await Promise.all([this.#pipeline(0), direct]);
     return (encoder) => {
@@ -78,7 +78,7 @@ export class PictureMaker {
   }
 
   /**
-   * The frame of a video where the browser has it; nothing where it cannot be read there.
+   * Returns the frame of a video as an external texture, or undefined if the browser cannot import it.
    * @param {any} source
    */
   #imported(source) {
@@ -108,7 +108,7 @@ export class PictureMaker {
   }
 
   /**
-   * The picture in memory of the device, straight from where it is, else by way of a canvas.
+   * Copies the picture to device memory, directly or through a canvas.
    * @param {string} name
    * @param {Picture} picture
    */
@@ -122,7 +122,7 @@ export class PictureMaker {
       this.#device.queue.copyExternalImageToTexture({ source: picture }, { texture: memory.texture }, size);
       return memory;
     } catch {
-      return this.#write(name, drawn(picture, size, most)); // not all browsers copy all sources
+      return this.#write(name, drawn(picture, size, most)); // some browsers cannot copy every source
     }
   }
 
@@ -158,7 +158,7 @@ function wordsOf({ port, layout, fit, scale, shift, fill, bgr }) {
 }
 
 /**
- * A picture by way of a canvas, made smaller where a side is too long.
+ * Draws a picture to a canvas, scaled down if a side is too long.
  * @param {Exclude<Picture, ImageData>} picture
  * @param {[number, number]} size
  * @param {number} most

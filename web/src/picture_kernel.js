@@ -1,11 +1,11 @@
-// The kernel that makes an input of a picture: it resizes, scales, and orders channels.
+// The kernel that converts a picture to an input: it resizes, scales, and orders channels.
 
 const GRAY = [0.299, 0.587, 0.114];
-export const ITEMS = 64; // work-items of a group, each with four pixels
+export const ITEMS = 64; // work-items per work-group, each with four pixels
 
 /**
- * `smoothed` weighs each pixel of the frame by how near it is: bilinear, and smoothed where it shrinks.
- * @param {boolean} external whether it reads a frame of a video where it is
+ * `smoothed` weights the pixels of the frame by distance: bilinear, and antialiased when shrinking.
+ * @param {boolean} external true to read a video frame in place
  */
 export const pictureKernel = (external) => `
 struct How { box: vec4f, place: vec4f, scale: vec4f, shift: vec4f, fill: vec4f, shape: vec4u, flags: vec4u }

@@ -1,4 +1,4 @@
-// Pipelines of a plan: compiled by the browser side by side, asked for in the order in which launches use them.
+// Pipelines of a plan, compiled in parallel by the browser and requested in the order of their launches.
 
 import { FourfoldError, messageOf } from './errors.js';
 import { COMPUTE } from './flags.js';
@@ -26,18 +26,18 @@ export class Pipelines {
         this.ready.set(module.name, pipeline);
         report(this.ready.size, modules.length);
       });
-      made.catch(() => {}); // whoever waits for it is told
+      made.catch(() => {}); // reported by the run that waits for it
       this.waiting.set(module.name, made);
     }
   }
 
-  /** When all are there. */
+  /** Resolves when all pipelines are compiled. */
   async all() {
     await Promise.all(this.waiting.values());
   }
 
   /**
-   * The layout of what is bound to a module, known before its pipeline is; modules of a kind share it.
+   * Returns the bind group layout of a module, without its pipeline. Modules of the same kind share it.
    * @param {Module} module
    */
   layout({ bindings }) {
@@ -65,8 +65,8 @@ export class Pipelines {
       return await device.createComputePipelineAsync({ label: module.name, layout, compute });
     } catch (error) {
       const { messages } = await compiled.getCompilationInfo().catch(() => ({ messages: [] }));
-      const told = messages.filter((one) => one.type === 'error').map((one) => `line ${one.lineNum}: ${one.message}`);
-      const why = told.join('; ') || messageOf(error);
+      const errors = messages.filter((one) => one.type === 'error').map((one) => `line ${one.lineNum}: ${one.message}`);
+      const why = errors.join('; ') || messageOf(error);
       throw new FourfoldError(`the kernel '${module.name}' cannot be built`, why, 'update the browser, or prepare the model again');
     }
   }

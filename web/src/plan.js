@@ -1,4 +1,4 @@
-// A plan as the player plays it: buffers, launches and modules, read from a file's record and checked.
+// A plan: buffers, launches and modules, read from a file's record and checked.
 
 import { damaged } from './errors.js';
 import { byteLength } from './tensor.js';
@@ -8,7 +8,7 @@ import { byteLength } from './tensor.js';
 /** @typedef {{ name: string, kind: string, bytes: number, start?: number }} PlanBuffer */
 /** @typedef {number | [number, number]} Argument a number, or a buffer and the elements to skip in it */
 /** @typedef {{ entry: string, args: Argument[], groups: [number, number, number] }} Launch */
-/** @typedef {{ kind: GPUBufferBindingType, argument: number }} Binding the buffer of an argument; the words of a launch come before all */
+/** @typedef {{ kind: GPUBufferBindingType, argument: number }} Binding the buffer of an argument; binding 0 holds the launch's uniforms */
 /** @typedef {{ name: string, code: string, bindings: Binding[] }} Module */
 /**
  * @typedef {object} Plan
@@ -33,7 +33,7 @@ export function readPlan(record, text, constants, title) {
   try {
     return checkedPlan(record, text, constants);
   } catch (error) {
-    throw damaged(title, `its record of a plan does not fit: ${error}`);
+    throw damaged(title, `its plan record is invalid: ${error}`);
   }
 }
 
@@ -48,7 +48,7 @@ function checkedPlan(record, text, constants) {
   const modules = readModules(text);
   for (const { name, kind, bytes, start } of buffers) {
     const copied = kind === 'constants' || start !== undefined;
-    check(!copied || (start ?? 0) + bytes <= constants, `'${name}' goes beyond the constants`);
+    check(!copied || (start ?? 0) + bytes <= constants, `'${name}' exceeds the constants`);
   }
   return {
     precision: String(record.precision),
@@ -65,7 +65,7 @@ function checkedPlan(record, text, constants) {
  * @returns {PlanBuffer}
  */
 function readBuffer([name, kind, bytes, start]) {
-  check(KINDS.includes(kind), `there is no kind of buffer '${kind}' here`);
+  check(KINDS.includes(kind), `unknown buffer kind '${kind}'`);
   return { name: String(name), kind, bytes: whole(bytes), start: start === undefined ? start : whole(start) };
 }
 
@@ -89,8 +89,8 @@ function readLaunch([entry, args, grid, local], buffers, modules) {
 }
 
 /**
- * The modules of a program. Each begins with a line that says what is bound to it, behind the words of
- * the launch: `//# conv2d_0 r0 r1 w3`, arguments 0 and 1 for reading, 3 for writing.
+ * Reads the modules of a program. Each begins with a line that lists its bindings after the launch's
+ * uniforms: `//# conv2d_0 r0 r1 w3` reads arguments 0 and 1, and writes argument 3.
  * @param {string} text
  * @returns {Map<string, Module>}
  */
@@ -98,7 +98,7 @@ function readModules(text) {
   const modules = new Map();
   for (const piece of text.split(/^(?=\/\/# )/m)) {
     const found = /^\/\/# (\w+)((?: [rw]\d+)*)\n/.exec(piece);
-    if (!found) continue; // what stands before the first module
+    if (!found) continue; // text before the first module
     const [, name, marks] = found;
     modules.set(name, { name, code: piece, bindings: (marks.match(/[rw]\d+/g) ?? []).map(readBinding) });
   }
@@ -118,7 +118,7 @@ const readBinding = (mark) => ({ kind: mark[0] === 'r' ? 'read-only-storage' : '
  * @returns {Port[]}
  */
 function readPorts(items, names, buffers) {
-  check(items.length === names.length, 'there are not as many names as inputs and outputs');
+  check(items.length === names.length, 'the numbers of names and ports differ');
   return items.map((item, at) => {
     const port = readPort(item, names[at]);
     check(buffers[port.buffer]?.bytes >= byteLength(port), `'${port.name}' does not fit its buffer`);
@@ -141,7 +141,7 @@ function readPort([, kind, buffer, how], name) {
 
 /** @param {unknown} value */
 function whole(value) {
-  check(Number.isSafeInteger(value) && Number(value) >= 0, `${value} is no size`);
+  check(Number.isSafeInteger(value) && Number(value) >= 0, `${value} is not a size`);
   return Number(value);
 }
 

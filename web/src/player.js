@@ -1,14 +1,14 @@
-// Plays one plan on one device: memory, pipelines, and a command buffer for each run.
+// Runs one plan on one device: memory, pipelines, and a command buffer per run.
 
 import { FourfoldError } from './errors.js';
 import { COPY_DST, COPY_SRC, MAP_READ, STORAGE, UNIFORM } from './flags.js';
 import { Pipelines } from './pipelines.js';
 
 /** @import { Plan, PlanBuffer, Port } from './plan.js' */
-/** @typedef {(encoder: GPUCommandEncoder) => void} Copy a copy on the device that comes before the kernels */
+/** @typedef {(encoder: GPUCommandEncoder) => void} Copy encodes a copy on the device before the kernels */
 
-const ALIGNMENT = 64; // bytes that a buffer is a multiple of
-const BLOCK = 256; // bytes at which the words of a launch begin
+const ALIGNMENT = 64; // buffer sizes are multiples of it, in bytes
+const BLOCK = 256; // alignment of a launch's uniforms, in bytes
 const roundUp = (/** @type {number} */ size, /** @type {number} */ to) => Math.max(1, Math.ceil(size / to)) * to;
 
 export class Player {
@@ -20,7 +20,7 @@ export class Player {
   /** @type {GPUError | undefined} */
   #fault;
   /** @type {GPUBuffer[]} */
-  #staging = []; // to read outputs from, one for each run in flight
+  #staging = []; // for downloads, one per run in flight
   /** @type {Promise<unknown>} */
   #turn = Promise.resolve();
   #listener = (/** @type {GPUUncapturedErrorEvent} */ event) => (this.#fault ??= event.error);
@@ -46,7 +46,7 @@ export class Player {
     return this.#device.createBuffer({ label: name, size: roundUp(bytes, ALIGNMENT), usage });
   }
 
-  /** One word for each argument of a launch: a number, or how many elements of a buffer to skip. */
+  /** Writes one word per argument of a launch: a number, or the element offset of a buffer. */
   #makeWords() {
     const { launches } = this.#plan;
     const size = roundUp(4 * Math.max(1, ...launches.map(({ args }) => args.length)), BLOCK);
@@ -80,7 +80,7 @@ export class Player {
   }
 
   /**
-   * What the model keeps from run to run begins anew.
+   * Resets the model's state between runs.
    * @param {Uint8Array} constants
    */
   reset(constants) {
@@ -100,7 +100,7 @@ export class Player {
    * @param {Uint8Array} bytes
    */
   #write(buffer, bytes) {
-    const whole = bytes.length & ~3; // the queue writes words
+    const whole = bytes.length & ~3; // the queue writes 4-byte words
     const given = /** @type {Uint8Array<ArrayBuffer>} */ (bytes);
     if (whole) this.#device.queue.writeBuffer(buffer, 0, given, 0, whole);
     if (whole === bytes.length) return;
@@ -110,10 +110,10 @@ export class Player {
   }
 
   /**
-   * Puts in one run. Runs that have begun wait for each other only until they are submitted.
-   * @param {(write: (port: Port, bytes: Uint8Array) => void) => Promise<Copy[]>} prepare writes inputs, and gives what is to be copied
-   * @param {boolean} fetched whether outputs are read back
-   * @returns {Promise<GPUBuffer | undefined>} where outputs will be, one behind the other
+   * Submits one run. Runs wait for each other only until they are submitted.
+   * @param {(write: (port: Port, bytes: Uint8Array) => void) => Promise<Copy[]>} prepare writes inputs, and returns copies to encode
+   * @param {boolean} fetched whether outputs are downloaded
+   * @returns {Promise<GPUBuffer | undefined>} the buffer that receives the outputs, one after the other
    */
   begin(prepare, fetched) {
     const begun = this.#turn.then(async () => {
@@ -142,7 +142,7 @@ export class Player {
     let last;
     for (const [at, { entry, groups }] of this.#plan.launches.entries()) {
       let pipeline = this.pipelines.ready.get(entry);
-      if (!pipeline) { // what is there is put to work while the browser still compiles
+      if (!pipeline) { // submit finished work while the browser still compiles
         pass.end();
         this.#device.queue.submit([encoder.finish()]);
         await this.pipelines.waiting.get(entry);
@@ -174,7 +174,7 @@ export class Player {
   }
 
   /**
-   * The bytes of outputs, when the run has ended: a copy, and where each begins.
+   * Waits for a run and returns a copy of its outputs, and the offset of each.
    * @param {GPUBuffer} staging
    */
   async end(staging) {

@@ -1,4 +1,4 @@
-// A prepared file: its models, and which of a model's plans an adapter can play best.
+// A prepared file: its models, and the choice of the best plan for an adapter.
 
 import { Container } from './container.js';
 import { unmetRequirements } from './device.js';
@@ -8,7 +8,7 @@ import { readPlan } from './plan.js';
 /** @import { Source } from './source.js' */
 /** @import { Plan } from './plan.js' */
 /**
- * A plan's row of the index, as far as the player looks at it.
+ * A plan's row in the index, as far as the player uses it.
  * @typedef {object} Row
  * @property {number} model
  * @property {string} device
@@ -49,12 +49,12 @@ export class Prepared {
   static async open(source) {
     const file = await Container.open(source);
     const index = await file.json(0, 'index');
-    if (!Array.isArray(index?.models) || !Array.isArray(index?.plans)) throw damaged(source.title, 'its index does not fit');
+    if (!Array.isArray(index?.models) || !Array.isArray(index?.plans)) throw damaged(source.title, 'its index is invalid');
     return new Prepared(file, index);
   }
 
   /**
-   * The plan of a model that fits an adapter best.
+   * Returns the plan of a model that fits an adapter best.
    * @param {Wanted} wanted
    * @param {GPUAdapter} adapter
    * @returns {Row}
@@ -64,12 +64,12 @@ export class Prepared {
     const rows = this.#index.plans.filter((row) => row.model === model && row.requirements.language === 'wgsl' && isWhole(row));
     if (!rows.length) {
       const fix = "prepare the model with 'fourfold prepare --web'";
-      throw new FourfoldError(`${this.#title} has no plan for browsers`, 'none of its plans is written in WGSL', fix);
+      throw new FourfoldError(`${this.#title} has no plan for browsers`, 'none of its plans is in WGSL', fix);
     }
     const fitting = rows.filter((row) => isWanted(row, wanted));
     if (!fitting.length) {
       const why = `it was prepared for: ${rows.map((row) => `${row.precision} ${row.signature}`).join('; ')}`;
-      throw new FourfoldError(`${this.#title} has no plan as it is wanted`, why, "add one with 'fourfold prepare --web --add'");
+      throw new FourfoldError(`${this.#title} has no plan with these options`, why, "add one with 'fourfold prepare --web --add'");
     }
     return this.#firstPlayable(fitting, adapter);
   }
@@ -80,7 +80,7 @@ export class Prepared {
     if (name === undefined && names.length === 1) return 0;
     if (name !== undefined && names.includes(name)) return names.indexOf(name);
     const what = `${this.#title} has ${name === undefined ? `${names.length} models` : `no model '${name}'`}`;
-    throw new FourfoldError(what, 'one is chosen by its name', `pass {model: ...} with one of ${names.join(', ')}`);
+    throw new FourfoldError(what, 'a model is selected by name', `pass {model: ...} with one of ${names.join(', ')}`);
   }
 
   /**
@@ -91,7 +91,7 @@ export class Prepared {
     const reasons = rows.map((row) => unmetRequirements(row.requirements, adapter));
     const able = rows.filter((_, at) => !reasons[at].length);
     if (!able.length) {
-      const why = rows.map((row, at) => `the one in ${row.precision}: ${reasons[at].join(', and ')}`).join('; ');
+      const why = rows.map((row, at) => `the ${row.precision} plan: ${reasons[at].join(', and ')}`).join('; ');
       throw new FourfoldError(`no plan in ${this.#title} can run on this GPU`, why, 'use another browser or GPU, or a smaller model');
     }
     const kind = kindOf(adapter);
@@ -120,7 +120,7 @@ export class Prepared {
   }
 
   /**
-   * What the model says of itself.
+   * Returns the model's metadata.
    * @param {Row} row
    */
   async about(row) {
@@ -128,7 +128,7 @@ export class Prepared {
   }
 
   /**
-   * Bytes of all that a plan needs.
+   * Returns the bytes of all sections that a plan needs.
    * @param {Row} row
    */
   bytes(row) {
@@ -150,7 +150,7 @@ const isWanted = (row, { precision, signature }) =>
   [undefined, row.precision].includes(precision) && [undefined, row.signature].includes(signature);
 
 /**
- * Whether there is a GPU behind an adapter, or software that compiles kernels for the processor.
+ * Returns 'gpu', or 'other' for a software adapter.
  * @param {GPUAdapter} adapter
  */
 function kindOf({ info }) {

@@ -1,11 +1,11 @@
-// Where a file's bytes come from: memory, or a server that is asked for those ranges that are needed.
+// Sources of a file's bytes: memory, or a server with range requests.
 
 import { FourfoldError, messageOf } from './errors.js';
 import { PieceCache } from './cache.js';
 
 /**
- * Bytes of a file. `read` gives those from `start` up to `end`; `report` hears how many have come.
- * `settle` is told what tells this content from others, and `forget` that a piece was not good.
+ * Bytes of a file. `read` returns those from `start` to `end`; `report` is called with received bytes.
+ * `settle` sets the fingerprint of the content, and `forget` drops cached pieces after a checksum error.
  * @typedef {object} Source
  * @property {string} title
  * @property {number} size
@@ -14,11 +14,11 @@ import { PieceCache } from './cache.js';
  * @property {() => Promise<void>} forget
  */
 
-const HEAD = 1 << 16; // bytes of the first request: the index, and all of the plan of small models
+const HEAD = 1 << 16; // bytes of the first request: the index, and the whole plan of small models
 
 /**
  * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} from
- * @param {boolean} cached whether what is fetched is kept by the browser
+ * @param {boolean} cached whether the browser caches the file
  * @returns {Promise<Source>}
  */
 export async function openSource(from, cached) {
@@ -32,7 +32,7 @@ export async function openSource(from, cached) {
   }
   if (from instanceof ArrayBuffer) return new MemorySource(new Uint8Array(from));
   const fix = 'pass a URL, a Blob, an ArrayBuffer or a typed array';
-  throw new FourfoldError('this is no prepared file', `it is of type ${typeof from}`, fix);
+  throw new FourfoldError('this is not a prepared file', `it is of type ${typeof from}`, fix);
 }
 
 class MemorySource {
@@ -84,7 +84,7 @@ class UrlSource {
     } catch (error) {
       const kept = error instanceof FourfoldError ? undefined : await cache.head();
       if (!kept) throw error instanceof FourfoldError ? error : unreachable(url, error);
-      return new UrlSource(url, cache, kept.bytes, kept.size); // offline: what was kept is used
+      return new UrlSource(url, cache, kept.bytes, kept.size); // offline: use the cache
     }
   }
 
@@ -117,7 +117,7 @@ class UrlSource {
   async #fetch(start, end, report) {
     try {
       const found = await fetchRange(this.title, start, end, report);
-      if (found.first === 0) this.#head = found.bytes; // the server gave all of it
+      if (found.first === 0) this.#head = found.bytes; // the server sent the whole file
       return found;
     } catch (error) {
       throw error instanceof FourfoldError ? error : unreachable(this.title, error);
@@ -142,7 +142,7 @@ const unreachable = (url, error) =>
   new FourfoldError(`${url} cannot be fetched`, messageOf(error), 'check the address and the connection');
 
 /**
- * Bytes of a URL, where they begin, and the size of the whole. A server that knows no ranges gives all.
+ * Fetches bytes of a URL, with their offset and the file's size. A server without range support sends all.
  * @param {string} url
  * @param {number} start
  * @param {number} end
@@ -151,16 +151,16 @@ const unreachable = (url, error) =>
 async function fetchRange(url, start, end, report) {
   const answer = await fetch(url, {
     headers: { Range: `bytes=${start}-${end - 1}` },
-    cache: 'no-cache', // ask whether it has changed
+    cache: 'no-cache', // revalidate
   });
   if (!answer.ok) {
     const fix = 'check the address, and that the server has the file';
-    throw new FourfoldError(`${url} cannot be fetched`, `the server answers ${answer.status}`, fix);
+    throw new FourfoldError(`${url} cannot be fetched`, `the server responds with ${answer.status}`, fix);
   }
   const bytes = await readBody(answer, report);
   if (answer.status !== 206) return { bytes, first: 0, size: bytes.length };
   const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(answer.headers.get('Content-Range') ?? '');
-  // A server of another origin may hide the header: then the file's own header tells its size.
+  // A server of another origin may hide Content-Range. Then the file's own header has the size.
   const size = range ? Number(range[2]) : declaredSize(bytes, start);
   return { bytes, first: range ? Number(range[1]) : start, size };
 }

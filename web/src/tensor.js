@@ -1,4 +1,4 @@
-// Tensors that go in and out: their types, and numbers between what is stored and what is meant.
+// Tensors: their types, and conversion between stored and real numbers.
 
 import { FourfoldError } from './errors.js';
 
@@ -14,7 +14,7 @@ import { FourfoldError } from './errors.js';
 const ARRAYS = /** @type {any} */ ({
   f32: Float32Array,
   f64: Float64Array,
-  f16: Uint16Array, // bits; callers see real numbers
+  f16: Uint16Array, // raw bits; callers get real numbers
   i8: Int8Array,
   u8: Uint8Array,
   bool: Uint8Array,
@@ -39,10 +39,10 @@ export function arrayClass(type) {
 export const byteLength = (tensor) => tensor.elements * arrayClass(tensor.type).BYTES_PER_ELEMENT;
 
 /**
- * The bytes that a kernel reads, of what a caller passed for an input.
+ * Converts what a caller passed for an input to the bytes that a kernel reads.
  * @param {Tensor} tensor
  * @param {any} given
- * @param {boolean} real whether numbers are real ones where the input is quantised
+ * @param {boolean} real whether numbers for a quantized input are real
  * @returns {Uint8Array}
  */
 export function encodeInput(tensor, given, real) {
@@ -79,7 +79,7 @@ function storedNumbers(tensor, numbers, real, plain) {
 const isFloat = (numbers) => /^Float/.test(numbers.constructor.name);
 
 /**
- * What a caller gets of an output.
+ * Converts an output to the array that a caller gets.
  * @param {Tensor} tensor
  * @param {ArrayBuffer} buffer
  * @param {number} offset
@@ -110,7 +110,7 @@ const dequantize = (tensor, stored) =>
   eachStep(tensor, new Float32Array(tensor.elements), (at, scale, zero) => (Number(stored[at]) - zero) * scale);
 
 /**
- * Fills an array by a function of place, scale and zero point.
+ * Fills an array with a function of index, scale and zero point.
  * @param {Tensor} tensor
  * @param {NumberArray} made
  * @param {(at: number, scale: number, zero: number) => number} value
@@ -136,7 +136,7 @@ const FLOAT = new Float32Array(1);
 const BITS = new Uint32Array(FLOAT.buffer);
 
 /**
- * The bits of a number as a half, rounded to the nearest.
+ * Converts a number to fp16 bits, rounded to the nearest.
  * @param {number | bigint} value
  */
 export function halfBits(value) {
@@ -145,8 +145,8 @@ export function halfBits(value) {
   const sign = (bits >>> 16) & 0x8000;
   const size = bits & 0x7fffffff;
   if (size >= 0x7f800000) return sign | (size > 0x7f800000 ? 0x7e00 : 0x7c00);
-  if (size >= 0x477ff000) return sign | 0x7c00; // rounds to more than the largest half
-  if (size < 0x38800000) return sign | roundToEven(Math.abs(FLOAT[0]) * 2 ** 24); // a subnormal one
+  if (size >= 0x477ff000) return sign | 0x7c00; // rounds to more than the largest fp16 number
+  if (size < 0x38800000) return sign | roundToEven(Math.abs(FLOAT[0]) * 2 ** 24); // subnormal
   const even = (size >>> 13) & 1;
   return sign | ((size - 0x38000000 + 0xfff + even) >>> 13);
 }
@@ -171,5 +171,5 @@ function wrongInput(tensor, given) {
   const wanted = `${tensor.elements} numbers of ${tensor.type} [${tensor.shape}]`;
   const real = tensor.quantization ? ', or real numbers as a Float32Array with {real: true}' : '';
   const fix = `pass them as a ${arrayClass(tensor.type === 'f16' ? 'f32' : tensor.type).name}${real}`;
-  return new FourfoldError(`the input '${tensor.name}' was given ${given}`, `it takes ${wanted}`, fix);
+  return new FourfoldError(`the input '${tensor.name}' got ${given}`, `it takes ${wanted}`, fix);
 }

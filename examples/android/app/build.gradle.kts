@@ -1,4 +1,4 @@
-// What fourfold needs of an app's build file; the rest is as Android Studio makes it.
+// The parts of an app's build file that fourfold needs. Add them to the one from Android Studio.
 plugins {
     id("com.android.application")
     id("org.jetbrains.kotlin.android")
@@ -13,5 +13,5 @@ android {
         ndk { abiFilters += listOf("arm64-v8a", "armeabi-v7a") }
     }
     externalNativeBuild { cmake { path = file("src/main/cpp/CMakeLists.txt") } }
-    androidResources { noCompress += "fourfold" } // so that the file is mapped where it lies
+    androidResources { noCompress += "fourfold" } // so that the file can be memory-mapped
 }

@@ -1,21 +1,23 @@
-"""What a device can do: the best options there, and whether a model is for it.
+"""Recommend options for a device, and check whether a model suits it.
 
-Answered by trials on the device itself, by what was measured on it before, and by a short list of
+The answers come from probes on the device, from earlier measurements, and from a short list of
 known faults.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from pkgutil import get_data
 from typing import Any
 
 from fourfold import players
-from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
 from fourfold.convert import make_readable_by
 from fourfold.device import DeviceInfo
@@ -24,15 +26,55 @@ from fourfold.options import CompileOptions
 from fourfold.store.keys import device_key
 from fourfold.store.store import configured_store
 
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of devices and drivers whose names match, and the options that avoid it."""
+
+    device: str
+    what: str
+    source: str
+    driver: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def concerns(self, device: DeviceInfo) -> bool:
+        name = f"{device.vendor} {device.name}"
+        fits = re.search(self.device, name, re.IGNORECASE) is not None
+        return fits and re.search(self.driver, device.driver, re.IGNORECASE) is not None
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.source})"
+
+
+@cache
+def known_faults() -> tuple[Fault, ...]:
+    text = get_data(__name__, "faults.json") or b"[]"
+    return tuple(Fault(**item) for item in json.loads(text))
+
+
+def faults_of(device: DeviceInfo) -> tuple[Fault, ...]:
+    return tuple(fault for fault in known_faults() if fault.concerns(device))
+
+
 __all__ = ["BestOptions", "Support", "best_options", "is_supported"]
 Device = str | int | DeviceInfo | None
-ENOUGH = 4  # computations that must have been measured in both precisions
-GAIN = 0.95  # how much of the time another precision must take at most to be better
+MIN_MEASURED_KERNELS = 4  # measured in both precisions, to compare these
+MAX_TIME_RATIO = 0.95  # of another precision to be considered faster
 
 
 @dataclass(frozen=True)
 class BestOptions:
-    """What to ask for on a device, and why. `place` is 'cpu' where the device is no good."""
+    """Recommended options for a device, with reasons.
+
+    Attributes:
+        device: Name of the device.
+        place: 'gpu', or 'cpu' if the device is not usable.
+        precision: Recommended precision.
+        inference_preference: Recommended tuning time, as in `GpuOptions`.
+        threads: Number of CPU threads.
+        reasons: Reasons for the recommendation.
+        faults: Known faults of the device.
+    """
 
     device: str
     place: str
@@ -43,13 +85,13 @@ class BestOptions:
     faults: tuple[Fault, ...] = ()
 
     def for_session(self) -> dict[str, Any]:
-        """These options as keywords of Session."""
+        """Return these options as keywords of `Session`."""
         if self.place == "cpu":
             return {"device": "cpu", "threads": self.threads}
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
     def for_delegate(self) -> dict[str, Any]:
-        """These options as keywords of GpuDelegate."""
+        """Return these options as keywords of `GpuDelegate`."""
         loss = self.precision != "fp32"
         return {
             "device": self.device,
@@ -65,10 +107,16 @@ class BestOptions:
 
 @dataclass(frozen=True)
 class Support:
-    """Whether a model is for a device. `verdict` is 'gpu', 'partly', 'cpu' or 'no'.
+    """How well a device supports a model. It is true if at least part of the model runs there.
 
-    `share` is the part of the estimated time that is spent on the device; true means that at least
-    some of the model runs there.
+    Attributes:
+        verdict: 'gpu', 'partly', 'cpu' or 'no'.
+        device: Name of the device.
+        operators: Number of operators.
+        on_gpu: Number of operators that run on the device.
+        share: Share of the estimated time spent on the device.
+        reasons: Operators that fall back, with reasons.
+        advice: What to do next.
     """
 
     verdict: str
@@ -89,14 +137,18 @@ class Support:
 
 
 def best_options(device: Device = None) -> BestOptions:
-    """The options that are best on a device, as far as trials and measurements tell."""
+    """Return the recommended options for a device, from probes and measurements.
+
+    Args:
+        device: The device, as in `Session`; by default the first one.
+    """
     threads, info = _threads(), _find(device)
     if isinstance(info, str):
         return BestOptions("cpu", "cpu", "fp32", "fast_single_answer", threads, (info,))
-    wrong = _complaint(info, "fp32")
+    wrong = _find_error(info, "fp32")
     faults = faults_of(info)
     if wrong or info.is_cpu:
-        why = wrong or "it is the CPU under OpenCL; a runtime made for the CPU does better"
+        why = wrong or "it is the CPU through OpenCL; a CPU runtime is faster"
         options = (info.name, "cpu", "fp32", "fast_single_answer", threads)
         return BestOptions(*options, (f"{info.name}: {why}",), faults)
     tuned = _measured(info)
@@ -109,10 +161,15 @@ def best_options(device: Device = None) -> BestOptions:
 
 
 def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -> Support:
-    """Whether a model runs on a device: wholly, partly, better on the CPU, or not at all."""
-    on_cpu = f"run it on the CPU on {_threads()} threads: Session(model, device='cpu')"
+    """Return how well a device supports a model: fully, partly, better on the CPU, or not at all.
+
+    Args:
+        model: Path or content of a model.
+        device: The device, as in `Session`; by default the first one.
+    """
+    on_cpu = f"run it on the CPU with {_threads()} threads: Session(model, device='cpu')"
     info = _find(device)
-    wrong = info if isinstance(info, str) else _complaint(info, "fp32")
+    wrong = info if isinstance(info, str) else _find_error(info, "fp32")
     if isinstance(info, str) or wrong:
         name = "no device" if isinstance(info, str) else info.name
         return Support("cpu", name, 0, 0, 0.0, (Refusal(name, "device", wrong),), on_cpu)
@@ -121,8 +178,9 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     check, config = import_module("fourfold.report.check"), Config.from_environment()
     try:
         readable = make_readable_by(config, content)
-        found = (readable.content, title, info, CompileOptions(), readable.origin)
-        placement = check.check_model(*found).placement
+        placement = check.check_model(
+            readable.content, title, info, CompileOptions(), readable.origin
+        ).placement
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
     return _support(placement, info, on_cpu)
@@ -132,12 +190,14 @@ def _support(placement: Any, info: DeviceInfo, on_cpu: str) -> Support:
     rows = placement.fallbacks
     verdict = "gpu" if placement.whole else "partly" if placement.on_gpu else "cpu"
     advice = {
-        "gpu": "nothing stands in the way",
+        "gpu": "the whole model runs on the GPU",
         "partly": "see 'fourfold check MODEL' for what could be changed",
         "cpu": on_cpu,
     }[verdict]
     if verdict == "gpu" and info.is_cpu and placement.engine:
-        advice = f"{info.name} is the CPU under OpenCL; {placement.engine} may be faster: {on_cpu}"
+        advice = (
+            f"{info.name} is the CPU through OpenCL; {placement.engine} may be faster: {on_cpu}"
+        )
     return Support(
         verdict=verdict,
         device=info.name,
@@ -150,28 +210,28 @@ def _support(placement: Any, info: DeviceInfo, on_cpu: str) -> Support:
 
 
 def _find(device: Device) -> DeviceInfo | str:
-    """The device, or why this machine has none at all; a wrong name is still an error."""
+    """Return the device, or why this machine has none. An unknown name is still an error."""
     try:
-        known = players.devices()
+        available = players.devices()
     except DeviceError as error:
         return f"{error.what}: {error.why}"
-    if not known:
+    if not available:
         return "no OpenCL device was found"
     return players.find_device(Config.from_environment().device if device is None else device)
 
 
-def _complaint(info: DeviceInfo, precision: str) -> str:
-    return str(import_module("fourfold.capabilities.trial").complaint(info, precision))
+def _find_error(info: DeviceInfo, precision: str) -> str:
+    return str(import_module("fourfold.capabilities.probe").find_error(info, precision))
 
 
 def _threads() -> int:
-    """The processors that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _measured(info: DeviceInfo) -> Mapping[str, Mapping[str, float]]:
-    """Seconds that were measured here, by precision and by what was computed."""
+    """Return measured seconds on this device, by precision and computation."""
     config = Config.from_environment()
     store = configured_store(config)
     rows = [] if store is None else store.choice_rows(device_key(info))
@@ -179,31 +239,31 @@ def _measured(info: DeviceInfo) -> Mapping[str, Mapping[str, float]]:
 
 
 def sort_times(rows: Iterable[tuple[str, float]]) -> Mapping[str, Mapping[str, float]]:
-    """Times by precision, then by what was computed, whatever the precision it was kept in."""
-    found: dict[str, dict[str, float]] = {}
+    """Return times by precision and by computation, regardless of its storage type."""
+    times: dict[str, dict[str, float]] = {}
     for key, seconds in rows:
         match = re.fullmatch(r"(.*) \((\w+)\)", key, re.DOTALL)
         if match is not None:
             work = re.sub(r" as (\w+) f(?:16|32)\b", r" as \1", match[1])
-            found.setdefault(match[2], {})[work] = seconds
-    return found
+            times.setdefault(match[2], {})[work] = seconds
+    return times
 
 
 def _precision(info: DeviceInfo, tuned: Mapping[str, Mapping[str, float]]) -> tuple[str, str]:
-    wrong = _complaint(info, "mixed")
+    wrong = _find_error(info, "mixed")
     if wrong:
-        return "fp32", f"halves in memory are not right: {wrong}"
-    floats, halves = tuned.get("fp32", {}), tuned.get("mixed", {})
-    both = floats.keys() & halves.keys()
-    if len(both) < ENOUGH:
-        return "mixed", "halves in memory are right, and half of the bytes are moved"
-    ratio = sum(halves[work] for work in both) / sum(floats[work] for work in both)
-    better = "mixed" if ratio <= GAIN else "fp32"
+        return "fp32", f"fp16 storage gives wrong results: {wrong}"
+    fp32, mixed = tuned.get("fp32", {}), tuned.get("mixed", {})
+    both = fp32.keys() & mixed.keys()
+    if len(both) < MIN_MEASURED_KERNELS:
+        return "mixed", "fp16 storage is accurate and halves the memory traffic"
+    ratio = sum(mixed[work] for work in both) / sum(fp32[work] for work in both)
+    better = "mixed" if ratio <= MAX_TIME_RATIO else "fp32"
     return better, f"mixed took {ratio:.0%} of the time of fp32 in {len(both)} measured kernels"
 
 
 def _preference(tuned: Mapping[str, Mapping[str, float]]) -> tuple[str, str]:
     count = sum(len(times) for times in tuned.values())
     if count:
-        return "fast_single_answer", f"{count} kernels were tuned here before and are used as found"
-    return "balanced", "nothing was tuned here yet: a few seconds once make later runs faster"
+        return "fast_single_answer", f"{count} kernels were tuned before and are reused"
+    return "balanced", "no kernel is tuned yet: a few seconds of tuning make later runs faster"

@@ -1,1 +1,1 @@
-"""fourfold as a delegate of TFLite: claims nodes of an interpreter and runs them on the GPU."""
+"""fourfold as a TFLite delegate: claims nodes of an interpreter and runs them on the GPU."""

@@ -1,4 +1,4 @@
-"""Which nodes of an interpreter are claimed, in how many partitions, and why others are not."""
+"""Choose the nodes of an interpreter to claim, and record why others are not claimed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fourfold.delegate.host import Host, NodeSubset
 from fourfold.delegate.session_factory import SessionFactory
 from fourfold.errors import FourfoldError, Refusal, UnsupportedError
 
-TAKEN = "another delegate has it"
+TAKEN = "another delegate has claimed it"
 FIXED = "it only reads constants: the interpreter computes it once"
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What a delegate has taken of a graph: nodes in partitions, and the reasons for the rest."""
+    """The nodes that a delegate claimed, by partition, and the reasons for the others."""
 
     nodes: int
     partitions: tuple[tuple[int, ...], ...] = ()
@@ -35,13 +35,13 @@ class Claims:
         return f"{self.claimed} of {self.nodes} nodes in {parts}"
 
     def __str__(self) -> str:
-        lines = [self.summary, *(f"  the interpreter's: {refusal}" for refusal in self.refusals)]
+        lines = [self.summary, *(f"  on the interpreter: {refusal}" for refusal in self.refusals)]
         return "\n".join(lines)
 
 
 @dataclass
 class ClaimSearch:
-    """Finds what to claim of one graph. `ready` has the subsets that were tried."""
+    """Finds the nodes to claim in one graph. `ready` has the subsets that opened successfully."""
 
     host: Host
     graph: ClaimableGraph
@@ -50,49 +50,49 @@ class ClaimSearch:
     ready: dict[NodeSubset, DelegateKernel] = field(default_factory=dict)
 
     def choose(self) -> list[NodeSubset]:
-        """The subsets to claim: each was made ready with the shapes of the file."""
+        """Return the subsets to claim. Each has been opened with the shapes of the file."""
         count = len(self.graph.operators)
         present = {number for number in self.host.plan() if number < count}
         self.reasons = dict.fromkeys(set(range(count)) - present, TAKEN)
         self.reasons |= self.graph.refusals
         value = self.graph.work(self.factory.device, os.cpu_count() or 1)
-        wanted = present - set(self.reasons)
-        while wanted := self._without_lost(wanted):
-            subsets = self.host.preview(wanted)
+        candidates = present - set(self.reasons)
+        while candidates := self._without_shared_constants(candidates):
+            subsets = self.host.preview(candidates)
             subsets.sort(key=lambda subset: sum(value[n] for n in subset.nodes), reverse=True)
-            bad = self._faults(subsets)
-            if not bad:
+            rejected = self._faults(subsets)
+            if not rejected:
                 return subsets
-            self.reasons |= bad
-            wanted = wanted - set(bad)
+            self.reasons |= rejected
+            candidates = candidates - set(rejected)
         return []
 
-    def _without_lost(self, wanted: set[int]) -> set[int]:
-        """The nodes without those on constants that somebody else reads, too.
+    def _without_shared_constants(self, candidates: set[int]) -> set[int]:
+        """Drop nodes on constants whose results are also read outside the claimed nodes.
 
-        What is left of these is part of who reads it, and its own results are never computed.
+        Such nodes become part of their readers, and their own results are never computed.
         """
-        kept = set(wanted)
-        for number in sorted(wanted & self.graph.fixed, reverse=True):
+        kept = set(candidates)
+        for number in sorted(candidates & self.graph.fixed, reverse=True):
             if not kept.issuperset(self.graph.readers(number)):
                 kept.discard(number)
                 self.reasons[number] = FIXED
         return kept
 
     def _faults(self, subsets: list[NodeSubset]) -> Mapping[int, str]:
-        """The nodes that cannot be claimed and why: they failed, or there are too many subsets."""
+        """Return the nodes that cannot be claimed: they failed, or there are too many subsets."""
         most = self.factory.options.max_delegated_partitions
         working = [subset for subset in subsets if not self.graph.fixed.issuperset(subset.nodes)]
         failures = [self._trial(subset) for subset in working[:most]]
-        bad = {number: why for failure in failures for number, why in failure.items()}
-        if not bad:
+        faults = {number: why for failure in failures for number, why in failure.items()}
+        if not faults:
             why = f"max_delegated_partitions is {most}"
             left = {number for subset in working[most:] for number in subset.nodes}
-            bad = dict.fromkeys(left - self.graph.fixed, why)
-        return bad
+            faults = dict.fromkeys(left - self.graph.fixed, why)
+        return faults
 
     def _trial(self, subset: NodeSubset) -> Mapping[int, str]:
-        """Why nodes of a subset cannot run, by making it ready; nothing if they can."""
+        """Open a subset and return why its nodes cannot run; empty if they can."""
         if subset in self.ready:
             return {}
         kernel = DelegateKernel(self.graph.write_subset(subset), self.factory)
@@ -116,6 +116,6 @@ class ClaimSearch:
             yield Refusal(name, op, self.reasons[number])
 
     def close(self) -> None:
-        """Free the kernels that nobody has taken."""
+        """Free the kernels that were not claimed."""
         while self.ready:
             self.ready.popitem()[1].close()

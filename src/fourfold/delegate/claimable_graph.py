@@ -1,4 +1,4 @@
-"""A graph of the model that a delegate was given: what of it can be claimed, and that as files."""
+"""ClaimableGraph: a graph of the delegate's model, and subsets of it as model files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from fourfold.ops.foreign import Foreign
 from fourfold.split import Costs, find_units
 from fourfold.types import Shape
 
-STATE = "it keeps a state between runs, which stays with the interpreter"
-OUT_OF_RANGE = "it is outside of first_delegate_node and last_delegate_node"
+STATE = "it has state between runs, which stays with the interpreter"
+OUT_OF_RANGE = "it is outside first_delegate_node and last_delegate_node"
 
 
 @dataclass(frozen=True)
 class BorderTensor:
-    """A tensor at the border of a subset: its number, its name, and its shape in the file; whether
-    it is an output of the graph, and whether operators beside the subset read it.
+    """An input or output of a subset, with its shape in the file.
+
+    `is_output` is True for an output of the graph, `read_outside` if operators outside the subset
+    read it.
     """
 
     number: int
@@ -40,9 +42,7 @@ class BorderTensor:
 
 @dataclass(frozen=True)
 class SubsetFile:
-    """A subset of a graph as a file of its own; its inputs are those of the subset that the file
-    lacks.
-    """
+    """A subset of a graph as a file. Its inputs are those of the subset that are not constants."""
 
     graph: ClaimableGraph
     operators: frozenset[int]
@@ -53,7 +53,7 @@ class SubsetFile:
 
 @dataclass(frozen=True)
 class ClaimableGraph:
-    """One graph of the model. Operators and tensors go by their numbers in the file."""
+    """One graph of the model. Operators and tensors have the numbers of the file."""
 
     model: Model
     origin: TFLiteSourceGraph
@@ -69,15 +69,17 @@ class ClaimableGraph:
 
     @cached_property
     def refusals(self) -> Mapping[int, str]:
-        """Why operators cannot be claimed, as far as reading the model tells."""
-        found = {number: STATE for number in range(len(self.operators)) if self._has_state(number)}
+        """Operators that cannot be claimed, with reasons, as far as the model file shows."""
+        reasons = {
+            number: STATE for number in range(len(self.operators)) if self._has_state(number)
+        }
         for node in self.model.main.nodes:
             if isinstance(node.attributes, Foreign):
-                found.update(dict.fromkeys(node.attributes.operators, node.attributes.reason))
+                reasons.update(dict.fromkeys(node.attributes.operators, node.attributes.reason))
         for number in range(len(self.operators)):
             if not self.options.covers(number):
-                found.setdefault(number, OUT_OF_RANGE)
-        return found
+                reasons.setdefault(number, OUT_OF_RANGE)
+        return reasons
 
     def _has_state(self, number: int) -> bool:
         tensors = self.origin.graph.tensors
@@ -85,20 +87,20 @@ class ClaimableGraph:
 
     @cached_property
     def fixed(self) -> frozenset[int]:
-        """Operators that read nothing but constants of the file, such as those that unpack them."""
-        known = set(range(len(self.origin.graph.tensors))) - self._computed
-        known -= {i for i, tensor in enumerate(self.origin.graph.tensors) if tensor.variable}
-        found = set()
+        """Operators that read only constants of the file, such as those that unpack them."""
+        constants = set(range(len(self.origin.graph.tensors))) - self._computed
+        constants -= {i for i, tensor in enumerate(self.origin.graph.tensors) if tensor.variable}
+        operators = set()
         for number, record in enumerate(self.operators):
-            constant = record.inputs and known.issuperset({*record.inputs} - {-1})
+            constant = record.inputs and constants.issuperset({*record.inputs} - {-1})
             if constant and number not in self.refusals:
-                found.add(number)
-                known.update(record.outputs)
-        return frozenset(found)
+                operators.add(number)
+                constants.update(record.outputs)
+        return frozenset(operators)
 
     @cached_property
     def _computed(self) -> set[int]:
-        """Tensors that are there at run time only."""
+        """Tensors that have values only at run time."""
         written = {index for record in self.operators for index in record.outputs}
         return {*self.origin.graph.inputs, *written}
 
@@ -107,18 +109,18 @@ class ClaimableGraph:
         return {i: number for number, record in enumerate(self.operators) for i in record.outputs}
 
     def readers(self, number: int) -> Iterator[int]:
-        """The operators that read what one gives; -1 for the caller of the graph."""
-        given = set(self.operators[number].outputs)
-        if given.intersection(self.origin.outputs):
+        """Return the operators that read an operator's results; -1 for the caller of the graph."""
+        results = set(self.operators[number].outputs)
+        if results.intersection(self.origin.outputs):
             yield -1
-        yield from (i for i, one in enumerate(self.operators) if given.intersection(one.inputs))
+        yield from (i for i, one in enumerate(self.operators) if results.intersection(one.inputs))
 
     def readers_of(self, tensor: int) -> set[int]:
-        """The operators that read a tensor."""
+        """Return the operators that read a tensor."""
         return {i for i, one in enumerate(self.operators) if tensor in one.inputs}
 
     def write_subset(self, subset: NodeSubset) -> SubsetFile:
-        """The subset with the fixed operators that it needs, without what only those give."""
+        """Write the subset with the fixed operators it needs, without their results as outputs."""
         operators, pending = set(subset.nodes), list(subset.nodes)
         for number in pending:
             for index in self.operators[number].inputs:
@@ -126,8 +128,8 @@ class ClaimableGraph:
                 if writer in self.fixed and writer not in operators:
                     operators.add(writer)
                     pending.append(writer)
-        given = {index for number in operators for index in self.operators[number].outputs}
-        inputs = tuple(i for i in subset.inputs if i in self._computed and i not in given)
+        results = {index for number in operators for index in self.operators[number].outputs}
+        inputs = tuple(i for i in subset.inputs if i in self._computed and i not in results)
         outputs = tuple(i for i in subset.outputs if self._writers[i] not in self.fixed)
         excerpt = Excerpt(
             operators=sorted(operators),
@@ -137,7 +139,9 @@ class ClaimableGraph:
             calls=any(self.operators[number].op in CALLING for number in operators),
         )
         content = write_excerpt(self.origin.source, excerpt)
-        borders = (tuple(self._border(i, operators) for i in ends) for ends in (inputs, outputs))
+        borders = (
+            tuple(self._border(i, operators) for i in tensors) for tensors in (inputs, outputs)
+        )
         return SubsetFile(self, frozenset(operators), content, *borders)
 
     def _border(self, tensor: int, operators: set[int]) -> BorderTensor:
@@ -150,25 +154,25 @@ class ClaimableGraph:
         )
 
     def blame(self, subset: NodeSubset, refusals: Iterable[Refusal]) -> dict[int, str]:
-        """The nodes that refusals name; all of the subset, where they name none of it."""
-        found: dict[int, str] = {}
+        """Return the nodes that refusals name, or all of the subset if they name none of it."""
+        blamed: dict[int, str] = {}
         for refusal in refusals:
             number = self.origin.units.get(self.origin.unit(refusal.node))
             if number in subset.nodes:
-                found[number] = f"{refusal.op}: {refusal.reason}"
+                blamed[number] = f"{refusal.op}: {refusal.reason}"
         reasons = "; ".join(str(refusal) for refusal in refusals)
-        return found or dict.fromkeys(subset.nodes, reasons or "it was refused")
+        return blamed or dict.fromkeys(subset.nodes, reasons or "it was refused")
 
     def work(self, device: DeviceInfo, threads: int) -> Mapping[int, float]:
-        """The seconds that each operator would take on the CPU, as estimated."""
+        """Return the estimated seconds of each operator on the CPU."""
         graph = self.model.main
         costs = Costs.of(graph, device, threads, LITERT.name)
         units = find_units(graph, self.origin)
-        known = {unit.name: costs.unit(unit, LITERT.name) for unit in units}
-        return {number: known.get(name, 0.0) for name, number in self.origin.units.items()}
+        seconds = {unit.name: costs.unit(unit, LITERT.name) for unit in units}
+        return {number: seconds.get(name, 0.0) for name, number in self.origin.units.items()}
 
     def title(self, number: int) -> tuple[str, str]:
-        """The name and the kind of an operator."""
+        """Return the name and the kind of an operator."""
         record = self.operators[number]
         return unit_name(record, number, self.origin.names), record.title
 
@@ -176,22 +180,22 @@ class ClaimableGraph:
 def read_claimable(
     model: str | os.PathLike[str] | bytes, options: GpuOptions, number: int = 0
 ) -> ClaimableGraph | None:
-    """A graph of the model; None for one that only other graphs call."""
+    """Read a graph of the model; None for a graph that only other graphs call."""
     allowed = options.quantized_models_allowed
-    wanted = ReadOptions(keep_unsupported=True, quantized=allowed)
-    first = read_model(model, wanted)
+    read_options = ReadOptions(keep_unsupported=True, quantized=allowed)
+    first = read_model(model, read_options)
     origin = first.source_graph
     if not isinstance(origin, TFLiteSourceGraph):
         raise ModelError(
-            "GpuDelegate was given a model that is no TFLite file",
+            "the model of GpuDelegate is not a TFLite file",
             f"it is {first.format or 'of another format'}",
-            "give it the file that the interpreter has",
+            "pass the file that the interpreter uses",
         )
     if number == 0:
         return ClaimableGraph(first, origin, options)
     keys = [item.key for item in origin.file.signatures if item.subgraph == number]
     if not keys:
         return None
-    other = read_model(model, replace(wanted, signature=keys[0]))
+    other = read_model(model, replace(read_options, signature=keys[0]))
     assert isinstance(other.source_graph, TFLiteSourceGraph)
     return ClaimableGraph(other, other.source_graph, options)

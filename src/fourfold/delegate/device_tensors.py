@@ -1,4 +1,4 @@
-"""DeviceTensors: inputs and outputs of interpreters in the device's memory, by name or index."""
+"""DeviceTensors: inputs and outputs of interpreters in device memory, by name or index."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.device_memory import MemoryBinding
 
 INPUT, OUTPUT = "input", "output"
-Bound = dict[int, MemoryBinding]  # by the numbers of tensors
+Bound = dict[int, MemoryBinding]  # by tensor number
 
 
 class FoundTensor(NamedTuple):
-    """A tensor that a caller means, and the partitions of its graph that are ready."""
+    """A tensor selected by the caller, and the prepared partitions of its graph."""
 
     number: int
     name: str
@@ -29,14 +29,16 @@ class FoundTensor(NamedTuple):
 
     @property
     def writer(self) -> DelegateKernel | None:
-        """The partition that computes it; None where the interpreter does that."""
+        """The partition that computes the tensor, or None if the interpreter does."""
         writers = (one for one in self.kernels if self.number in _numbers(one.file.outputs))
         return next(writers, None)
 
 
 class DeviceTensors:
-    """Inputs and outputs of the graphs that `kernels` are parts of. What is bound is so for all
-    interpreters of a delegate, and stays so when an interpreter makes its partitions anew.
+    """Inputs and outputs of the graphs that `kernels` belong to.
+
+    Bindings hold for all interpreters of a delegate, also after an interpreter repartitions its
+    graph.
     """
 
     def __init__(self, kernels: Mapping[int, DelegateKernel]) -> None:
@@ -44,110 +46,110 @@ class DeviceTensors:
         self._bound: dict[int, Bound] = {}
 
     def bound_in(self, graph: ClaimableGraph) -> Bound:
-        """What is bound in one graph of the model."""
+        """Return the bindings of one graph of the model."""
         return self._bound.setdefault(graph.origin.main, {})
 
     def output(self, which: str | int) -> DeviceArray:
-        """An output of the last run in the device's memory."""
-        found = self._find(which, OUTPUT)
-        kernel = found.writer
+        """Return an output of the last run in device memory."""
+        tensor = self._find(which, OUTPUT)
+        kernel = tensor.writer
         if kernel is None:
-            raise _not_claimed(found)
-        _check_run(kernel, found)
-        array = kernel.result(found.number)
+            raise _not_claimed(tensor)
+        _check_run(kernel, tensor)
+        array = kernel.result(tensor.number)
         if array is None:
             raise InputError(
-                f"output {found.name!r} is in the interpreter's memory",
+                f"output {tensor.name!r} is in the interpreter's memory",
                 "allow_buffer_handle_output is not set, and nothing is bound to it",
                 "pass allow_buffer_handle_output=True, or call bind_buffer_to_output()",
             )
         return array
 
     def ensure_readable(self, which: str | int) -> None:
-        """Let the interpreter's tensor have what the last run gave."""
-        found = self._find(which, OUTPUT)
-        kernel = found.writer
+        """Copy the result of the last run to the interpreter's tensor."""
+        tensor = self._find(which, OUTPUT)
+        kernel = tensor.writer
         if kernel is not None:
-            _check_run(kernel, found)
-            kernel.fetch(found.number)
+            _check_run(kernel, tensor)
+            kernel.fetch(tensor.number)
 
     def bind_input(self, which: str | int, memory: object) -> None:
-        """Let all partitions that read an input read it from memory of the device."""
-        found = self._find(which, INPUT)
+        """Read an input from device memory, in all partitions that use it."""
+        tensor = self._find(which, INPUT)
         if memory is not None:
-            _check_readers(found)
-        self._bind(found, found.readers, memory)
+            _check_readers(tensor)
+        self._bind(tensor, tensor.readers, memory)
 
     def bind_output(self, which: str | int, memory: object) -> None:
-        """Let an output be written to memory of the device."""
-        found = self._find(which, OUTPUT)
-        if found.writer is None:
-            raise _not_claimed(found)
-        self._bind(found, [found.writer], memory)
+        """Write an output to device memory."""
+        tensor = self._find(which, OUTPUT)
+        if tensor.writer is None:
+            raise _not_claimed(tensor)
+        self._bind(tensor, [tensor.writer], memory)
 
-    def _bind(self, found: FoundTensor, users: Iterable[DelegateKernel], memory: object) -> None:
-        bound = self.bound_in(found.graph)
+    def _bind(self, tensor: FoundTensor, users: Iterable[DelegateKernel], memory: object) -> None:
+        bound = self.bound_in(tensor.graph)
         if memory is None:
-            bound.pop(found.number, None)
+            bound.pop(tensor.number, None)
             return
-        bindings = [kernel.bind(found.number, memory) for kernel in users]
-        bound[found.number] = bindings[0]
+        bindings = [kernel.bind(tensor.number, memory) for kernel in users]
+        bound[tensor.number] = bindings[0]
 
     def _find(self, which: str | int, kind: str) -> FoundTensor:
-        """The input or output that a caller means, in the one graph that has it."""
+        """Return the input or output that the caller selected, in the one graph that has it."""
         graphs: dict[int, list[DelegateKernel]] = {}
         for kernel in self._kernels.values():
             if kernel.is_ready:
                 graphs.setdefault(kernel.context, []).append(kernel)
         if not graphs:
             raise _not_ready(which, kind, bool(self._kernels))
-        known: dict[int, str] = {}
-        found: list[FoundTensor] = []
+        titles: dict[int, str] = {}
+        matches: list[FoundTensor] = []
         for kernels in graphs.values():
             graph = kernels[0].file.graph
-            ends = graph.origin.graph.inputs if kind == INPUT else graph.origin.outputs
-            names = {number: graph.origin.names[number] for number in ends}
-            known.update(names)
-            meant = (i for i in names if which in (i, names[i]))
-            found += (FoundTensor(i, names[i], graph, kernels) for i in meant)
-        if not found:
-            raise _unknown(which, kind, known)
-        if len(found) > 1:
-            what = f"{len(found)} graphs have {kind} {which!r}"
+            numbers = graph.origin.graph.inputs if kind == INPUT else graph.origin.outputs
+            names = {number: graph.origin.names[number] for number in numbers}
+            titles.update(names)
+            selected = (i for i in names if which in (i, names[i]))
+            matches += (FoundTensor(i, names[i], graph, kernels) for i in selected)
+        if not matches:
+            raise _unknown(which, kind, titles)
+        if len(matches) > 1:
+            what = f"{len(matches)} graphs have {kind} {which!r}"
             why = "this delegate serves several interpreters, or several signatures of one"
-            raise InputError(what, why, "give each interpreter a GpuDelegate of its own")
-        return found[0]
+            raise InputError(what, why, "use one GpuDelegate per interpreter")
+        return matches[0]
 
 
 def _numbers(borders: Iterable[BorderTensor]) -> set[int]:
     return {border.number for border in borders}
 
 
-def _check_run(kernel: DelegateKernel, found: FoundTensor) -> None:
+def _check_run(kernel: DelegateKernel, tensor: FoundTensor) -> None:
     if not kernel.has_run:
-        what = f"output {found.name!r} is not there yet"
+        what = f"output {tensor.name!r} has no value yet"
         why = "nothing has run since allocate_tensors(), or the last run failed"
         raise InputError(what, why, "call invoke() first")
 
 
-def _check_readers(found: FoundTensor) -> None:
-    """An InputError where somebody reads an input who cannot read memory of the device."""
-    claimed = {number for kernel in found.readers for number in kernel.file.operators}
-    others = sorted(found.graph.readers_of(found.number) - claimed)
+def _check_readers(tensor: FoundTensor) -> None:
+    """Raise InputError if a node outside the GPU partitions reads an input."""
+    claimed = {number for kernel in tensor.readers for number in kernel.file.operators}
+    others = sorted(tensor.graph.readers_of(tensor.number) - claimed)
     if not claimed:
-        why = "nothing that runs on the GPU reads it"
+        why = "no node on the GPU reads it"
     elif others:
-        name, op = found.graph.title(others[0])
-        why = f"{op} {name!r} reads it, too, which the interpreter runs"
+        name, op = tensor.graph.title(others[0])
+        why = f"{op} {name!r}, which the interpreter runs, reads it, too"
     else:
         return
-    fix = "pass it by set_tensor(); delegate.claims says what is left to the interpreter and why"
-    raise InputError(f"input {found.name!r} cannot be bound", why, fix)
+    fix = "pass it with set_tensor(); delegate.claims lists the interpreter's nodes and reasons"
+    raise InputError(f"input {tensor.name!r} cannot be bound", why, fix)
 
 
-def _not_claimed(found: FoundTensor) -> InputError:
-    what, why = f"output {found.name!r} is not on the GPU", "the interpreter computes it itself"
-    return InputError(what, why, "read it by get_tensor(); delegate.claims says why that is so")
+def _not_claimed(tensor: FoundTensor) -> InputError:
+    what, why = f"output {tensor.name!r} is not on the GPU", "the interpreter computes it itself"
+    return InputError(what, why, "read it with get_tensor(); delegate.claims has the reason")
 
 
 def _not_ready(which: str | int, kind: str, has_kernels: bool) -> InputError:
@@ -155,12 +157,12 @@ def _not_ready(which: str | int, kind: str, has_kernels: bool) -> InputError:
     if has_kernels:
         why, fix = "the interpreter has not allocated its tensors", "call allocate_tensors() first"
     else:
-        why = "no interpreter has given the delegate anything to run"
-        fix = "pass the delegate to an Interpreter; if it was, delegate.claims says what is wrong"
+        why = "no interpreter has assigned nodes to the delegate"
+        fix = "pass the delegate to an Interpreter; if you did, delegate.claims has the reason"
     return InputError(what, why, fix)
 
 
-def _unknown(which: str | int, kind: str, known: Mapping[int, str]) -> InputError:
-    ends = ", ".join(f"{name!r} with index {number}" for number, name in known.items())
+def _unknown(which: str | int, kind: str, names: Mapping[int, str]) -> InputError:
+    ports = ", ".join(f"{name!r} with index {number}" for number, name in names.items())
     what = f"the model has no {kind} {which!r}"
-    return InputError(what, f"it has {ends}", nearest(str(which), known.values()))
+    return InputError(what, f"it has {ports}", nearest(str(which), names.values()))

@@ -1,4 +1,4 @@
-"""Host: the interpreter's graph as a delegate sees it, through the functions of its context."""
+"""Host: an interpreter's graph, accessed through the functions of its TfLiteContext."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DELEGATE = "DELEGATE"
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of the interpreter: the op as files call it, and its tensors by number."""
+    """A node of the interpreter: its op by file name, and its tensors by number."""
 
     op: str
     custom_code: str
@@ -34,7 +34,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class NodeSubset:
-    """Nodes that the interpreter would hand over together, and the tensors at their border."""
+    """Nodes that the interpreter delegates together, and the tensors at their border."""
 
     nodes: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -59,12 +59,12 @@ class Host:
 
     @property
     def tensors(self) -> int:
-        """How many tensors there are: those of the file, then what ops added for themselves."""
+        """Number of tensors: those of the file, then temporaries that ops added."""
         return int(self.context.tensors_size)
 
     @property
     def base(self) -> int:
-        """Where the tensors begin. They move when more are added."""
+        """Address of the tensor array, which moves when tensors are added."""
         return int(self.context.tensors)
 
     def tensor(self, number: int) -> TfLiteTensor:
@@ -74,54 +74,56 @@ class Host:
         return structs.read_numbers(self.tensor(number).dims)
 
     def plan(self) -> tuple[int, ...]:
-        """The nodes that are to run, in order."""
-        found = ctypes.c_void_p()
-        status = self.context.GetExecutionPlan(self.address, ctypes.byref(found))
+        """Return the nodes to run, in order."""
+        plan = ctypes.c_void_p()
+        status = self.context.GetExecutionPlan(self.address, ctypes.byref(plan))
         _check(status, "GetExecutionPlan")
-        return structs.read_numbers(found.value)
+        return structs.read_numbers(plan.value)
 
     def operator(self, number: int) -> Operator:
+        """Return the op and tensors of a node."""
         node, registration = ctypes.c_void_p(), ctypes.c_void_p()
-        places = ctypes.byref(node), ctypes.byref(registration)
-        status = self.context.GetNodeAndRegistration(self.address, number, *places)
+        references = ctypes.byref(node), ctypes.byref(registration)
+        status = self.context.GetNodeAndRegistration(self.address, number, *references)
         _check(status, "GetNodeAndRegistration")
         assert node.value is not None
         assert registration.value is not None
-        found = TfLiteNode.from_address(node.value)
-        known = TfLiteRegistration.from_address(registration.value)
-        op, name = operator_name(known.builtin_code), known.custom_name or b""
+        node_struct = TfLiteNode.from_address(node.value)
+        registered = TfLiteRegistration.from_address(registration.value)
+        op, name = operator_name(registered.builtin_code), registered.custom_name or b""
         custom = name.decode(errors="replace") if op == "CUSTOM" else ""
-        inputs, outputs = structs.read_numbers(found.inputs), structs.read_numbers(found.outputs)
+        inputs = structs.read_numbers(node_struct.inputs)
+        outputs = structs.read_numbers(node_struct.outputs)
         return Operator(op, custom, inputs, outputs)
 
     def preview(self, nodes: Iterable[int]) -> list[NodeSubset]:
-        """The subsets that claiming these nodes would give."""
-        wanted = structs.write_numbers(sorted(nodes))
-        found, count = ctypes.c_void_p(), ctypes.c_int()
-        places = ctypes.byref(found), ctypes.byref(count)
+        """Return the subsets that claiming these nodes would give."""
+        numbers = structs.write_numbers(sorted(nodes))
+        params, count = ctypes.c_void_p(), ctypes.c_int()
+        references = ctypes.byref(params), ctypes.byref(count)
         status = self.context.PreviewDelegatePartitioning(
-            self.address, ctypes.addressof(wanted), *places
+            self.address, ctypes.addressof(numbers), *references
         )
         _check(status, "PreviewDelegatePartitioning")
         size = ctypes.sizeof(TfLiteDelegateParams)
-        return [NodeSubset.at((found.value or 0) + size * number) for number in range(count.value)]
+        return [NodeSubset.at((params.value or 0) + size * number) for number in range(count.value)]
 
     def claim(self, nodes: Iterable[int], registration: TfLiteRegistration, delegate: int) -> None:
-        """Hand these nodes over to kernels of this registration."""
-        wanted = structs.write_numbers(sorted(nodes))
+        """Assign these nodes to kernels of this registration."""
+        numbers = structs.write_numbers(sorted(nodes))
         status = self.context.ReplaceNodeSubsetsWithDelegateKernels(
-            self.address, registration, ctypes.addressof(wanted), delegate
+            self.address, registration, ctypes.addressof(numbers), delegate
         )
         _check(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
     def resize(self, number: int, shape: Sequence[int]) -> None:
-        place = self.base + number * ctypes.sizeof(TfLiteTensor)
-        sizes = structs.give_numbers(shape)  # it takes them over
-        _check(self.context.ResizeTensor(self.address, place, sizes), "ResizeTensor")
+        address = self.base + number * ctypes.sizeof(TfLiteTensor)
+        sizes = structs.allocate_numbers(shape)  # ResizeTensor takes ownership
+        _check(self.context.ResizeTensor(self.address, address, sizes), "ResizeTensor")
 
     def report(self, message: str) -> None:
-        """A message in the error that the interpreter raises."""
-        text = f"{message}\n".replace("%", "%%")  # it is a format in C
+        """Add a message to the error that the interpreter raises."""
+        text = f"{message}\n".replace("%", "%%")  # the message is a printf format
         self.context.ReportError(self.address, text.encode())
 
 
@@ -129,6 +131,6 @@ def _check(status: int, function: str) -> None:
     if status != OK:
         raise DeviceError(
             f"the interpreter refused {function}",
-            f"it answered with status {status}",
-            "report this with the version of the runtime; run without the delegate until then",
+            f"it returned status {status}",
+            "report this with the version of the runtime, and run without the delegate",
         )

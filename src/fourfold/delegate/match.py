@@ -1,7 +1,7 @@
-"""Whether an interpreter's graph is one of the model's, told before anything in it is believed.
+"""Check that an interpreter's graph belongs to the delegate's model, before memory is trusted.
 
-Nodes are asked for one by one. Tensors lie in an array whose stride depends on the runtime: types
-are compared first, which are plain numbers, and pointers are followed only if all of them fit.
+Nodes are queried one by one. Tensors lie in an array whose stride depends on the runtime. Their
+types, which are plain numbers, are compared first. Pointers are followed only if all types match.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from fourfold.delegate.structs import READ_ONLY, TENSOR_BYTES, TYPES, TfLiteTens
 from fourfold.errors import DeviceError, InputError
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 
-SAMPLE = 1024  # bytes of each constant that are compared
-WIDE = 8  # bytes of a pointer
+MAX_COMPARED_BYTES = 1024  # of each constant
+POINTER_BYTES = 8
 
 
 def check_layouts() -> None:
-    """Raises where ctypes lays a tensor out in another way than the C compilers known so far."""
+    """Raise DeviceError if ctypes and C compilers disagree about the layout of a tensor."""
     size = ctypes.sizeof(TfLiteTensor)
-    if ctypes.sizeof(ctypes.c_void_p) == WIDE and size != TENSOR_BYTES:
+    if ctypes.sizeof(ctypes.c_void_p) == POINTER_BYTES and size != TENSOR_BYTES:
         raise DeviceError(
-            f"a TfLiteTensor would have {size} bytes here",
-            f"{TENSOR_BYTES} are known to be right",
-            "report this with the platform; run without the delegate until then",
+            f"a TfLiteTensor would have {size} bytes on this platform",
+            f"the known layout has {TENSOR_BYTES}",
+            "report this with the platform, and run without the delegate",
         )
 
 
 def find_graph(host: Host, file: FileRecord) -> int:
-    """The number of the model's graph that the interpreter has here; raises if it is none."""
+    """Return the number of the model's graph that the interpreter has. Raises InputError if
+    none.
+    """
     reasons: list[str] = []
     for number, graph in enumerate(file.subgraphs):
         reason = next(find_differences(host, file, graph), None)
@@ -40,22 +42,22 @@ def find_graph(host: Host, file: FileRecord) -> int:
             return number
         reasons.append(reason)
     raise InputError(
-        "the interpreter does not have the model that GpuDelegate was given",
+        "the interpreter has another model than GpuDelegate",
         reasons[0],
-        "give both the same file or the same bytes; if they are, report the runtime's version",
+        "pass the same file or bytes to both; if you do, report the runtime's version",
     )
 
 
 def find_differences(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[str]:
-    """What does not fit, the most telling first."""
+    """Yield differences, the most informative first."""
     if host.tensors < len(graph.tensors):
         yield f"it has {host.tensors} tensors, and the model {len(graph.tensors)}"
         return
-    found = False
+    differs = False
     for reason in (*_nodes(host, graph), *_types(host, graph)):
-        found = True
+        differs = True
         yield reason
-    if not found:
+    if not differs:
         yield from _tensors(host, file, graph)
 
 
@@ -80,9 +82,9 @@ def _node(number: int, operator: Operator, record: OperatorRecord) -> Iterator[s
 
 def _types(host: Host, graph: SubgraphRecord) -> Iterator[str]:
     for number, record in enumerate(graph.tensors):
-        found = TYPES.get(host.tensor(number).type)
-        if record.dtype is not None and found is not record.dtype:
-            kind = "an unknown type" if found is None else found.value
+        dtype = TYPES.get(host.tensor(number).type)
+        if record.dtype is not None and dtype is not record.dtype:
+            kind = "an unknown type" if dtype is None else dtype.value
             yield f"its tensor {number} has {kind}, and the model's {record.dtype.value}"
 
 
@@ -100,5 +102,5 @@ def _tensors(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[st
 
 
 def _same_bytes(tensor: TfLiteTensor, stored: np.ndarray) -> bool:
-    size = min(stored.size, SAMPLE)
+    size = min(stored.size, MAX_COMPARED_BYTES)
     return ctypes.string_at(tensor.data, size) == stored[:size].tobytes()

@@ -1,7 +1,7 @@
-"""The TfLiteDelegate itself: callbacks that never raise, and the structures that name them.
+"""NativeDelegate: the TfLiteDelegate structure and its callbacks, which never raise.
 
-A Python callback that raises gives C a zero, which means success there. So every callback runs in a
-Guard, which turns whatever is raised into a status and a message of the interpreter.
+A Python callback that raises returns zero to C, which means success. Each callback therefore runs
+in a Guard, which turns exceptions into a status and a message of the interpreter.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Graphs = Callable[[int], ClaimableGraph | None]
 
 
 class Guard:
-    """Around a callback: what is raised inside becomes `status`, and `failed` hears of it."""
+    """Context of a callback: turns an exception into `status` and passes it to `failed`."""
 
     def __init__(self, failed: Callable[[BaseException], None]) -> None:
         self.status, self._failed = OK, failed
@@ -60,7 +60,7 @@ class Guard:
 
 
 class NativeDelegate:
-    """A TfLiteDelegate at `address`. It must outlive the interpreters that were given it."""
+    """A TfLiteDelegate at `address`. It must outlive the interpreters that use it."""
 
     def __init__(self, graphs: Graphs, factory: SessionFactory) -> None:
         check_layouts()
@@ -87,7 +87,7 @@ class NativeDelegate:
         return ctypes.addressof(self._struct)
 
     def _guard(self, context: int) -> Guard:
-        """For a callback whose failure the interpreter raises as an error."""
+        """Return a guard whose failure the interpreter raises as an error."""
 
         def failed(error: BaseException) -> None:
             self.last_error = error
@@ -97,26 +97,30 @@ class NativeDelegate:
         return Guard(failed)
 
     def _take(self, context: int, delegate: int) -> int:
-        """TFLite's Prepare of a delegate: claims nodes of a graph, or none of a strange one."""
+        """Implement TFLite's Prepare of a delegate: claim nodes of a graph that belongs to
+        the model.
+        """
         with self._guard(context) as guard:
-            number = self._recognised(Host(context))
+            number = self._recognized(Host(context))
             graph = None if number is None else self._graphs(number)
             if number is not None and graph is not None:
                 self._claim(ClaimSearch(Host(context), graph, self._factory), number)
         return guard.status
 
-    def _recognised(self, host: Host) -> int | None:
-        """Which graph of the model this is; None, and a line in the log, if it is none of them."""
+    def _recognized(self, host: Host) -> int | None:
+        """Return which graph of the model this is, or None after a warning if it is none of
+        them.
+        """
         main = self._graphs(0)
         try:
             return None if main is None else find_graph(host, main.file)
         except FourfoldError as error:
             self.last_error = error
-            log.warning("nothing of this model runs on the GPU: %s", error)
+            log.warning("the model does not run on the GPU: %s", error)
             return None
 
     def _claim(self, search: ClaimSearch, number: int) -> None:
-        """Hand the chosen subsets over; the interpreter calls `_init` for each of them."""
+        """Claim the chosen subsets; the interpreter calls `_init` for each of them."""
         subsets, host = search.choose(), search.host
         self._searches[host.address] = search
         try:
@@ -134,7 +138,7 @@ class NativeDelegate:
             self.on_claims(claims)
 
     def _init(self, context: int, params: int, size: int) -> int:
-        """The number of a new kernel; zero if it cannot be, which `_prepare` makes an error."""
+        """Return the number of a new kernel; zero if it failed, which `_prepare` reports."""
         number = 0
         with self._guard(context):
             search, subset = self._searches[context], NodeSubset.at(params)
@@ -166,7 +170,7 @@ class NativeDelegate:
         if number not in self._kernels:
             raise DeviceError(
                 "a partition could not be set up",
-                str(self.last_error or "nobody has asked for it"),
+                str(self.last_error or "the interpreter did not initialize it"),
                 "run without the delegate, and report this with the model",
             )
         return self._kernels[number]

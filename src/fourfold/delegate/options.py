@@ -1,4 +1,4 @@
-"""The options of TFLite's GPU delegate, and what they mean here."""
+"""Options of TFLite's GPU delegate, and their meaning in fourfold."""
 
 from __future__ import annotations
 
@@ -13,19 +13,29 @@ Preference = Literal["fast_single_answer", "balanced", "sustained_speed"]
 Priority = Literal["auto", "max_precision", "min_latency", "min_memory"]
 PRIORITIES: tuple[str, ...] = get_args(Priority)
 AUTO, MAX_PRECISION = "auto", "max_precision"
-# Seconds that may be spent to find the best kernels of a partition.
+# Time limit for tuning the kernels of a partition, in seconds.
 PREFERENCES = {"fast_single_answer": 0.0, "balanced": 5.0, "sustained_speed": 45.0}
 
 
 @dataclass(frozen=True)
 class GpuOptions:
-    """TFLite's options by TFLite's names.
+    """The options of TFLite's GPU delegate, under their TFLite names.
 
-    `precision_loss_allowed` decides the precision, or where it is None the priorities do: what
-    comes before 'max_precision' may cost precision. `inference_preference` says how long the best
-    kernels may be looked for. `first_delegate_node` and `last_delegate_node` limit what is claimed,
-    to find a node that is at fault. `allow_buffer_handle_output`, which TFLite has as an option of
-    interpreters in C++, leaves outputs in the device's memory.
+    Args:
+        precision_loss_allowed: Use fp16 storage; None lets the priorities decide.
+        quantized_models_allowed: Run quantized models on the GPU.
+        inference_preference: How long kernels may be tuned: 'fast_single_answer', 'balanced' or
+            'sustained_speed'.
+        inference_priority1: First priority. Any other than 'max_precision' allows fp16 storage.
+        inference_priority2: Second priority, or 'auto'.
+        inference_priority3: Third priority, or 'auto'.
+        serialization_dir: Cache folder; by default that of sessions.
+        model_token: Name of the model in the cache.
+        max_delegated_partitions: Maximum number of partitions on the GPU.
+        first_delegate_node: First node that may be claimed, to isolate a faulty one.
+        last_delegate_node: Last node that may be claimed.
+        allow_buffer_handle_output: Leave outputs in device memory. In TFLite, this is an option of
+            C++ interpreters.
     """
 
     precision_loss_allowed: bool | None = None
@@ -48,7 +58,7 @@ class GpuOptions:
         _check_order(self._priorities)
         if self.max_delegated_partitions < 1:
             what = f"max_delegated_partitions is {self.max_delegated_partitions}"
-            raise InputError(what, "it counts partitions on the GPU", "pass 1 or more")
+            raise InputError(what, "it is the number of partitions on the GPU", "pass 1 or more")
 
     @property
     def _priorities(self) -> tuple[str, str, str]:
@@ -56,10 +66,10 @@ class GpuOptions:
 
     @property
     def precision(self) -> Precision:
-        """'fp32', or 'mixed' where something comes before precision.
+        """'fp32', or 'mixed' if another priority precedes precision.
 
-        Mixed keeps halves in memory and computes in floats: nearly all of the speed of halves, and
-        none of their overflow between additions.
+        'mixed' stores fp16 and accumulates in fp32. It is nearly as fast as fp16 without its
+        overflow in sums.
         """
         if self.precision_loss_allowed is not None:
             return "mixed" if self.precision_loss_allowed else "fp32"
@@ -70,23 +80,23 @@ class GpuOptions:
         return PREFERENCES[self.inference_preference]
 
     def covers(self, node: int) -> bool:
-        """Whether a node is in the range that may be claimed."""
+        """Return True if a node is in the range that may be claimed."""
         last = self.last_delegate_node
         return node >= self.first_delegate_node and (last is None or node <= last)
 
 
 def _check_order(priorities: tuple[str, str, str]) -> None:
-    given = [priority for priority in priorities if priority != AUTO]
-    gaps = priorities[: len(given)] != tuple(given)
-    if not given or gaps or len(set(given)) != len(given):
+    chosen = [priority for priority in priorities if priority != AUTO]
+    gaps = priorities[: len(chosen)] != tuple(chosen)
+    if not chosen or gaps or len(set(chosen)) != len(chosen):
         raise InputError(
             f"the priorities are {', '.join(priorities)}",
-            "each may come once, the first must be given, and 'auto' is last",
+            "each priority may appear once, the first is required, and 'auto' comes last",
             "set inference_priority1 alone, or two or all three to different priorities",
         )
 
 
-def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        why = f"it must be one of {', '.join(known)}"
-        raise InputError(f"{name} is {value!r}", why, nearest(str(value), known))
+def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        why = f"it must be one of {', '.join(choices)}"
+        raise InputError(f"{name} is {value!r}", why, nearest(str(value), choices))

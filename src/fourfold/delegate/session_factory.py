@@ -1,4 +1,4 @@
-"""Opens parts of a model as sessions on the GPU, for the shapes that the interpreter has today."""
+"""Open parts of a model as GPU sessions, for the current shapes of the interpreter."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from fourfold.store.store import Store, folder_store, memory_store
 from fourfold.tune import level_named, tune
 from fourfold.types import Shape
 
-TUNING = "rapid"  # the level at which kernels are looked for
+TUNING_LEVEL = "rapid"
 
 
 @dataclass(frozen=True)
 class SessionFactory:
-    """Opens sessions of parts of a model, as the options of a delegate want them."""
+    """Opens sessions for parts of a model, with the options of a delegate."""
 
     device: DeviceInfo
     options: GpuOptions
 
     def open(self, content: bytes, shapes: Mapping[str, Shape]) -> Session:
-        """A session of a part; raises UnsupportedError for what the GPU does not take."""
+        """Open a session for a part. Raises UnsupportedError if the GPU cannot run it."""
         store = self._store()
         if self.options.tuning_seconds > 0:
             store = store or memory_store()
@@ -45,18 +45,18 @@ class SessionFactory:
         )
 
     def _store(self) -> Store | None:
-        """TFLite's folder, else the one that sessions use, too."""
+        """Return the store in TFLite's folder, or in the folder of sessions."""
         config = Config.from_environment()
         folder = self.options.serialization_dir or config.cache
         return None if folder is None else folder_store(folder, config.cache_limit)
 
     def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
-        """Look for the best kernels; they are kept, and sessions find them in the store."""
+        """Tune kernels and store the choices, which sessions then read from the store."""
         options = CompileOptions(self.options.precision, shapes=shapes, follow_batch=False)
         lowering = prepare_lowering(load_model(content, options).graph, self.device, options)
-        level = level_named(TUNING, self.options.tuning_seconds)
-        known = store.choices(device_key(self.device))
+        level = level_named(TUNING_LEVEL, self.options.tuning_seconds)
+        choices = store.choices(device_key(self.device))
         efforts = store.efforts(device_key(self.device))
         saver = ChoiceSaver(store, self.device, level, lambda *_: None)
         graph, device, kernel_options = lowering
-        tune(graph, device, kernel_options, level, known, efforts, saver)
+        tune(graph, device, kernel_options, level, choices, efforts, saver)

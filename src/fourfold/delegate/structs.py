@@ -1,8 +1,8 @@
-"""TFLite's C structures as far as a delegate needs them, and lists of numbers in its form.
+"""TFLite's C structures as far as a delegate needs them, and its integer arrays.
 
-Fields are appended to these structures and never moved, so that a prefix of them is enough. Two
-things are more than a prefix: tensors lie in an array, so their size matters, which `match` checks
-before anything is believed; and a registration is passed by value, so the longest one is declared.
+TFLite appends fields to these structures and never moves them, so a prefix is enough. There are two
+exceptions. Tensors lie in an array, so their size matters, which `match` checks first. A
+registration is passed by value, so the longest version is declared.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from typing import Any
 from fourfold.types import DType
 
 OK, ERROR = 0, 1
-ALLOW_DYNAMIC_TENSORS = 1  # a flag of delegates: kernels are prepared anew when shapes change
-READ_ONLY, DYNAMIC = 1, 4  # where a tensor's memory is: in the model file, of its own at run time
-TENSOR_BYTES = 112  # where pointers have eight bytes
+ALLOW_DYNAMIC_TENSORS = 1  # delegate flag: kernels are prepared again when shapes change
+READ_ONLY, DYNAMIC = 1, 4  # allocation types: in the model file, or allocated at run time
+TENSOR_BYTES = 112  # with 8-byte pointers
 
 TYPES = {
     1: DType.F32,
@@ -84,7 +84,7 @@ class TfLiteTensor(ctypes.Structure):
 
 
 class TfLiteNode(ctypes.Structure):
-    """Up to what kernels keep for themselves."""
+    """The fields up to the kernel's user data."""
 
     _fields_ = (
         ("inputs", c_void_p),
@@ -101,7 +101,7 @@ OnNode = CFUNCTYPE(c_int, c_void_p, c_void_p)
 
 
 class TfLiteRegistration(ctypes.Structure):
-    """Longer than any so far: a callee that knows less reads less of it."""
+    """The longest version so far. An older runtime reads only a prefix of it."""
 
     _fields_ = (
         ("init", Init),
@@ -131,7 +131,7 @@ class TfLiteDelegateParams(ctypes.Structure):
 
 
 class TfLiteContext(ctypes.Structure):
-    """Up to the last function that is called here."""
+    """The fields up to the last function that is called here."""
 
     _fields_ = (
         ("tensors_size", c_size_t),
@@ -180,7 +180,7 @@ class TfLiteDelegate(ctypes.Structure):
 
 
 def read_numbers(address: int | None) -> tuple[int, ...]:
-    """The numbers of a TfLiteIntArray."""
+    """Return the numbers of a TfLiteIntArray."""
     if not address:
         return ()
     count = c_int32.from_address(address).value
@@ -188,19 +188,19 @@ def read_numbers(address: int | None) -> tuple[int, ...]:
 
 
 def write_numbers(numbers: Iterable[int]) -> Any:
-    """A TfLiteIntArray that lives as long as what is returned."""
-    found = list(numbers)
-    return (c_int32 * (len(found) + 1))(len(found), *found)
+    """Return a TfLiteIntArray that lives as long as the returned object."""
+    values = list(numbers)
+    return (c_int32 * (len(values) + 1))(len(values), *values)
 
 
-def give_numbers(numbers: Iterable[int]) -> int:
-    """A TfLiteIntArray for somebody who frees it, as C does: with the allocator of its library."""
+def allocate_numbers(numbers: Iterable[int]) -> int:
+    """Return a TfLiteIntArray that the receiver frees with the C library's allocator."""
     array = write_numbers(numbers)
     allocate = _c_library().malloc
     allocate.restype, allocate.argtypes = c_void_p, (c_size_t,)
     address = allocate(ctypes.sizeof(array))
     if not address:
-        raise MemoryError(f"no {ctypes.sizeof(array)} bytes are left")
+        raise MemoryError(f"cannot allocate {ctypes.sizeof(array)} bytes")
     ctypes.memmove(address, array, ctypes.sizeof(array))
     return int(address)
 

@@ -16,7 +16,9 @@ from fourfold.native.targets import BuildTarget
 
 FLAGS = ("-std=c99", "-O2", "-ffunction-sections", "-fdata-sections")
 _LINUX = ("-Wl,--gc-sections", "-s", "-ldl", "-lm", "-lpthread")
-_ANDROID = ("-Wl,--gc-sections", "-s", "-ldl", "-lm", "-static-libgcc")
+# Google Play requires segments that are aligned to pages of 16 KB.
+_PAGES = "-Wl,-z,max-page-size=16384"
+_ANDROID = ("-Wl,--gc-sections", _PAGES, "-s", "-ldl", "-lm", "-static-libgcc")
 _WINDOWS = ("-s",)
 PATIENCE = 600.0  # seconds
 

@@ -1,6 +1,6 @@
-"""Models made ready to be shipped: any format in, a prepared file or one for other runtimes out.
+"""Optimize models for shipping: any format in, a prepared file, .tflite or .onnx out.
 
-options: what a caller says. cut, passes: what is changed of a graph. optimizer: one model on its
-way. run: all models of a file. output_file, prepared_file: how it gets into its place. answers,
-report: what became of it. operators: what can be read and written at all.
+optimize: the whole procedure, for all models of a file. options: the caller's options. optimizer:
+the work on one model. cut, passes: changes of a graph. output_file: checks of the output path.
+answers, report: the results. operators: operators that can be read and written.
 """

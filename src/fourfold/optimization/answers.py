@@ -1,4 +1,4 @@
-"""The answers of an optimised model beside those of the model that it was made from."""
+"""Compare the outputs of an optimized model with those of the original."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from fourfold.report.compare import Deviation, deviation
 
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], Sequence[np.ndarray]]
-ALLOWED = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
-ANYTHING = sys.float_info.max
-STEPS = 2  # by which an output of integers may be off
+TOLERANCES = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}  # relative to the range of an output
+UNLIMITED = sys.float_info.max
+MAX_INTEGER_STEPS = 2  # allowed difference of an integer output
 
 
 @dataclass(frozen=True)
 class OutputAnswer:
-    """One output over all samples: the largest and the mean difference, relative to its range, and
-    in how many samples the largest element is the same one.
+    """Differences of one output over all samples, relative to its range.
+
+    `same_best` counts the samples with the same argmax.
     """
 
     name: str
@@ -36,15 +37,15 @@ class OutputAnswer:
 
     @property
     def verdict(self) -> str:
-        """In a word; where nothing is asked of it, it is only measured."""
+        """'agrees', 'differs', or 'measured' if there is no tolerance."""
         if not self.agrees:
             return "differs"
-        return "agrees" if self.allowed < ANYTHING else "measured"
+        return "agrees" if self.allowed < UNLIMITED else "measured"
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Every output, over so many samples, beside those of `engine`."""
+    """Differences of all outputs, compared with `engine`."""
 
     engine: str
     samples: int
@@ -72,14 +73,14 @@ def compare_answers(
     names: Sequence[str],
     precision: str | None,
 ) -> tuple[OutputAnswer, ...]:
-    """Both models run on each sample. Without a precision, anything is allowed that is a number."""
-    found: list[list[tuple[Deviation, float, bool]]] = [[] for _ in names]
+    """Run both models on each sample. Without a precision, any finite difference is allowed."""
+    rows_by_output: list[list[tuple[Deviation, float, bool]]] = [[] for _ in names]
     for arrays in samples:
-        pairs = zip(found, after(arrays), before(arrays), strict=True)
+        pairs = zip(rows_by_output, after(arrays), before(arrays), strict=True)
         for rows, ours, theirs in pairs:
             allowed = _allowed(theirs, precision)
             rows.append((deviation(ours, theirs), allowed, _best(ours) == _best(theirs)))
-    return tuple(_answer(name, rows) for name, rows in zip(names, found, strict=True))
+    return tuple(_answer(name, rows) for name, rows in zip(names, rows_by_output, strict=True))
 
 
 def _answer(name: str, rows: Sequence[tuple[Deviation, float, bool]]) -> OutputAnswer:
@@ -91,11 +92,11 @@ def _answer(name: str, rows: Sequence[tuple[Deviation, float, bool]]) -> OutputA
 
 def _allowed(theirs: np.ndarray, precision: str | None) -> float:
     if precision is None:
-        return ANYTHING
+        return UNLIMITED
     if theirs.dtype.kind not in "iu" or theirs.dtype.itemsize > 1:
-        return ALLOWED[precision]
+        return TOLERANCES[precision]
     reach = int(np.ptp(theirs.astype(np.int64))) if theirs.size else 0
-    return STEPS / max(reach, 1)
+    return MAX_INTEGER_STEPS / max(reach, 1)
 
 
 def _best(array: np.ndarray) -> int:

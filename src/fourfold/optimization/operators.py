@@ -1,4 +1,4 @@
-"""Which operators can be read and written at all, and where those of a model would run."""
+"""List operators that can be read and written, and where a model's operators would run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fourfold.options import CompileOptions
 
 @dataclass(frozen=True)
 class FormatOperators:
-    """The operators of a format that are read, each with what it becomes, and the ops that are
-    written as its operators, each with what is written.
+    """Operators of a format that can be read, with their results, and ops that can be written
+    to it.
     """
 
     name: str
@@ -25,8 +25,8 @@ class FormatOperators:
 
 @dataclass(frozen=True)
 class ModelOperator:
-    """Some operators of a model that are alike: how many, where they would run, and why not on the
-    GPU.
+    """A group of equal operators of a model: their number, where they run, and the fallback
+    reason.
     """
 
     op: str
@@ -36,7 +36,7 @@ class ModelOperator:
 
 
 def list_operators() -> tuple[FormatOperators, ...]:
-    """Every format by name, but those whose models are converted before they are read."""
+    """Return the operators of every format that is read directly, by name."""
     return tuple(
         FormatOperators(form.name, form.operators(), form.written_ops())
         for _, form in sorted(formats().items())
@@ -47,7 +47,7 @@ def list_operators() -> tuple[FormatOperators, ...]:
 def model_operators(
     model: str | bytes, title: str, device: DeviceInfo, options: CompileOptions
 ) -> tuple[ModelOperator, ...]:
-    """The operators of a model, those that are many first."""
+    """Return the operators of a model, the most frequent first."""
     problem = read_problem(model, device, options, title=title)
     placement = decide(problem, {}).placement
     counts = Counter((row.op, placement.title(row.target), row.reason) for row in placement.rows)

@@ -1,4 +1,4 @@
-"""One model on its way: read, cut, simplified, written, placed, and compared with itself."""
+"""Optimizer: reads, cuts, simplifies, writes and places one model, and compares the result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ UNNAMED = "model"
 
 @dataclass(frozen=True)
 class WrittenGraph:
-    """A graph as a file of some format."""
+    """A graph in the form of a file."""
 
     form: Format
     content: bytes
@@ -55,7 +55,7 @@ class WrittenGraph:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """One model, and what the caller asked for. What is expensive is computed once."""
+    """Work on one model. Expensive results are computed once."""
 
     source: Source
     options: OptimizeOptions
@@ -73,7 +73,7 @@ class Optimizer:
 
     @cached_property
     def readable(self) -> Source:
-        """The model as readers take it: the source itself, or what a converter made of it."""
+        """The model in a readable format: the source itself, or its conversion."""
         return make_readable_by(Config.from_environment(), self.source).content
 
     @cached_property
@@ -82,21 +82,21 @@ class Optimizer:
 
     @cached_property
     def size(self) -> int:
-        """Bytes of all files of the model."""
+        """Size of all files of the model, in bytes."""
         if isinstance(self.source, bytes):
             return len(self.source)
         return sum(os.path.getsize(path) for path in model_files(self.source))
 
     @cached_property
     def model(self) -> Model:
-        """What the file says, cut as the caller wants it."""
+        """The model as read from the file and cut as requested."""
         options = ReadOptions(shapes=self.options.shapes, keep_unsupported=True)
         read = read_model(self.readable, options)
         return cut_model(read, self.options.inputs, self.options.outputs)
 
     @cached_property
     def simplified(self) -> tuple[Model, tuple[PassResult, ...]]:
-        """The model that is written, and what each pass did to it."""
+        """The model to write, and what each pass changed."""
         self._refuse_foreign()
         self.steps.expect(len(WRITABLE))
         graph, results = simplify(self.model.main, self.options.fold_batch, self.steps.done)
@@ -114,10 +114,10 @@ class Optimizer:
             raise UnsupportedError(what, foreign, fix)
 
     def write(self, form: Format) -> WrittenGraph:
-        """The model as a file of this format."""
-        model, wanted = self.simplified[0], self.options.quantization
-        if wanted is not None:
-            quantized = self._quantize(simplify_model(model), form, wanted)
+        """Return the model as a file of this format."""
+        model, request = self.simplified[0], self.options.quantization
+        if request is not None:
+            quantized = self._quantize(simplify_model(model), form, request)
             return WrittenGraph(form, quantized.content, quantized)
         writable = WritableModel(
             model.main,
@@ -128,27 +128,27 @@ class Optimizer:
         )
         return WrittenGraph(form, form.write(writable))
 
-    def _quantize(self, model: Model, form: Format, wanted: QuantizationRequest) -> QuantizeReport:
-        given = wanted.samples
-        samples = None if given is None else read_samples(given, model, self.options.pixels)
+    def _quantize(self, model: Model, form: Format, request: QuantizationRequest) -> QuantizeReport:
+        passed = request.samples
+        samples = None if passed is None else read_samples(passed, model, self.options.pixels)
         device = None if self.device is NULL_GPU else self.device
         began = time.perf_counter()
-        work = Quantizer(model, wanted.options, form, samples, samples, device, self.steps)
+        work = Quantizer(model, request.options, form, samples, samples, device, self.steps)
         return replace(work.run(), seconds=time.perf_counter() - began)
 
-    def write_somehow(self) -> WrittenGraph:
-        """The model as a file of its own format, or of the first other that can say it."""
+    def write_any_format(self) -> WrittenGraph:
+        """Return the model in its own format, or in the first other format that can express it."""
         first: UnsupportedError | None = None
         for form in sorted(writable_formats(), key=lambda form: form.name != self.format.name):
             try:
                 return self.write(form)
             except UnsupportedError as error:
                 first = first or error
-        assert first is not None, "some format is written"
+        assert first is not None, "at least one format has a writer"
         raise first
 
     def place(self, runs: Source) -> Placement:
-        """Where the operators of what runs would be; refused where a target is not allowed."""
+        """Return where operators would run. Raises UnsupportedError if a target is not allowed."""
         options = self.options.placement
         problem = read_problem(runs, self.device, self.compile_options, options, title=self.title)
         placement = decide(problem, {}).placement
@@ -159,7 +159,7 @@ class Optimizer:
         return placement
 
     def report(self, written: WrittenGraph | None, prepared: bool) -> OptimizedModel:
-        """What became of the model; without a written graph the source itself was taken."""
+        """Return the results for one model; without a written graph, the source itself was used."""
         results = () if written is None else self.simplified[1]
         graph = self.model.main if written is None else self.simplified[0].main
         fused: tuple[PassResult, ...] = ()
@@ -182,12 +182,14 @@ class Optimizer:
         )
 
     def _operators(self) -> int:
-        """How many operators the file has; nodes where the format counts none."""
+        """Return the number of operators in the file, or of nodes if the format has no
+        operators.
+        """
         source = self.model.source_graph
         return len(self.model.main.nodes) if source is None else len(source.titles)
 
     def compare(self, output: Path, verify: VerifyOption) -> Answers:
-        """The answers of the file that was written beside those of the model as it came."""
+        """Compare the outputs of the written file with those of the original model."""
         device = CPU if self.device is NULL_GPU else self.device
         chosen = self.name if output.suffix.lower() == PREPARED else None
         with Session(output, device, model=chosen, cache=None) as session:
@@ -197,9 +199,9 @@ class Optimizer:
 
             def after(arrays: Arrays) -> Sequence[np.ndarray]:
                 session.reset()
-                found = list(session.run(arrays).values())
+                results = list(session.run(arrays).values())
                 self.steps.done("comparing")
-                return found
+                return results
 
             names = [info.name for info in session.outputs]
             precision = None if self.options.quantization else session.precision
@@ -207,15 +209,15 @@ class Optimizer:
         return Answers(title, len(samples), rows)
 
     def _samples(self, session: Session, verify: VerifyOption) -> Sequence[Arrays]:
-        """What both models are run on, by the names of inputs."""
-        if isinstance(verify, int):  # True is the seed 1
+        """Return the inputs for both models, by input name."""
+        if isinstance(verify, int):  # True is seed 1
             return [random_inputs(session.inputs, int(verify))]
-        found = read_samples(verify, self.model, self.options.pixels, least=1)
+        samples = read_samples(verify, self.model, self.options.pixels, least=1)
         names = dict(zip(self.model.main.arguments, self.model.input_names, strict=True))
-        return [{names[value]: array for value, array in one.items()} for one in found]
+        return [{names[value]: array for value, array in one.items()} for one in samples]
 
     def _original(self) -> tuple[str, Run]:
-        """Who runs the model as it came: its own runtime, or NumPy where it was cut."""
+        """Return the runtime of the original model: its format's own, or NumPy if it was cut."""
         if self.options.inputs or self.options.outputs:
             graph, names = self.model.main, self.model.input_names
             return "NumPy", lambda arrays: NumpyPart(graph).run([arrays[name] for name in names])

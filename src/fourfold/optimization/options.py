@@ -1,4 +1,4 @@
-"""What a caller says of how a model is to be optimised."""
+"""Options of `optimize`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fourfold.errors import InputError, nearest
 from fourfold.options import PlacementOptions
 from fourfold.pixels import PixelsOfPicture
-from fourfold.quantization.method import method_named
+from fourfold.quantization.method import find_method
 from fourfold.quantization.quantizer import QuantizeOptions
 from fourfold.quantization.samples import SamplesOption
 from fourfold.targets import GPU
@@ -20,7 +20,7 @@ TARGETS = (GPU, CPU)
 
 @dataclass(frozen=True)
 class QuantizationRequest:
-    """How weights and values are to be stored, and the samples that tell their ranges."""
+    """The quantization options, and the samples for calibration."""
 
     options: QuantizeOptions
     samples: SamplesOption | None
@@ -33,23 +33,25 @@ class QuantizationRequest:
         max_loss: float | None,
         keep: Collection[str],
     ) -> QuantizationRequest | None:
-        """What a caller asked for; None without a method, and then nothing else may be said."""
+        """Return the request, or None without a method. Raises InputError for options without
+        effect.
+        """
         if method is None:
-            said = {
+            settings = {
                 "calibrate": samples,
                 "ranges": ranges,
                 "max_loss": max_loss,
                 "keep": keep or None,
             }
-            stray = next((name for name, value in said.items() if value is not None), None)
+            stray = next((name for name, value in settings.items() if value is not None), None)
             if stray is not None:
-                what, why = f"{stray} was set", "it is about quantising, which was not asked for"
+                what, why = f"{stray} was set", "it is an option of quantization, which is off"
                 raise InputError(what, why, "add quantize='int8', or leave it out")
             return None
-        named = method_named(method)
+        named = find_method(method)
         if samples is None and (named.calibrates or max_loss is not None):
             what = f"no samples were passed for '{method}'"
-            why = "ranges and losses are found by running some"
+            why = "calibration and loss measurement need samples"
             raise InputError(what, why, "pass calibrate=: a folder of pictures or arrays")
         options = QuantizeOptions(named, ranges or "minmax", max_loss=max_loss, keep=keep)
         return QuantizationRequest(options, samples)
@@ -57,7 +59,7 @@ class QuantizationRequest:
 
 @dataclass(frozen=True)
 class OptimizeOptions:
-    """Where operators may run, and what of the graph is changed; see `optimize`."""
+    """Targets of operators and changes of the graph; see `optimize`."""
 
     targets: tuple[str, ...] = TARGETS
     fold_batch: bool = True
@@ -65,7 +67,7 @@ class OptimizeOptions:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     quantization: QuantizationRequest | None = None
-    pixels: PixelsOfPicture | None = None  # how pictures among the samples become numbers
+    pixels: PixelsOfPicture | None = None  # scaling of pictures among the samples
 
     def __post_init__(self) -> None:
         for name in self.targets:
@@ -73,12 +75,12 @@ class OptimizeOptions:
                 why = f"targets are {' and '.join(TARGETS)}"
                 raise InputError(f"there is no target {name!r}", why, nearest(name, TARGETS))
         if not self.targets:
-            what, why = "there are no targets", "operators must run somewhere"
-            raise InputError(what, why, f"name some of {', '.join(TARGETS)}")
+            what, why = "there are no targets", "operators need a device to run on"
+            raise InputError(what, why, f"pass some of {', '.join(TARGETS)}")
 
     @property
     def changes_graph(self) -> bool:
-        """Whether the model that runs is another one than that of the file."""
+        """True if the resulting model differs from that of the file."""
         return bool(self.shapes or self.inputs or self.outputs or self.quantization)
 
     @property

@@ -1,4 +1,4 @@
-"""The passes that leave a graph which a file can say, and what each of them did."""
+"""Passes that keep a graph expressible in a file, and what each of them changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Listener = Callable[[str], None]
 
 @dataclass(frozen=True)
 class PassResult:
-    """One pass: how many nodes there were and are, and how many more or fewer of each op."""
+    """Nodes before and after one pass, and the change in the number of each op."""
 
     name: str
     before: int
@@ -25,7 +25,7 @@ class PassResult:
 
     @property
     def summary(self) -> str:
-        """'27 mul and 27 add fewer, 1 reshape more', or nothing where it changed nothing."""
+        """'27 mul and 27 add fewer, 1 reshape more', or '' without changes."""
         gone = [f"{-count} {op}" for op, count in self.changes.items() if count < 0]
         new = [f"{count} {op}" for op, count in self.changes.items() if count > 0]
         parts = ((gone, "fewer"), (new, "more"))
@@ -35,15 +35,13 @@ class PassResult:
 def simplify(
     graph: Graph, fold_batch: bool, listener: Listener
 ) -> tuple[Graph, tuple[PassResult, ...]]:
-    """The graph that is written. Without `fold_batch`, scales and shifts that a normalisation left
-    stay beside the weights.
-    """
+    """Return the graph to write. Without `fold_batch`, scales of normalizations are not folded."""
     chosen = [run for run in WRITABLE if fold_batch or run is not fold_scales]
     return run_passes(graph, chosen, listener)
 
 
 def fuse(graph: Graph, listener: Listener) -> tuple[PassResult, ...]:
-    """What the passes before lowering make of a graph."""
+    """Return what the passes before lowering change."""
     return run_passes(graph, PIPELINE, listener)[1]
 
 

@@ -1,4 +1,4 @@
-"""OptimizeReport: what became of a model, where it runs, and how far its answers moved."""
+"""OptimizeReport: what changed, where the model runs, and how its outputs compare."""
 
 from __future__ import annotations
 
@@ -14,11 +14,20 @@ from fourfold.quantization.report import QuantizeReport
 
 @dataclass(frozen=True)
 class OptimizedModel:
-    """One model: how many operators its file had and has, what each pass did to the nodes of its
-    graph, and where it runs.
+    """The results for one model.
 
-    `fused` is what the passes before lowering make of it, for prepared files alone. `written_as`
-    names the format that the graph was written in; '' where the source itself was taken.
+    Attributes:
+        name: Name of the model.
+        format: Format of the source.
+        written_as: Format that the graph was written in; '' if the source was used unchanged.
+        bytes_before: Size of the source.
+        operators_before: Number of operators in the source.
+        operators_after: Number of operators in the result.
+        passes: Changes of each pass.
+        fused: Changes of the passes before lowering, for prepared files.
+        placement: Where operators run.
+        answers: Comparison with the original model, if requested.
+        quantization: Report of the quantization, if requested.
     """
 
     name: str
@@ -36,7 +45,7 @@ class OptimizedModel:
     @property
     def operator_counts(self) -> str:
         before, after = self.operators_before, self.operators_after
-        return f"{before} operators" if after == before else f"{before} operators became {after}"
+        return f"{before} operators" if after == before else f"{before} operators -> {after}"
 
     def to_json(self) -> dict[str, Any]:
         rows = {key: getattr(self, key) for key in self.__dataclass_fields__}
@@ -51,8 +60,15 @@ class OptimizedModel:
 
 @dataclass(frozen=True)
 class OptimizeReport:
-    """The file that was written, and each model in it; `prepared` are the plans of a prepared
-    file, one row for each device.
+    """The file that was written, and the models in it.
+
+    Attributes:
+        output: Path of the file.
+        format: Format of the file.
+        bytes_after: Size of the file.
+        models: The results for each model.
+        prepared: Plans of a prepared file, one row per device.
+        seconds: Duration of the whole procedure.
     """
 
     output: str
@@ -68,11 +84,11 @@ class OptimizeReport:
 
     @property
     def agrees(self) -> bool:
-        """Whether the answers that were compared are the same, as far as they may be told."""
+        """True if all compared outputs are within tolerance."""
         return all(model.answers is None or model.answers.agrees for model in self.models)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the report as plain data."""
         return {
             "output": self.output,
             "format": self.format,
@@ -84,7 +100,7 @@ class OptimizeReport:
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.output}: {self.bytes_before} bytes became {self.bytes_after}"]
+        lines = [f"{self.output}: {self.bytes_before} bytes -> {self.bytes_after}"]
         for model in self.models:
             lines.append(f"{model.name}: {model.operator_counts}")
             passes = (*model.passes, *model.fused)

@@ -1,22 +1,22 @@
-"""Pixels: how a caller's bytes become the numbers that a picture input of a model takes.
+"""Pixels: conversion of the caller's bytes to the numbers of a model's picture input.
 
-pixels: what a caller says of a picture; option: of all pictures of a model.
-colors: what bytes hold; frame_fit: where a frame of another size lies in the picture.
-resize: the definition of both, by NumPy.
+pixels: the `Pixels` option of a picture and of a session. colors: byte orders and YUV. frame_fit:
+where a frame of another size lies in the picture. resize: the NumPy reference of both.
 """
 
 from __future__ import annotations
 
 from fourfold.pixels.colors import ORDERS, YUV_ORDERS
 from fourfold.pixels.frame_fit import FrameFit
-from fourfold.pixels.option import (
+from fourfold.pixels.pixels import (
     AUTO,
+    Pixels,
     PixelsOfPicture,
     PixelsOption,
     checked_pixels,
+    own_pixels,
     pixels_text,
 )
-from fourfold.pixels.pixels import Pixels, own_pixels
 
 __all__ = [
     "AUTO",

@@ -1,4 +1,4 @@
-"""What the bytes of a frame hold: pixels with their channels, or brightness and colour apart."""
+"""Byte layouts of frames: interleaved channels, or YUV planes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import numpy as np
 
 from fourfold.types import Shape
 
-# What the bytes of a pixel hold, and for each of red, green and blue the byte that it comes from.
+# For each order, the byte of a pixel that red, green and blue come from.
 ORDERS = {"rgb": (0, 1, 2), "bgr": (2, 1, 0), "rgba": (0, 1, 2), "bgra": (2, 1, 0), "gray": (0,)}
-# A plane of brightness, then the colour of each block of 2 x 2 pixels: pairs of U and V, pairs of V
-# and U, or a plane of each.
+# A plane of luma, then chroma for blocks of 2 x 2 pixels: interleaved U and V, interleaved V and U,
+# or a plane of each.
 YUV_ORDERS = ("nv12", "nv21", "yuv420")
 MODEL_ORDERS = ("rgb", "bgr")
 
-# By rows and columns: [batch, rows, columns, channels], from 0 to 255.
+# Returns [batch, rows, columns, channels], from 0 to 255, for row and column indices.
 ReadPixels = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class YuvMatrix(NamedTuple):
-    """How brightness and colour become red, green and blue, which are then cut off at 0 and 255:
+    """Coefficients of the conversion from YUV to RGB, whose results are clamped to 0 and 255.
+
     red = (y - black) * luma + (v - 128) * red_v, and so on.
     """
 
@@ -34,8 +35,9 @@ class YuvMatrix(NamedTuple):
 
 
 def _matrix(red: float, blue: float, full: bool) -> YuvMatrix:
-    """From the shares that red and blue have in brightness; `full` bytes go from 0 to 255, others
-    from 16 to 235, and colours to 240.
+    """Return the matrix for the luma weights of red and blue.
+
+    `full` range bytes go from 0 to 255. Otherwise luma goes from 16 to 235, chroma to 240.
     """
     green, chroma = 1 - red - blue, 1.0 if full else 255 / 224
     return YuvMatrix(
@@ -57,12 +59,12 @@ MATRICES = {
 
 
 def bytes_of_pixel(order: str) -> int:
-    """How many bytes belong to one pixel alone."""
+    """Return the number of bytes that belong to one pixel alone."""
     return 1 if order == "gray" or order in YUV_ORDERS else len(order)
 
 
 def frame_shape(order: str, size: tuple[int, int]) -> Shape:
-    """The shape of an array that holds one frame of this height and width."""
+    """Return the shape of an array that holds one frame of this height and width."""
     height, width = size
     if order in YUV_ORDERS:
         return (height * 3 // 2, width)
@@ -70,7 +72,9 @@ def frame_shape(order: str, size: tuple[int, int]) -> Shape:
 
 
 def frame_size(order: str, shape: Shape) -> tuple[int, int] | None:
-    """Height and width of the frames in an array with a batch axis; None where it holds none."""
+    """Return height and width of the frames in a batched array, or None if the shape does not
+    fit.
+    """
     if min(shape, default=0) < 1:
         return None
     if order in YUV_ORDERS:
@@ -81,22 +85,22 @@ def frame_size(order: str, shape: Shape) -> tuple[int, int] | None:
 
 
 def describe_frames(order: str) -> str:
-    """The shape of arrays of frames, in words."""
+    """Return the shape of an array of frames as text."""
     if order in YUV_ORDERS:
         return "[batch, height * 3 / 2, width]"
     return f"[batch, height, width, {bytes_of_pixel(order)}]"
 
 
 def pixel_reader(frames: np.ndarray, order: str, matrix: str) -> ReadPixels:
-    """How pixels of frames are read as real numbers: bytes as they lie, or red, green and blue."""
+    """Return a function that reads pixels as floats: raw bytes, or RGB converted from YUV."""
     if order in YUV_ORDERS:
         return _yuv_reader(frames, order, MATRICES[matrix])
     return lambda rows, columns: frames[:, rows[:, None], columns].astype(np.float32)
 
 
 def _yuv_reader(frames: np.ndarray, order: str, matrix: YuvMatrix) -> ReadPixels:
-    batch, rows_in_all, width = frames.shape
-    height = rows_in_all // 3 * 2
+    batch, total_rows, width = frames.shape
+    height = total_rows // 3 * 2
     colors = frames[:, height:].reshape(batch, -1)
     if order == "yuv420":
         both = colors.reshape(batch, 2, height // 2, width // 2)
@@ -115,7 +119,7 @@ def _yuv_reader(frames: np.ndarray, order: str, matrix: YuvMatrix) -> ReadPixels
             for plane in (u_plane, v_plane)
         )
         green = y + green_u * u + green_v * v
-        found = np.stack([y + red_v * v, green, y + blue_u * u], axis=-1)
-        return np.clip(found, 0, 255, out=found)
+        rgb = np.stack([y + red_v * v, green, y + blue_u * u], axis=-1)
+        return np.clip(rgb, 0, 255, out=rgb)
 
     return read

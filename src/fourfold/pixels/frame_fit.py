@@ -1,4 +1,4 @@
-"""FrameFit: where a frame lies in the picture that a model takes, and the way back."""
+"""FrameFit: where a frame lies in the model's input picture, and the inverse mapping."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from fourfold.errors import InputError, nearest
 FITS = ("stretch", "letterbox", "crop")
 Size = tuple[int, int]  # height, width
 Box = tuple[int, int, int, int]  # top, left, height, width
-_BOX_ORDERS = {"ltrb": (0, 1, 2, 3), "tlbr": (1, 0, 3, 2)}  # where left, top, right, bottom are
+_BOX_ORDERS = {"ltrb": (0, 1, 2, 3), "tlbr": (1, 0, 3, 2)}  # indices of left, top, right, bottom
 
 
 @dataclass(frozen=True)
 class FrameFit:
-    """The `box` (top, left, height, width) of a frame becomes `size` (height, width) pixels, which
-    lie at `offset` (top, left) of a picture of `target` pixels. What is around them are bars.
+    """Placement of a frame in the model's input picture.
+
+    Attributes:
+        box: Top, left, height and width of the used part of the frame.
+        size: Height and width of that part after resizing.
+        offset: Its top and left in the picture. Bars fill the space around it.
+        target: Height and width of the picture.
     """
 
     box: Box
@@ -27,27 +32,27 @@ class FrameFit:
 
     @property
     def scale(self) -> tuple[float, float]:
-        """Pixels of the picture for one of the frame: down and along."""
+        """Vertical and horizontal scale from the frame to the picture."""
         return self.size[0] / self.box[2], self.size[1] / self.box[3]
 
     @property
     def bars(self) -> bool:
-        """Whether anything of the picture is not of the frame."""
+        """True if the frame does not cover the whole picture."""
         return self.size != self.target
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the picture is the frame."""
+        """True if the picture is the unchanged frame."""
         return self.box == (0, 0, *self.target) and not self.bars
 
     def to_frame(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places in the model's picture, in its pixels, as places in the frame."""
+        """Convert pixel coordinates of the model's picture to pixels of the frame."""
         down, along = self.scale
         top, left = self.box[:2]
         return (x - self.offset[1]) / along + left, (y - self.offset[0]) / down + top
 
     def to_picture(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places in the frame as places in the model's picture: `to_frame` the other way round."""
+        """Convert pixel coordinates of the frame to pixels of the model's picture."""
         down, along = self.scale
         top, left = self.box[:2]
         return (x - left) * along + self.offset[1], (y - top) * down + self.offset[0]
@@ -55,25 +60,27 @@ class FrameFit:
     def boxes_to_frame(
         self, boxes: np.ndarray, order: str = "tlbr", normalized: bool = True
     ) -> np.ndarray:
-        """Boxes [..., 4] of the model's picture as boxes of the frame, in its pixels.
+        """Convert boxes [..., 4] of the model's picture to pixels of the frame.
 
-        `order` is 'tlbr' (top, left, bottom, right) or 'ltrb'. What is `normalized` goes from 0 to
-        1 over the model's picture, as boxes of `fourfold.processing` do.
+        Args:
+            boxes: Box coordinates.
+            order: 'tlbr' (top, left, bottom, right) or 'ltrb'.
+            normalized: Coordinates go from 0 to 1 over the picture, as in `fourfold.processing`.
         """
         if order not in _BOX_ORDERS:
-            what, why = f"there is no order {order!r} of boxes", "orders are ltrb and tlbr"
+            what, why = f"there is no box order {order!r}", "orders are ltrb and tlbr"
             raise InputError(what, why, nearest(order, _BOX_ORDERS))
-        found = np.array(boxes, np.float32)
+        converted = np.array(boxes, np.float32)
         height, width = self.target if normalized else (1, 1)
         left, top, right, bottom = _BOX_ORDERS[order]
         for x, y in ((left, top), (right, bottom)):
-            corner = self.to_frame(found[..., x] * width, found[..., y] * height)
-            found[..., x], found[..., y] = corner
-        return found
+            corner = self.to_frame(converted[..., x] * width, converted[..., y] * height)
+            converted[..., x], converted[..., y] = corner
+        return converted
 
 
 def fit_frame(frame: Size, target: Size, fit: str, crop: Box | None = None) -> FrameFit:
-    """How a frame, or the part `crop` of it, is made a picture of `target` pixels."""
+    """Fit a frame, or its part `crop`, into a picture of `target` pixels."""
     box = crop or (0, 0, *frame)
     top, left, height, width = box
     if fit == "letterbox":
@@ -82,7 +89,7 @@ def fit_frame(frame: Size, target: Size, fit: str, crop: Box | None = None) -> F
         offset = ((target[0] - size[0]) // 2, (target[1] - size[1]) // 2)
         return FrameFit(box, size, offset, target)
     if fit == "crop":
-        most = min(height / target[0], width / target[1])
-        kept = (max(1, round(target[0] * most)), max(1, round(target[1] * most)))
+        scale = min(height / target[0], width / target[1])
+        kept = (max(1, round(target[0] * scale)), max(1, round(target[1] * scale)))
         box = (top + (height - kept[0]) // 2, left + (width - kept[1]) // 2, *kept)
     return FrameFit(box, target, (0, 0), target)

@@ -1,4 +1,4 @@
-"""Frames cut, resized and placed in a picture of another size, by NumPy: the definition."""
+"""NumPy reference: crop and resize frames, and place them in the model's picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAMPLINGS = {
 
 
 def tap_tables(fit: FrameFit, resize: str) -> tuple[TapTable, TapTable]:
-    """The rows and the columns of a frame that count for those of what it becomes, and how much."""
+    """Return the source rows and columns of each pixel of the resized frame, with weights."""
     tables = []
     for axis in (0, 1):
         start, size, new_size = fit.box[axis], fit.box[2 + axis], fit.size[axis]
@@ -35,8 +35,9 @@ def tap_tables(fit: FrameFit, resize: str) -> tuple[TapTable, TapTable]:
 def resize_frames(
     read: ReadPixels, fit: FrameFit, resize: str, fill: tuple[float, ...]
 ) -> np.ndarray:
-    """[batch, height, width, channels] of the picture, from 0 to 255; bars are `fill`, which has a
-    number for each channel that is read.
+    """Return the picture [batch, height, width, channels] with values from 0 to 255.
+
+    `fill` is the color of bars, one number per channel that is read.
     """
     rows, columns = tap_tables(fit, resize)
     total: np.ndarray | None = None

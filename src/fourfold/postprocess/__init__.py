@@ -1,10 +1,8 @@
-"""Puts nodes behind a model that make of its outputs what a caller asked for.
+"""Append post-processing nodes to a model's graph.
 
-attach: which option is for which outputs, and what the model gives with them.
-grown_graph: a graph to which nodes are added behind its outputs.
-picture: the size of the picture that a model sees.
-outputs: which of a detector's outputs are boxes, and which scores.
-classes, pick, boxes, mediapipe, yolo: the nodes of each option.
+attach: matches options with outputs, and nodes for classification. grown_graph: a graph to which
+nodes are appended. outputs: finds boxes and scores among a detector's outputs. pick, boxes, yolo:
+nodes for detectors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which option is for which outputs of a model, and the model that gives what comes of them."""
+"""Match post-processing options with outputs, and append their nodes to the model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import NamedTuple
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.metadata import VALUE, ModelMetadata, TensorMetadata
-from fourfold.postprocess.boxes import decoded_boxes, ssd_boxes
-from fourfold.postprocess.classes import classify
+from fourfold.ops.arg_max import ArgMax as ArgMaxAttributes
+from fourfold.ops.gather import Gather
+from fourfold.ops.softmax import Softmax as SoftmaxAttributes
+from fourfold.ops.top_indices import TopIndices
+from fourfold.postprocess.boxes import decoded_boxes, mediapipe_boxes, ssd_boxes
 from fourfold.postprocess.grown_graph import GrownGraph
-from fourfold.postprocess.mediapipe import mediapipe_boxes
 from fourfold.postprocess.outputs import DetectorOutputs
 from fourfold.postprocess.yolo import yolo_boxes, yolo_heads
 from fourfold.processing import (
@@ -27,22 +29,67 @@ from fourfold.processing import (
     YoloHeads,
 )
 from fourfold.processing.option import PostprocessOption, Processing
+from fourfold.types import TensorType
 
-Ports = dict[str, str]  # values by the names that the caller sees
+Classifying = TopK | ArgMax | Softmax
+Results = dict[str, str]  # values by output name; '' keeps the name of the processed output
+
+
+def classify(grown: GrownGraph, option: Classifying, value: str, output: str) -> Results:
+    """Append the option's nodes to one output."""
+    value = grown.real(value, output)
+    if isinstance(option, TopK):
+        return _top(grown, option, value, output)
+    axis = _axis(grown.type(value), option, output)
+    if isinstance(option, ArgMax):
+        return {"classes": grown.add("arg_max", value, attributes=ArgMaxAttributes(axis))}
+    return {"": _softmax(grown, value, axis)}
+
+
+def _top(grown: GrownGraph, option: TopK, value: str, output: str) -> Results:
+    type_ = grown.type(value)
+    if not type_.rank or option.count > type_.channels:
+        what = f"output {output!r} has fewer than {option.count} values on its last axis"
+        why = f"it is {type_}"
+        raise InputError(what, why, f"pass TopK({max(type_.channels, 1)}) or less")
+    last = type_.rank - 1
+    value = _softmax(grown, value, last) if option.softmax else value
+    classes = grown.add("top_indices", value, attributes=TopIndices(option.count), part="classes")
+    scores = grown.add("gather", value, classes, attributes=Gather(last, last), part="scores")
+    return {"scores": scores, "classes": classes}
+
+
+def _softmax(grown: GrownGraph, value: str, axis: int) -> str:
+    """Apply softmax to an axis, with transposes if it is not the last."""
+    rank = len(grown.shape(value))
+    order = [*(one for one in range(rank) if one != axis), axis]
+    moved = grown.transpose(value, *order)
+    result = grown.add("softmax", moved, attributes=SoftmaxAttributes())
+    return grown.transpose(result, *(order.index(one) for one in range(rank)))
+
+
+def _axis(type_: TensorType, option: ArgMax | Softmax, output: str) -> int:
+    if not -type_.rank <= option.axis < type_.rank:
+        what = f"output {output!r} has no axis {option.axis}"
+        raise InputError(what, f"it is {type_}", f"pass an axis below {type_.rank}")
+    return option.axis % type_.rank
+
+
+Ports = dict[str, str]  # values by output name
 CLASSES = "classes"
 
 
 class ProcessedOutput(NamedTuple):
-    """A value that the caller gets, the output of the model that it is or comes of, and as what."""
+    """A value that the caller gets, the model output it comes from, and its role."""
 
     value: str
     output: str
     part: str = ""
 
 
-def attach_postprocess(model: Model, given: PostprocessOption) -> Model:
-    """The model with nodes behind it; its source graph stays that of the file."""
-    named = given if isinstance(given, Mapping) else {"": given}
+def attach_postprocess(model: Model, postprocess: PostprocessOption) -> Model:
+    """Return the model with post-processing nodes. Its source graph stays unchanged."""
+    named = postprocess if isinstance(postprocess, Mapping) else {"": postprocess}
     for name, option in named.items():
         model = _attach(model, name, option)
     return model
@@ -57,12 +104,12 @@ def _attach(model: Model, name: str, option: Processing) -> Model:
     grown = GrownGraph(model.main, title)
     if isinstance(option, TopK | ArgMax | Softmax):
         output = name or _only(model, option, values)
-        found, taken = classify(grown, option, values[output], output), [output]
+        results, taken = classify(grown, option, values[output], output), [output]
     else:
         chosen = {name: values[name]} if name else values
         outputs = DetectorOutputs(grown, chosen, type(option).__name__)
-        found, taken = _detect(grown, model, option, outputs), [*outputs.taken]
-    return _with_ports(model, grown, values, found, taken)
+        results, taken = _detect(grown, model, option, outputs), [*outputs.taken]
+    return _with_ports(model, grown, values, results, taken)
 
 
 def _only(model: Model, option: Processing, values: Ports) -> str:
@@ -89,9 +136,9 @@ def _detect(grown: GrownGraph, model: Model, option: Processing, outputs: Detect
 
 
 def _with_ports(
-    model: Model, grown: GrownGraph, values: Ports, found: Ports, taken: Sequence[str]
+    model: Model, grown: GrownGraph, values: Ports, results: Ports, taken: Sequence[str]
 ) -> Model:
-    """What comes of outputs stands where the first of them stood."""
+    """Replace the outputs that were processed, at the position of the first of them."""
     ports: dict[str, ProcessedOutput] = {}
     first = next(name for name in values if name in taken)
     for name, value in values.items():
@@ -99,8 +146,8 @@ def _with_ports(
             ports[name] = ProcessedOutput(value, name)
         elif name == first:
             ports |= {
-                _title(part, name, values.keys() - set(taken)): ProcessedOutput(result, name, part)
-                for part, result in found.items()
+                _title(part, name, values.keys() - set(taken)): ProcessedOutput(value_, name, part)
+                for part, value_ in results.items()
             }
     graph = grown.finish([port.value for port in ports.values()])
     read = partial(_describe, model, tuple(ports.values()))
@@ -108,23 +155,25 @@ def _with_ports(
 
 
 def _title(part: str, output: str, kept: Collection[str]) -> str:
-    """What a result is called: as it is, or where an output that stays has that name, by both."""
+    """Return the name of a result, prefixed with the output's name if another output has that
+    name.
+    """
     return f"{output}/{part}" if part in kept else part or output
 
 
 def _describe(model: Model, ports: Sequence[ProcessedOutput]) -> ModelMetadata:
-    """What the model says of itself, with labels of classes for the classes that come of them."""
+    """Return the metadata with class labels attached to the `classes` result."""
     metadata = model.metadata
     if not metadata.outputs:
         return metadata
-    known = dict(zip(model.output_names, metadata.outputs, strict=False))
-    outputs = tuple(_tensor(known.get(port.output), port.part) for port in ports)
+    tensors = dict(zip(model.output_names, metadata.outputs, strict=False))
+    outputs = tuple(_tensor(tensors.get(port.output), port.part) for port in ports)
     return replace(metadata, outputs=outputs)
 
 
-def _tensor(known: TensorMetadata | None, part: str) -> TensorMetadata:
-    if known is None or part not in ("", CLASSES):
+def _tensor(tensor: TensorMetadata | None, part: str) -> TensorMetadata:
+    if tensor is None or part not in ("", CLASSES):
         return TensorMetadata()
     if not part:
-        return known
-    return TensorMetadata(labels=tuple(replace(one, kind=VALUE) for one in known.labels))
+        return tensor
+    return TensorMetadata(labels=tuple(replace(one, kind=VALUE) for one in tensor.labels))

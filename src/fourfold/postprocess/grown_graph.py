@@ -1,4 +1,4 @@
-"""A graph that grows behind its outputs: nodes are added, types come from the ops' own rules."""
+"""GrownGraph: a graph to which nodes are appended, with types from the operators' own rules."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from fourfold.types import DType, Shape, TensorType
 
 
 class GrownGraph:
-    """A graph and what was put behind it. All nodes that are added are placed together, by a title
-    that no value or node of the graph has.
-    """
+    """A graph and the nodes appended to it, which share a title that no other value or node has."""
 
     def __init__(self, graph: Graph, title: str) -> None:
         taken = {*graph.types, *(node.name for node in graph.nodes)}
@@ -38,13 +36,13 @@ class GrownGraph:
         return self._types[value].shape
 
     def add(self, op: str, *inputs: str, attributes: object = NONE, part: str = "") -> str:
-        """The first result of a new node."""
+        """Append a node and return its first result."""
         return self.add_all(op, *inputs, attributes=attributes, parts=(part or op,))[0]
 
     def add_all(
         self, op: str, *inputs: str, attributes: object = NONE, parts: Sequence[str] = ()
     ) -> list[str]:
-        """All results of a new node, each under its name of these."""
+        """Append a node and return all its results, one per name in `parts`."""
         types = registry()[op].infer(attributes, *(self._types[name] for name in inputs))
         outputs = [self._fresh(part) for part in parts]
         self._types |= dict(zip(outputs, types, strict=True))
@@ -64,7 +62,7 @@ class GrownGraph:
         return fresh
 
     def real(self, value: str, output: str) -> str:
-        """An output of the model as floats; `output` is its name for messages."""
+        """Return an output of the model as floats; `output` is its name for messages."""
         type_, grid = self._types[value], self._graph.quantization.get(value)
         if type_.dtype is DType.F32:
             return value
@@ -72,8 +70,8 @@ class GrownGraph:
             return self.add("cast", value, attributes=Cast(DType.F32), part="floats")
         if grid is None or len(grid.scale) != 1 or not type_.dtype.is_integer:
             what = f"output {output!r} cannot be processed"
-            why = f"it is {type_}, and its numbers stand for no real ones"
-            raise InputError(what, why, "process another output, or take this one as it is")
+            why = f"it is {type_} without a scale, so its integers have no real values"
+            raise InputError(what, why, "process another output, or use this one unprocessed")
         attributes = Dequantize(grid.scale[0], grid.zero_point[0])
         return self.add("dequantize", value, attributes=attributes, part="dequantized")
 
@@ -88,7 +86,7 @@ class GrownGraph:
         return self.add("transpose", value, attributes=Transpose(axes), part="transposed")
 
     def cut(self, value: str, axis: int, start: int, stop: int | None = None) -> str:
-        """The box of a value from one place along an axis to another."""
+        """Return the slice of a value along one axis."""
         shape = list(self.shape(value))
         stop = shape[axis] if stop is None else stop
         if (start, stop) == (0, shape[axis]):
@@ -104,7 +102,7 @@ class GrownGraph:
         return self.add("concat", *values, attributes=Concat(axis), part="joined")
 
     def finish(self, outputs: Sequence[str]) -> Graph:
-        """The graph that gives these values; states stay what they are."""
+        """Return the graph with these outputs. States are unchanged."""
         kept = set(self._graph.states.values())
         states = [name for name in self._graph.outputs if name in kept]
         return self._graph.with_nodes(

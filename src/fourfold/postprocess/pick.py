@@ -1,4 +1,4 @@
-"""Nodes that pick the best boxes of those that overlap, with all that belongs to them."""
+"""Nodes for non-maximum suppression, which also select the data that belongs to boxes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Results = dict[str, str]
 
 @dataclass(frozen=True)
 class Boxes:
-    """Values of all boxes: corners [batch,N,4], scores and classes [batch,N,1], and what else
-    belongs to each, [batch,N,columns].
+    """Values of all boxes: corners [batch,N,4], scores and classes [batch,N,1], others
+    [batch,N,columns].
     """
 
     corners: str
@@ -29,15 +29,15 @@ class Boxes:
 
 
 def best_class(grown: GrownGraph, scores: str, axis: int = 2) -> tuple[str, str]:
-    """The best class of each box, and its score, both [batch,N,1]."""
+    """Return the best class of each box and its score, both [batch,N,1]."""
     batch, *sizes = grown.shape(scores)
     count = sizes[2 - axis]
-    if sizes[axis - 1] == 1:  # one class, which then is the best
+    if sizes[axis - 1] == 1:  # a single class
         column = grown.reshape(scores, batch, count, 1)
         attributes = ArgMax(2, keep_dims=True)
         return grown.add("arg_max", column, attributes=attributes, part="class"), column
     kinds = grown.add("arg_max", scores, attributes=ArgMax(axis, keep_dims=True), part="class")
-    if axis == 1:  # a transpose that the model ends with can go behind both of these
+    if axis == 1:  # lets a final transpose of the model move after both nodes
         best = grown.add("reduce_max", scores, attributes=Reduce((1,), True), part="score")
     else:
         gather = GatherElements(axis)
@@ -46,7 +46,7 @@ def best_class(grown: GrownGraph, scores: str, axis: int = 2) -> tuple[str, str]
 
 
 def pick(grown: GrownGraph, option: Picking, boxes: Boxes, blend: bool = False) -> Results:
-    """What is left of the boxes, by the names that the caller sees."""
+    """Append non-maximum suppression and return the selected boxes by output name."""
     batch, most = grown.shape(boxes.corners)[0], option.most
     compared = boxes.classes if option.by_class else None
     indices, count, owners = grown.add_all(
@@ -59,16 +59,16 @@ def pick(grown: GrownGraph, option: Picking, boxes: Boxes, blend: bool = False) 
     def rows(value: str, part: str) -> str:
         return grown.add("gather_rows", value, indices, part=part)
 
-    def places(value: str, part: str) -> str:
+    def selected(value: str, part: str) -> str:
         if not blend:
             return rows(value, part)
         weights = (value, boxes.scores, owners)
         return grown.add("blend_rows", *weights, attributes=BlendRows(most), part=part)
 
-    found = {"boxes": places(boxes.corners, "boxes")}
-    found["scores"] = grown.reshape(rows(boxes.scores, "best"), batch, most, part="scores")
+    results = {"boxes": selected(boxes.corners, "boxes")}
+    results["scores"] = grown.reshape(rows(boxes.scores, "best"), batch, most, part="scores")
     if boxes.classes is not None:
         kinds = rows(boxes.classes, "kinds")
-        found["classes"] = grown.reshape(kinds, batch, most, part="classes")
-    found |= {name: places(value, name) for name, value in boxes.others.items()}
-    return {**found, "count": grown.reshape(count, batch, part="count")}
+        results["classes"] = grown.reshape(kinds, batch, most, part="classes")
+    results |= {name: selected(value, name) for name, value in boxes.others.items()}
+    return {**results, "count": grown.reshape(count, batch, part="count")}

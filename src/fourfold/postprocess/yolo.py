@@ -1,4 +1,4 @@
-"""Nodes for YOLO: its own boxes, and heads that are not decoded yet."""
+"""Nodes for YOLO: decoded boxes, and raw heads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.ops.box_corners import BoxCorners
-from fourfold.postprocess.boxes import size_scales
+from fourfold.postprocess.boxes import model_picture_size, size_scales
 from fourfold.postprocess.grown_graph import GrownGraph
 from fourfold.postprocess.outputs import DetectorOutputs
 from fourfold.postprocess.pick import Boxes, Results, best_class, pick
-from fourfold.postprocess.picture import model_picture_size
 from fourfold.processing import YoloBoxes, YoloHeads
 from fourfold.processing.anchors import Size
 from fourfold.types import Shape
@@ -33,8 +32,8 @@ def yolo_boxes(
     columns = grown.shape(value)[axis]
     classes = columns - first if option.classes is None else option.classes
     if not 1 <= classes <= columns - first:
-        what = f"{columns} columns are not those of {classes} classes"
-        why = f"the first {first} are the box{' and whether it is one' if objectness else ''}"
+        what = f"{columns} columns do not hold {classes} classes"
+        why = f"the first {first} are the box{' and its objectness' if objectness else ''}"
         raise InputError(what, why, "pass classes= and objectness= as the model was trained")
 
     def cut(start: int, stop: int) -> str:
@@ -61,7 +60,7 @@ def _could_be_boxes(shape: Shape) -> bool:
 
 
 def _columns_axis(shape: Shape) -> int:
-    """There are more boxes than columns."""
+    """Return the axis of the columns, assuming more boxes than columns."""
     return 2 if shape[1] > shape[2] else 1
 
 
@@ -81,7 +80,7 @@ def yolo_heads(
     if len(names) != len(option.anchors):
         what = f"{len(names)} outputs of the model could be heads"
         why = f"there are anchors for {len(option.anchors)} heads of {in_cell} each"
-        fix = "pass anchors= as the model was trained with, and size= if its input is no picture"
+        fix = "pass the anchors= of the model's training, and size= if its input is no picture"
         raise InputError(what, why, fix)
     heads = [_as_rows(grown, outputs.take(name), in_cell, size) for name in names]
     heads.sort(key=lambda head: -head.grid[0])
@@ -90,30 +89,32 @@ def yolo_heads(
     flat = grown.join([_flat(grown, head.value) for head in heads], 1)
     sure = grown.add("logistic", grown.cut(flat, 2, 4, 5), part="sure")
     kinds, scores = best_class(grown, grown.cut(flat, 2, 5))
-    # The best logit is the best score, so that one a box is made a score.
+    # The sigmoid is monotonic, so it is applied to the best logit of each box only.
     scores = grown.add("mul", grown.add("logistic", scores, part="score"), sure, part="scores")
     return pick(grown, option, Boxes(corners, scores, kinds))
 
 
 def _grid(shape: Shape, in_cell: int, size: Size) -> tuple[Size, tuple[int, ...]] | None:
-    """Height and width of a head, and its axes as batch, height, width, anchors and numbers; None
-    where it is none. A head with four axes has anchors and numbers on one, the last of the five.
+    """Return height and width of a head and its axis order, or None if the shape is no head.
+
+    The order is batch, height, width, anchors, numbers. A head with four axes has anchors and
+    numbers on one axis, which comes last.
     """
     orders = {4: ((0, 1, 2, 3), (0, 2, 3, 1)), 5: ((0, 1, 2, 3, 4), (0, 2, 3, 1, 4))}
     for order in orders.get(len(shape), ()):
-        _, tall, wide, *rest = (shape[axis] for axis in order)
-        columns = rest[0] // in_cell if len(rest) == 1 else rest[1]
-        whole = rest[0] % in_cell == 0 if len(rest) == 1 else rest[0] == in_cell
+        _, tall, wide, *sizes = (shape[axis] for axis in order)
+        columns = sizes[0] // in_cell if len(sizes) == 1 else sizes[1]
+        divides = sizes[0] % in_cell == 0 if len(sizes) == 1 else sizes[0] == in_cell
         on_picture = tall * size[1] == wide * size[0] and tall > 0 and size[0] % tall == 0
-        if whole and columns > 5 and on_picture:
+        if divides and columns > 5 and on_picture:
             return (tall, wide), order
     return None
 
 
 def _as_rows(grown: GrownGraph, value: str, in_cell: int, size: Size) -> _Head:
-    found = _grid(grown.shape(value), in_cell, size)
-    assert found is not None, "only outputs that have a grid are taken"
-    grid, order = found
+    grid_order = _grid(grown.shape(value), in_cell, size)
+    assert grid_order is not None, "only outputs that have a grid are taken"
+    grid, order = grid_order
     value = grown.transpose(value, *order)
     batch, columns = grown.shape(value)[0], grown.type(value).elements
     columns //= batch * grid[0] * grid[1] * in_cell
@@ -130,7 +131,7 @@ def _corners(
 ) -> str:
     tall, wide = head.grid
     square = option.form == "square"
-    # v5's centres reach half a cell beyond theirs, and sizes up to four times the anchor's.
+    # v5 centers reach half a cell beyond their own, and sizes up to four times the anchor.
     reach, start, scale = (2.0, 0.5, 0.25) if square else (1.0, 0.0, 1.0)
     pairs = np.array(row, np.float32).reshape(-1, 2)[:, ::-1] / np.array(size, np.float32)
     y, x = np.mgrid[:tall, :wide].astype(np.float32) - np.float32(start)

@@ -1,13 +1,13 @@
-"""What is to be made of a model's outputs where they are computed, so that little is fetched.
+"""Post-processing that runs on the device, so that little data is downloaded.
 
-`Session(model, postprocess=...)` takes one of these, or a dict of them by the names of outputs.
-Classes: `TopK`, `ArgMax`, `Softmax`. Boxes of detectors, the best of those that overlap:
-`SsdBoxes`, `MediaPipeBoxes`, `YoloBoxes`, `YoloHeads`, and `DecodedBoxes` for models that decode by
+`Session(model, postprocess=...)` takes one of these options, or a dict of them by output name.
+Classification: `TopK`, `ArgMax`, `Softmax`. Detection with non-maximum suppression: `SsdBoxes`,
+`MediaPipeBoxes`, `YoloBoxes`, `YoloHeads`, and `DecodedBoxes` for models that decode boxes
 themselves.
 
-Boxes come as `boxes` f32[batch,most,4], top, left, bottom and right as fractions of the picture
-that the model sees, with `scores` and `classes` [batch,most], the best first, and `count` [batch]:
-rows beyond it are zeros.
+Detections are returned as `boxes` f32[batch,most,4] (top, left, bottom and right as fractions of
+the model's input picture), `scores` and `classes` [batch,most], best first, and `count` [batch].
+Rows after `count` are zeros.
 """
 
 from __future__ import annotations

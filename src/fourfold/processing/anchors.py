@@ -12,17 +12,23 @@ import numpy as np
 from fourfold.processing.checks import positive_numbers, require_number
 
 Size = tuple[int, int]  # height and width
-Shape = tuple[float, float]  # the same of an anchor
+Shape = tuple[float, float]  # height and width of an anchor
 
 
 @dataclass(frozen=True)
 class SsdAnchors:
-    """Anchors as TensorFlow's object detection makes them.
+    """Anchors as the TensorFlow Object Detection API generates them.
 
-    `maps` are the heights and widths of the feature maps, largest first; None halves the
-    picture from a 16th on, as SSD MobileNet does. Scales go from `min_scale` to `max_scale`, each
-    with all `ratios` of width to height, and one square more between it and the next. `reduced` is
-    whether the first map has three anchors a cell only.
+    Each feature map has anchors of one scale with all `ratios`, and one square anchor between its
+    scale and the next.
+
+    Args:
+        maps: Heights and widths of the feature maps, largest first. None starts at 1/16 of the
+            picture and halves it, as SSD MobileNet does.
+        min_scale: Scale of the first map.
+        max_scale: Scale of the last map.
+        ratios: Aspect ratios, width to height.
+        reduced: Use only three anchors per cell in the first map.
     """
 
     maps: tuple[Size, ...] | None = None
@@ -41,7 +47,7 @@ class SsdAnchors:
             object.__setattr__(self, "maps", tuple((int(tall), int(wide)) for tall, wide in maps))
 
     def rows(self, size: Size) -> np.ndarray:
-        """The anchors for a picture of this size."""
+        """Return the anchors for a picture of this height and width."""
         maps = self.maps or tuple(_halved(size))
         last = max(len(maps) - 1, 1)
         steps = (self.max_scale - self.min_scale) / last
@@ -67,7 +73,7 @@ def _halved(size: Size, count: int = 6) -> Iterator[Size]:
 
 
 def grid_anchors(grid: Size, shapes: Sequence[Shape]) -> np.ndarray:
-    """Anchors of all shapes around the middle of each cell, row by row."""
+    """Return anchors of all shapes around the center of each cell, row by row."""
     tall, wide = grid
     y, x = np.mgrid[:tall, :wide].astype(np.float32) + np.float32(0.5)
     centres = np.stack([y / np.float32(tall), x / np.float32(wide)], -1).reshape(-1, 1, 2)
@@ -77,7 +83,10 @@ def grid_anchors(grid: Size, shapes: Sequence[Shape]) -> np.ndarray:
 
 
 def cell_anchors(size: Size, strides: Sequence[int], in_cell: int) -> np.ndarray:
-    """MediaPipe's: all of the picture's size, `in_cell` for each of a run of equal strides."""
+    """Return MediaPipe anchors: as large as the picture, `in_cell` per cell for each layer.
+
+    Consecutive layers with the same stride share a grid.
+    """
     grids = []
     for stride, layers in groupby(strides):
         count = in_cell * len(list(layers))

@@ -1,4 +1,4 @@
-"""Options that say how a detector's outputs are boxes, and which of these are wanted."""
+"""Options for detectors: how outputs encode boxes, and which boxes to return."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fourfold.processing.anchors import Size, SsdAnchors
 from fourfold.processing.checks import (
     checked_size,
     positive_numbers,
+    require_integer,
     require_name,
     require_number,
-    require_whole,
 )
 
 ORDERS = {"tlbr": (0, 1, 2, 3), "ltrb": (1, 0, 3, 2), "yxhw": (0, 1, 2, 3), "xywh": (1, 0, 3, 2)}
@@ -24,8 +24,8 @@ Rows = tuple[tuple[float, ...], ...]
 
 
 class Family(NamedTuple):
-    """How a detector of MediaPipe's lays its anchors: strides of its layers, and how many anchors
-    each of them has in a cell.
+    """Anchor layout of a MediaPipe detector: strides of its layers, and anchors per cell of
+    each.
     """
 
     strides: tuple[int, ...]
@@ -35,7 +35,7 @@ class Family(NamedTuple):
 SSD_MOBILENET = SsdAnchors()
 FAMILIES = {
     "face": Family((8, 16, 16, 16), 2),
-    "face_back": Family((16, 32, 32, 32), 2),  # of the camera at the back of a phone
+    "face_back": Family((16, 32, 32, 32), 2),  # for the back camera of a phone
     "face_full_range": Family((4,), 1),
     "hand": Family((8, 16, 16, 16), 2),
     "pose": Family((8, 16, 32, 32, 32), 2),
@@ -44,9 +44,14 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Picking:
-    """What all boxes have: at least which `score`, how much two may `overlap` (the part of their
-    union that they share), at `most` how many, whether they compete `by_class` only, and the `size`
-    (height, width) of the picture that they are in, by default the model's input.
+    """Options that all detectors share.
+
+    Args:
+        score: Minimum score of a box.
+        overlap: Maximum intersection over union of two boxes that are both returned.
+        most: Maximum number of boxes.
+        by_class: Suppress only boxes of the same class.
+        size: Height and width of the picture that boxes refer to; by default the model's input.
     """
 
     score: float = 0.25
@@ -58,19 +63,28 @@ class Picking:
     def __post_init__(self) -> None:
         require_number(self, "score")
         require_number(self, "overlap", 0, 1)
-        require_whole(self, "most", 1)
+        require_integer(self, "most", 1)
         object.__setattr__(self, "size", checked_size(self, self.size))
 
 
 @dataclass(frozen=True)
 class YoloBoxes(Picking):
-    """YOLO's own boxes: one output [batch, N, 5 + classes], as of v5 to v7, whose fifth column says
-    whether there is anything, or [batch, 4 + classes, N], as of v8 and later.
+    """Decoded YOLO boxes: [batch, N, 5 + classes] (v5 to v7) or [batch, 4 + classes, N] (v8 and
+    later).
 
-    Columns behind `classes` many, where that is given, come along as `extras`: coefficients of a
-    mask, key points. `objectness` says whether there is a fifth column, where the shape does not.
-    `normalized` boxes are fractions of the picture already, as in Ultralytics' TFLite files;
-    else they are pixels of a picture of `size` (height, width), by default the model's input.
+    The fifth column of v5 to v7 is the objectness. Columns after the classes (mask coefficients,
+    key points) are returned as `extras`.
+
+    Args:
+        score: Minimum score of a box.
+        overlap: Maximum intersection over union of two boxes that are both returned.
+        most: Maximum number of boxes.
+        by_class: Suppress only boxes of the same class.
+        size: Height and width of the picture that boxes refer to; by default the model's input.
+        classes: Number of classes; by default all columns after the box.
+        objectness: True if the fifth column is the objectness; by default the shape decides.
+        normalized: Boxes are fractions of the picture, as in Ultralytics' TFLite files. Otherwise
+            they are pixels.
     """
 
     classes: int | None = None
@@ -80,17 +94,21 @@ class YoloBoxes(Picking):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.classes is not None:
-            require_whole(self, "classes", 1)
+            require_integer(self, "classes", 1)
 
 
 @dataclass(frozen=True)
 class YoloHeads(Picking):
-    """Heads of a YOLO whose boxes are not decoded: an output for each grid, with 5 + classes
-    numbers for each of a cell's anchors, channels first or last.
+    """Raw YOLO heads: one output per grid, with 5 + classes numbers per anchor, NCHW or NHWC.
 
-    `anchors` are those of each head, finest grid first, each as width, height, width, height...
-    in pixels of a picture of `size` (height, width), by default the model's input. `form` is how
-    sizes are meant: 'exponential' (v3, v4) or 'square' (v5, v7).
+    Args:
+        score: Minimum score of a box.
+        overlap: Maximum intersection over union of two boxes that are both returned.
+        most: Maximum number of boxes.
+        by_class: Suppress only boxes of the same class.
+        size: Height and width of the picture that boxes refer to; by default the model's input.
+        anchors: For each head, finest grid first: width, height, width, height, ... in pixels.
+        form: Encoding of box sizes: 'exponential' (v3, v4) or 'square' (v5, v7).
     """
 
     anchors: Rows = ()
@@ -104,7 +122,7 @@ class YoloHeads(Picking):
         if len(sizes) != 1 or next(iter(sizes)) % 2 or 0 in sizes:
             raise InputError(
                 f"anchors of YoloHeads are {self.anchors!r}",
-                "each head has the same number of pairs of width and height",
+                "all heads must have the same number of (width, height) pairs",
                 "pass them as ((10, 13, 16, 30, 33, 23), ...), the finest grid first",
             )
         object.__setattr__(self, "anchors", rows)
@@ -112,12 +130,20 @@ class YoloHeads(Picking):
 
 @dataclass(frozen=True)
 class DecodedBoxes(Picking):
-    """For models that decode boxes by themselves: an output [batch, N, 4] and one
-    [batch, N, classes]. `boxes` and `scores` are their names, where shapes do not tell them apart.
+    """Boxes of a model that decodes them itself: outputs [batch, N, 4] and [batch, N, classes].
 
-    `order` is what the four numbers are: 'ltrb', 'tlbr' (corners), 'xywh' or 'yxhw' (centre and
-    size). `background` is whether the first class means nothing. Without `normalized` boxes are
-    pixels of a picture of `size` (height, width), by default the model's input.
+    Args:
+        score: Minimum score of a box.
+        overlap: Maximum intersection over union of two boxes that are both returned.
+        most: Maximum number of boxes.
+        by_class: Suppress only boxes of the same class.
+        size: Height and width of the picture that boxes refer to; by default the model's input.
+        order: Meaning of the four numbers: 'ltrb' or 'tlbr' (corners), 'xywh' or 'yxhw' (center and
+            size).
+        background: The first class is the background.
+        normalized: Boxes are fractions of the picture. Otherwise they are pixels.
+        boxes: Name of the output with boxes, if shapes are ambiguous.
+        scores: Name of the output with scores, if shapes are ambiguous.
     """
 
     order: str = "ltrb"
@@ -133,12 +159,20 @@ class DecodedBoxes(Picking):
 
 @dataclass(frozen=True)
 class SsdBoxes(Picking):
-    """SSD: outputs [batch, N, 4], offsets from anchors, and [batch, N, classes]. `boxes` and
-    `scores` are their names, where shapes do not tell them apart.
+    """Raw SSD boxes: outputs [batch, N, 4] with offsets from anchors and [batch, N, classes].
 
-    `anchors` are rows of y, x, height and width, or `SsdAnchors` that make them; by default those
-    of SSD MobileNet for the model's input. Offsets are divided by `scales` (y, x, height, width).
-    `background` is whether the first class means nothing, `logistic` whether scores are logits.
+    Args:
+        score: Minimum score of a box.
+        overlap: Maximum intersection over union of two boxes that are both returned.
+        most: Maximum number of boxes.
+        by_class: Suppress only boxes of the same class.
+        size: Height and width of the picture that boxes refer to; by default the model's input.
+        anchors: Rows of y, x, height and width, or `SsdAnchors`; by default those of SSD MobileNet.
+        scales: Divisors of the offsets: y, x, height, width.
+        background: The first class is the background.
+        logistic: Scores are logits.
+        boxes: Name of the output with boxes, if shapes are ambiguous.
+        scores: Name of the output with scores, if shapes are ambiguous.
     """
 
     score: float = 0.3
@@ -158,15 +192,15 @@ class SsdBoxes(Picking):
             object.__setattr__(self, "anchors", _anchor_rows(self.anchors))
 
 
-def _anchor_rows(given: Sequence[Sequence[float]]) -> Rows:
+def _anchor_rows(anchors: Sequence[Sequence[float]]) -> Rows:
     try:
-        rows = np.asarray(given, np.float32)
+        rows = np.asarray(anchors, np.float32)
     except (TypeError, ValueError):
         rows = np.zeros(0, np.float32)
     if rows.ndim != 2 or rows.shape[1] != 4 or not np.isfinite(rows).all():
         raise InputError(
             f"anchors of SsdBoxes are an array of shape {list(rows.shape)}",
-            "each is y, x, height and width",
+            "each anchor is y, x, height and width",
             "pass rows of four numbers, or processing.SsdAnchors(...)",
         )
     return cast(Rows, tuple(map(tuple, rows.tolist())))
@@ -174,11 +208,20 @@ def _anchor_rows(given: Sequence[Sequence[float]]) -> Rows:
 
 @dataclass(frozen=True)
 class MediaPipeBoxes(Picking):
-    """MediaPipe's detectors: outputs [batch, N, 4 + 2 * key points] and [batch, N, 1]. `family` is
-    'face', 'face_back', 'face_full_range', 'hand' or 'pose', from which anchors follow.
+    """MediaPipe detectors: outputs [batch, N, 4 + 2 * key points] and [batch, N, 1].
 
-    `keypoints` f32[batch,most,K,2] come along, y and x as fractions of the picture. With `blend`
-    each box is the mean of those that it stands for, weighted by their scores, as MediaPipe has it.
+    Key points are returned as `keypoints` f32[batch,most,K,2]: y and x as fractions of the picture.
+
+    Args:
+        score: Minimum score of a box.
+        overlap: Maximum intersection over union of two boxes that are both returned.
+        most: Maximum number of boxes.
+        by_class: Suppress only boxes of the same class.
+        size: Height and width of the picture that boxes refer to; by default the model's input.
+        family: 'face', 'face_back', 'face_full_range', 'hand' or 'pose', which selects the anchors.
+        blend: Average each box with those it suppresses, weighted by score, as MediaPipe does.
+        boxes: Name of the output with boxes, if shapes are ambiguous.
+        scores: Name of the output with scores, if shapes are ambiguous.
     """
 
     score: float = 0.5

@@ -1,4 +1,4 @@
-"""Checks of the numbers in options, when these are made: what is wrong is told at once."""
+"""Validate the fields of options when they are constructed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from fourfold.errors import InputError, nearest
 
 
-def require_whole(option: object, title: str, least: int) -> None:
-    """A field that counts something."""
-    given = getattr(option, title)
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
+def require_integer(option: object, title: str, least: int) -> None:
+    """Require that a field is an integer of at least `least`."""
+    value = getattr(option, title)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(
-            f"{title} of {type(option).__name__} is {given!r}",
-            "it is a whole number",
+            f"{title} of {type(option).__name__} is {value!r}",
+            "it must be an integer",
             f"pass {least} or more",
         )
 
@@ -23,50 +23,52 @@ def require_whole(option: object, title: str, least: int) -> None:
 def require_number(
     option: object, title: str, low: float = -float("inf"), high: float = float("inf")
 ) -> None:
-    """A field that is a real number between two bounds."""
-    given = getattr(option, title)
+    """Require that a field is a real number between two bounds."""
+    value = getattr(option, title)
     kinds = (int, float, np.integer, np.floating)
-    real = not isinstance(given, bool) and isinstance(given, kinds) and isfinite(given)
-    if not real or not low <= float(given) <= high:
+    real = not isinstance(value, bool) and isinstance(value, kinds) and isfinite(value)
+    if not real or not low <= float(value) <= high:
         bounds = "a number" if high == float("inf") else f"a number from {low:g} to {high:g}"
         raise InputError(
-            f"{title} of {type(option).__name__} is {given!r}", f"it is {bounds}", f"pass {bounds}"
+            f"{title} of {type(option).__name__} is {value!r}",
+            f"it must be {bounds}",
+            f"pass {bounds}",
         )
 
 
-def require_name(option: object, title: str, known: tuple[str, ...]) -> None:
-    """A field that is one of a few names."""
-    given = getattr(option, title)
-    if given not in known:
+def require_name(option: object, title: str, choices: tuple[str, ...]) -> None:
+    """Require that a field is one of a few names."""
+    value = getattr(option, title)
+    if value not in choices:
         raise InputError(
-            f"{title} of {type(option).__name__} is {given!r}",
-            f"it is one of {', '.join(known)}",
-            nearest(str(given), known),
+            f"{title} of {type(option).__name__} is {value!r}",
+            f"it must be one of {', '.join(choices)}",
+            nearest(str(value), choices),
         )
 
 
 def positive_numbers(
-    option: object, title: str, given: object, count: int | None = None
+    option: object, title: str, values: object, count: int | None = None
 ) -> tuple[float, ...]:
-    """So many positive numbers, or any number of them."""
+    """Return positive numbers as floats: exactly `count` of them, or at least one."""
     try:
-        found = tuple(float(one) for one in given)  # type: ignore[attr-defined]
+        numbers = tuple(float(one) for one in values)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
-        found = ()
-    fits = len(found) == count if count is not None else bool(found)
-    if not fits or not all(one > 0 and isfinite(one) for one in found):
+        numbers = ()
+    fits = len(numbers) == count if count is not None else bool(numbers)
+    if not fits or not all(one > 0 and isfinite(one) for one in numbers):
         many = "" if count is None else f"{count} "
         raise InputError(
-            f"{title} of {type(option).__name__} are {given!r}",
-            f"they are {many}positive numbers",
+            f"{title} of {type(option).__name__} are {values!r}",
+            f"they must be {many}positive numbers",
             f"pass a tuple of {many}numbers above 0",
         )
-    return found
+    return numbers
 
 
-def checked_size(option: object, given: object) -> tuple[int, int] | None:
-    """Height and width of the picture that the model sees, where the caller says them."""
-    if given is None:
+def checked_size(option: object, size: object) -> tuple[int, int] | None:
+    """Return height and width as integers, or None if no size was passed."""
+    if size is None:
         return None
-    height, width = positive_numbers(option, "size", given, 2)
+    height, width = positive_numbers(option, "size", size, 2)
     return int(height), int(width)

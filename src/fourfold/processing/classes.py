@@ -1,40 +1,52 @@
-"""Options that say which classes an output means."""
+"""Options for classification outputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fourfold.processing.checks import require_whole
+from fourfold.processing.checks import require_integer
 
 
 @dataclass(frozen=True)
 class TopK:
-    """The `count` largest numbers along the last axis as `scores`, the largest first, and their
-    places as `classes`. With `softmax` the numbers are made probabilities first.
+    """Return the `count` largest values of the last axis as `scores` and their indices as
+    `classes`.
+
+    Args:
+        count: Number of values, largest first.
+        softmax: Apply softmax first.
     """
 
     count: int = 5
     softmax: bool = False
 
     def __post_init__(self) -> None:
-        require_whole(self, "count", 1)
+        require_integer(self, "count", 1)
 
 
 @dataclass(frozen=True)
 class ArgMax:
-    """The places of the largest numbers along an axis, which goes, as `classes`."""
+    """Return the indices of the largest values along an axis as `classes`. The axis is removed.
+
+    Args:
+        axis: The axis to reduce.
+    """
 
     axis: int = -1
 
     def __post_init__(self) -> None:
-        require_whole(self, "axis", -8)
+        require_integer(self, "axis", -8)
 
 
 @dataclass(frozen=True)
 class Softmax:
-    """Probabilities along an axis, under the output's own name."""
+    """Apply softmax along an axis. The output keeps its name.
+
+    Args:
+        axis: The axis whose values sum to one.
+    """
 
     axis: int = -1
 
     def __post_init__(self) -> None:
-        require_whole(self, "axis", -8)
+        require_integer(self, "axis", -8)

@@ -1,7 +1,8 @@
-"""Post-processing as an option of a session: what may be passed, and its form as text.
+"""The `postprocess=` option of a session: validation, and conversion to and from text.
 
-As text an option is its name and what is not as usual: 'yolo:score=0.4,most=10'. Numbers, lists,
-true and false are written as in JSON; a name of an output comes first: 'scores=topk:count=5'.
+An option's text is its name and the fields that differ from their defaults:
+'yolo:score=0.4,most=10'. Values are written as in JSON. The name of an output may come first:
+'scores=topk:count=5'.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 try:
-    from _blake2 import blake2b  # hashlib's own; hashlib itself loads OpenSSL, for milliseconds
+    from _blake2 import blake2b  # hashlib would load OpenSSL, which takes milliseconds
 except ImportError:
     from hashlib import blake2b
 
@@ -33,7 +34,7 @@ from fourfold.processing.classes import ArgMax, Softmax, TopK
 Processing = (
     TopK | ArgMax | Softmax | YoloBoxes | YoloHeads | SsdBoxes | MediaPipeBoxes | DecodedBoxes
 )
-PostprocessOption = Processing | Mapping[str, Processing]  # for the model, or by its outputs
+PostprocessOption = Processing | Mapping[str, Processing]  # for the model, or by output name
 NAMES: Mapping[str, type[Processing]] = {
     "topk": TopK,
     "argmax": ArgMax,
@@ -46,42 +47,42 @@ NAMES: Mapping[str, type[Processing]] = {
 }
 _KINDS = tuple(NAMES.values())
 _TITLES = {kind: name for name, kind in NAMES.items()}
-# An output, whose name may have any sign in it; the name of an option; what is said of that.
+# Name of an output (any characters), name of an option, and its fields.
 _TEXT = re.compile(rf"(?:(.+?)=)??({'|'.join(NAMES)})(?::(.*))?")
-_LONGEST = 200  # characters of a list of numbers; longer ones are told by their digest
+_MAX_VALUE_CHARS = 200  # longer lists of numbers are replaced by their digest
 
 
-def checked_postprocess(given: object) -> PostprocessOption | None:
-    """What a caller passed, if it says what is to be made of outputs."""
-    named = given if isinstance(given, Mapping) else {"": given}
+def checked_postprocess(option: object) -> PostprocessOption | None:
+    """Return the option if it is valid, or None if it is empty. Raises InputError otherwise."""
+    named = option if isinstance(option, Mapping) else {"": option}
     for name, one in named.items():
-        if not isinstance(one, _KINDS) and given is not None:
+        if not isinstance(one, _KINDS) and option is not None:
             what = f"postprocess{f' of {name!r}' if name else ''} is {one!r}"
-            why = f"it is one of {', '.join(kind.__name__ for kind in _KINDS)}"
+            why = f"it must be one of {', '.join(kind.__name__ for kind in _KINDS)}"
             fix = "from fourfold import processing; pass processing.TopK(5), or a dict by output"
             raise InputError(what, why, fix)
-    return given or None  # type: ignore[return-value]
+    return option or None  # type: ignore[return-value]
 
 
-def postprocess_text(given: PostprocessOption | None) -> str:
-    """The same in words, for keys and for people."""
-    if given is None:
+def postprocess_text(option: PostprocessOption | None) -> str:
+    """Return an option as text, for cache keys and messages."""
+    if option is None:
         return ""
-    if isinstance(given, Mapping):
-        return "; ".join(f"{name}={processing_text(one)}" for name, one in sorted(given.items()))
-    return processing_text(given)
+    if isinstance(option, Mapping):
+        return "; ".join(f"{name}={processing_text(one)}" for name, one in sorted(option.items()))
+    return processing_text(option)
 
 
-def processing_text(given: Processing) -> str:
-    changed = _changed(given)
+def processing_text(option: Processing) -> str:
+    changed = _changed(option)
     texts = ",".join(f"{name}={_value_text(value)}" for name, value in changed.items())
-    return _TITLES[type(given)] + (f":{texts}" if texts else "")
+    return _TITLES[type(option)] + (f":{texts}" if texts else "")
 
 
-def _changed(given: object) -> dict[str, Any]:
-    """The fields that are not as usual."""
-    known = {one.name: (getattr(given, one.name), one.default) for one in fields(given)}  # type: ignore[arg-type]
-    return {name: value for name, (value, usual) in known.items() if value != usual}
+def _changed(option: object) -> dict[str, Any]:
+    """Return the fields that differ from their defaults."""
+    values = {one.name: (getattr(option, one.name), one.default) for one in fields(option)}  # type: ignore[arg-type]
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def _value_text(value: object) -> str:
@@ -90,21 +91,23 @@ def _value_text(value: object) -> str:
     if is_dataclass(value):
         value = _changed(value)
     text = json.dumps(value, separators=(",", ":"))
-    return text if len(text) <= _LONGEST else blake2b(text.encode(), digest_size=16).hexdigest()
+    if len(text) <= _MAX_VALUE_CHARS:
+        return text
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def parse_postprocess(texts: tuple[str, ...]) -> PostprocessOption | None:
-    """What texts of `processing_text` say: one for the model, or several by outputs."""
-    found = [_parse(text) for text in texts]
-    if not found:
+    """Parse texts in the form of `processing_text`: one for the model, or one per output."""
+    options = [_parse(text) for text in texts]
+    if not options:
         return None
-    named = {name: option for name, option in found if name}
-    if len(found) == 1 and not named:
-        return found[0][1]
-    if len(named) != len(found):
+    named = {name: option for name, option in options if name}
+    if len(options) == 1 and not named:
+        return options[0][1]
+    if len(named) != len(options):
         raise InputError(
-            f"{len(found)} post-processings were given",
-            "of several, each is for an output of its own",
+            f"{len(options)} post-processing options were passed",
+            "each of several options needs the name of its output",
             "write each as OUTPUT=topk:count=5",
         )
     return named
@@ -114,36 +117,36 @@ def _parse(text: str) -> tuple[str, Processing]:
     match = _TEXT.fullmatch(text)
     if match is None:
         name = text.partition(":")[0].rpartition("=")[2]
-        what = f"there is no post-processing {name!r}"
-        raise InputError(what, f"they are {', '.join(NAMES)}", nearest(name, NAMES))
-    output, name, rest = (part or "" for part in match.groups())
-    items = (item.partition("=") for item in re.split(r",(?=\w+=)", rest) if rest)
-    given = {field: _parse_value(value) for field, _, value in items}
-    if "anchors" in given and NAMES[name] is SsdBoxes:
-        given["anchors"] = _anchors(given["anchors"])
-    made: Processing = _make(name, NAMES[name], given)
-    return output, made
+        what = f"there is no post-processing option {name!r}"
+        raise InputError(what, f"options are {', '.join(NAMES)}", nearest(name, NAMES))
+    output, name, settings = (part or "" for part in match.groups())
+    items = (item.partition("=") for item in re.split(r",(?=\w+=)", settings) if settings)
+    values = {field: _parse_value(value) for field, _, value in items}
+    if "anchors" in values and NAMES[name] is SsdBoxes:
+        values["anchors"] = _anchors(values["anchors"])
+    option: Processing = _make(name, NAMES[name], values)
+    return output, option
 
 
-def _make(title: str, kind: Any, given: Mapping[str, Any]) -> Any:
-    known = [one.name for one in fields(kind)]
-    for name in given:
-        if name not in known:
-            what = f"{title} has no {name!r}"
-            raise InputError(what, f"it has {', '.join(known)}", nearest(name, known))
-    return kind(**given)
+def _make(title: str, kind: Any, values: Mapping[str, Any]) -> Any:
+    names = [one.name for one in fields(kind)]
+    for name in values:
+        if name not in names:
+            what = f"{title} has no field {name!r}"
+            raise InputError(what, f"its fields are {', '.join(names)}", nearest(name, names))
+    return kind(**values)
 
 
-def _anchors(given: Any) -> Any:
-    """Numbers, a file of them, or what `SsdAnchors` makes them from."""
-    if isinstance(given, Mapping):
-        return _make("anchors", SsdAnchors, given)
-    if not isinstance(given, str):
-        return given
+def _anchors(anchors: Any) -> Any:
+    """Return rows of anchors, from numbers, a .npy file, or the fields of `SsdAnchors`."""
+    if isinstance(anchors, Mapping):
+        return _make("anchors", SsdAnchors, anchors)
+    if not isinstance(anchors, str):
+        return anchors
     try:
-        return np.load(given, allow_pickle=False)
+        return np.load(anchors, allow_pickle=False)
     except (OSError, ValueError) as error:
-        what, fix = f"anchors cannot be read from {given!r}", "pass the path of a file of .npy"
+        what, fix = f"anchors cannot be read from {anchors!r}", "pass the path of a .npy file"
         raise InputError(what, str(error), fix) from error
 
 

@@ -1,9 +1,9 @@
-"""Post-training quantisation: a float model becomes a file of integers or halves.
+"""Post-training quantization: convert a float model to int8, int4 or fp16.
 
-method: what is stored as what. rules: what each op asks of its integers.
-layers, sharing: which nodes compute on integers, and which of their values share a grid.
-samples, running, calibrate, ranges: the float graph is run on samples, and ranges are found.
-grids, correct_bias, assign: ranges become grids, constants are rounded, biases corrected.
-simulate, measure, sensitivity: what each layer costs, and which ones stay float.
-writable, quantize: what a writer of a format is given, and all of it in order.
+method: data types of weights, activations and biases. rules: quantization rules of each operator.
+layers, sharing: nodes that compute on integers, and values that share a grid. samples, running,
+calibrate, ranges: run the float graph on samples to find the ranges of values. grids, assign: turn
+ranges into grids, round constants and correct biases. measure, sensitivity: measure the loss of
+each layer and choose layers that stay float. writable, quantize: the input of a format's writer,
+and the whole procedure.
 """

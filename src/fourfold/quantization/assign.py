@@ -1,4 +1,9 @@
-"""Decides how everything is stored: grids by the ranges that were found, constants by their own."""
+"""Assign storage types: grids from observed ranges, grids of constants, and corrected biases.
+
+Rounded weights shift the mean of a sum: x * (w + d) exceeds x * w by x * d, whose mean follows from
+the mean of x. The bias compensates it. Fewer products are added at the edges of a picture, which is
+neglected.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +14,49 @@ import numpy as np
 
 from fourfold.formats.writable import StoredAs
 from fourfold.graph import Graph, Node
-from fourfold.quantization.correct_bias import corrected_bias
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.quantization.grids import (
     Range,
     bias_grid,
-    make_room_for_bias,
     value_grid,
     weight_grid,
+    widen_for_bias,
 )
-from fourfold.quantization.layers import LayerNodes, integer_nodes, weight_places
+from fourfold.quantization.layers import LayerNodes, integer_nodes, weight_inputs
 from fourfold.quantization.method import Method
-from fourfold.quantization.rules import CHANNEL_AXIS, LIMITS, MOVES, real_places
+from fourfold.quantization.rules import CHANNEL_AXIS, LIMITS, MOVES, float_inputs
 from fourfold.quantization.sharing import share_grids
 from fourfold.quantization.storage import Operand, Place, StorageAssignment
 from fourfold.types import DType, Quantization
 
 
+def corrected_bias(
+    node: Node, bias: np.ndarray | None, errors: np.ndarray, means: np.ndarray
+) -> np.ndarray:
+    """Return the bias of a weighted sum minus the mean error of its weights.
+
+    `means` are the channel means of its input.
+    """
+    shift = _mean_shift(node, errors.astype(np.float64), means)
+    old = 0.0 if bias is None else bias.astype(np.float64)
+    return np.asarray(old - shift, np.float32)
+
+
+def _mean_shift(node: Node, errors: np.ndarray, means: np.ndarray) -> np.ndarray:
+    attributes = node.attributes
+    if isinstance(attributes, DepthwiseConv2d):
+        return np.asarray(errors.sum((0, 1, 2)) * np.repeat(means, attributes.multiplier))
+    taps = errors if errors.ndim == 2 else errors.sum((1, 2))
+    groups = attributes.groups if isinstance(attributes, Conv2d) else 1
+    parts = means.reshape(groups, -1)
+    by_group = taps.reshape(groups, -1, taps.shape[-1])
+    return np.asarray(np.einsum("goi,gi->go", by_group, parts).reshape(-1))
+
+
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """What samples told: ranges of values, and means of the channels of what is multiplied."""
+    """Statistics from samples: ranges of values, and channel means of inputs of weighted sums."""
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     means: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -35,7 +64,7 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Assigner:
-    """All that it takes to decide: what is left is which layers stay float."""
+    """Assigns storage types for a model and a method, given the layers that stay float."""
 
     graph: Graph
     method: Method
@@ -44,7 +73,7 @@ class Assigner:
     per_channel: bool = True
 
     def assign(self, kept: Collection[str]) -> StorageAssignment:
-        """How everything is stored when these layers stay float."""
+        """Return the storage of all values and constants if the `kept` layers stay float."""
         if self.method.values is None:
             return StorageAssignment(self.graph, self._weights_alone(kept))
         nodes = integer_nodes(self.graph, self.layers, kept, self.method)
@@ -55,7 +84,7 @@ class Assigner:
         operands: dict[Place, Operand] = {}
         for node in self.graph.nodes:
             if node.outputs[0] in changed:
-                for at in weight_places(self.graph, node, self.method):
+                for at in weight_inputs(self.graph, node, self.method):
                     operands[node.outputs[0], at] = self._weights(node, at)
                 operands |= self._corrections(node, operands)
         return operands
@@ -66,7 +95,7 @@ class Assigner:
         return Operand(array, StoredAs(dtype, grid))
 
     def _corrections(self, node: Node, operands: Mapping[Place, Operand]) -> dict[Place, Operand]:
-        """The bias of a weighted sum, if the means of its input tell a better one."""
+        """Return the corrected bias of a weighted sum, if channel means are known."""
         weights = operands.get((node.outputs[0], 1))
         if weights is None or node.op not in CHANNEL_AXIS:
             return {}
@@ -82,7 +111,7 @@ class Assigner:
         return weight_grid(array, self.method.weights, axis)
 
     def bias(self, node: Node, weights: Operand) -> np.ndarray | None:
-        """The bias of a weighted sum, less what rounding the weights adds to its result."""
+        """Return the bias of a weighted sum minus the mean error of its rounded weights."""
         own, means = self._own_bias(node), self.observations.means.get(str(node.inputs[0]))
         if means is None:
             return own
@@ -114,8 +143,8 @@ class _IntegerWork:
         return StorageAssignment(self._graph, self._operands, self._nodes, grids, regrids)
 
     def _live(self, node: Node) -> list[int]:
-        places = real_places(self._graph, node)
-        return [at for at in places if node.inputs[at] not in self._graph.constants]
+        inputs = float_inputs(self._graph, node)
+        return [at for at in inputs if node.inputs[at] not in self._graph.constants]
 
     def _grid(self, value: str) -> Quantization:
         fixed, root = self._shared.fixed_grid(value), self._shared.root(value)
@@ -128,13 +157,15 @@ class _IntegerWork:
         if node.op in CHANNEL_AXIS:
             self._add_sum(node)
             return
-        for at in real_places(self._graph, node):
+        for at in float_inputs(self._graph, node):
             array = self._graph.constants.get(str(node.inputs[at]))
             if array is not None:
                 self._operands[node.outputs[0], at] = Operand(array, self._constant(node, array))
 
     def _constant(self, node: Node, array: np.ndarray) -> StoredAs:
-        """A constant has a grid of its own, unless it meets others on theirs."""
+        """Return the storage of a constant: its own grid, unless the operator requires a
+        shared one.
+        """
         if node.op in MOVES or node.op in LIMITS:
             return self._stored(node.outputs[0])
         range_ = Range(float(array.min(initial=0.0)), float(array.max(initial=0.0)))
@@ -148,7 +179,7 @@ class _IntegerWork:
         step = self._grid(str(node.inputs[0])).scale[0]
         bias = assigner.bias(node, Operand(array, StoredAs(method.weights, grid)))
         if bias is not None:
-            grid = make_room_for_bias(grid, bias, step, method.bias)
+            grid = widen_for_bias(grid, bias, step, method.bias)
             stored = StoredAs(method.bias, bias_grid(grid, step))
             self._operands[node.outputs[0], 2] = Operand(bias, stored)
         self._operands[node.outputs[0], 1] = Operand(array, StoredAs(method.weights, grid))

@@ -1,7 +1,7 @@
-"""Calibration: runs the float graph on samples, and looks at the values on the way.
+"""Calibration: run the float graph on samples and collect statistics of its values.
 
-Nothing is kept of a value but its statistics, and few values are fetched at a time, so that neither
-many samples nor large models take much memory.
+Only statistics are stored, and only a few values are downloaded at a time, so that neither many
+samples nor large models need much memory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fourfold.quantization.running import GraphRunner, with_outputs
 from fourfold.quantization.samples import Samples
 from fourfold.quantization.sharing import share_grids
 
-FETCHED_AT_ONCE = 256 << 20  # bytes of values that a run gives back, or one value
+MAX_DOWNLOAD_BYTES = 256 << 20  # of the values that one run returns, unless one value is larger
 
 
 @dataclass
 class _Statistics:
-    """What is kept of one value."""
+    """Statistics of one value."""
 
     estimator: RangeEstimator | None
     sums: np.ndarray | None
@@ -48,7 +48,7 @@ class _Statistics:
 
 @dataclass(frozen=True)
 class Observed:
-    """The values whose ranges are wanted, and those of whose channels the means are."""
+    """Values whose ranges are observed, and values whose channel means are."""
 
     ranges: Collection[str] = ()
     means: Collection[str] = ()
@@ -58,10 +58,10 @@ class Observed:
         return sorted({*self.ranges, *self.means})
 
 
-def wanted_values(
+def values_to_observe(
     graph: Graph, layers: Sequence[LayerNodes], method: Method, correct_bias: bool
 ) -> Observed:
-    """What a method must know of the values, whichever layers stay float in the end."""
+    """Return the values that a method must observe, whichever layers stay float in the end."""
     changed = {name for layer in layers for name in layer.nodes}
     sums = [n for n in graph.nodes if n.op in CHANNEL_AXIS and n.outputs[0] in changed]
     means = {str(node.inputs[0]) for node in sums} if correct_bias else set()
@@ -73,7 +73,7 @@ def wanted_values(
 
 @dataclass
 class Calibration:
-    """One way through all samples for each group of values."""
+    """Runs all samples once for each group of values."""
 
     graph: Graph
     device: DeviceInfo | None
@@ -102,19 +102,21 @@ class Calibration:
                 steps.done("calibrating")
 
     def _observations(self) -> Observations:
-        found = self.statistics.items()
-        ranges = {name: one.estimator.range() for name, one in found if one.estimator is not None}
-        means = {name: one.sums / max(one.pixels, 1) for name, one in found if one.sums is not None}
+        entries = self.statistics.items()
+        ranges = {name: one.estimator.range() for name, one in entries if one.estimator is not None}
+        means = {
+            name: one.sums / max(one.pixels, 1) for name, one in entries if one.sums is not None
+        }
         return Observations(ranges, means)
 
 
 def _groups(graph: Graph, values: Sequence[str]) -> Iterator[list[str]]:
-    """The values in groups that can be fetched together."""
+    """Split the values into groups that can be downloaded together."""
     group: list[str] = []
     size = 0
     for name in values:
         bytes_ = graph.types[name].bytes
-        if group and size + bytes_ > FETCHED_AT_ONCE:
+        if group and size + bytes_ > MAX_DOWNLOAD_BYTES:
             yield group
             group, size = [], 0
         group.append(name)

@@ -1,4 +1,4 @@
-"""How far a stored model is from the float one: error of its outputs, answers, and a score."""
+"""Measure the loss of a quantized model: output error, agreement of answers, and a score."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import numpy as np
 
 from fourfold.quantization.running import Arrays
 
-Score = Callable[[Mapping[str, np.ndarray], int], float]  # of the outputs for a sample
+Score = Callable[[Mapping[str, np.ndarray], int], float]  # of the outputs of one sample
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What is lost between two models. `error` is that of the worst output: the root of the mean
-    square of its differences over that of its numbers. `answers` is the share of samples for which
-    the largest number of each vector is at the same place, where outputs are such vectors.
-    `before` and `after` are means of the caller's score.
+    """The difference between a float model and its quantized form.
+
+    Attributes:
+        error: Root-mean-square error of the worst output, relative to its values.
+        answers: Share of samples with the same argmax, for outputs that are vectors.
+        before: Mean of the caller's score for the float model.
+        after: Mean of the caller's score for the quantized model.
     """
 
     error: float
@@ -27,7 +30,7 @@ class Loss:
 
     @property
     def value(self) -> float:
-        """What a limit is compared with: how much the score fell, or else the error."""
+        """The number that a limit is compared with: the drop of the score, or else the error."""
         if self.before is None or self.after is None:
             return self.error
         return self.before - self.after
@@ -43,7 +46,7 @@ class Loss:
 
 @dataclass
 class LossMeter:
-    """Sees the outputs of both models for one sample after the other."""
+    """Accumulates the loss from the outputs of both models, sample by sample."""
 
     score: Score | None = None
     _squares: dict[str, list[float]] = field(default_factory=dict)
@@ -63,11 +66,11 @@ class LossMeter:
 
     def _add_squares(self, name: str, expected: np.ndarray, found: np.ndarray) -> None:
         a, b = expected.astype(np.float64), found.astype(np.float64)
-        known = np.isfinite(a)
-        apart = np.where(np.isfinite(b), b - a, np.abs(a) + 1.0)[known]
+        finite = np.isfinite(a)
+        apart = np.where(np.isfinite(b), b - a, np.abs(a) + 1.0)[finite]
         sums = self._squares.setdefault(name, [0.0, 0.0])
         sums[0] += float((apart**2).sum())
-        sums[1] += float((a[known] ** 2).sum())
+        sums[1] += float((a[finite] ** 2).sum())
 
     def loss(self) -> Loss:
         errors = [_root_share(*sums) for sums in self._squares.values()]
@@ -76,13 +79,13 @@ class LossMeter:
         return Loss(max(errors, default=0.0), answers, before, after)
 
 
-def _root_share(apart: float, whole: float) -> float:
-    """How large the differences are beside the numbers; infinite where these are all zero."""
-    if not whole:
+def _root_share(apart: float, total: float) -> float:
+    """Return the relative error; infinite if all expected numbers are zero."""
+    if not total:
         return 0.0 if not apart else float("inf")
-    return float(np.sqrt(apart / whole))
+    return float(np.sqrt(apart / total))
 
 
 def _is_vector(array: np.ndarray) -> bool:
-    """Whether an output looks like the scores of classes."""
+    """Return True if an output looks like class scores."""
     return array.dtype.kind == "f" and array.ndim > 0 and array.shape[-1] == array.size > 1

@@ -1,4 +1,4 @@
-"""Methods: what is stored as integers or halves, and in which of them."""
+"""Quantization methods: data types of weights, activations and biases."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fourfold.types import DType
 
 @dataclass(frozen=True)
 class Method:
-    """The types of weights, of the values between nodes, and of biases; None leaves floats.
+    """Data types of weights, of values between nodes, and of biases; None stays float.
 
-    `integer_ports` says that inputs and outputs of the model are of the type of values, too.
+    `integer_ports` also stores the model's inputs and outputs in the type of values.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Method:
 
     @property
     def calibrates(self) -> bool:
-        """Whether the ranges of values must be known."""
+        """True if the ranges of values must be known."""
         return self.values is not None
 
 
@@ -39,9 +39,9 @@ METHODS = {
 }
 
 
-def method_named(name: str) -> Method:
-    """A method by its name."""
+def find_method(name: str) -> Method:
+    """Return a method by name."""
     if name not in METHODS:
         why = f"methods are {', '.join(METHODS)}"
-        raise InputError(f"there is no way {name!r} to quantise", why, nearest(str(name), METHODS))
+        raise InputError(f"there is no method {name!r}", why, nearest(str(name), METHODS))
     return METHODS[name]

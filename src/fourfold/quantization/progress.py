@@ -1,4 +1,4 @@
-"""Progress of long work: how much is done, what is next, and how long the rest may take."""
+"""Report progress of long work, with an estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from fourfold.progress import Progress
 
 
 class ProgressCounter:
-    """Counts what is done of one kind of work, and tells who listens."""
+    """Counts steps and reports them to a listener."""
 
     def __init__(self, listener: Progress | None) -> None:
         self._listener = listener
         self._done, self._total, self._began = 0, 0, time.monotonic()
 
     def expect(self, total: int) -> None:
-        """New work begins, of so many steps."""
+        """Start new work with this number of steps."""
         self._done, self._total, self._began = 0, total, time.monotonic()
 
     def done(self, title: str) -> None:
-        """One step is done."""
+        """Count one finished step."""
         self._done += 1
         if self._listener is not None:
             passed = time.monotonic() - self._began

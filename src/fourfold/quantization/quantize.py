@@ -1,4 +1,4 @@
-"""quantize: a float model in, a file with integers or halves in it out, and a report of both."""
+"""quantize: convert a float model to a quantized file, with a report."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fourfold.formats import Format, ReadOptions, formats, read_model
 from fourfold.pixels import PixelsOfPicture
 from fourfold.progress import ProgressOption, followed
 from fourfold.quantization.measure import Score
-from fourfold.quantization.method import method_named
+from fourfold.quantization.method import find_method
 from fourfold.quantization.progress import ProgressCounter
 from fourfold.quantization.quantizer import QuantizeOptions, Quantizer
 from fourfold.quantization.report import QuantizeReport
 from fourfold.quantization.running import find_runner
 from fourfold.quantization.samples import SamplesOption, read_samples
 from fourfold.quantization.simplify import simplify_model
-from fourfold.quantization.write_file import write_aside
+from fourfold.quantization.write_file import write_atomically
 from fourfold.types import Shape
 
 TFLITE = "tflite"
@@ -48,47 +48,59 @@ def quantize(
     device: str | int | DeviceInfo | None = None,
     progress: ProgressOption | None = None,
 ) -> QuantizeReport:
-    """Quantise a float model, and write it to `output`: a .tflite, or an .onnx with QDQ.
+    """Quantize a float model and write it as .tflite, or as .onnx with QDQ nodes.
 
-    `method` is 'int8', 'int16x8', 'dynamic', 'weights-int4' or 'fp16'. The first two need
-    `samples`: a folder of pictures or arrays, a file of stacked arrays, or an iterable of what
-    `Session.run` takes. `ranges` is 'minmax', 'moving-average', 'percentile', 'mse' or 'entropy'.
-    With `max_loss`, the layers that lose the most stay float until the error of the outputs is no
-    more; with `score(outputs, number)`, until that falls by no more. `keep` names layers that stay
-    float in any case. The loss is measured on `judge`, or else on the samples. `progress=True`
-    shows a bar in a terminal or a notebook; a function is called with (done, total, what, seconds
-    left).
+    Args:
+        model: Path or content of a float model.
+        output: File to write; its extension selects the format. None returns the content only.
+        method: 'int8', 'int16x8', 'dynamic', 'weights-int4' or 'fp16'.
+        samples: Calibration data, required for 'int8' and 'int16x8': a folder of pictures or
+            arrays, a file of stacked arrays, or an iterable of what `Session.run` takes.
+        ranges: Range estimator: 'minmax', 'moving-average', 'percentile', 'mse' or 'entropy'.
+        per_channel: Use one scale per output channel for weights.
+        bias_correction: Compensate the mean error of rounded weights in biases.
+        max_loss: Maximum loss. Layers that lose most stay float until the output error, or the drop
+            of `score`, is within it.
+        keep: Layers that stay float, by name of their value, node or operator.
+        judge: Samples to measure the loss with; by default `samples`.
+        score: Function of (outputs, sample number) that rates a result; higher is better.
+        pixels: Scaling of pictures; by default that of the model's metadata.
+        shapes: Shapes of inputs that the model leaves open, by name.
+        integer_ports: Store the model's inputs and outputs as integers, too.
+        device: Device that runs the float model; 'cpu' uses NumPy.
+        progress: True shows a progress bar; a function is called with (done, total, what, seconds
+            left).
     """
     began, target = time.perf_counter(), None if output is None else Path(output)
-    how = replace(method_named(method), integer_ports=integer_ports)
-    options = QuantizeOptions(how, ranges, per_channel, bias_correction, max_loss, keep, score)
+    chosen = replace(find_method(method), integer_ports=integer_ports)
+    options = QuantizeOptions(chosen, ranges, per_channel, bias_correction, max_loss, keep, score)
     form = _format_for(target)
     source = model if isinstance(model, bytes) else os.fspath(model)
     readable = make_readable_by(Config.from_environment(), source)
     read = simplify_model(read_model(readable.content, ReadOptions(shapes=dict(shapes or {}))))
-    needed = samples is not None or how.calibrates or max_loss is not None
-    given = read_samples(samples, read, pixels) if needed else None
-    judged = given if judge is None else read_samples(judge, read, pixels)
+    needed = samples is not None or chosen.calibrates or max_loss is not None
+    calibration = read_samples(samples, read, pixels) if needed else None
+    judged = calibration if judge is None else read_samples(judge, read, pixels)
     with followed(progress, "quantising") as listener:
         counter = ProgressCounter(listener)
-        work = Quantizer(read, options, form, given, judged, find_runner(device), counter)
+        work = Quantizer(read, options, form, calibration, judged, find_runner(device), counter)
         report = replace(work.run(), path=target, seconds=time.perf_counter() - began)
     if target is not None:
-        write_aside(target, report.content)
+        write_atomically(target, report.content)
     return report
 
 
 def _format_for(path: Path | None) -> Format:
-    """The format that a file of this name has; TFLite without a name."""
+    """Return the format for the extension of a file; TFLite without a file."""
     if path is None:
         return formats()[TFLITE]
-    known = [form for form in formats().values() if form.writer is not None]
-    found = [form for form in known if path.suffix.lower() in form.extensions]
-    if not found:
-        names = ", ".join(ending for form in known for ending in form.extensions)
-        what, why = f"cannot write '{path.name}'", "its extension names no format that is written"
-        raise InputError(what, why, f"end it in one of {names}")
+    writable = [form for form in formats().values() if form.writer is not None]
+    matching = [form for form in writable if path.suffix.lower() in form.extensions]
+    if not matching:
+        names = ", ".join(ending for form in writable for ending in form.extensions)
+        what, why = f"cannot write '{path.name}'", "its extension belongs to no writable format"
+        raise InputError(what, why, f"use one of the extensions {names}")
     if not path.absolute().parent.is_dir():
         why = f"there is no folder '{path.parent}'"
-        raise InputError(f"cannot write '{path}'", why, "make the folder first")
-    return found[0]
+        raise InputError(f"cannot write '{path}'", why, "create the folder first")
+    return matching[0]

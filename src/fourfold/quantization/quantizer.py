@@ -1,4 +1,4 @@
-"""Quantizer: one model on its way, calibrated, its layers chosen, written and measured."""
+"""Quantizer: calibrates one model, chooses its layers, writes it and measures the loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import Format, Model
 from fourfold.quantization.assign import Assigner, Observations
-from fourfold.quantization.calibrate import Calibration, wanted_values
+from fourfold.quantization.calibrate import Calibration, values_to_observe
 from fourfold.quantization.layers import LayerNodes, find_layers, named_layers
 from fourfold.quantization.measure import Loss, LossMeter, Score
 from fourfold.quantization.method import Method
@@ -22,7 +22,12 @@ from fourfold.quantization.ranges import make_estimator
 from fourfold.quantization.report import FLOAT, LayerStorage, QuantizeReport
 from fourfold.quantization.running import GraphRunner
 from fourfold.quantization.samples import Samples
-from fourfold.quantization.sensitivity import TRIED_ON, LossTrials, Sensitivity, find_sensitive
+from fourfold.quantization.sensitivity import (
+    MAX_TRIAL_SAMPLES,
+    LossTrials,
+    Sensitivity,
+    find_sensitive,
+)
 from fourfold.quantization.simplify import float_bytes
 from fourfold.quantization.writable import to_writable
 from fourfold.session import Session
@@ -33,7 +38,7 @@ _SENSITIVE = "it loses too much"
 
 @dataclass(frozen=True)
 class QuantizeOptions:
-    """How a model is to be quantised; see `quantize` for what each of them says."""
+    """Options of quantization; see `quantize`."""
 
     method: Method
     ranges: str = "minmax"
@@ -44,15 +49,15 @@ class QuantizeOptions:
     score: Score | None = None
 
     def __post_init__(self) -> None:
-        make_estimator(self.ranges)  # an unknown one is refused before anything is run
+        make_estimator(self.ranges)  # reject an unknown name before anything runs
         if self.max_loss is not None and not self.max_loss >= 0:
-            what, why = f"max_loss is {self.max_loss}", "it is what may be lost at most"
-            raise InputError(what, why, "pass 0.05 for 5 % of error, or leave it out")
+            what, why = f"max_loss is {self.max_loss}", "it must be 0 or more"
+            raise InputError(what, why, "pass 0.05 for an error of 5 %, or leave it out")
 
 
 @dataclass
 class Quantizer:
-    """One model on its way: calibrated, its layers chosen, written and measured."""
+    """Calibrates one model, chooses its layers, writes it and measures the loss."""
 
     model: Model
     options: QuantizeOptions
@@ -64,8 +69,8 @@ class Quantizer:
 
     def __post_init__(self) -> None:
         if self.model.main.states and (self.samples or self.judge) is not None:
-            what = "a model that keeps values from run to run cannot be run on samples"
-            why = f"what '{next(iter(self.model.main.states))}' holds depends on the runs before"
+            what = "a model with state cannot be calibrated with samples"
+            why = f"the value of '{next(iter(self.model.main.states))}' depends on previous runs"
             fix = "choose 'dynamic', 'weights-int4' or 'fp16', and pass no samples"
             raise InputError(what, why, fix)
 
@@ -82,23 +87,23 @@ class Quantizer:
         if self.samples is None:
             return Observations()
         options, graph = self.options, self.model.main
-        wanted = wanted_values(graph, self.layers, options.method, options.bias_correction)
+        observed = values_to_observe(graph, self.layers, options.method, options.bias_correction)
         make = make_estimator(options.ranges)
-        return Calibration(graph, self.device, make, wanted).run(self.samples, self.steps)
+        return Calibration(graph, self.device, make, observed).run(self.samples, self.steps)
 
     def run(self) -> QuantizeReport:
-        """The file, how its layers are stored, and what was lost."""
+        """Return the file, how its layers are stored, and the loss."""
         named = named_layers(self.layers, self.options.keep)
-        reasons = dict.fromkeys(named, "it was to be kept")
+        reasons = dict.fromkeys(named, "the caller keeps it float")
         content, loss = self._try(named)
-        if not self._is_too_much(loss):
+        if not self._exceeds_limit(loss):
             return self._report(content, loss, reasons)
         sensitive = self._find_sensitive(named)
         count = sensitive.count
         while True:
             worst = sensitive.order[:count]
             content, loss = self._try(named.union(worst))
-            if not self._is_too_much(loss) or count == len(sensitive.order):
+            if not self._exceeds_limit(loss) or count == len(sensitive.order):
                 return self._report(content, loss, reasons | dict.fromkeys(worst, _SENSITIVE))
             count = min(count + max(count // 4, 1), len(sensitive.order))
 
@@ -106,7 +111,7 @@ class Quantizer:
         content = self._write(kept)
         return content, self._measure(content)
 
-    def _is_too_much(self, loss: Loss | None) -> bool:
+    def _exceeds_limit(self, loss: Loss | None) -> bool:
         most = self.options.max_loss
         return most is not None and loss is not None and loss.value > most
 
@@ -114,7 +119,9 @@ class Quantizer:
         most, judge = self.options.max_loss, self.judge
         assert most is not None
         assert judge is not None
-        trials = LossTrials(self.assigner, self.device, judge.first(TRIED_ON), self.options.score)
+        trials = LossTrials(
+            self.assigner, self.device, judge.first(MAX_TRIAL_SAMPLES), self.options.score
+        )
         return find_sensitive(trials, named, most, self.steps)
 
     def _write(self, kept: frozenset[str]) -> bytes:
@@ -122,7 +129,7 @@ class Quantizer:
         return self.form.write(to_writable(storage, self.model, self.options.method.integer_ports))
 
     def _measure(self, content: bytes) -> Loss | None:
-        """What the written file loses, run as any other file is."""
+        """Run the written file like any other model and measure its loss."""
         if self.judge is None:
             return None
         self.steps.expect(len(self.judge))
@@ -136,8 +143,8 @@ class Quantizer:
         ):
             for number, arrays in enumerate(self.judge):
                 before = {names[name]: array for name, array in runner.run(arrays).items()}
-                given = {inputs[name]: array for name, array in arrays.items()}
-                meter.add(number, before, _run_stored(session, given))
+                feeds = {inputs[name]: array for name, array in arrays.items()}
+                meter.add(number, before, _run_quantized(session, feeds))
                 self.steps.done("comparing")
         return meter.loss()
 
@@ -158,16 +165,16 @@ class Quantizer:
         )
 
 
-def _run_stored(session: Session, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What a session makes of real numbers, as real numbers, whether it takes such or integers."""
-    given = dict(arrays)
+def _run_quantized(session: Session, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Run a session on real numbers and return real numbers, even if its ports are integers."""
+    feeds = dict(arrays)
     for info in session.inputs:
         if info.quantization is not None:
             dtype = DType.of(np.empty(0, info.dtype))
-            given[info.name] = to_integers(arrays[info.name], info.quantization, dtype)
+            feeds[info.name] = to_integers(arrays[info.name], info.quantization, dtype)
     grids = {info.name: info.quantization for info in session.outputs}
-    found = session.run(given)
+    results = session.run(feeds)
     return {
         name: array if grids[name] is None else dequantize(array, grids[name])
-        for name, array in found.items()
+        for name, array in results.items()
     }

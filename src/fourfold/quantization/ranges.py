@@ -1,12 +1,12 @@
-"""Estimators of the range of a value, from many arrays that are seen one at a time.
+"""Estimators of the range of a value, from arrays that are seen one at a time.
 
-minmax            the least and the largest number of all
-moving-average    those of each array, averaged, the later ones counting more
-percentile        without the few numbers that are furthest out
-mse               where rounding and clamping together cost the least, in squares
-entropy           where the rounded distribution tells the most of the true one (Kullback, Leibler)
+minmax            the smallest and the largest number of all arrays
+moving-average    the limits of each array, averaged, with more weight on later arrays
+percentile        without the outermost numbers
+mse               minimizes the squared error of rounding and clamping
+entropy           minimizes the Kullback-Leibler divergence of the rounded distribution
 
-The last three look at a histogram, which grows with what it sees: one pass is enough.
+The last three use a histogram that grows as needed, so one pass over the samples is enough.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from fourfold.errors import InputError, nearest
 from fourfold.quantization.grids import Range
 
 ESTIMATORS = ("minmax", "moving-average", "percentile", "mse", "entropy")
-PERCENTILE = 99.99
+DEFAULT_PERCENTILE = 99.99
 _HALF_BINS = 4096  # on either side of zero
-_NEW_SHARE = 0.1  # of an average, what a new array has of it
-_CANDIDATES = 96  # limits that are tried
+_NEW_WEIGHT = 0.1  # of a new array in the moving average
+_CANDIDATES = 96  # limits to try
 _LEVELS = 256
-_STEP_BINS = 16  # of the histogram, where all of it is half as wide as 256 steps
-_INNER, _FAR = 99.999, 8  # how many times as far out as this percentile an outlier is
+_STEP_BINS = 16  # of the histogram, if all of it is half as wide as 256 steps
+_INNER, _OUTLIER_FACTOR = 99.999, 8  # outliers lie beyond this multiple of the percentile
 
 
 class RangeEstimator(Protocol):
-    """Sees arrays of finite numbers, and then tells their range."""
+    """Sees arrays of finite numbers and returns their range."""
 
     def add(self, array: np.ndarray) -> None: ...
     def range(self) -> Range: ...
@@ -41,7 +41,7 @@ class RangeEstimator(Protocol):
 
 @dataclass
 class MinMax:
-    """The least and the largest number of all arrays."""
+    """The smallest and the largest number of all arrays."""
 
     found: Range | None = None
 
@@ -55,7 +55,7 @@ class MinMax:
 
 @dataclass
 class MovingAverage:
-    """Least and largest numbers, averaged: one array that is out of the way counts little."""
+    """Moving average of the limits, so that one unusual array counts little."""
 
     found: Range | None = None
 
@@ -63,7 +63,7 @@ class MovingAverage:
         new, old = _limits(array), self.found
         if old is not None:
             pairs = zip(old, new, strict=True)
-            new = Range(*(before + _NEW_SHARE * (now - before) for before, now in pairs))
+            new = Range(*(before + _NEW_WEIGHT * (now - before) for before, now in pairs))
         self.found = new
 
     def range(self) -> Range:
@@ -72,9 +72,9 @@ class MovingAverage:
 
 @dataclass
 class Histogram:
-    """Counts in equal bins around zero, as wide as it takes to hold what was seen.
+    """Counts in equal bins around zero.
 
-    Where a number lies beyond, pairs of bins become one until it fits; so nothing is ever lost.
+    If a number lies outside, pairs of bins are merged until it fits, so that no count is lost.
     """
 
     choose: Callable[[Histogram], Range]
@@ -98,8 +98,8 @@ class Histogram:
 
     def _count(self, array: np.ndarray) -> np.ndarray:
         scaled = array.ravel() * np.float64(_HALF_BINS / self.reach) + _HALF_BINS
-        places = np.minimum(scaled.astype(np.int64), 2 * _HALF_BINS - 1)
-        return np.bincount(places, minlength=2 * _HALF_BINS)
+        bins = np.minimum(scaled.astype(np.int64), 2 * _HALF_BINS - 1)
+        return np.bincount(bins, minlength=2 * _HALF_BINS)
 
     def _widen(self) -> None:
         pairs = self.counts.reshape(-1, 2).sum(1)
@@ -108,14 +108,14 @@ class Histogram:
 
     @property
     def rounded_counts(self) -> np.ndarray:
-        """Without the zeros, which no grid rounds: behind a relu they are most of all numbers."""
+        """Counts without exact zeros, which no grid rounds and which dominate after a relu."""
         counts = self.counts.copy()
         counts[_HALF_BINS] -= self.zeros
         return counts
 
     @property
     def edges(self) -> np.ndarray:
-        """The borders of the bins, one more than there are bins."""
+        """Borders of the bins, one more than there are bins."""
         return np.linspace(-self.reach, self.reach, 2 * _HALF_BINS + 1)
 
     @property
@@ -125,37 +125,37 @@ class Histogram:
         return centres
 
     def range(self) -> Range:
-        whole = self.exact.range()
+        exact = self.exact.range()
         if not self.reach:
-            return whole
-        found = self.choose(self)
-        return Range(max(found.low, whole.low), min(found.high, whole.high))
+            return exact
+        chosen = self.choose(self)
+        return Range(max(chosen.low, exact.low), min(chosen.high, exact.high))
 
 
 def make_estimator(name: str) -> Callable[[], RangeEstimator]:
-    """What makes the estimators of this name; 'percentile:99.9' says which percentile."""
+    """Return a factory of estimators; 'percentile:99.9' sets the percentile."""
     kind, _, number = name.partition(":")
     plain: dict[str, Callable[[], RangeEstimator]] = {
         "minmax": MinMax,
         "moving-average": MovingAverage,
         "mse": partial(Histogram, partial(_search, _squared_error)),
-        "entropy": partial(Histogram, _most_telling),
+        "entropy": partial(Histogram, _least_divergence),
     }
     if kind == "percentile":
         return partial(Histogram, partial(_percentile, _percent(number)))
     if kind not in plain or number:
-        why = f"they are {', '.join(ESTIMATORS)}"
-        raise InputError(f"there is no way {name!r} to find ranges", why, nearest(kind, ESTIMATORS))
+        why = f"estimators are {', '.join(ESTIMATORS)}"
+        raise InputError(f"there is no range estimator {name!r}", why, nearest(kind, ESTIMATORS))
     return plain[kind]
 
 
 def _percent(text: str) -> float:
     try:
-        percent = float(text) if text else PERCENTILE
+        percent = float(text) if text else DEFAULT_PERCENTILE
     except ValueError:
         percent = 0.0
     if not 50 < percent <= 100:
-        what, why = f"'percentile:{text}' is none", "it is more than 50 and at most 100"
+        what, why = f"'percentile:{text}' is invalid", "it must be more than 50 and at most 100"
         raise InputError(what, why, "write it as 'percentile:99.9'")
     return percent
 
@@ -165,11 +165,11 @@ def _limits(array: np.ndarray) -> Range:
 
 
 def _percentile(percent: float, histogram: Histogram) -> Range:
-    return _without_furthest(percent, histogram.counts, histogram.edges)
+    return _trim_tails(percent, histogram.counts, histogram.edges)
 
 
-def _without_furthest(percent: float, counts: np.ndarray, edges: np.ndarray) -> Range:
-    """What leaves as many numbers out on either side as the percentile says."""
+def _trim_tails(percent: float, counts: np.ndarray, edges: np.ndarray) -> Range:
+    """Return the range that leaves out equally many numbers on both sides."""
     total = np.concatenate([[0], np.cumsum(counts)]) / max(counts.sum(), 1)
     outside = (1 - percent / 100) / 2
     low = edges[np.searchsorted(total, outside, side="right") - 1]
@@ -179,19 +179,19 @@ def _without_furthest(percent: float, counts: np.ndarray, edges: np.ndarray) -> 
 
 
 def _search(cost: Callable[[Histogram, Range], float], histogram: Histogram) -> Range:
-    """The range of least cost: its two limits are drawn in by turns."""
-    whole = histogram.exact.range()
-    best = Range(min(whole.low, 0.0), max(whole.high, 0.0))
+    """Return the range of minimum cost, moving its two limits inwards alternately."""
+    limits = histogram.exact.range()
+    best = Range(min(limits.low, 0.0), max(limits.high, 0.0))
     least = cost(histogram, best)
     for high in (True, False, True, False):
-        for candidate in _drawn_in(best, high):
-            found = cost(histogram, candidate)
-            if found < least:
-                best, least = candidate, found
+        for candidate in _narrower_ranges(best, high):
+            candidate_cost = cost(histogram, candidate)
+            if candidate_cost < least:
+                best, least = candidate, candidate_cost
     return best
 
 
-def _drawn_in(range_: Range, high: bool) -> Iterator[Range]:
+def _narrower_ranges(range_: Range, high: bool) -> Iterator[Range]:
     limit = range_.high if high else range_.low
     if limit == 0:
         return
@@ -200,27 +200,29 @@ def _drawn_in(range_: Range, high: bool) -> Iterator[Range]:
         yield Range(range_.low, drawn) if high else Range(drawn, range_.high)
 
 
-def _most_telling(histogram: Histogram) -> Range:
-    """The range of least divergence among those that clamp both sides at the same distance."""
-    whole = histogram.exact.range()
+def _least_divergence(histogram: Histogram) -> Range:
+    """Return the range of least divergence among those that clamp both sides at the same
+    distance.
+    """
+    limits = histogram.exact.range()
 
     def clamped(part: int) -> Range:
         limit = histogram.reach * (1 - part / _CANDIDATES)
-        return Range(max(min(whole.low, 0.0), -limit), min(max(whole.high, 0.0), limit))
+        return Range(max(min(limits.low, 0.0), -limit), min(max(limits.high, 0.0), limit))
 
     ranges = [clamped(part) for part in range(_CANDIDATES)]
-    return min(ranges, key=partial(_divergence, histogram, _bins_of_a_step(histogram)))
+    return min(ranges, key=partial(_divergence, histogram, _bins_per_step(histogram)))
 
 
-def _bins_of_a_step(histogram: Histogram) -> int:
-    """How many bins about a step takes, of a range without the few outliers: a power of two."""
-    inner = _without_furthest(_INNER, histogram.rounded_counts, histogram.edges)
-    share = min(_FAR * max(-inner.low, inner.high) / histogram.reach, 1.0)
+def _bins_per_step(histogram: Histogram) -> int:
+    """Return the number of bins of one step, without outliers, rounded to a power of two."""
+    inner = _trim_tails(_INNER, histogram.rounded_counts, histogram.edges)
+    share = min(_OUTLIER_FACTOR * max(-inner.low, inner.high) / histogram.reach, 1.0)
     return 1 << round(math.log2(max(share * _STEP_BINS, 1.0)))
 
 
 def _squared_error(histogram: Histogram, range_: Range) -> float:
-    """The mean square of what rounding to 256 numbers, and clamping to them, takes away."""
+    """Return the squared error of rounding and clamping to 256 levels."""
     step = (range_.high - range_.low) / (_LEVELS - 1)
     centres, counts = histogram.centres, histogram.rounded_counts
     beyond = centres - np.clip(centres, range_.low, range_.high)
@@ -229,10 +231,10 @@ def _squared_error(histogram: Histogram, range_: Range) -> float:
 
 
 def _divergence(histogram: Histogram, merged: int, range_: Range) -> float:
-    """How much is lost when the distribution, clamped to the range, is told in 256 numbers.
+    """Return the divergence between the distribution, clamped to the range, and its 256 levels.
 
-    They are compared with so many bins `merged`. In finer ones the shape of a peak that is
-    narrower than a step would be lost as well, and a range win that has room for it alone.
+    `merged` bins are combined for the comparison. With finer bins, the shape of a peak narrower
+    than a step would count as lost, and a range around that peak alone would win.
     """
     if range_.high <= range_.low:
         return float("inf")
@@ -249,8 +251,8 @@ def _divergence(histogram: Histogram, merged: int, range_: Range) -> float:
     levels = np.rint((centres[inside] - range_.low) / step).astype(np.int64)
     sums = np.bincount(levels, kept, _LEVELS)
     filled = np.bincount(levels, kept > 0, _LEVELS)
-    told = np.where(kept > 0, sums[levels] / np.maximum(filled[levels], 1), 0.0)
-    told = np.maximum(told / told.sum(), 1e-12)
+    modelled = np.where(kept > 0, sums[levels] / np.maximum(filled[levels], 1), 0.0)
+    modelled = np.maximum(modelled / modelled.sum(), 1e-12)
     true /= true.sum()
     seen = true > 0
-    return float((true[seen] * np.log(true[seen] / told[seen])).sum())
+    return float((true[seen] * np.log(true[seen] / modelled[seen])).sum())

@@ -1,4 +1,4 @@
-"""QuantizeReport: what was stored in which way, what it cost, and what it saved."""
+"""QuantizeReport: how layers were stored, the loss, and the size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOAT = "float"
 
 @dataclass(frozen=True)
 class LayerStorage:
-    """How one layer is stored, and why not as integers if it is float."""
+    """How one layer is stored, and the reason if it stays float."""
 
     name: str
     op: str
@@ -24,9 +24,18 @@ class LayerStorage:
 
 @dataclass(frozen=True)
 class QuantizeReport:
-    """A model that was quantised. `content` is its file; `loss` is None where no samples told it.
+    """The result of quantization.
 
-    `bytes_before` are those of the constants of the model as floats, `bytes_after` the whole file.
+    Attributes:
+        content: The quantized file.
+        method: The quantization method.
+        ranges: The range estimator.
+        samples: Number of calibration samples.
+        layers: How each layer is stored.
+        loss: The measured loss, or None without samples.
+        bytes_before: Size of the model's constants as floats.
+        path: The file that was written, if any.
+        seconds: Duration of the whole procedure.
     """
 
     content: bytes
@@ -41,15 +50,16 @@ class QuantizeReport:
 
     @property
     def bytes_after(self) -> int:
+        """Size of the quantized file."""
         return len(self.content)
 
     @property
     def kept(self) -> tuple[LayerStorage, ...]:
-        """The layers that stayed float."""
+        """The layers that stay float."""
         return tuple(layer for layer in self.layers if layer.stored == FLOAT)
 
     def to_json(self) -> dict[str, Any]:
-        """All but the file itself, as plain data."""
+        """Return the report without the file as plain data."""
         row = {key: value for key, value in vars(self).items() if key not in ("content", "layers")}
         row["path"] = None if self.path is None else str(self.path)
         row["loss"] = None if self.loss is None else asdict(self.loss)
@@ -61,11 +71,11 @@ class QuantizeReport:
         stored = ", ".join(f"{count} {stored}" for stored, count in counts.most_common())
         lines = [f"{self.method}: {len(self.layers)} layers, {stored}"]
         if self.samples:
-            lines.append(f"ranges by {self.ranges} of {self.samples} samples")
+            lines.append(f"ranges: {self.ranges} of {self.samples} samples")
         before, after = _size(self.bytes_before), _size(self.bytes_after)
-        lines.append(f"{before} of constants became a file of {after} in {self.seconds:.1f} s")
+        lines.append(f"{before} of constants -> a file of {after} in {self.seconds:.1f} s")
         if self.loss is not None:
-            lines.append(f"beside the float model: {self.loss}")
+            lines.append(f"compared with the float model: {self.loss}")
         lines += [f"  float: {layer.op} '{layer.name}': {layer.reason}" for layer in self.kept]
         return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Runs graphs on samples: on a device, or where it cannot, by the ops' definitions in NumPy."""
+"""Run graphs on samples: on a device, or with the NumPy reference as a fallback."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fourfold.types import silent_arithmetic
 
 log = Log("quantization")
 Arrays = Mapping[str, np.ndarray]
-NUMPY = "cpu"  # the name by which callers ask for no device
+NUMPY = "cpu"  # the device name that selects NumPy
 
 
 def find_runner(device: str | int | DeviceInfo | None) -> DeviceInfo | None:
-    """The device that a caller wants, or the usual one; None where that is none."""
+    """Return the requested device or the default one; None selects NumPy."""
     if device == NUMPY:
         return None
     if device is not None:
@@ -37,14 +37,14 @@ def find_runner(device: str | int | DeviceInfo | None) -> DeviceInfo | None:
 
 
 class GraphRunner:
-    """A graph made ready on a device, until `close` lets go of it."""
+    """A graph compiled for a device, which is released by `close`."""
 
     def __init__(self, graph: Graph, device: DeviceInfo | None) -> None:
         self._graph = graph
         self._player = None if device is None else _player(graph, device)
 
     def run(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """The results by name, for arguments by name."""
+        """Return results by name, for arguments by name."""
         if self._player is None:
             with silent_arithmetic():
                 return evaluate(self._graph, arrays)
@@ -57,7 +57,7 @@ class GraphRunner:
 
 
 def _player(graph: Graph, device: DeviceInfo) -> players.Player | None:
-    """A player of the graph; None for one that has an op without kernels on this device."""
+    """Return a player of the graph, or None if an operator has no kernel for this device."""
     try:
         plan = plan_graph(graph, device, CompileOptions())
     except UnsupportedError as error:
@@ -68,6 +68,6 @@ def _player(graph: Graph, device: DeviceInfo) -> players.Player | None:
 
 
 def with_outputs(graph: Graph, values: Sequence[str]) -> Graph:
-    """The same graph that gives these values, too."""
+    """Return the graph with these values as further outputs."""
     more = [name for name in values if name not in graph.outputs and name in graph.producers]
     return replace(graph, outputs=(*graph.outputs, *more))

@@ -1,4 +1,4 @@
-"""Which values must share a grid, and which values' ranges it takes to find all grids."""
+"""Find values that must share a grid, and the values whose ranges define all grids."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 from fourfold.graph import Graph, Node
 from fourfold.quantization.grids import Range
 from fourfold.quantization.layers import fused_clamp, is_fused
-from fourfold.quantization.rules import FIXED_GRID, LIMITS, MOVES, real_places
+from fourfold.quantization.rules import FIXED_GRID, LIMITS, MOVES, float_inputs
 from fourfold.quantization.storage import Place
 from fourfold.types import DType, Quantization
 
 
 @dataclass
 class SharedGrids:
-    """Values that share a grid have the same root. `fixed` are the grids that an op prescribes, by
-    root; `regrids` are inputs that have such a grid while the others that they meet have not.
+    """Groups of values that share a grid, as a union-find structure.
+
+    `fixed` has the grids that an operator prescribes, by root. `regrids` are inputs with such a
+    grid while other inputs of the same node have another one. `observed` are the values whose
+    ranges are needed.
     """
 
     graph: Graph
@@ -38,17 +41,17 @@ class SharedGrids:
     def fixed_grid(self, value: str) -> Quantization | None:
         return self.fixed.get(self.root(value))
 
-    def ranges(self, found: Mapping[str, Range]) -> dict[str, Range]:
-        """The range of each root, by those of the values that were observed."""
+    def ranges(self, observed: Mapping[str, Range]) -> dict[str, Range]:
+        """Return the range of each root, from the ranges of its observed values."""
         joined: dict[str, Range] = {}
         for value in sorted(self.observed):
             root = self.root(value)
-            joined[root] = found[value].joined(joined.get(root, found[value]))
+            joined[root] = observed[value].joined(joined.get(root, observed[value]))
         return joined
 
 
 def share_grids(graph: Graph, nodes: Collection[str], values: DType) -> SharedGrids:
-    """The grids that these nodes share when all of them compute on integers of this type."""
+    """Return the grids that these nodes share if all of them compute on integers of this type."""
     shared = SharedGrids(graph)
     for node in graph.nodes:
         if node.outputs[0] in nodes:
@@ -70,35 +73,35 @@ def _add(shared: SharedGrids, node: Node, values: DType) -> None:
 
 
 def _add_move(shared: SharedGrids, node: Node) -> None:
-    output, places = node.outputs[0], _live_inputs(shared.graph, node)
-    grids = {at: shared.fixed_grid(str(node.inputs[at])) for at in places}
+    output, inputs = node.outputs[0], _live_inputs(shared.graph, node)
+    grids = {at: shared.fixed_grid(str(node.inputs[at])) for at in inputs}
     if len(set(grids.values())) > 1:
-        shared.regrids |= {(output, at) for at in places if grids[at] is not None}
-        places = [at for at in places if grids[at] is None]
-    for at in places:
+        shared.regrids |= {(output, at) for at in inputs if grids[at] is not None}
+        inputs = [at for at in inputs if grids[at] is None]
+    for at in inputs:
         shared.join(str(node.inputs[at]), output)
 
 
 def _live_inputs(graph: Graph, node: Node) -> list[int]:
-    return [at for at in real_places(graph, node) if node.inputs[at] not in graph.constants]
+    return [at for at in float_inputs(graph, node) if node.inputs[at] not in graph.constants]
 
 
 def _observe(shared: SharedGrids, node: Node, nodes: Collection[str]) -> None:
-    """Notes whose ranges tell the grids of what a node reads and writes."""
+    """Record the values whose ranges define the grids of a node's inputs and outputs."""
     graph, output = shared.graph, node.outputs[0]
     for at in _live_inputs(graph, node):
         name = str(node.inputs[at])
         producer = graph.producers.get(name)
         if producer is None or producer.outputs[0] not in nodes:
             _note(shared, name)
-    if fused_clamp(graph, node) is None and (node.op not in MOVES or _brings_more(shared, node)):
+    if fused_clamp(graph, node) is None and (node.op not in MOVES or _adds_values(shared, node)):
         _note(shared, output)
 
 
-def _brings_more(shared: SharedGrids, node: Node) -> bool:
-    """Whether a move's result has numbers that no input on its grid has."""
+def _adds_values(shared: SharedGrids, node: Node) -> bool:
+    """Return True if a move's result has numbers that no input on its grid has."""
     constants = node.op not in LIMITS and any(
-        node.inputs[at] in shared.graph.constants for at in real_places(shared.graph, node)
+        node.inputs[at] in shared.graph.constants for at in float_inputs(shared.graph, node)
     )
     return constants or any(name == node.outputs[0] for name, _ in shared.regrids)
 

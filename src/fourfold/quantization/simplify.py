@@ -1,4 +1,4 @@
-"""Makes a graph ready for quantising: nothing is left in it that a weighted sum could take in."""
+"""Prepare a graph for quantization: fuse everything that a weighted sum can absorb."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ _INTEGERS = frozenset({"dequantize", "fake_quantize", "quantize"})
 
 @silent_arithmetic()
 def simplify_model(model: Model) -> Model:
-    """The model with its main graph made ready; an InputError where it is quantised already."""
+    """Return the model with a simplified main graph. Raises InputError if it is quantized
+    already.
+    """
     done = next((node for node in model.main.nodes if node.op in _INTEGERS), None)
     if done is not None:
-        why = f"its value '{done.outputs[0]}' is one of integers that stand for real numbers"
-        raise InputError("the model is quantised already", why, "pass the float model")
+        why = f"its value '{done.outputs[0]}' is quantized"
+        raise InputError("the model is quantized already", why, "pass the float model")
     graph = model.main
     for run in WRITABLE:
         graph = run(graph)
@@ -29,5 +31,5 @@ def simplify_model(model: Model) -> Model:
 
 
 def float_bytes(graph: Graph) -> int:
-    """How much memory the constants of a graph take as floats."""
+    """Return the size of the graph's constants as floats, in bytes."""
     return sum(np.asarray(array).nbytes for array in graph.constants.values())

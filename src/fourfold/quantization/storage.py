@@ -1,4 +1,4 @@
-"""How each value and each constant of a graph is to be kept, before anything is written."""
+"""Storage of each value and constant of a graph, decided before a file is written."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ from fourfold.formats.writable import StoredAs
 from fourfold.graph import Graph, Node
 from fourfold.quantization.grids import rounded
 
-Place = tuple[str, int]  # an input of a node, which is known by its first output
+Place = tuple[str, int]  # first output of a node, and the index of one of its inputs
 
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """A constant as one node reads it: its real numbers, and how they are kept."""
+    """A constant as one node reads it: its real numbers, and their storage type."""
 
     array: np.ndarray
     stored: StoredAs
 
     @property
     def rounded(self) -> np.ndarray:
-        """The real numbers that are left of it."""
+        """The real numbers after rounding to the storage type."""
         return rounded(self.array, self.stored.dtype, self.stored.quantization)
 
 
 @dataclass(frozen=True, eq=False)
 class StorageAssignment:
-    """`integer_nodes` compute on integers, known by their first output. `grids` are those of all
-    values that they read or write; what they read on another grid than it is written on is in
-    `regrids`. `operands` are the constants that are not kept as they are.
+    """Storage types of a whole graph.
+
+    Attributes:
+        graph: The float graph.
+        operands: Constants that are stored in another type, by the input that reads them.
+        integer_nodes: First outputs of the nodes that compute on integers.
+        grids: Grids of all values that those nodes read or write.
+        regrids: Grids of inputs that are read on another grid than they are written on.
     """
 
     graph: Graph
@@ -44,21 +49,21 @@ class StorageAssignment:
         return node.outputs[0] in self.integer_nodes
 
     def input_count(self, node: Node) -> int:
-        """Its inputs, and the constants that it gets behind them."""
-        places = [at for name, at in self.operands if name == node.outputs[0]]
-        return max(len(node.inputs), max(places, default=-1) + 1)
+        """Return the number of inputs, including operands appended to the node."""
+        operands = [at for name, at in self.operands if name == node.outputs[0]]
+        return max(len(node.inputs), max(operands, default=-1) + 1)
 
     def is_made(self, value: str) -> bool:
-        """Whether a value comes as integers from the node that makes it."""
+        """Return True if the node that makes a value computes on integers."""
         producer = self.graph.producers.get(value)
         return producer is not None and self.on_integers(producer)
 
 
 def fresh_name(name: str, taken: set[str]) -> str:
-    """The name, or one like it that no value has yet; it is then taken."""
-    found, count = name, 1
-    while found in taken:
+    """Return the name, or a variant of it that is not taken yet, and mark it as taken."""
+    fresh, count = name, 1
+    while fresh in taken:
         count += 1
-        found = f"{name}:{count}"
-    taken.add(found)
-    return found
+        fresh = f"{name}:{count}"
+    taken.add(fresh)
+    return fresh

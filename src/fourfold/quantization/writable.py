@@ -1,8 +1,8 @@
-"""From how values are stored to what a writer is given: a graph with copies where storage changes.
+"""Convert a storage assignment to the graph that a format's writer takes.
 
-A node whose result is stored computes on integers, and so does one whose result such a node clamps;
-all others compute on real numbers. What is made as real numbers and read as integers gets a copy
-for those who do; so do inputs and outputs of the model, which stay floats for its callers.
+A node whose result is stored as integers computes on integers, and so does a node whose clamp is
+fused into it. All others compute on real numbers. Values that are made as real numbers and read as
+integers get a quantized copy. So do inputs and outputs of the model, which stay float.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fourfold.types import DType, TensorType
 def to_writable(
     storage: StorageAssignment, model: Model, integer_ports: bool = False
 ) -> WritableModel:
-    """The model as a writer of any format takes it.
+    """Return the model in the form that a writer of any format takes.
 
-    `integer_ports` makes inputs and outputs integers where they are read or made as such.
+    `integer_ports` makes inputs and outputs integers if nodes read or make them as integers.
     """
     work = _Work(storage, integer_ports)
     for node in storage.graph.nodes:
@@ -41,7 +41,7 @@ def to_writable(
 
 @dataclass
 class _Work:
-    """The nodes so far, and what is known to be stored; `copies` are values as integers."""
+    """The nodes and storage types so far. `copies` are quantized copies of values."""
 
     storage: StorageAssignment
     integer_ports: bool
@@ -49,7 +49,7 @@ class _Work:
     stored: dict[str, StoredAs] = field(default_factory=dict)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     copies: dict[tuple[str, StoredAs], str] = field(default_factory=dict)
-    inner: dict[str, str] = field(default_factory=dict)  # outputs as the integers they are made as
+    inner: dict[str, str] = field(default_factory=dict)  # outputs -> their integer values
 
     def __post_init__(self) -> None:
         self.types = dict(self.storage.graph.types)
@@ -65,15 +65,17 @@ class _Work:
         if not self.storage.on_integers(node):
             self.nodes.append(replace(node, inputs=inputs))
             return
-        made = self._made_as(output)
-        self.nodes.append(replace(node, inputs=inputs, outputs=(made,)))
+        target = self._integer_value(output)
+        self.nodes.append(replace(node, inputs=inputs, outputs=(target,)))
         if fused_clamp(self.storage.graph, node) is None:
-            self.stored[made] = self.storage.grids[output]
-        if made != output:
-            self.nodes.append(Node("identity", (made,), (output,), name=node.name))
+            self.stored[target] = self.storage.grids[output]
+        if target != output:
+            self.nodes.append(Node("identity", (target,), (output,), name=node.name))
 
-    def _made_as(self, output: str) -> str:
-        """The value that a node on integers makes: an output of the model is a copy of it."""
+    def _integer_value(self, output: str) -> str:
+        """Return the value that an integer node makes; an output of the model is a float copy
+        of it.
+        """
         graph = self.storage.graph
         is_port = output in graph.outputs
         if not is_port or (self.integer_ports and output in graph.results):
@@ -89,13 +91,15 @@ class _Work:
             return self._constant(name or f"{node.outputs[0]}/bias", operand)
         if name is None or not storage.on_integers(node) or name not in storage.grids:
             return name
-        wanted = storage.regrids.get(place, storage.grids[name])
-        made = storage.is_made(name) or name in self.stored
+        stored = storage.regrids.get(place, storage.grids[name])
+        on_integers = storage.is_made(name) or name in self.stored
         source = self.inner.get(name, name)
-        return source if made and place not in storage.regrids else self._copy(source, wanted)
+        return (
+            source if on_integers and place not in storage.regrids else self._copy(source, stored)
+        )
 
     def _constant(self, name: str, operand: Operand) -> str:
-        """The constant under its own name, unless another node reads it in another way."""
+        """Store a constant under its own name, unless another node reads it in another type."""
         known, stored = self.constants.get(name), operand.stored
         equal = known is not None and np.array_equal(known, operand.array)
         if not (equal and self.stored.get(name) == stored):
@@ -107,7 +111,7 @@ class _Work:
         return name
 
     def _is_free(self, name: str) -> bool:
-        """Whether one node alone reads a constant of the graph, or the name is new."""
+        """Return True if a single node reads this constant of the graph, or the name is new."""
         readers = self.storage.graph.readers.get(name, ())
         return name not in self.constants and (len(readers) == 1 or name not in self.taken)
 

@@ -1,4 +1,4 @@
-"""Writes a file aside and then puts it in place: it is whole, or as it was before."""
+"""Write a file atomically."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from fourfold.errors import InputError
 
 
-def write_aside(path: Path, content: bytes) -> None:
-    """The file at this path has this content, unless something stops it: then nothing changed."""
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a temporary file and move it into place. On an error, the old file stays unchanged."""
     aside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:
         with aside.open("xb") as file:
@@ -21,7 +21,7 @@ def write_aside(path: Path, content: bytes) -> None:
     except OSError as error:
         why = error.strerror or str(error)
         raise InputError(
-            f"cannot write '{path}'", why, "choose another place, with enough room"
+            f"cannot write '{path}'", why, "choose another folder with enough disk space"
         ) from error
     finally:
         with suppress(FileNotFoundError):

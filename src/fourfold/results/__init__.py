@@ -1,4 +1,4 @@
-"""What a model says, instead of arrays: classes, boxes, masks, key points, pictures.
+"""Decode model outputs into classes, boxes, masks, key points and pictures.
 
     from fourfold import results
 
@@ -7,10 +7,10 @@
         print(box.name, box.score, box.corners)
     answer.draw("cats_and_dogs.jpg").save("answer.png")
 
-`ask` puts a photograph into a session as its model wants it, and says what came out.
-`read_answer` does so with arrays that came of any run. What outputs mean is told by the model's
-metadata, by shapes, and by families of models that are known; an answer says which of these told
-it, what had to be assumed, and of which outputs nothing is known.
+`ask` preprocesses a photograph as the model expects, runs the session and decodes its outputs.
+`read_answer` decodes arrays that any run returned. The meaning of outputs follows from the model's
+metadata, from shapes, and from known model families. An answer names its source, its assumptions,
+and the outputs that could not be decoded.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Answer: what a model's outputs mean, how that is known, as words and as a drawing."""
+"""Answer: the decoded outputs of a model, printable, drawable and convertible to JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fourfold.results.drawing import draw_found
+from fourfold.results.drawing import draw_results
 from fourfold.results.found import Found, Size
-from fourfold.results.words import found_as_data, found_lines
+from fourfold.results.words import result_lines, results_to_data
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer(Found):
-    """What was found, and how it is known what the outputs mean.
+    """Decoded outputs of a model, and how their meaning was determined.
 
-    `family` is the kind of model that it was taken for, `told_by` what told so. `kinds` are what
-    such a model can find: 'classes', 'boxes', 'masks', 'key points', 'pictures', or 'embedding'.
-    `size` is the height and width of the photograph, where there is one.
+    Attributes:
+        family: The model family that the decoder assumes, such as "DeepLab".
+        told_by: The source of that assumption, such as "the model's metadata".
+        kinds: What such a model can find: 'classes', 'boxes', 'masks', 'key points', 'pictures' or
+            'embedding'.
+        size: Height and width of the photograph, or None without one.
     """
 
     family: str = ""
@@ -29,24 +32,32 @@ class Answer(Found):
 
     @property
     def known(self) -> bool:
-        """Whether it is known what any of the outputs mean, be there anything to see or not."""
+        """True if the meaning of any output is known, even if nothing was detected."""
         return bool(self.kinds)
 
     def draw(self, photograph: Any) -> Image:
-        """The photograph with all of it drawn on: a path, bytes [height, width, 3] or an image of
-        Pillow's. A model that makes a picture gives that picture.
+        """Draw the results on the photograph. A model that makes a picture returns that picture.
+
+        Args:
+            photograph: A path, a Pillow image, or a uint8 array [height, width, 3].
         """
-        return draw_found(self, photograph)
+        return draw_results(self, photograph)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data; of masks the shares, and no pixels. Places are in pixels, too,
-        where the photograph's size is known.
+        """Return the results as plain data, with the class shares of masks instead of their pixels.
+
+        Coordinates are also given in pixels if the size of the photograph is known.
         """
-        told = {"known": self.known, "family": self.family, "told_by": self.told_by}
+        summary = {"known": self.known, "family": self.family, "told_by": self.told_by}
         size = None if self.size is None else list(self.size)
-        return {**told, "kinds": list(self.kinds), "size": size, **found_as_data(self, self.size)}
+        return {
+            **summary,
+            "kinds": list(self.kinds),
+            "size": size,
+            **results_to_data(self, self.size),
+        }
 
     def __str__(self) -> str:
-        told = f"{self.family}, told by {self.told_by}"
-        head = told if self.known else "nothing tells what the outputs mean"
-        return "\n".join([head, *found_lines(self, self.size)])
+        source = f"{self.family}, identified by {self.told_by}"
+        head = source if self.known else "the meaning of the outputs is unknown"
+        return "\n".join([head, *result_lines(self, self.size)])

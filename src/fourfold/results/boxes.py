@@ -1,4 +1,4 @@
-"""Boxes of arrays, as post-processing gives them."""
+"""Convert arrays from post-processing to boxes."""
 
 from __future__ import annotations
 
@@ -6,35 +6,41 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fourfold.results.found import Box, Corners, Edge, KeyPoint, label_at
+from fourfold.results.found import Box, Corners, Edge, KeyPoint, label_for
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def boxes_of(
-    found: Arrays,
+def boxes_from_arrays(
+    arrays: Arrays,
     labels: tuple[str, ...],
     names: tuple[str, ...] = (),
     edges: tuple[Edge, ...] = (),
 ) -> tuple[Box, ...]:
-    """The boxes of the first picture of a batch, as sessions with `postprocess=` give them. `names`
-    and `edges` are those of the key points.
+    """Return the boxes of the first picture of a batch, from the outputs of a session with
+    `postprocess=`.
+
+    Args:
+        arrays: Arrays by output name: boxes, scores, count, and optionally classes and keypoints.
+        labels: Class labels.
+        names: Names of the key points.
+        edges: Pairs of key points to connect.
     """
-    classes = found.get("classes")
+    classes = arrays.get("classes")
     return tuple(
-        box_at(
-            found["boxes"][0, place],
-            float(found["scores"][0, place]),
-            0 if classes is None else int(classes[0, place]),
+        make_box(
+            arrays["boxes"][0, row],
+            float(arrays["scores"][0, row]),
+            0 if classes is None else int(classes[0, row]),
             labels,
-            _points(found, place, names),
+            _points(arrays, row, names),
             edges,
         )
-        for place in range(int(found["count"].ravel()[0]))
+        for row in range(int(arrays["count"].ravel()[0]))
     )
 
 
-def box_at(
+def make_box(
     corners: np.ndarray,
     score: float,
     number: int,
@@ -44,12 +50,12 @@ def box_at(
 ) -> Box:
     top, left, bottom, right = (float(one) for one in corners)
     where: Corners = (top, left, bottom, right)
-    return Box(number, label_at(labels, number), score, where, points, edges if points else ())
+    return Box(number, label_for(labels, number), score, where, points, edges if points else ())
 
 
-def _points(found: Arrays, place: int, names: tuple[str, ...]) -> tuple[KeyPoint, ...]:
-    rows = found["keypoints"][0, place] if "keypoints" in found else ()
-    titles = names if len(names) == len(rows) else tuple(f"point {n}" for n in range(len(rows)))
+def _points(arrays: Arrays, row: int, names: tuple[str, ...]) -> tuple[KeyPoint, ...]:
+    points = arrays["keypoints"][0, row] if "keypoints" in arrays else ()
+    titles = names if len(names) == len(points) else tuple(f"point {n}" for n in range(len(points)))
     return tuple(
-        KeyPoint(name, float(y), float(x)) for name, (y, x) in zip(titles, rows, strict=True)
+        KeyPoint(name, float(y), float(x)) for name, (y, x) in zip(titles, points, strict=True)
     )

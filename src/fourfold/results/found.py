@@ -1,7 +1,7 @@
-"""What is found in outputs, as things that a person knows: classes, boxes, masks, points, pictures.
+"""Types of decoded results: classes, boxes, masks, key points and pictures.
 
-Places are fractions of the photograph, from 0 at its top and left to 1 at its bottom and right; of
-the model's own picture, where nobody said which photograph went in.
+Coordinates are fractions of the photograph, from 0 at its top and left to 1 at its bottom and
+right. If no photograph is known, they are fractions of the model's input picture.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 Size = tuple[int, int]  # height and width
 Corners = tuple[float, float, float, float]  # top, left, bottom, right
-Edge = tuple[int, int]  # the places of two points that belong together
+Edge = tuple[int, int]  # indices of two connected points
 FoundType = TypeVar("FoundType", bound="Found")
 WHOLE: Corners = (0.0, 0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class ClassScore:
-    """A class with its label, '' where none is known, and its score in one of the outputs."""
+    """The score of one class in one output. The label is '' if it is unknown."""
 
     number: int
     label: str
@@ -34,7 +34,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class KeyPoint:
-    """A named place. `score` is None where the model gives none for each point."""
+    """A named point. `score` is None if the model has no score per point."""
 
     name: str
     y: float
@@ -44,9 +44,14 @@ class KeyPoint:
 
 @dataclass(frozen=True)
 class KeyPoints:
-    """Points of one thing, such as a hand, and the `edges` between them, by their places.
+    """The points of one object, such as a hand.
 
-    `seen` tells which points count: those whose score is at least `least`.
+    Attributes:
+        name: The kind of object.
+        points: The points, in the order of the model.
+        edges: Indices of connected points.
+        score: The score of the object, or None.
+        least: The minimum score of a visible point.
     """
 
     name: str
@@ -57,13 +62,22 @@ class KeyPoints:
 
     @property
     def seen(self) -> tuple[bool, ...]:
+        """Return for each point whether its score reaches the minimum."""
         return tuple(one.score is None or one.score >= self.least for one in self.points)
 
 
 @dataclass(frozen=True)
 class Box:
-    """A thing and where it is: top, left, bottom, right. Some detectors find points of it, too.
-    Where a box is `turned`, its points are its own four corners, and `corners` hold all of it.
+    """A detected object and its corners: top, left, bottom, right.
+
+    Attributes:
+        number: The class number.
+        label: The class label, or ''.
+        score: The score, usually from 0 to 1.
+        corners: Top, left, bottom and right. An oriented box lies inside them.
+        points: Key points of the object; the four corners of an oriented box.
+        edges: Indices of connected points.
+        turned: True for an oriented (rotated) box.
     """
 
     number: int
@@ -79,13 +93,13 @@ class Box:
         return class_name(self.number, self.label)
 
     def pixels(self, size: Size) -> Corners:
-        """The corners in pixels of a picture of this height and width."""
-        return places_in_pixels(self.corners, size)
+        """Return the corners in pixels of a picture of this height and width."""
+        return corners_in_pixels(self.corners, size)
 
 
 @dataclass(frozen=True)
 class ClassShare:
-    """The part of a mask's pixels that are of a class."""
+    """The share of a mask's pixels that belong to a class."""
 
     number: int
     label: str
@@ -98,9 +112,13 @@ class ClassShare:
 
 @dataclass(frozen=True)
 class Mask:
-    """The class of each pixel, [height, width], and labels by class; it lies at `corners`.
+    """The class of each pixel.
 
-    Class 0 is the background, where `background` says so: it is not drawn.
+    Attributes:
+        classes: Class numbers, [height, width].
+        labels: Class labels.
+        corners: The part of the photograph that the mask covers.
+        background: True if class 0 is the background, which is not drawn.
     """
 
     classes: np.ndarray
@@ -110,19 +128,19 @@ class Mask:
 
     @property
     def shares(self) -> tuple[ClassShare, ...]:
-        """All classes that are there, the largest first."""
+        """Return the classes in the mask, largest share first."""
         counts = np.bincount(self.classes.ravel())
         order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         total = max(self.classes.size, 1)
         return tuple(
-            ClassShare(int(one), label_at(self.labels, int(one)), float(counts[one] / total))
+            ClassShare(int(one), label_for(self.labels, int(one)), float(counts[one] / total))
             for one in order
         )
 
 
 @dataclass(frozen=True)
 class MadePicture:
-    """A picture that the model made: bytes [height, width, 1 or 3]."""
+    """A picture that the model made: uint8 [height, width, 1 or 3]."""
 
     pixels: np.ndarray
     output: str
@@ -130,9 +148,7 @@ class MadePicture:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found in a model's outputs. `notes` are what had to be assumed; `unknown` are
-    outputs of which nothing is known.
-    """
+    """Decoded outputs. `notes` lists assumptions; `unknown` names outputs that were not decoded."""
 
     classes: tuple[ClassScore, ...] = ()
     boxes: tuple[Box, ...] = ()
@@ -142,8 +158,8 @@ class Found:
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
-    def noting(self: FoundType, *notes: str) -> FoundType:
-        """The same with more notes; empty ones do not count."""
+    def with_notes(self: FoundType, *notes: str) -> FoundType:
+        """Return a copy with more notes. Empty notes are dropped."""
         return replace(self, notes=(*self.notes, *(one for one in notes if one)))
 
 
@@ -151,10 +167,10 @@ def class_name(number: int, label: str) -> str:
     return label or f"class {number}"
 
 
-def label_at(labels: tuple[str, ...], number: int) -> str:
+def label_for(labels: tuple[str, ...], number: int) -> str:
     return labels[number] if 0 <= number < len(labels) else ""
 
 
-def places_in_pixels(corners: Corners, size: Size) -> Corners:
+def corners_in_pixels(corners: Corners, size: Size) -> Corners:
     top, left, bottom, right = corners
     return top * size[0], left * size[1], bottom * size[0], right * size[1]

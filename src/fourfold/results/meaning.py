@@ -1,4 +1,4 @@
-"""Meaning: what is known of a model's outputs before it runs, and who makes an answer of them."""
+"""Meaning: what a model's outputs stand for, known before it runs, and how to decode them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
 METADATA, SHAPES, NAMES = "the model's metadata", "the shapes of its outputs", "names and shapes"
-# The kinds of a meaning: fields of an answer, but for the last two.
+# The kinds of a meaning. All but the last two are fields of an answer.
 CLASSES, BOXES, MASKS = "classes", "boxes", "masks"
 KEY_POINTS, PICTURES, EMBEDDING = "key points", "pictures", "embedding"
 BACKGROUNDS = ("???", "background", "__background__", "none", "")
 
 
 class Described(Protocol):
-    """A model by what it takes and gives: a session, for one."""
+    """A model described by its inputs, outputs and metadata, such as a session."""
 
     @property
     def inputs(self) -> Sequence[TensorInfo]: ...
@@ -35,7 +35,7 @@ class Described(Protocol):
 
 
 class DescribedModel(NamedTuple):
-    """The same of a model that is not open."""
+    """Inputs, outputs and metadata of a model that is not open."""
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
@@ -44,36 +44,38 @@ class DescribedModel(NamedTuple):
 
 @dataclass(frozen=True)
 class PictureScaling:
-    """How models of a family take photographs: pixels from `low` to `high`, fitted so."""
+    """How a model family takes photographs: the range of pixel values and the fit."""
 
     low: float
     high: float
     fit: str = "stretch"
     fill: float = 0.0
-    order: str = "rgb"  # of colours, as the model takes them
+    order: str = "rgb"  # channel order of the model
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The numbers of a run, and what a caller said of how they are read.
+    """The outputs of a run, and the caller's options for decoding them.
 
-    `size` is that of the model's own picture. `score` is the least that counts, None as usual for
-    the family; `top` is how many classes are told.
+    `size` is the size of the model's input picture. `score` is the minimum score, None for the
+    default of the family. `top` is the number of classes to return.
     """
 
     numbers: Mapping[str, np.ndarray]
     labels: tuple[str, ...] = ()
-    given_labels: bool = False  # whether they are the caller's, and so must fit
+    given_labels: bool = False  # the caller passed the labels, so their number must match
     size: Size | None = None
     score: float | None = None
     top: int = 5
 
-    def least(self, usual: float) -> float:
-        """The least score that counts, where the family has one that is usual."""
-        return usual if self.score is None else self.score
+    def least(self, default: float) -> float:
+        """Return the minimum score: the caller's, or the default of the family."""
+        return default if self.score is None else self.score
 
     def class_labels(self, count: int, own: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Labels of so many classes: the caller's, or the model's own where they fit."""
+        """Return labels for `count` classes: the caller's, or the model's own if their number
+        matches.
+        """
         labels = self.labels or own
         if len(labels) == count + 1 and labels[0] in BACKGROUNDS:
             return labels[1:]
@@ -86,16 +88,16 @@ class Reading:
         return ()
 
     def value_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
-        """Labels of numbers, of which the highest that came is known."""
+        """Return labels for class numbers up to `highest`."""
         labels = self.labels or own
         if self.given_labels and highest >= len(labels):
             what = f"class {highest} has no label"
-            why = f"there are labels of {len(labels)} classes"
+            why = f"there are only {len(labels)} labels"
             raise InputError(what, why, "pass the labels that the model was trained with")
         return labels
 
-    def thing_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
-        """The same of things that were detected: they are no background, and are not counted so."""
+    def object_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
+        """Return labels of detected objects, which do not count the background."""
         if self.given_labels and self.labels[0] in BACKGROUNDS:
             return replace(self, labels=self.labels[1:]).value_labels(own, highest)
         return self.value_labels(own, highest)
@@ -106,11 +108,17 @@ Decode = Callable[[Reading], Found]
 
 @dataclass(frozen=True)
 class Meaning:
-    """What outputs of a model mean: `decode` finds in their numbers what there is.
+    """The interpretation of a model's outputs.
 
-    `kinds` are what the answer can hold, `outputs` those that it is about. `scaling` is how
-    photographs go in, `postprocess` what decodes the same on a device, `clips` whether boxes and
-    points end where the photograph does.
+    Attributes:
+        family: The model family.
+        told_by: What identified the family.
+        kinds: What an answer can contain.
+        outputs: The outputs that the answer is decoded from.
+        decode: Decodes the output arrays.
+        scaling: How photographs go in, or None if the family does not say.
+        postprocess: The `postprocess=` option that decodes the same on the device, or None.
+        clips: True if boxes and points are clipped to the photograph.
     """
 
     family: str

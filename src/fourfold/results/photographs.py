@@ -1,4 +1,7 @@
-"""How a photograph goes into a model: as its metadata say, as its family does, or as usual."""
+"""Feed photographs to models and to sessions that take frames (`pixels=`).
+
+Pixels are scaled as the metadata say, as the model family does, or by default.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from fourfold.pixels import Pixels
 from fourfold.pixels.frame_fit import FrameFit
 from fourfold.results.answer import Answer
 from fourfold.results.found import Size
-from fourfold.results.frame_input import PLACES, find_frame_input
 from fourfold.results.meaning import Described, Meaning, PictureScaling
 from fourfold.results.read import find_meaning, read_answer
 from fourfold.results.shapes import picture_channels, picture_input, picture_size
@@ -22,15 +24,103 @@ from fourfold.types import DType, TensorType
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
     from fourfold.session import Session
+from typing import NamedTuple
 
-USUAL = PictureScaling(0.0, 1.0)
-METADATA_SAY, A_GUESS = "as the model's metadata say", "which is a guess: nothing tells"
+from fourfold.pixels.frame_fit import fit_frame
+from fourfold.results.shapes import before_frames
+
+FIT_WORDS = {"letterbox": " in a letterbox", "crop": " of the photograph's middle"}
+_STRETCHED = PictureScaling(0.0, 1.0)
+_OPAQUE = 255
+
+
+class FrameInput(NamedTuple):
+    """The input of a session that takes frames.
+
+    `size` is the size of the model's input picture. If the session takes only pictures of this
+    size, `scaling` says how photographs are fitted into them.
+    """
+
+    name: str
+    batch: int
+    size: Size
+    pixels: Pixels
+    scaling: PictureScaling
+
+    @property
+    def channels(self) -> int:
+        """Number of channels that a photograph must have before it is converted to a frame."""
+        return self.pixels.channels
+
+    def array(self, photograph: np.ndarray) -> np.ndarray:
+        """Convert a uint8 photograph [height, width, channels] to a batch of frames."""
+        frame = self._fitted(photograph) if self.pixels.fit is None else photograph
+        if self.pixels.order.startswith("bgr"):
+            frame = frame[..., ::-1]
+        if self.pixels.bytes > frame.shape[2]:
+            opaque = np.full((*frame.shape[:2], 1), _OPAQUE, np.uint8)
+            frame = np.concatenate([frame, opaque], 2)
+        return np.ascontiguousarray(np.broadcast_to(frame, (self.batch, *frame.shape)))
+
+    def _fitted(self, photograph: np.ndarray) -> np.ndarray:
+        """Fit the photograph into a picture of the model's size, with bars around it."""
+        fit = self.fit(photograph)
+        top, left, height, width = fit.box
+        part = resize_picture(photograph[top : top + height, left : left + width], fit.size)
+        picture = np.full((*self.size, photograph.shape[2]), round(self.scaling.fill), np.uint8)
+        down, along = fit.offset
+        picture[down : down + fit.size[0], along : along + fit.size[1]] = part
+        return picture
+
+    def fit(self, photograph: np.ndarray) -> FrameFit:
+        """Return where the photograph lies in the model's input picture."""
+        frame = (photograph.shape[0], photograph.shape[1])
+        if self.pixels.fit is None:
+            return fit_frame(frame, self.size, self.scaling.fit)
+        if self.pixels.size not in (None, frame):
+            what = f"a photograph of {frame[0]}x{frame[1]} does not fit the session"
+            why = f"the session was opened for frames of {self.pixels.size}"
+            raise InputError(what, why, "resize the photograph, or open it without size= in pixels")
+        return self.pixels.fit_frame(frame, self.size)
+
+    def __str__(self) -> str:
+        fit = self.scaling.fit if self.pixels.fit is None else self.pixels.fit
+        return f"pixels{FIT_WORDS.get(fit, '')}, as the session was opened: {self.pixels}"
+
+
+def find_frame_input(model: Described, meaning: Meaning | None = None) -> FrameInput | None:
+    """Return the input of a session that takes frames, or None if it takes none.
+
+    Raises InputError if a photograph cannot be a frame of the session, or if the size of the
+    model's input picture is unknown.
+    """
+    info = picture_input(before_frames(model).inputs)
+    if info is None or not info.pixels:
+        return None
+    pixels, size = Pixels.parse(info.pixels), picture_size(info)
+    what = "the session cannot take a photograph"
+    run = "run it and pass the results to read_answer"
+    if pixels.is_yuv:
+        why = f"it takes camera frames in {pixels.order}, not RGB or BGR pixels"
+        raise InputError(what, why, f"open it with another pixel order, or {run}")
+    if size is None:
+        why = "the size of the model's input picture is unknown"
+        raise InputError(what, why, f"open it with Pixels(into=(640, 640), ...), or {run}")
+    scaling = None if meaning is None else meaning.scaling
+    return FrameInput(info.name, info.shape[0], size, pixels, scaling or _STRETCHED)
+
+
+DEFAULT_SCALING = PictureScaling(0.0, 1.0)
+METADATA_SAY, A_GUESS = "as the model's metadata say", "which is a guess"
 _ORDERS = {1: "gray", 3: "rgb"}
 
 
 @dataclass(frozen=True)
 class PictureInput:
-    """The input that takes a photograph: `pixels` says how, `told_by` who says so, in words."""
+    """The input that takes a photograph.
+
+    `pixels` says how pixels are converted, and `told_by` where that comes from.
+    """
 
     name: str
     type: TensorType
@@ -44,42 +134,47 @@ class PictureInput:
 
     @property
     def is_real(self) -> bool:
-        """Whether it takes real numbers; else bytes go in as they are."""
+        """True if the input takes real numbers. Otherwise it takes bytes unchanged."""
         return self.type.dtype.is_float
 
     def array(self, frame: np.ndarray) -> np.ndarray:
-        """What the model takes of a photograph of bytes [height, width, channels]."""
+        """Convert a uint8 photograph [height, width, channels] to the model's input array."""
         fit = self.fit(frame)
         top, left, height, width = fit.box
         frame = frame[top : top + height, left : left + width]
-        frame = resize_picture(frame, fit.size)  # what is left to do is quickly done
+        frame = resize_picture(frame, fit.size)  # resize first, so that conversion is cheap
         if self.is_real:
             real = self.pixels.real(frame[None], self.type.shape)
             return real.astype(self.type.dtype.numpy, copy=False)
         return self.pixels.numbers(frame[None], self.type)
 
     def fit(self, frame: np.ndarray) -> FrameFit:
-        """Where the photograph lies in the model's picture."""
+        """Return where the photograph lies in the model's input picture."""
         return self.pixels.fit_frame((frame.shape[0], frame.shape[1]), self.size)
 
     def __str__(self) -> str:
-        place = PLACES.get(self.pixels.fit or "", "")
+        fit = FIT_WORDS.get(self.pixels.fit or "", "")
         if not self.is_real:
-            return f"pixels as bytes{place}, which the model scales itself"
-        blue = ", blue first" if self.pixels.model_order == "bgr" else ""
-        return f"{range_words(self.pixels)}{place}{blue}, {self.told_by}"
+            return f"pixels as bytes{fit}, which the model scales itself"
+        order = ", in BGR order" if self.pixels.model_order == "bgr" else ""
+        return f"{format_range(self.pixels)}{fit}{order}, {self.told_by}"
 
 
-def range_words(pixels: Pixels) -> str:
-    """'pixels from -1 to 1', or mean and std where these differ by channel."""
+def format_range(pixels: Pixels) -> str:
+    """Return 'pixels from -1 to 1', or mean and std if these differ by channel."""
     if isinstance(pixels.mean, float) and isinstance(pixels.std, float):
         low, high = (0.0 - pixels.mean) / pixels.std, (255 - pixels.mean) / pixels.std
         return f"pixels from {low:.3g} to {high:.3g}"
-    return f"pixels less {pixels.mean}, divided by {pixels.std}"
+    return f"pixels minus {pixels.mean}, divided by {pixels.std}"
 
 
 def find_picture_input(model: Described, meaning: Meaning | None = None) -> PictureInput | None:
-    """The only input of a model, where it is a picture, and how a photograph becomes it."""
+    """Return the only input of a model if it is a picture, and how photographs are converted.
+
+    Args:
+        model: A session, or another description of a model.
+        meaning: The meaning of the outputs, whose family may define the scaling.
+    """
     info = picture_input(model.inputs)
     size = None if info is None else picture_size(info)
     if info is None or size is None or info.pixels or picture_channels(info) not in _ORDERS:
@@ -91,18 +186,23 @@ def find_picture_input(model: Described, meaning: Meaning | None = None) -> Pict
 
 
 def _pixels(info: TensorInfo, scaling: PictureScaling | None, family: str) -> tuple[Pixels, str]:
-    how = scaling or USUAL
+    scale = scaling or DEFAULT_SCALING
     order = _ORDERS[picture_channels(info)]
-    fitted: dict[str, Any] = {"fit": how.fit, "fill": how.fill, "resize": "antialias"}
-    fitted["model_order"] = how.order
+    fitted: dict[str, Any] = {"fit": scale.fit, "fill": scale.fill, "resize": "antialias"}
+    fitted["model_order"] = scale.order
     if info.dtype.kind != "f":
         return Pixels(order=order, **fitted), "as bytes"
-    said = None if info.metadata is None else info.metadata.normalization
-    if said is not None and said.mean and said.std and all(said.std):
-        return Pixels(said.mean, said.std, order, **fitted), METADATA_SAY
-    std = 255 / (how.high - how.low)
+    normalization = None if info.metadata is None else info.metadata.normalization
+    if (
+        normalization is not None
+        and normalization.mean
+        and normalization.std
+        and all(normalization.std)
+    ):
+        return Pixels(normalization.mean, normalization.std, order, **fitted), METADATA_SAY
+    std = 255 / (scale.high - scale.low)
     told_by = f"as is usual for {family}" if scaling else A_GUESS
-    return Pixels(-how.low * std, std, order, **fitted), told_by
+    return Pixels(-scale.low * std, std, order, **fitted), told_by
 
 
 def ask(
@@ -113,23 +213,29 @@ def ask(
     top: int = 5,
     score: float | None = None,
 ) -> Answer:
-    """What a model says of a photograph: a path, an image of Pillow's, or bytes
-    [height, width, 3].
+    """Run a session on a photograph and decode its outputs.
 
-    It goes in as the model's metadata say, as its family does, or with pixels from 0 to 1; which of
-    these, is among the answer's notes. A session that was opened with `pixels=` gets it as a frame.
+    Pixels are scaled as the model's metadata say, as its family does, or from 0 to 1. The answer's
+    notes say which. A session that was opened with `pixels=` gets the photograph as a frame.
+
+    Args:
+        session: A session whose only input is a picture.
+        photograph: A path, a Pillow image, or a uint8 array [height, width, 3].
+        labels: Class labels; by default those of the model's metadata.
+        top: Number of classes to return.
+        score: Minimum score; by default that of the model family.
     """
     meaning = find_meaning(session)
     port = find_frame_input(session, meaning) or find_picture_input(session, meaning)
     if port is None:
         raise _no_picture(session)
     frame = picture_bytes(photograph, port.channels)
-    found = session.run({port.name: port.array(frame)})
+    outputs = session.run({port.name: port.array(frame)})
     size = (frame.shape[0], frame.shape[1])
     answer = read_answer(
-        session, found, labels, top=top, score=score, fit=port.fit(frame), frame=size
+        session, outputs, labels, top=top, score=score, fit=port.fit(frame), frame=size
     )
-    return answer.noting(str(port))
+    return answer.with_notes(str(port))
 
 
 def _no_picture(model: Described) -> InputError:

@@ -1,4 +1,4 @@
-"""Boxes of raw outputs, by NumPy: the nodes that `postprocess=` puts behind a model, run alone."""
+"""Decode boxes with NumPy: evaluate the nodes that `postprocess=` appends to a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def pick_boxes(option: Processing, outputs: Arrays) -> dict[str, np.ndarray]:
-    """What the option makes of these outputs of a model: `boxes`, `scores`, `count` and more."""
+    """Apply a post-processing option to outputs. Returns `boxes`, `scores`, `count` and more."""
     real = {name: np.asarray(array, np.float32) for name, array in outputs.items()}
     types = tuple((name, TensorType.of(array)) for name, array in real.items())
     model = _decoder(option, types)
@@ -31,7 +31,7 @@ def pick_boxes(option: Processing, outputs: Arrays) -> dict[str, np.ndarray]:
     return {name: results[value] for name, value in ports}
 
 
-@lru_cache(maxsize=16)  # frames of a video are all of the same shapes
+@lru_cache(maxsize=16)  # the frames of a video have the same shapes
 def _decoder(option: Processing, types: Types) -> Model:
     names = tuple(name for name, _ in types)
     outputs = Graph((), names, names, dict(types))

@@ -1,10 +1,10 @@
-"""What can be told of scores by their numbers alone."""
+"""Classify scores by their values."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_ROUNDED = 0.02  # sums of quantised probabilities are apart from one by so much
+_TOLERANCE = 0.02  # deviation of quantized probabilities from a sum of one
 
 
 def logistic(x: np.ndarray) -> np.ndarray:
@@ -12,22 +12,22 @@ def logistic(x: np.ndarray) -> np.ndarray:
 
 
 def are_fractions(numbers: np.ndarray) -> bool:
-    """Whether all are from 0 to 1."""
+    """Return True if all numbers are from 0 to 1."""
     return bool(numbers.size) and bool(numbers.min() >= 0 and numbers.max() <= 1)
 
 
 def are_probabilities(numbers: np.ndarray) -> bool:
-    """Whether those of one thing share a whole among them."""
-    return are_fractions(numbers) and abs(float(numbers.sum()) - 1) < _ROUNDED
+    """Return True if the numbers are from 0 to 1 and sum to one."""
+    return are_fractions(numbers) and abs(float(numbers.sum()) - 1) < _TOLERANCE
 
 
-def are_of_unit_length(numbers: np.ndarray) -> bool:
-    """As embeddings are that are to be compared."""
-    return bool(numbers.size) and abs(float(np.square(numbers).sum()) - 1) < _ROUNDED
+def has_unit_length(numbers: np.ndarray) -> bool:
+    """Return True for a vector of unit length, as most embeddings are."""
+    return bool(numbers.size) and abs(float(np.square(numbers).sum()) - 1) < _TOLERANCE
 
 
 def as_fractions(numbers: np.ndarray) -> tuple[np.ndarray, str]:
-    """Scores from 0 to 1 and, in words, how they came to be: logits by the logistic function."""
+    """Return scores from 0 to 1 and a note if the logistic function was applied."""
     if are_fractions(numbers):
         return numbers, ""
-    return logistic(numbers), "logits made scores from 0 to 1"
+    return logistic(numbers), "scores are the sigmoid of the output's logits"

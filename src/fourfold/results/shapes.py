@@ -1,4 +1,4 @@
-"""Shapes of inputs and outputs as families are told by them."""
+"""Interpret the shapes of inputs and outputs to identify model families."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
 CHANNELS = (1, 3, 4)
-LEAST_SIDE = 16  # of a mask or a picture
+MIN_SIDE_PIXELS = 16  # pixels of a mask or a picture
 
 
 def picture_input(inputs: Sequence[TensorInfo]) -> TensorInfo | None:
-    """The only input, where it can be a picture: [1, height, width, channels] or channels first."""
+    """Return the only input if it can be a picture: [1, height, width, channels] or NCHW."""
     if len(inputs) != 1 or inputs[0].is_text:
         return None
     (info,) = inputs
@@ -27,8 +27,10 @@ def picture_input(inputs: Sequence[TensorInfo]) -> TensorInfo | None:
 
 
 def picture_size(info: TensorInfo) -> Size | None:
-    """Height and width of the model's picture; None where the input is none, or where frames of
-    any size come and the model's own is not known.
+    """Return height and width of the model's input picture.
+
+    None if the input is no picture, or takes frames of any size and the model's own size is
+    unknown.
     """
     if info.pixels:
         fitted = Pixels.parse(info.pixels)
@@ -37,14 +39,16 @@ def picture_size(info: TensorInfo) -> Size | None:
     if len(info.shape) != 4 or info.shape[0] != 1 or not numbers:
         return None
     _, first, second, last = info.shape
-    if last in CHANNELS and (last != 1 or min(first, second) >= LEAST_SIDE):
+    if last in CHANNELS and (last != 1 or min(first, second) >= MIN_SIDE_PIXELS):
         return first, second
-    return (second, last) if first in CHANNELS and min(second, last) >= LEAST_SIDE else None
+    return (second, last) if first in CHANNELS and min(second, last) >= MIN_SIDE_PIXELS else None
 
 
 def before_frames(model: Described) -> DescribedModel:
-    """A session as it was opened. An input that takes frames of any size has until the first run
-    the size of the model's picture, which its shape does not tell any more when others have come.
+    """Return a session as it was opened.
+
+    An input that takes frames of any size has the size of the model's picture until the first run.
+    After other frames came, its shape no longer says that size.
     """
     shapes = {info.name: info.shape for info in model.inputs}
     shapes = getattr(model, "default_shapes", shapes)
@@ -53,41 +57,29 @@ def before_frames(model: Described) -> DescribedModel:
 
 
 def _with_size(info: TensorInfo, shape: Shape) -> TensorInfo:
-    """The same with the size of the model's picture, where this shape tells it."""
+    """Record the size of the model's picture if this shape defines it."""
     if not info.pixels:
         return info
     pixels = Pixels.parse(info.pixels)
-    known = pixels.into or pixels.size or pixels.crop or pixels.is_yuv or pixels.fit is None
-    if known:
+    has_size = pixels.into or pixels.size or pixels.crop or pixels.is_yuv or pixels.fit is None
+    if has_size:
         return info
     return replace(info, pixels=str(replace(pixels, into=pixels.size_of(shape))))
 
 
 def model_size(model: Described) -> Size | None:
-    """Height and width of the picture that the model sees."""
+    """Return height and width of the model's input picture."""
     info = picture_input(model.inputs)
     return None if info is None else picture_size(info)
 
 
 def picture_channels(info: TensorInfo) -> int:
-    """How many channels the model's picture has, be they first or last."""
+    """Return the number of channels of the model's picture, in NHWC or NCHW."""
     if info.pixels:
         return Pixels.parse(info.pixels).channels
     return info.shape[3] if info.shape[3] in CHANNELS else info.shape[1]
 
 
 def squeezed(shape: Shape) -> Shape:
-    """Without axes of one."""
+    """Return the shape without axes of size one."""
     return tuple(size for size in shape if size != 1)
-
-
-def by_shape(outputs: Sequence[TensorInfo], *shapes: Shape) -> list[TensorInfo] | None:
-    """The outputs of these shapes, each another one; None where one of them is not there."""
-    left, found = list(outputs), []
-    for shape in shapes:
-        one = next((info for info in left if info.shape == shape), None)
-        if one is None:
-            return None
-        left.remove(one)
-        found.append(one)
-    return found

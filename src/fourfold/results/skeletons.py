@@ -1,4 +1,4 @@
-"""Names of the key points that known models find, and which of them belong together."""
+"""Names and connections of the key points that known models find."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fourfold.results.found import Edge
 
 
 class Skeleton(NamedTuple):
-    """The points of a kind of thing, in the order in which models give them."""
+    """The points of a kind of object, in the order of the model's output."""
 
     title: str
     points: tuple[str, ...]
     edges: tuple[Edge, ...] = ()
 
 
-def _chain(*places: int) -> tuple[Edge, ...]:
-    return tuple(pairwise(places))
+def _chain(*indices: int) -> tuple[Edge, ...]:
+    return tuple(pairwise(indices))
 
 
 def _sides(*names: str) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def _sides(*names: str) -> tuple[str, ...]:
 
 
 _LIMBS = ("shoulder", "elbow", "wrist", "hip", "knee", "ankle")
-# COCO's, which PoseNet, MoveNet and YOLO find.
+# COCO key points, as in PoseNet, MoveNet and YOLO.
 BODY = Skeleton(
     "body",
     ("nose", *_sides("eye", "ear", *_LIMBS)),
@@ -36,7 +36,7 @@ BODY = Skeleton(
     ),
 )
 _EYE = ("inner eye", "eye", "outer eye")
-# MediaPipe's, with hands and feet.
+# MediaPipe's pose, with hands and feet.
 POSE = Skeleton(
     "body",
     (
@@ -67,7 +67,7 @@ FACE = Skeleton("face", tuple(f"point {number}" for number in range(468)))
 FACE_WITH_IRISES = Skeleton("face", tuple(f"point {number}" for number in range(478)))
 EYE = Skeleton("eye and brow", tuple(f"point {number}" for number in range(71)))
 IRIS = Skeleton("iris", ("pupil", "right", "top", "left", "bottom"))
-# What MediaPipe's detectors find beside boxes.
+# Key points of MediaPipe's detectors.
 FACE_BOX = ("right eye", "left eye", "nose tip", "mouth", "right ear", "left ear")
 PALM_BOX = (
     *("wrist", "index finger base", "middle finger base", "ring finger base"),

@@ -1,4 +1,4 @@
-"""What Ultralytics write into the models that they export: task, names, the shape of key points."""
+"""Metadata that Ultralytics writes into exported models: task, names, key point shape."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 
 NAMES, TASK, POINT_SHAPE, POINT_NAMES = "names", "task", "kpt_shape", "kpt_names"
 CLASSIFY, SEMANTIC, ORIENTED = "classify", "semantic", "obb"
-MOST_TEXT = 2**20  # characters of a dictionary that is read
+MAX_TEXT_CHARS = 2**20  # longer dictionaries are not parsed
 
 
 class ExportNotes(NamedTuple):
-    """Names of the classes; what the model is for: 'detect', 'segment', 'pose', 'obb', 'classify',
-    'semantic' or '', where that is not said; how many key points a thing has, with how many numbers
-    each, and their names.
+    """Metadata of an Ultralytics export.
+
+    Attributes:
+        names: Class names.
+        task: 'detect', 'segment', 'pose', 'obb', 'classify', 'semantic', or '' if unknown.
+        point_shape: Key points per object, and numbers per point.
+        point_names: Names of the key points.
     """
 
     names: tuple[str, ...] = ()
@@ -28,30 +32,32 @@ class ExportNotes(NamedTuple):
 
 
 def read_export_notes(metadata: ModelMetadata) -> ExportNotes:
-    """Those of a model, empty where it has none. They are properties of an ONNX file, of a file of
-    JSON behind a TFLite file, or a dictionary in place of a file of labels.
+    """Return the Ultralytics metadata of a model, empty if it has none.
+
+    They are properties of an ONNX file, a JSON file appended to a TFLite file, or a dictionary in
+    place of a label file.
     """
-    found: Mapping[str, Any] = metadata.properties
-    if NAMES not in found:
+    properties: Mapping[str, Any] = metadata.properties
+    if NAMES not in properties:
         labels = (one.texts for tensor in metadata.outputs for one in tensor.labels)
         written = (_value(texts[0]) for texts in labels if len(texts) == 1)
         first = next((one for one in written if one is not None), None)
-        found = first if isinstance(first, Mapping) and NAMES in first else {NAMES: first}
-    names = _texts(_value(found[NAMES]))
+        properties = first if isinstance(first, Mapping) and NAMES in first else {NAMES: first}
+    names = _texts(_value(properties[NAMES]))
     if not names:
         return ExportNotes()
-    shape = _value(found.get(POINT_SHAPE, ""))
-    return ExportNotes(names, str(found.get(TASK, "")), _pair(shape), _point_names(found))
+    shape = _value(properties.get(POINT_SHAPE, ""))
+    return ExportNotes(names, str(properties.get(TASK, "")), _pair(shape), _point_names(properties))
 
 
 def _value(text: Any) -> Any:
-    """What a text writes; what is no text as it is."""
+    """Parse a text. Other values are returned unchanged."""
     return _parse(text) if isinstance(text, str) else text
 
 
-@lru_cache(maxsize=8)  # each frame of a video asks for the same
+@lru_cache(maxsize=8)  # every frame of a video parses the same texts
 def _parse(text: str) -> Any:
-    if not text.startswith(("{", "[", "(")) or len(text) > MOST_TEXT:
+    if not text.startswith(("{", "[", "(")) or len(text) > MAX_TEXT_CHARS:
         return None
     try:
         return ast.literal_eval(text)
@@ -59,26 +65,26 @@ def _parse(text: str) -> Any:
         return None
 
 
-def _texts(found: Any) -> tuple[str, ...]:
-    """A list, or a dictionary by numbers: JSON has these as texts."""
-    if isinstance(found, Mapping):
-        numbered = {str(key): one for key, one in found.items()}
-        found = [numbered.get(str(number)) for number in range(len(numbered))]
-    if isinstance(found, str) or not isinstance(found, Sequence) or None in found:
+def _texts(names: Any) -> tuple[str, ...]:
+    """Convert a list, or a dictionary by number (JSON has the numbers as texts)."""
+    if isinstance(names, Mapping):
+        numbered = {str(key): one for key, one in names.items()}
+        names = [numbered.get(str(number)) for number in range(len(numbered))]
+    if isinstance(names, str) or not isinstance(names, Sequence) or None in names:
         return ()
-    return tuple(map(str, found))
+    return tuple(map(str, names))
 
 
-def _pair(found: Any) -> tuple[int, int] | None:
-    if not isinstance(found, Sequence) or len(found) != 2:
+def _pair(shape: Any) -> tuple[int, int] | None:
+    if not isinstance(shape, Sequence) or len(shape) != 2:
         return None
-    count, numbers = found
-    known = isinstance(count, int) and count > 0 and numbers in (2, 3)
-    return (count, numbers) if known else None
+    count, numbers = shape
+    valid = isinstance(count, int) and count > 0 and numbers in (2, 3)
+    return (count, numbers) if valid else None
 
 
-def _point_names(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those of the first class: others have as many."""
-    by_class = _value(found.get(POINT_NAMES, ""))
+def _point_names(properties: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the key point names of the first class. All classes have the same number."""
+    by_class = _value(properties.get(POINT_NAMES, ""))
     first = next(iter(by_class.values()), ()) if isinstance(by_class, Mapping) else ()
     return tuple(name.replace("_", " ") for name in _texts(first))

@@ -1,4 +1,4 @@
-"""What was found in words, and as plain data."""
+"""Format results as text and as plain data."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fourfold.results.found import Box, Corners, Found, KeyPoint, KeyPoints, Mas
 
 
 def score_words(score: float) -> str:
-    """Three decimals of a score from 0 to 1, four digits of any other."""
+    """Format a score: three decimals from 0 to 1, else four significant digits."""
     return f"{score:.3f}" if 0 <= score <= 1 else f"{score:.4g}"
 
 
 def corner_words(corners: Corners, size: Size | None) -> tuple[str, ...]:
-    """Left, top, right and bottom: in pixels where the photograph's size is known."""
+    """Format left, top, right and bottom, in pixels if the photograph's size is known."""
     top, left, bottom, right = corners
     if size is None:
         return tuple(f"{one:.3f}" for one in (left, top, right, bottom))
@@ -23,7 +23,7 @@ def corner_words(corners: Corners, size: Size | None) -> tuple[str, ...]:
     return tuple(f"{one:.0f}" for one in (left * wide, top * tall, right * wide, bottom * tall))
 
 
-def found_lines(found: Found, size: Size | None) -> Iterator[str]:
+def result_lines(found: Found, size: Size | None) -> Iterator[str]:
     for one in found.classes:
         yield f"{one.name}: {score_words(one.score)}"
     for box in found.boxes:
@@ -34,15 +34,15 @@ def found_lines(found: Found, size: Size | None) -> Iterator[str]:
         yield from (f"{one.name}: {one.share:.1%} of the picture" for one in mask.shares)
     for points in found.key_points:
         yield f"{points.name}: {sum(points.seen)} of {len(points.points)} points seen"
-    for made in found.pictures:
-        height, width, _ = made.pixels.shape
+    for picture in found.pictures:
+        height, width, _ = picture.pixels.shape
         yield f"a picture of {width} × {height}"
     yield from found.notes
     if found.unknown:
-        yield f"nothing is known of {', '.join(found.unknown)}"
+        yield f"unknown outputs: {', '.join(found.unknown)}"
 
 
-def found_as_data(found: Found, size: Size | None) -> dict[str, Any]:
+def results_to_data(found: Found, size: Size | None) -> dict[str, Any]:
     return {
         "classes": [asdict(one) for one in found.classes],
         "boxes": [_box(one, size) for one in found.boxes],
@@ -57,22 +57,22 @@ def found_as_data(found: Found, size: Size | None) -> dict[str, Any]:
 
 
 def _box(box: Box, size: Size | None) -> dict[str, Any]:
-    found = asdict(box) | {"corners": list(box.corners)}
-    found["points"] = [_point(one, size) for one in box.points]
-    found["edges"] = [list(one) for one in box.edges]
-    return found if size is None else {**found, "pixels": list(box.pixels(size))}
+    data = asdict(box) | {"corners": list(box.corners)}
+    data["points"] = [_point(one, size) for one in box.points]
+    data["edges"] = [list(one) for one in box.edges]
+    return data if size is None else {**data, "pixels": list(box.pixels(size))}
 
 
 def _point(point: KeyPoint, size: Size | None) -> dict[str, Any]:
-    found = asdict(point)
-    return found if size is None else {**found, "pixels": [point.y * size[0], point.x * size[1]]}
+    data = asdict(point)
+    return data if size is None else {**data, "pixels": [point.y * size[0], point.x * size[1]]}
 
 
-def _key_points(found: KeyPoints, size: Size | None) -> dict[str, Any]:
-    pairs = zip(found.points, found.seen, strict=True)
+def _key_points(group: KeyPoints, size: Size | None) -> dict[str, Any]:
+    pairs = zip(group.points, group.seen, strict=True)
     points = [{**_point(point, size), "seen": seen} for point, seen in pairs]
-    edges = [list(one) for one in found.edges]
-    return {"name": found.name, "score": found.score, "points": points, "edges": edges}
+    edges = [list(one) for one in group.edges]
+    return {"name": group.name, "score": group.score, "points": points, "edges": edges}
 
 
 def _mask(mask: Mask) -> dict[str, Any]:

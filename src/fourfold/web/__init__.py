@@ -1,1 +1,1 @@
-"""Models in browsers: pages that run them, and a server to try pages with."""
+"""Models in browsers: pages that run them, and a local server for these pages."""

@@ -1,4 +1,4 @@
-"""Makes a page that runs a model: a folder for any static server, with all that it needs."""
+"""Create a page that runs a model: a folder for any static web server."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from fourfold.web.tasks import Task, check_task, find_task
 
 PLAYER, TEMPLATE = "player", "template"
 MODEL = "model.fourfold"
-MARK = "page.json"  # by which a folder is known as one of ours
-# Where the files are: beside this one where fourfold is installed, in a checkout in `web/`.
+MARK = "page.json"  # marks a folder as a page of fourfold
+# The files lie next to this module in an installed package, and in `web/` in a checkout.
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[2] / "web"
 _FOLDERS = {PLAYER: "src", TEMPLATE: "page"}
 
 
 def asset_folder(name: str) -> Path:
-    """The folder of the player's scripts, or of the page's files."""
-    for found in (_HERE / name, _CHECKOUT / _FOLDERS[name]):
-        if found.is_dir():
-            return found
-    what, why = "pages cannot be made", f"the files of the {name} are missing"
+    """Return the folder of the player's scripts, or of the page's files."""
+    for folder in (_HERE / name, _CHECKOUT / _FOLDERS[name]):
+        if folder.is_dir():
+            return folder
+    what, why = "the page cannot be created", f"the files of the {name} are missing"
     raise InputError(what, why, "install fourfold again: pip install --force-reinstall fourfold")
 
 
@@ -42,9 +42,15 @@ def make_page(
     picture: Path | None = None,
     scaling: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Writes the page of a model into a folder; gives what it has become.
+    """Write the page of a model into a folder and return a summary.
 
-    `picture` is shown first. `scaling` is stronger than what the model and its task say.
+    Args:
+        model: The model file.
+        folder: The folder to write.
+        options: Compile options.
+        task: How to show the outputs; by default the model's outputs decide.
+        picture: The first picture to show.
+        scaling: Pixel scaling that overrides that of the model and its task.
     """
     check_folder(folder)
     loaded = load_model(str(model), options)
@@ -66,9 +72,9 @@ def make_page(
 
 
 def check_folder(folder: Path) -> None:
-    """A folder that is not ours is not written over."""
+    """Raise InputError if the folder has files that do not belong to a page of fourfold."""
     if folder.exists() and not (folder / MARK).exists() and any(folder.iterdir()):
-        what, why = f"'{folder}' is there already", "it holds other files than a page of fourfold's"
+        what, why = f"'{folder}' exists already", "its files are not a fourfold page"
         raise InputError(what, why, "choose another folder with -o")
 
 

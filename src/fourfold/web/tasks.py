@@ -1,25 +1,52 @@
-"""What a page makes of a model's outputs: told by their shapes, labels and the model's metadata."""
+"""Choose how a page shows a model's outputs, from shapes, labels and metadata."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.graph import Graph
+from fourfold.metadata import tensor_at
 from fourfold.processing import ArgMax
 from fourfold.processing.option import PostprocessOption
-from fourfold.results.described import describe_model
 from fourfold.results.families.body import POINTS
 from fourfold.results.families.body import ROW as KEY_POINT
 from fourfold.results.families.mediapipe import mediapipe_detector
-from fourfold.results.families.segmentation import MOST_CLASSES
+from fourfold.results.families.segmentation import MAX_CLASSES
 from fourfold.results.families.ssd import DETECTIONS
 from fourfold.results.found import Edge
-from fourfold.results.shapes import LEAST_SIDE
+from fourfold.results.meaning import DescribedModel
+from fourfold.results.shapes import MIN_SIDE_PIXELS
 from fourfold.results.skeletons import BODY
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import DType, TensorType
+
+
+def describe_model(model: Model) -> DescribedModel:
+    """Return the same inputs, outputs and metadata as a session on this model."""
+    graph, metadata = model.main, model.metadata
+    sides = (
+        (model.input_names, graph.arguments, metadata.inputs),
+        (model.output_names, graph.results, metadata.outputs),
+    )
+    inputs, outputs = (
+        tuple(
+            TensorInfo(
+                name,
+                graph.types[value].shape,
+                graph.types[value].dtype.array_dtype,
+                graph.quantization.get(value),
+                read_metadata=partial(tensor_at, tensors, index),
+            )
+            for index, (name, value) in enumerate(zip(names, values, strict=True))
+        )
+        for names, values, tensors in sides
+    )
+    return DescribedModel(inputs, outputs, metadata)
+
 
 KINDS = (
     "boxes",
@@ -36,10 +63,14 @@ _PICTURES = (DType.F32, DType.F16, DType.U8, DType.I8)
 
 @dataclass(frozen=True)
 class Task:
-    """What is drawn, and what the model's outputs become for that on the GPU.
+    """How outputs are drawn, and their post-processing on the GPU.
 
-    `kind` is 'boxes', 'detections', 'keypoints', 'mask', 'classmap', 'picture', 'classes' or
-    'numbers'; `picture` are options with which pictures go in. `edges` join key points.
+    Attributes:
+        kind: 'boxes', 'detections', 'keypoints', 'mask', 'classmap', 'picture', 'classes' or
+            'numbers'.
+        postprocess: Post-processing of the outputs, or None.
+        picture: Options for input pictures.
+        edges: Connected key points.
     """
 
     kind: str
@@ -49,7 +80,7 @@ class Task:
 
 
 def find_task(model: Model) -> Task:
-    """The task of a model by what it takes and gives."""
+    """Return the task for a model's inputs and outputs."""
     graph = model.main
     if not takes_picture(graph):
         return Task("numbers")
@@ -58,30 +89,31 @@ def find_task(model: Model) -> Task:
 
 
 def takes_picture(graph: Graph) -> bool:
-    """Whether the only input can be a picture: [1, height, width, channels] or channels first."""
+    """Return True if the only input can be a picture: [1, height, width, channels] or NCHW."""
     if len(graph.arguments) != 1:
         return False
     kind = graph.types[graph.arguments[0]]
     if kind.dtype not in _PICTURES or kind.rank != 4 or kind.shape[0] != 1:
         return False
     _, first, second, last = kind.shape
-    if last == 1 and min(first, second) < LEAST_SIDE:
-        return False  # features of a sound, for one
+    if last == 1 and min(first, second) < MIN_SIDE_PIXELS:
+        return False  # probably audio features
     return last in (1, 3, 4) or first in (1, 3)
 
 
 def _detector(model: Model, outputs: list[TensorType]) -> Task | None:
     if len(outputs) == DETECTIONS and _are_detections([kind.shape for kind in outputs]):
         return Task("detections")
-    found = mediapipe_detector(describe_model(model))
-    if found is None or found.scaling is None:
+    meaning = mediapipe_detector(describe_model(model))
+    if meaning is None or meaning.scaling is None:
         return None
-    how = {"fit": found.scaling.fit, "fill": found.scaling.fill, **_scaling(found.scaling.low)}
-    return Task("boxes", found.postprocess, how)
+    scaling = meaning.scaling
+    options = {"fit": scaling.fit, "fill": scaling.fill, **_scaling(scaling.low)}
+    return Task("boxes", meaning.postprocess, options)
 
 
 def _are_detections(shapes: list[tuple[int, ...]]) -> bool:
-    """Boxes [1,N,4], classes and scores [1,N], and how many there are."""
+    """Return True for boxes [1,N,4], classes and scores [1,N], and their count."""
     boxes, classes, scores, count = shapes
     same = boxes[:-1] == classes == scores and len(classes) == 2
     return same and boxes[-1] == DETECTIONS and count in ((1,), ())
@@ -92,12 +124,12 @@ def _scaling(low: float) -> dict[str, float]:
 
 
 def _single(model: Model, outputs: list[TensorType]) -> Task | None:
-    """A model of one output, or of which the first one counts."""
+    """Return the task of a model with one output, or None."""
     kind = outputs[0]
     shape = tuple(size for size in kind.shape if size != 1)
     if len(outputs) > 1 or not shape:
         return None
-    if kind.rank == 4 and min(kind.shape[1:3]) >= LEAST_SIDE:
+    if kind.rank == 4 and min(kind.shape[1:3]) >= MIN_SIDE_PIXELS:
         return _image(model, kind)
     if shape[-1] == KEY_POINT and len(shape) == 2:
         return Task("keypoints", edges=BODY.edges if shape[0] == POINTS else ())
@@ -112,17 +144,17 @@ def _image(model: Model, kind: TensorType) -> Task | None:
         return Task("mask")
     if channels == KEY_POINT and not labelled:
         return Task("picture")
-    if channels <= MOST_CLASSES:
+    if channels <= MAX_CLASSES:
         return Task("classmap", ArgMax())
     return None
 
 
 def check_task(kind: str, model: Model) -> Task:
-    """What a caller asked for; its outputs are taken as they are."""
-    found = find_task(model)
-    if kind == found.kind:
-        return found
+    """Return the task that a caller requested. Another task than the default uses raw outputs."""
+    default = find_task(model)
+    if kind == default.kind:
+        return default
     if not takes_picture(model.main) and kind != "numbers":
-        what = f"{kind} cannot be drawn of {model.main.name}"
-        raise InputError(what, "its input is no picture", "use --task numbers")
+        what = f"{kind} of {model.main.name} cannot be drawn"
+        raise InputError(what, "its input is not a picture", "use --task numbers")
     return Task(kind)

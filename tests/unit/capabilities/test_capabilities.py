@@ -1,4 +1,4 @@
-"""What a device can do, told by trials, by what was measured, and by known faults."""
+"""Recommended options and model support, from probes, measurements and known faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tflite_writer import Operator, Tensor, write
 
 import fourfold
 from fourfold import capabilities, players
-from fourfold.capabilities import faults, trial
+from fourfold.capabilities import probe
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.litert import GpuDelegate
@@ -26,27 +26,27 @@ GPU = replace(NULL_GPU, name="Some GPU", vendor="Somebody")
 @pytest.fixture
 def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices that are not there compute right."""
-    monkeypatch.setattr(capabilities, "_complaint", lambda info, precision: "")
+    monkeypatch.setattr(capabilities, "_find_error", lambda info, precision: "")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_this_device_computes_right(precision: str, device: DeviceInfo) -> None:
-    assert trial.complaint(device, precision) == ""
+    assert probe.find_error(device, precision) == ""
 
 
 @pytest.mark.needs_device
 def test_a_device_that_fails_is_told() -> None:
-    assert "is gone" in trial.complaint(GPU, "fp32")
+    assert "is gone" in probe.find_error(GPU, "fp32")
     options = fourfold.best_options(GPU)
     assert options.place == "cpu"
     assert options.for_session() == {"device": "cpu", "threads": options.threads}
 
 
 def test_wrong_results_are_told(monkeypatch: pytest.MonkeyPatch, device: DeviceInfo) -> None:
-    trial.complaint.cache_clear()
-    monkeypatch.setattr(trial, "TOLERANCE", dict.fromkeys(trial.TOLERANCE, -1.0))
-    assert "is off by" in trial.complaint(device, "fp32")
-    trial.complaint.cache_clear()
+    probe.find_error.cache_clear()
+    monkeypatch.setattr(probe, "TOLERANCE", dict.fromkeys(probe.TOLERANCE, -1.0))
+    assert "is off by" in probe.find_error(device, "fp32")
+    probe.find_error.cache_clear()
 
 
 @pytest.mark.needs_device
@@ -87,7 +87,7 @@ def test_what_was_measured_decides(
 )
 def test_known_faults(name: str, count: int, preference: str) -> None:
     device = replace(GPU, name=name)
-    assert len(faults.faults_of(device)) == count
+    assert len(capabilities.faults_of(device)) == count
     options = fourfold.best_options(device)
     assert options.inference_preference == (preference or "balanced")
     assert len(options.faults) == count
@@ -95,7 +95,7 @@ def test_known_faults(name: str, count: int, preference: str) -> None:
 
 
 def test_every_fault_says_who_says_so() -> None:
-    assert all(fault.what and fault.source for fault in faults.known_faults())
+    assert all(fault.what and fault.source for fault in capabilities.known_faults())
 
 
 def no_platform() -> tuple[Any, ...]:
@@ -110,7 +110,7 @@ def test_a_machine_without_devices(found: Any, monkeypatch: pytest.MonkeyPatch) 
     assert options.threads >= 1
     support = fourfold.is_supported(tiny_model())
     assert not support
-    assert "on the CPU on" in support.advice
+    assert "on the CPU with" in support.advice
 
 
 @pytest.mark.needs_device

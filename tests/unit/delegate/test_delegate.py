@@ -85,7 +85,7 @@ def test_a_whole_model(name: str, plain: bool) -> None:
 
 
 def test_large_results_are_written_where_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delegate_kernel, "LARGE", 1)
+    monkeypatch.setattr(delegate_kernel, "MIN_DIRECT_BYTES", 1)
     asked: list[object] = []
     plain = Session.run
 
@@ -189,7 +189,7 @@ def test_a_state_stays_with_the_interpreter() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert delegate.claims is not None
     assert delegate.claims.partitions == ((1,),)
-    assert "it keeps a state" in str(delegate.claims)
+    assert "it has state" in str(delegate.claims)
 
 
 def test_a_shape_that_was_there_is_still_ready(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,8 +276,8 @@ def test_another_model_is_left_alone(
         found = run(interpreter(name, tiny_model(), delegate), [IMAGE])
     np.testing.assert_array_equal(found[0], run(interpreter(name, tiny_model()), [IMAGE])[0])
     assert delegate.claims is None
-    assert "does not have the model" in str(delegate.last_error)
-    assert "the same bytes" in caplog.text
+    assert "has another model than" in str(delegate.last_error)
+    assert "same file or bytes" in caplog.text
 
 
 def test_tensors_of_another_size_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

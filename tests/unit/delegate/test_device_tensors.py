@@ -274,9 +274,9 @@ def test_results_are_gone_when_tensors_are_allocated_anew() -> None:
     kept = delegate.output("scores")
     made.resize_tensor_input(made.get_input_details()[0]["index"], (2, 32, 32, 3))
     made.allocate_tensors()
-    with pytest.raises(InputError, match=r"(?s)not there yet.*call invoke\(\) first"):
+    with pytest.raises(InputError, match=r"(?s)has no value yet.*call invoke\(\) first"):
         delegate.output("scores")
-    with pytest.raises(InputError, match="not there yet"):
+    with pytest.raises(InputError, match="has no value yet"):
         delegate.ensure_readable("scores")
     made.invoke()
     assert delegate.output("scores").shape == (2, 10)
@@ -348,7 +348,9 @@ def test_which_interpreter_is_meant() -> None:
     second = interpreter(LITERT, tiny_model(), delegate)
     second.allocate_tensors()
     first.invoke()
-    with pytest.raises(InputError, match=r"(?s)several interpreters.*a GpuDelegate of its own"):
+    with pytest.raises(
+        InputError, match=r"(?s)several interpreters.*one GpuDelegate per interpreter"
+    ):
         delegate.output("scores")
     del second
     gc.collect()

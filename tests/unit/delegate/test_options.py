@@ -32,9 +32,9 @@ def test_precision(options: dict[str, Any], precision: str) -> None:
     [
         ({"inference_preference": "sustained"}, "sustained_speed"),
         ({"inference_priority1": "latency"}, "min_latency"),
-        ({"inference_priority1": "auto"}, "the first must be given"),
-        ({"inference_priority3": "min_latency"}, "'auto' is last"),
-        ({"inference_priority2": "max_precision"}, "each may come once"),
+        ({"inference_priority1": "auto"}, "the first is required"),
+        ({"inference_priority3": "min_latency"}, "'auto' comes last"),
+        ({"inference_priority2": "max_precision"}, "each priority may appear once"),
         ({"max_delegated_partitions": 0}, "pass 1 or more"),
     ],
 )

@@ -47,7 +47,7 @@ def test_sizes() -> None:
 
 def test_another_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fourfold.delegate.match.TENSOR_BYTES", 120)
-    with pytest.raises(DeviceError, match="120 are known to be right"):
+    with pytest.raises(DeviceError, match="known layout has 120"):
         check_layouts()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tflite_writer as writer
-from model_collection import TFLITE, needs_models
+from model_collection import TFLITE, needs_models, or_skipped
 
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
@@ -41,7 +41,9 @@ def whole(content: bytes) -> Excerpt:
 
 
 @needs_models
-@pytest.mark.parametrize("path", sorted(TFLITE.glob("*.tflite")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", or_skipped(sorted(TFLITE.glob("*.tflite"))), ids=lambda path: path.stem
+)
 def test_a_whole_model_written_again_gives_the_same(path: Path) -> None:
     content = path.read_bytes()
     again = write_excerpt(content, whole(content))

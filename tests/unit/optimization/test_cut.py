@@ -65,7 +65,7 @@ def test_the_values_of_a_file_have_the_names_and_shapes_of_the_file() -> None:
     [
         ((), ("feature",), "no value 'feature'", "did you mean 'features'"),
         (("imag",), (), "no value 'imag'", "did you mean 'image'"),
-        (("filters",), (), "'filters' cannot be an input", "what is computed"),
+        (("filters",), (), "'filters' cannot be an input", "a computed value"),
         (("twice",), ("features",), "'twice' is not needed", "leave it out"),
         (("scaled",), ("sum", "twice"), "do not cut the model", "add 'image'"),
     ],

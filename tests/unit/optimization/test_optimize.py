@@ -152,7 +152,7 @@ def test_a_file_that_answers_otherwise_is_told_apart(
     optimize(model, other, outputs=["twice"])
     read = other.read_bytes()
     monkeypatch.setattr(
-        "fourfold.optimization.run.write_aside",
+        "fourfold.optimization.optimize.write_atomically",
         lambda path, content: path.write_bytes(read.replace(b"twice", b"score")),
     )
     report = optimize(model, model.with_name("out.onnx"), outputs=["scores"], verify=3)
@@ -165,13 +165,13 @@ def test_a_file_that_answers_otherwise_is_told_apart(
     [
         ("out.pt", {}, "cannot write 'out.pt'", ".onnx"),
         ("out", {}, "cannot write 'out'", ".fourfold"),
-        ("none/out.onnx", {}, "cannot write", "make the folder"),
+        ("none/out.onnx", {}, "cannot write", "create the folder"),
         ("small.onnx", {}, "is the model itself", "another name"),
         ("out.onnx", {"targets": ["npu"]}, "no target 'npu'", "'gpu'"),
-        ("out.onnx", {"targets": []}, "no targets", "name some"),
-        ("out.onnx", {"precision": "fp16"}, "precision does not fit", "leave it out"),
-        ("out.fourfold", {"fold_batch": False}, "fold_batch=False does not fit", ".tflite"),
-        ("out.onnx", {"quantize": "int7"}, "no way 'int7'", "int8"),
+        ("out.onnx", {"targets": []}, "no targets", "pass some"),
+        ("out.onnx", {"precision": "fp16"}, "precision does not apply", "leave it out"),
+        ("out.fourfold", {"fold_batch": False}, "fold_batch=False does not apply", ".tflite"),
+        ("out.onnx", {"quantize": "int7"}, "no method 'int7'", "int8"),
         ("out.onnx", {"quantize": "int8"}, "no samples were passed", "calibrate="),
         ("out.onnx", {"max_loss": 0.1}, "max_loss was set", "quantize="),
         ("out.onnx", {"calibrate": "x"}, "calibrate was set", "quantize="),
@@ -201,7 +201,7 @@ def test_several_models_go_into_prepared_files_alone(model: Path) -> None:
 def test_a_foreign_file_is_not_overwritten_by_a_prepared_one(model: Path) -> None:
     taken = model.with_name("notes.fourfold")
     taken.write_text("my notes")
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="exists already"):
         optimize(model, taken)
     assert taken.read_text() == "my notes"
 

@@ -141,10 +141,10 @@ def test_a_model_may_take_blue_first() -> None:
 @pytest.mark.parametrize(
     ("pixels", "shape", "model", "part"),
     [
-        (Pixels(), (1, 5, 7, 4), None, r"come as \[batch, height, width, 3\]"),
+        (Pixels(), (1, 5, 7, 4), None, r"must have the shape \[batch, height, width, 3\]"),
         (Pixels(order="nv12"), (1, 10, 8), None, r"\[batch, height \* 3 / 2, width\]"),
-        (Pixels(fit="crop"), (1, 5, 7, 3), None, "the model's size is not said"),
-        (Pixels(), (1, 5, 7, 3), (1, 5, 8, 3), "not said how they are to be fitted"),
+        (Pixels(fit="crop"), (1, 5, 7, 3), None, "the size of the model's picture is unknown"),
+        (Pixels(), (1, 5, 7, 3), (1, 5, 8, 3), "no fit was specified"),
         (Pixels(crop=(2, 0, 4, 4)), (1, 5, 7, 3), (1, 5, 8, 3), "ends at row 6 and column 4"),
     ],
 )

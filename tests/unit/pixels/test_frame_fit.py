@@ -56,7 +56,7 @@ def test_boxes_go_back_to_the_frame() -> None:
     turned = [1, 0, 3, 2]
     again = found.boxes_to_frame((box / 640)[:, turned])
     np.testing.assert_allclose(again, frame[:, turned], atol=1e-3)
-    with pytest.raises(InputError, match="there is no order 'xywh' of boxes"):
+    with pytest.raises(InputError, match="there is no box order 'xywh'"):
         found.boxes_to_frame(box, order="xywh")
 
 

@@ -177,14 +177,14 @@ def test_outputs_that_could_be_no_boxes() -> None:
 
 def test_anchors_that_do_not_fit() -> None:
     error = refused(networks.boxes_and_scores(), processing.SsdBoxes())
-    assert error.what == "54 anchors do not fit the model's 96 boxes"
+    assert error.what == "54 anchors do not match the model's 96 boxes"
     error = refused(networks.yolo_heads(), processing.YoloHeads(anchors=ANCHORS[:1]))
     assert error.what == "2 outputs of the model could be heads"
 
 
 def test_classes_that_do_not_fit() -> None:
     error = refused(networks.yolo_v8(), processing.YoloBoxes(classes=4))
-    assert error.what == "7 columns are not those of 4 classes"
+    assert error.what == "7 columns do not hold 4 classes"
     model = networks.boxes_and_scores(classes=1)
     error = refused(model, processing.DecodedBoxes(background=True))
-    assert error.what == "the scores have no class beside the background"
+    assert error.what == "the scores have only the background class"

@@ -98,7 +98,7 @@ def test_a_quantised_output_becomes_real_numbers(device: DeviceInfo) -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        (processing.TopK(9), "has no 9 best"),
+        (processing.TopK(9), "has fewer than 9 values"),
         (processing.ArgMax(2), "has no axis 2"),
         (processing.Softmax(-3), "has no axis -3"),
     ],

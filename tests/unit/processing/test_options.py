@@ -55,7 +55,7 @@ def test_options_by_output() -> None:
     assert parse_postprocess(("probs=topk:count=3", "a=b:0=argmax")) == options
     assert postprocess_text(options) == "a=b:0=argmax; probs=topk:count=3"
     assert parse_postprocess(()) is None
-    with pytest.raises(InputError, match="2 post-processings"):
+    with pytest.raises(InputError, match="2 post-processing options"):
         parse_postprocess(("topk", "mask=argmax"))
 
 

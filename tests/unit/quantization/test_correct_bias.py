@@ -9,7 +9,7 @@ from fourfold.graph import NONE, Node
 from fourfold.op.registry import registry
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
-from fourfold.quantization.correct_bias import corrected_bias
+from fourfold.quantization.assign import corrected_bias
 
 CASES = {
     "conv2d": (Conv2d(), (6, 3, 3, 4), (1, 9, 9, 4)),

@@ -94,6 +94,6 @@ def test_what_stays_behind_has_the_weights_of_the_file(tmp_path: Path) -> None:
 def test_a_model_with_states_takes_no_samples() -> None:
     model = stateful_models.svdf()
     samples = [np.ones((stateful_models.ROWS, 7), np.float32)] * 4
-    with pytest.raises(InputError, match="from run to run"):
+    with pytest.raises(InputError, match="model with state"):
         quantize(model, method="dynamic", samples=samples, device="cpu")
     assert quantize(model, method="dynamic", device="cpu").content

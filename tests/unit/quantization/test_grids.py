@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from fourfold.quantization.grids import (
     Range,
     bias_grid,
-    make_room_for_bias,
     rounded,
     value_grid,
     weight_grid,
+    widen_for_bias,
 )
 from fourfold.types import DType, Quantization, to_integers
 
@@ -80,7 +80,7 @@ def test_weights_are_off_by_half_a_step_at_most(seed: int, kind: tuple[DType, in
 
 def test_a_large_bias_makes_weights_coarser() -> None:
     weights = Quantization((1e-6, 1e-6), (0, 0), 0)
-    grid = make_room_for_bias(weights, np.float32([1e3, 1e-3]), 1e-6, DType.I32)
+    grid = widen_for_bias(weights, np.float32([1e3, 1e-3]), 1e-6, DType.I32)
     assert grid.scale[1] == pytest.approx(1e-6)
     bias = bias_grid(grid, 1e-6)
     assert 1e3 / bias.scale[0] <= 2.0**30 * 1.001

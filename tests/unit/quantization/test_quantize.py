@@ -18,7 +18,7 @@ from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
 from fourfold.quantization.assign import Assigner
-from fourfold.quantization.calibrate import Calibration, wanted_values
+from fourfold.quantization.calibrate import Calibration, values_to_observe
 from fourfold.quantization.layers import find_layers
 from fourfold.quantization.method import METHODS
 from fourfold.quantization.progress import ProgressCounter
@@ -26,7 +26,7 @@ from fourfold.quantization.quantize import quantize
 from fourfold.quantization.ranges import make_estimator
 from fourfold.quantization.report import QuantizeReport
 from fourfold.quantization.samples import read_samples
-from fourfold.quantization.simulate import simulate
+from fourfold.quantization.sensitivity import simulate
 from fourfold.types import DType, dequantize, to_integers
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
@@ -123,7 +123,7 @@ def simulated(kept: frozenset[str] = frozenset(), exact: Sequence[str] = ()) -> 
     model = read_model(MODEL)
     method, samples = METHODS["int8"], read_samples(SAMPLES, model, None)
     layers = find_layers(model.main, method)
-    wanted = wanted_values(model.main, layers, method, correct_bias=True)
+    wanted = values_to_observe(model.main, layers, method, correct_bias=True)
     calibration = Calibration(model.main, None, make_estimator("minmax"), wanted)
     found = calibration.run(samples, ProgressCounter(None))
     assigner = Assigner(model.main, method, layers, found)
@@ -281,7 +281,7 @@ def test_a_file_is_written_and_the_report_tells_of_it(tmp_path: Path) -> None:
         (12, 12, "comparing"),
     ]
     assert report.to_json()["layers"][0]["stored"] == "int8"
-    assert "ranges by minmax of 12 samples" in str(report)
+    assert "ranges: minmax of 12 samples" in str(report)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_what_cannot_be_done_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_a_quantised_model_is_refused() -> None:
-    with pytest.raises(InputError, match="quantised already"):
+    with pytest.raises(InputError, match="quantized already"):
         quantize(quantized().content, samples=SAMPLES, device="cpu")
 
 

@@ -100,9 +100,9 @@ def test_pictures_fit_inputs_with_channels_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (np.zeros((1, 9, 9, 3), np.float32), "another shape"),
+        (np.zeros((1, 9, 9, 3), np.float32), "wrong shape"),
         (np.full((1, 12, 12, 3), np.nan, np.float32), "NaN"),
-        (np.zeros((1, 12, 12, 3), np.complex64), "another type"),
+        (np.zeros((1, 12, 12, 3), np.complex64), "wrong type"),
         ({"picture": ARRAYS[0]}, "no input 'image'"),
         ([ARRAYS[0], ARRAYS[0]], "2 arrays"),
     ],

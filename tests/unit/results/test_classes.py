@@ -54,7 +54,7 @@ def test_scores_are_calibrated() -> None:
 def test_probabilities_are_told_by_their_numbers_and_that_is_noted() -> None:
     answer = read_answer(described({"y": (1, 4)}), {"y": SCORES}, top=1)
     assert [(one.name, one.score) for one in answer.classes] == [("class 1", 0.5)]
-    assert answer.notes == ("taken as scores of classes: they go from 0 to 1 and share a whole",)
+    assert answer.notes == ("assumed to be class scores: the values are from 0 to 1 and sum to 1",)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_nothing_tells_is_not_guessed(numbers: np.ndarray) -> None:
     answer = read_answer(described({"y": (1, 4)}), {"y": numbers})
     assert not answer.known
     assert (answer.classes, answer.unknown) == ((), ("y",))
-    assert "nothing tells what the outputs mean" in str(answer)
+    assert "the meaning of the outputs is unknown" in str(answer)
 
 
 def test_labels_of_a_caller_make_classes_of_a_row() -> None:
@@ -96,7 +96,7 @@ def test_an_embedding_is_told_by_a_name() -> None:
     about = ModelMetadata(name="ImageEmbedder")
     answer = read_answer(described({"y": (1, 4)}, metadata=about), {"y": SCORES})
     assert (answer.kinds, answer.classes) == (("embedding",), ())
-    assert "4 numbers: compare two embeddings by their cosine" in answer.notes
+    assert "4 numbers: compare embeddings by cosine similarity" in answer.notes
 
 
 def test_the_best_of_post_processing() -> None:

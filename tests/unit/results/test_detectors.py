@@ -41,7 +41,7 @@ def test_boxes_that_a_model_picks_itself_come_in_any_order(order: tuple[str, ...
     }
     answer = read_answer(model, found)
     only_box(answer, "dog", 0.875)  # the second is not sure enough, the third does not count
-    assert answer.notes == ("classes and scores are told apart by their numbers",)
+    assert answer.notes == ("classes and scores are identified by their values",)
     assert len(read_answer(model, found, score=0.1).boxes) == 2
 
 
@@ -211,7 +211,7 @@ def test_boxes_of_post_processing() -> None:
 def test_numbers_that_are_none_are_noted(broken: float) -> None:
     found = {name: np.full(shape, broken, np.float32) for name, shape in FOUR.items()}
     answer = read_answer(described(FOUR), found)
-    assert "no numbers, or infinite ones, are 12 of boxes, 3 of kinds" in answer.notes[-1]
+    assert "values that are NaN or infinite: 12 of boxes, 3 of kinds" in answer.notes[-1]
     pytest.importorskip("PIL.Image", reason="Pillow draws")
     answer.draw(np.zeros((30, 40, 3), np.uint8))
 

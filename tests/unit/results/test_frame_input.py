@@ -16,14 +16,14 @@ from fourfold.errors import InputError
 from fourfold.metadata import ModelMetadata
 from fourfold.pixels import Pixels
 from fourfold.results import Answer, ask, read_answer
-from fourfold.results.frame_input import FrameInput, find_frame_input
+from fourfold.results.photographs import FrameInput, find_frame_input
 
 SIDE = 32
 LABELS = ("background", "red", "green", "blue")
 
 
-def colour_model() -> bytes:
-    """The class of each pixel: the colour that there is most of, and none where all are dark."""
+def color_model() -> bytes:
+    """The class of each pixel: the color that there is most of, and none where all are dark."""
     weights = np.zeros((4, 1, 1, 3), np.float32)
     weights[1:, 0, 0] = np.eye(3)
     tensors = [
@@ -64,7 +64,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_photograph_goes_in_as_a_frame(device: DeviceInfo, way: str) -> None:
-    with fourfold.Session(colour_model(), device, pixels=WAYS[way]) as session:
+    with fourfold.Session(color_model(), device, pixels=WAYS[way]) as session:
         answer = ask(session, photograph(), labels=LABELS)
     assert halves(answer) == ["red", "blue"]
     assert answer.size == (48, 96)
@@ -76,7 +76,7 @@ def test_a_photograph_goes_in_as_a_frame(device: DeviceInfo, way: str) -> None:
 
 def test_the_model_keeps_its_size_when_frames_of_others_came(device: DeviceInfo) -> None:
     pixels = Pixels(0, 255, fit="letterbox", fill=0)
-    with fourfold.Session(colour_model(), device, pixels=pixels) as session:
+    with fourfold.Session(color_model(), device, pixels=pixels) as session:
         for size in ((48, 96), (20, 30), (96, 48)):
             answer = ask(session, photograph(*size), labels=LABELS)
             assert halves(answer) == ["red", "blue"]
@@ -86,17 +86,17 @@ def test_the_model_keeps_its_size_when_frames_of_others_came(device: DeviceInfo)
 
 def test_what_the_middle_shows_lies_in_the_middle(device: DeviceInfo) -> None:
     pixels = Pixels(0, 255, fit="crop")
-    with fourfold.Session(colour_model(), device, pixels=pixels) as session:
+    with fourfold.Session(color_model(), device, pixels=pixels) as session:
         (mask,) = ask(session, photograph(), labels=LABELS).masks
     assert mask.corners == (0, 0.25, 1, 0.75)
 
 
 def test_a_size_that_is_not_known_is_asked_for(device: DeviceInfo) -> None:
-    model, shapes = colour_model(), {"image": (1, 48, 96, 3)}
+    model, shapes = color_model(), {"image": (1, 48, 96, 3)}
     pixels = Pixels(0, 255, fit="letterbox", fill=0)
     with fourfold.Session(model, device, shapes=shapes, pixels=pixels) as session:
         assert session.default_shapes == {}
-        with pytest.raises(InputError, match="how large the model's picture is"):
+        with pytest.raises(InputError, match="the size of the model's input picture is unknown"):
             ask(session, photograph())
     known = replace(pixels, into=(SIDE, SIDE))
     with fourfold.Session(model, device, shapes=shapes, pixels=known) as session:
@@ -110,11 +110,11 @@ def port(pixels: Pixels, batch: int = 1) -> FrameInput | None:
 
 
 def test_frames_that_a_photograph_cannot_be() -> None:
-    with pytest.raises(InputError, match="frames of a camera, in nv12"):
+    with pytest.raises(InputError, match="camera frames in nv12"):
         port(Pixels(order="nv12", fit="letterbox"))
     sized = port(Pixels(size=(10, 20), into=(64, 64)))
     assert sized is not None
-    with pytest.raises(InputError, match="it was opened for frames of"):
+    with pytest.raises(InputError, match="the session was opened for frames of"):
         sized.fit(np.zeros((20, 10, 3), np.uint8))
 
 

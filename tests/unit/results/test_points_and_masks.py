@@ -68,7 +68,7 @@ def test_points_of_a_hand() -> None:
     found["b"][:] = 0.1
     answer = read_answer(model, found)
     assert (answer.key_points, answer.known) == ((), True)
-    assert "nothing is likely to be there (score 0.10)" in answer.notes
+    assert "probably no object is present (score 0.10)" in answer.notes
 
 
 def test_points_of_a_face_and_of_a_pose() -> None:

@@ -285,7 +285,7 @@ def test_a_classifier_sees_the_middle_of_a_photograph() -> None:
     answer = ask(session, photograph)
     assert (session.given["image"] == 1).all()
     assert (answer.classes[0].name, answer.told_by) == ("dog", METADATA)
-    assert "pixels from 0 to 1 of the photograph's middle, as is usual for YOLO for classes" in (
+    assert "pixels from 0 to 1 of the photograph's middle, as is usual for YOLO classification" in (
         answer.notes
     )
 

@@ -1,5 +1,5 @@
-"""What is known of families of models: a file each, with how it is told, and how it is decoded.
+"""Model families, one per file: how to identify a family and decode its outputs.
 
-A family's function takes a model, by what it takes and gives, and says what its outputs mean; or
-None where it is of another family.
+Each function takes a description of a model, and returns the meaning of its outputs, or None if the
+model belongs to another family.
 """

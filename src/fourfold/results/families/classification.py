@@ -1,4 +1,4 @@
-"""Scores of classes, embeddings, and text."""
+"""Class scores and embeddings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.results.found import ClassScore, Found, label_at
+from fourfold.results.found import ClassScore, Found, label_for
 from fourfold.results.meaning import (
     CLASSES,
     EMBEDDING,
@@ -19,37 +19,37 @@ from fourfold.results.meaning import (
     PictureScaling,
     Reading,
 )
-from fourfold.results.scores import are_fractions, are_of_unit_length, are_probabilities
+from fourfold.results.scores import are_fractions, are_probabilities, has_unit_length
 from fourfold.results.shapes import squeezed
 from fourfold.results.ultralytics import CLASSIFY, read_export_notes
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
-IMAGENET = (1000, 1001)  # classes, without and with one for none of them
+IMAGENET = (1000, 1001)  # number of classes, without and with a background class
 EMBEDS, MOBILENET = "embed", "mobilenet"
 NAME = "the name of its output"
 
 
 def labelled_scores(model: Described) -> Meaning | None:
-    """Outputs of one row each, as long as the labels that metadata have for them."""
+    """Identify outputs of one row each that have as many labels in the metadata."""
     notes = read_export_notes(model.metadata)
-    found = [
+    rows = [
         info
         for info in model.outputs
         if _count(info) and _count(info) in (len(info.labels), len(notes.names))
     ]
-    if not found:
+    if not rows:
         return None
-    names, decode = tuple(info.name for info in found), partial(_decode_rows, found)
-    if notes.task == CLASSIFY:  # it sees the middle of a photograph
-        scaling, family = PictureScaling(0.0, 1.0, "crop"), "YOLO for classes"
+    names, decode = tuple(info.name for info in rows), partial(_decode_rows, rows)
+    if notes.task == CLASSIFY:  # it is trained on the center of a photograph
+        scaling, family = PictureScaling(0.0, 1.0, "crop"), "YOLO classification"
         return Meaning(family, METADATA, (CLASSES,), names, decode, scaling)
-    return Meaning("scores of classes", METADATA, (CLASSES,), names, decode)
+    return Meaning("class scores", METADATA, (CLASSES,), names, decode)
 
 
 def embedding(model: Described) -> Meaning | None:
-    """Said by the name of the model or of its output."""
+    """Identify an embedding by the name of the model or its output."""
     titles = [model.metadata.name, *(info.name for info in model.outputs)]
     if len(model.outputs) != 1 or not any(EMBEDS in title.lower() for title in titles):
         return None
@@ -60,17 +60,19 @@ def embedding(model: Described) -> Meaning | None:
 
 def _decode_embedding(name: str, reading: Reading) -> Found:
     numbers = reading.numbers[name]
-    unit = ", of length one" if are_of_unit_length(numbers) else ""
-    return Found().noting(f"{numbers.size} numbers{unit}: compare two embeddings by their cosine")
+    unit = " of unit length" if has_unit_length(numbers) else ""
+    return Found().with_notes(
+        f"{numbers.size} numbers{unit}: compare embeddings by cosine similarity"
+    )
 
 
 def single_row(model: Described) -> Meaning | None:
-    """One output of one row: what it is, its numbers have to tell."""
+    """Identify a single output of one row, whose values must say what it is."""
     if len(model.outputs) != 1 or not _count(model.outputs[0]):
         return None
     (output,) = model.outputs
     if any(info.shape == output.shape for info in model.inputs):
-        return None  # a row that becomes another one: no scores of anything
+        return None  # the output looks like the input: these are no class scores
     decode, names = partial(_decode_row, output), (output.name,)
     if MOBILENET in output.name.lower():
         return Meaning("MobileNet", NAME, (CLASSES,), names, decode, PictureScaling(-1.0, 1.0))
@@ -78,18 +80,18 @@ def single_row(model: Described) -> Meaning | None:
 
 
 def _count(info: TensorInfo) -> int:
-    """How many classes an output can have scores for."""
+    """Return the number of classes that an output can have scores for."""
     shape = squeezed(info.shape)
     return shape[0] if len(shape) == 1 and info.dtype.kind in "fiu" else 0
 
 
 def _decode_rows(outputs: Sequence[TensorInfo], reading: Reading) -> Found:
-    found: list[ClassScore] = []
+    classes: list[ClassScore] = []
     for info in outputs:
         scores = reading.numbers[info.name].ravel()
         least = info.metadata.threshold if info.metadata is not None else None
-        found += best_classes(info, scores, reading, least)
-    return Found(classes=tuple(found))
+        classes += best_classes(info, scores, reading, least)
+    return Found(classes=tuple(classes))
 
 
 def best_classes(
@@ -99,9 +101,9 @@ def best_classes(
     least = least if reading.score is None else reading.score
     order = np.argsort(-scores, kind="stable")[: reading.top]
     return [
-        ClassScore(int(place), label_at(labels, int(place)), float(scores[place]), info.name)
-        for place in order
-        if least is None or scores[place] >= least
+        ClassScore(int(number), label_for(labels, int(number)), float(scores[number]), info.name)
+        for number in order
+        if least is None or scores[number] >= least
     ]
 
 
@@ -110,18 +112,18 @@ def _decode_row(info: TensorInfo, reading: Reading) -> Found:
     why = _why_scores(scores, reading)
     if not why:
         return Found(unknown=(info.name,))
-    found = tuple(best_classes(info, scores, reading))
-    return Found(classes=found).noting(f"taken as scores of classes: {why}")
+    classes = tuple(best_classes(info, scores, reading))
+    return Found(classes=classes).with_notes(f"assumed to be class scores: {why}")
 
 
 def _why_scores(scores: np.ndarray, reading: Reading) -> str:
-    """What tells that a row holds scores of classes; '' where nothing does."""
+    """Return why a row is taken as class scores, or '' if nothing suggests it."""
     if reading.given_labels:
-        return "labels were given"
+        return "labels were passed"
     if are_probabilities(scores):
-        return "they go from 0 to 1 and share a whole"
+        return "the values are from 0 to 1 and sum to 1"
     if scores.size in IMAGENET:
-        return f"there are {scores.size}, as ImageNet has classes; they are no probabilities"
-    if are_fractions(scores) and not are_of_unit_length(scores):
-        return "they go from 0 to 1"
+        return f"ImageNet has {scores.size} classes; the values are not probabilities"
+    if are_fractions(scores) and not has_unit_length(scores):
+        return "the values are from 0 to 1"
     return ""

@@ -1,4 +1,4 @@
-"""FastestDet: one grid, a box a cell; whether there is anything comes first, classes come last."""
+"""FastestDet: one grid with a box per cell; objectness first, classes last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.found import Found
 from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
 from fourfold.results.scores import logistic
@@ -22,13 +22,13 @@ else:
     processing = lazy_import("fourfold.processing")
 
 STRIDE = 16
-FIRST_CLASS = 5  # behind the one for anything, and four of the box
-LEAST_SCORE = 0.65
+FIRST_CLASS = 5  # after objectness and four columns of the box
+DEFAULT_SCORE = 0.65
 _SCALING = PictureScaling(0.0, 1.0, order="bgr")
 
 
 def fastestdet(model: Described) -> Meaning | None:
-    """[1, 5 + classes, h / 16, w / 16], and nothing else."""
+    """Identify a single output [1, 5 + classes, h / 16, w / 16]."""
     size = model_size(model)
     if size is None or len(model.outputs) != 1:
         return None
@@ -48,13 +48,13 @@ def _decode(name: str, reading: Reading) -> Found:
     across, down, width, height = numbers[1:FIRST_CLASS]
     boxes = [(y + np.tanh(down)) / tall, (x + np.tanh(across)) / wide]
     boxes += [logistic(height), logistic(width)]
-    # Scores are a mean of both, in which whether there is anything counts more.
+    # The score is a geometric mean of objectness and class score, weighted 0.6 to 0.4.
     scores = numbers[0].clip(0) ** 0.6 * numbers[FIRST_CLASS:].clip(0) ** 0.4
-    found = {
+    outputs = {
         "boxes": np.stack(boxes, -1).reshape(1, -1, 4),
         "scores": scores.reshape(columns - FIRST_CLASS, -1).T[None],
     }
-    least = LEAST_SCORE if reading.score is None else reading.score
+    least = reading.least(DEFAULT_SCORE)
     option = processing.DecodedBoxes(least, order="yxhw", boxes="boxes", scores="scores")
     labels = reading.class_labels(columns - FIRST_CLASS)
-    return Found(boxes=boxes_of(picking.pick_boxes(option, found), labels))
+    return Found(boxes=boxes_from_arrays(picking.pick_boxes(option, outputs), labels))

@@ -1,4 +1,4 @@
-"""MediaPipe's models: detectors of faces, palms and bodies, and points of what they find."""
+"""MediaPipe models: face, palm and body detectors, and landmark models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.found import Found, KeyPoint, KeyPoints, Mask, Size
 from fourfold.results.meaning import (
     BOXES,
@@ -48,8 +48,8 @@ else:
     decoders = lazy_import("fourfold.processing.boxes")
 
 Names = tuple[str, ...]
-# By the columns of their boxes, four of the box and two of each key point: what they look for, how
-# its points are called, and from which number pixels go.
+# Detectors by the columns of their boxes (four, and two per key point): the detected object, the
+# names of its points, the lowest pixel value, and the anchor layouts to try.
 DETECTORS: dict[int, tuple[str, Names, float, Names]] = {
     16: ("face", FACE_BOX, -1.0, ("face", "face_back", "face_full_range")),
     18: ("palm", PALM_BOX, 0.0, ("hand",)),
@@ -59,7 +59,7 @@ LIKELY = 0.5
 
 
 def mediapipe_detector(model: Described) -> Meaning | None:
-    """Boxes [1,N,4 + 2 * points] and scores [1,N,1] for as many cells as the picture has."""
+    """Identify boxes [1,N,4 + 2 * points] and scores [1,N,1], one per anchor of the picture."""
     shapes, size = [info.shape for info in model.outputs], model_size(model)
     if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes) or size is None:
         return None
@@ -81,26 +81,26 @@ def mediapipe_detector(model: Described) -> Meaning | None:
 def _decode_boxes(option: MediaPipeBoxes, thing: str, points: Names, reading: Reading) -> Found:
     if reading.score is not None:
         option = replace(option, score=reading.score)
-    found = picking.pick_boxes(option, reading.numbers)
-    return Found(boxes=boxes_of(found, (thing,), points))
+    outputs = picking.pick_boxes(option, reading.numbers)
+    return Found(boxes=boxes_from_arrays(outputs, (thing,), points))
 
 
 class Landmarks(NamedTuple):
-    """An output with points in pixels of the model's picture, and how each row is laid out."""
+    """An output with points in pixels of the model's picture, and the layout of its rows."""
 
     skeleton: Skeleton
-    columns: int  # x, y and z, and in others more
-    score: int | None = None  # the column of a logit that says whether the point is seen
+    columns: int  # x, y, z, and more in some models
+    score: int | None = None  # column of the visibility logit
 
 
 class LandmarkModel(NamedTuple):
-    """A model by the sizes of its outputs: which are points, and which says whether any are."""
+    """A landmark model, identified by the sizes of its outputs."""
 
     family: str
     sizes: tuple[int, ...]
     side: int
     points: dict[int, Landmarks]
-    presence: int | None = None  # the place of that output among those of one number
+    presence: int | None = None  # index of the presence output among outputs of one number
     logit: bool = False
 
 
@@ -129,6 +129,7 @@ LANDMARK_MODELS = (
 
 
 def mediapipe_landmarks(model: Described) -> Meaning | None:
+    """Identify a landmark model by its input size and the sizes of its outputs."""
     size = model_size(model)
     sizes = sorted(int(np.prod(info.shape)) for info in model.outputs)
     for known in LANDMARK_MODELS:
@@ -148,24 +149,25 @@ def _decode_points(known: LandmarkModel, size: Size, reading: Reading) -> Found:
     presence = None if known.presence is None else singles[known.presence]
     if presence is not None and known.logit:
         presence = float(logistic(np.array(presence)))
-    found, left = [], dict(known.points)
+    key_points, left = [], dict(known.points)
     for array in arrays:
         if array.size in left:
             landmarks = left.pop(array.size)
-            found.append(_points(landmarks, array.reshape(-1, landmarks.columns), size, presence))
+            rows = array.reshape(-1, landmarks.columns)
+            key_points.append(_points(landmarks, rows, size, presence))
     masks = [
         Mask((logistic(array[0, ..., 0]) > LIKELY).astype(np.int64), ("background", "person"))
         for array in arrays
         if array.shape[1:3] == (128, 128)
     ]
-    answer = Found(key_points=tuple(found), masks=tuple(masks))
+    answer = Found(key_points=tuple(key_points), masks=tuple(masks))
     if presence is not None and presence < (LIKELY if reading.score is None else reading.score):
-        what = f"nothing is likely to be there (score {presence:.2f})"
-        return replace(answer, key_points=(), masks=()).noting(what, _CUT_OUT)
-    return answer.noting(_CUT_OUT)
+        what = f"probably no object is present (score {presence:.2f})"
+        return replace(answer, key_points=(), masks=()).with_notes(what, _CUT_OUT)
+    return answer.with_notes(_CUT_OUT)
 
 
-_CUT_OUT = "such a model sees what a detector cut out: pass it that part of the photograph"
+_CUT_OUT = "this model expects a crop around one object, as a detector finds it"
 
 
 def _points(

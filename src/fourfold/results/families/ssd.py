@@ -1,4 +1,4 @@
-"""SSD: what its own post-processing gives (TFLite_Detection_PostProcess), and raw outputs."""
+"""SSD: models with TFLite_Detection_PostProcess, and raw outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import box_at, boxes_of
+from fourfold.results.boxes import boxes_from_arrays, make_box
 from fourfold.results.found import Found
 from fourfold.results.meaning import (
     BOXES,
@@ -34,19 +34,19 @@ else:
     picking = lazy_import("fourfold.results.picking")
     processing = lazy_import("fourfold.processing")
 
-LEAST_SCORE = 0.4
-DETECTIONS = 4  # outputs of a detector that picks its boxes itself
+DEFAULT_SCORE = 0.4
+DETECTIONS = 4  # outputs of a detector with built-in post-processing
 _SCALING = PictureScaling(-1.0, 1.0)
-# How TensorFlow's exports call classes and scores, by the last part of the tensor's name.
+# Names of classes and scores in TensorFlow exports: the end of the tensor's name.
 _TITLES = {
     "classes": ("classes", "category", "TFLite_Detection_PostProcess:1"),
     "scores": ("scores", "score", "TFLite_Detection_PostProcess:2"),
 }
-Roles = Mapping[str, str]  # the names of outputs by what they are
+Roles = Mapping[str, str]  # output names by role
 
 
 def picked_detections(model: Described) -> Meaning | None:
-    """Boxes [1,N,4], classes and scores [1,N], and how many there are, in any order."""
+    """Identify boxes [1,N,4], classes and scores [1,N], and their count, in any order."""
     shapes = {info.name: info.shape for info in model.outputs}
     boxes = [name for name, shape in shapes.items() if len(shape) == 3 and shape[2] == 4]
     counts = [name for name, shape in shapes.items() if shape in ((1,), (), (1, 1))]
@@ -55,17 +55,17 @@ def picked_detections(model: Described) -> Meaning | None:
     rows = [info for info in model.outputs if info.shape == shapes[boxes[0]][:2]]
     if len(rows) != 2:
         return None
-    roles = {"boxes": boxes[0], "count": counts[0], **_told_roles(rows)}
+    roles = {"boxes": boxes[0], "count": counts[0], **_roles_from_names(rows)}
     told_by = METADATA if any(info.metadata for info in rows) else SHAPES
     labels = next((info.labels for info in rows if info.labels), ())
     names = tuple(info.name for info in rows)
     decode = partial(_decode_detections, roles, names, labels)
-    family = "SSD that picks its boxes itself"
+    family = "SSD with built-in post-processing"
     return Meaning(family, told_by, (BOXES,), tuple(shapes), decode, _SCALING)
 
 
-def _told_roles(rows: Sequence[TensorInfo]) -> Roles:
-    """Which of two outputs are classes and which scores, where anything says so."""
+def _roles_from_names(rows: Sequence[TensorInfo]) -> Roles:
+    """Return which output has classes and which has scores, if their names say so."""
     roles = {}
     for info in rows:
         titles = [info.name, *((info.metadata.name,) if info.metadata is not None else ())]
@@ -80,34 +80,32 @@ def _decode_detections(
 ) -> Found:
     numbers, note = {name: reading.numbers[name] for name in (*roles.values(), *rows)}, ""
     if "classes" not in roles:
-        roles, note = {**roles, **_guessed_roles(rows, numbers)}, "told apart by their numbers"
+        roles, note = {**roles, **_roles_from_values(rows, numbers)}, "identified by their values"
     count = int(numbers[roles["count"]].ravel()[0])
     boxes, classes, scores = (numbers[roles[one]][0] for one in ("boxes", "classes", "scores"))
-    least = LEAST_SCORE if reading.score is None else reading.score
-    kept = [place for place in range(min(count, len(scores))) if scores[place] >= least]
-    labels = reading.thing_labels(own, int(max((classes[place] for place in kept), default=0)))
-    found = (
-        box_at(boxes[place], float(scores[place]), int(classes[place]), labels) for place in kept
-    )
+    least = reading.least(DEFAULT_SCORE)
+    kept = [row for row in range(min(count, len(scores))) if scores[row] >= least]
+    labels = reading.object_labels(own, int(max((classes[row] for row in kept), default=0)))
+    found = (make_box(boxes[row], float(scores[row]), int(classes[row]), labels) for row in kept)
     answer = Found(boxes=tuple(found))
-    return answer.noting(f"classes and scores are {note}") if note else answer
+    return answer.with_notes(f"classes and scores are {note}") if note else answer
 
 
-def _guessed_roles(rows: tuple[str, ...], numbers: Mapping[str, np.ndarray]) -> Roles:
-    """Classes are whole numbers, and scores are not."""
+def _roles_from_values(rows: tuple[str, ...], numbers: Mapping[str, np.ndarray]) -> Roles:
+    """Take integers as classes and other numbers as scores."""
     first, second = rows
-    whole = [bool(np.all(numbers[name] == np.rint(numbers[name]))) for name in rows]
-    turned = whole[1] and not whole[0]
+    integral = [bool(np.all(numbers[name] == np.rint(numbers[name]))) for name in rows]
+    turned = integral[1] and not integral[0]
     return {"classes": second if turned else first, "scores": first if turned else second}
 
 
 def boxes_and_scores(model: Described) -> tuple[TensorInfo, TensorInfo] | None:
-    """Outputs [1,N,4] and [1,N,classes]."""
+    """Return the outputs [1,N,4] and [1,N,classes], or None if there are others."""
     outputs = model.outputs
     if len(outputs) != 2:
         return None
     boxes = [info for info in outputs if _four_columns(info.shape)]
-    if len(boxes) == 2:  # of as many classes as a box has sides
+    if len(boxes) == 2:  # four classes
         boxes = [info for info in outputs if "box" in info.name.lower()]
     if len(boxes) != 1:
         return None
@@ -121,11 +119,11 @@ def _four_columns(shape: Shape) -> bool:
 
 
 def raw_ssd(model: Described) -> Meaning | None:
-    """As many boxes as SSD MobileNet has anchors for the model's picture."""
-    found, size = boxes_and_scores(model), model_size(model)
-    if found is None or size is None:
+    """Identify SSD MobileNet by its number of anchors for the model's picture."""
+    pair, size = boxes_and_scores(model), model_size(model)
+    if pair is None or size is None:
         return None
-    boxes, scores = found
+    boxes, scores = pair
     if len(processing.SsdAnchors().rows(size)) != boxes.shape[1] or scores.shape[2] < 2:
         return None
     option = processing.SsdBoxes(boxes=boxes.name, scores=scores.name, logistic=True, size=size)
@@ -142,5 +140,7 @@ def _decode_raw(option: SsdBoxes, scores: TensorInfo, reading: Reading) -> Found
     if reading.score is not None:
         option = replace(option, score=reading.score)
     labels = reading.class_labels(scores.shape[2] - 1, scores.labels)
-    note = f"scores are taken as {'logits' if logits else 'probabilities'} by their numbers"
-    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), labels)).noting(note)
+    note = f"assumed {'logits' if logits else 'probabilities'}, from the range of the scores"
+    return Found(boxes=boxes_from_arrays(picking.pick_boxes(option, numbers), labels)).with_notes(
+        note
+    )

@@ -1,4 +1,4 @@
-"""UltraFace: faces by boxes that the model decodes itself, or that are relative to its anchors."""
+"""UltraFace: a face detector whose boxes are decoded, or relative to its anchors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.families.ssd import boxes_and_scores
 from fourfold.results.found import Found, Size
 from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
@@ -26,18 +26,19 @@ else:
     processing = lazy_import("fourfold.processing")
     priors = lazy_import("fourfold.processing.anchors")
 
-# Sides of anchors in pixels, by how many pixels their cells are apart.
+# Sides of anchors in pixels, by stride.
 SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
-LEAST_SCORE, OVERLAP = 0.7, 0.3
+DEFAULT_SCORE, OVERLAP = 0.7, 0.3
 _SCALING = PictureScaling(-127 / 128, 1.0)
-_YXHW = [1, 0, 3, 2]  # the columns of x, y, width and height in that order
+_YXHW = [1, 0, 3, 2]  # columns that turn x, y, width, height into y, x, height, width
 
 
 def ultraface(model: Described) -> Meaning | None:
-    found, size = boxes_and_scores(model), model_size(model)
-    if found is None or size is None:
+    """Identify UltraFace by its number of anchors for the model's picture."""
+    pair, size = boxes_and_scores(model), model_size(model)
+    if pair is None or size is None:
         return None
-    boxes, scores = found
+    boxes, scores = pair
     if scores.shape[2] != 2 or len(ultraface_anchors(size)) != boxes.shape[1]:
         return None
     names = (boxes.name, scores.name)
@@ -46,7 +47,7 @@ def ultraface(model: Described) -> Meaning | None:
 
 
 def ultraface_anchors(size: Size) -> np.ndarray:
-    """Rows of y, x, height and width, as fractions of the picture."""
+    """Return rows of y, x, height and width, as fractions of the picture."""
     cells = [
         priors.grid_anchors(
             (ceil(size[0] / stride), ceil(size[1] / stride)),
@@ -58,19 +59,22 @@ def ultraface_anchors(size: Size) -> np.ndarray:
 
 
 def _decode(size: Size, boxes: str, scores: str, reading: Reading) -> Found:
-    """Corners that are decoded lie left and above of their opposites; offsets do not."""
+    """Decode boxes. Decoded corners are ordered; offsets from anchors are not."""
     numbers = {name: reading.numbers[name] for name in (boxes, scores)}
-    where = numbers[boxes]
-    decoded = float(np.mean(where[..., 2:] > where[..., :2])) > 0.99
-    names = {"boxes": boxes, "scores": scores, "score": LEAST_SCORE, "overlap": OVERLAP}
+    coordinates = numbers[boxes]
+    decoded = float(np.mean(coordinates[..., 2:] > coordinates[..., :2])) > 0.99
+    names = {"boxes": boxes, "scores": scores, "score": DEFAULT_SCORE, "overlap": OVERLAP}
     option: DecodedBoxes | SsdBoxes
     if decoded:
         option = processing.DecodedBoxes(background=True, **names)  # type: ignore[arg-type]
     else:
         anchors = ultraface_anchors(size)
         option = processing.SsdBoxes(anchors=anchors, **names)  # type: ignore[arg-type]
-        numbers[boxes] = where.reshape(*where.shape[:2], 4)[..., _YXHW]
+        numbers[boxes] = coordinates.reshape(*coordinates.shape[:2], 4)[..., _YXHW]
     if reading.score is not None:
         option = replace(option, score=reading.score)
-    note = f"boxes are taken as {'decoded' if decoded else 'relative to anchors'} by their numbers"
-    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), ("face",))).noting(note)
+    form = "decoded" if decoded else "relative to anchors"
+    note = f"assumed boxes that are {form}, from their values"
+    return Found(
+        boxes=boxes_from_arrays(picking.pick_boxes(option, numbers), ("face",))
+    ).with_notes(note)

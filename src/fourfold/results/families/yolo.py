@@ -1,4 +1,4 @@
-"""YOLO: decoded boxes of v5 to v8 and their kin, and boxes that are picked already."""
+"""YOLO: decoded boxes of v5 and later, oriented boxes, YOLOX, and exports with suppression."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import box_at, boxes_of
+from fourfold.results.boxes import boxes_from_arrays, make_box
 from fourfold.results.families.body import PERSON, POINTS
-from fourfold.results.families.oriented import oriented_box, pick_oriented
 from fourfold.results.families.yolo_columns import (
     BOX,
     COEFFICIENTS,
@@ -19,10 +18,10 @@ from fourfold.results.families.yolo_columns import (
     Extras,
     YoloColumns,
     cell_columns,
-    told_extras,
+    find_extras,
+    mix_masks,
+    with_points,
 )
-from fourfold.results.families.yolo_extras import mix_masks, with_points
-from fourfold.results.families.yolo_offsets import NOTE, are_offsets, cell_places, decode_offsets
 from fourfold.results.found import Box, Found, Mask, Size
 from fourfold.results.meaning import (
     BOXES,
@@ -46,19 +45,117 @@ else:
     picking = lazy_import("fourfold.results.picking")
     processing = lazy_import("fourfold.processing")
 
+from fourfold.results.found import KeyPoint, label_for
+
+NOTE = "assumed YOLOX: boxes are offsets from cells, and pixels go in from 0 to 255 in BGR order"
+_MAX_LOG_SIZE = 20.0
+_MIN_CORRELATION = 0.5  # of decoded box centers with their cells
+
+
+def cell_grid(size: Size, strides: tuple[int, ...]) -> np.ndarray:
+    """Return column, row and side in pixels of each cell, row by row and grid by grid."""
+    grids = []
+    for stride in strides:
+        rows, columns = np.indices((size[0] // stride, size[1] // stride)).reshape(2, -1)
+        grids.append(np.stack([columns, rows, np.full_like(rows, stride)], 1))
+    return np.concatenate(grids)
+
+
+def are_offsets(centres: np.ndarray, cells: np.ndarray) -> bool:
+    """Return True if the centers do not correlate with their cells, as decoded ones would."""
+    used = centres.any(1)
+    if used.mean() < 0.5:  # too many rows are empty to decide
+        return False
+    middles = (cells[:, :2] + 0.5) * cells[:, 2:]
+    both = np.stack([centres[used], middles[used]])  # [2, cells, x and y]
+    apart = both - both.mean(1, keepdims=True)
+    spread = np.sqrt(np.square(apart).sum(1)).prod(0)
+    return bool((apart.prod(0).sum(0) < _MIN_CORRELATION * spread).all())
+
+
+def decode_offsets(boxes: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return center and size in pixels: offsets are in cells, sizes are logarithms."""
+    corners, sides = cells[:, :2], cells[:, 2:]
+    sizes = np.exp(np.minimum(boxes[:, 2:], _MAX_LOG_SIZE))
+    return np.concatenate([(boxes[:, :2] + corners) * sides, sizes * sides], 1)
+
+
+# Columns of a row: center x, center y, width and height in pixels, then these; angle in radians.
+SCORE, CLASS, ANGLE = 4, 5, 6
+MAX_COMPARED_BOXES = 2000  # the comparison is quadratic
+_CORNERS = ((1, 1), (1, -1), (-1, -1), (-1, 1))  # in units of half width and half height
+_EDGES = ((0, 1), (1, 2), (2, 3), (3, 0))
+_MIN_AREA_PIXELS = 1e-7  # avoids division by zero
+
+
+def pick_oriented(rows: np.ndarray, overlap: float, most: int) -> np.ndarray:
+    """Return the best rows, best first, without rows that a better one of their class overlaps."""
+    rows = rows[np.argsort(-rows[:, SCORE], kind="stable")][:MAX_COMPARED_BOXES]
+    same = rows[:, None, CLASS] == rows[None, :, CLASS]
+    beaten = np.triu(same & (_overlaps(rows) > overlap), 1).any(0)
+    return np.asarray(rows[~beaten][:most])
+
+
+def _overlaps(rows: np.ndarray) -> np.ndarray:
+    """Return the similarity of each pair of boxes, from 0 to 1.
+
+    Boxes are treated as Gaussians with the same center and covariance and compared by Hellinger
+    distance (probabilistic IoU), as oriented boxes are in training.
+    """
+    spread = _spreads(rows)
+    mean = (spread[:, None] + spread[None]) / 2
+    y, x = (rows[:, None, at] - rows[None, :, at] for at in (1, 0))
+    wide, tall, both = (mean[..., at] for at in range(3))
+    area = np.maximum(wide * tall - both**2, _MIN_AREA_PIXELS)
+    apart = (tall * x**2 + wide * y**2 - 2 * both * x * y) / area / 8
+    areas = np.sqrt(np.maximum(spread[:, 0] * spread[:, 1] - spread[:, 2] ** 2, _MIN_AREA_PIXELS))
+    unlike = np.log(area / (areas[:, None] * areas[None])) / 2
+    return np.asarray(1 - np.sqrt(1 - np.exp(-np.maximum(apart + unlike, 0))))
+
+
+def _spreads(rows: np.ndarray) -> np.ndarray:
+    """Return the variances along x and y, and the covariance, of a uniform distribution over each
+    box.
+    """
+    wide, tall = rows[:, 2] ** 2 / 12, rows[:, 3] ** 2 / 12
+    cos, sin = np.cos(rows[:, ANGLE]), np.sin(rows[:, ANGLE])
+    parts = (
+        wide * cos**2 + tall * sin**2,
+        wide * sin**2 + tall * cos**2,
+        (wide - tall) * cos * sin,
+    )
+    return np.stack(parts, 1)
+
+
+def oriented_box(row: np.ndarray, size: Size, labels: tuple[str, ...]) -> Box:
+    """Return the axis-aligned box around an oriented one, whose corners are its points."""
+    x, y, wide, tall, score, number, angle = (float(one) for one in row)
+    cos, sin = float(np.cos(angle)), float(np.sin(angle))
+    halves = [(along * wide / 2, down * tall / 2) for along, down in _CORNERS]
+    corners_yx = [
+        ((y + right * sin + below * cos) / size[0], (x + right * cos - below * sin) / size[1])
+        for right, below in halves
+    ]
+    points = tuple(KeyPoint(f"corner {n}", *corner) for n, corner in enumerate(corners_yx))
+    rows, columns = zip(*corners_yx, strict=True)
+    corners = (min(rows), min(columns), max(rows), max(columns))
+    label = label_for(labels, int(number))
+    return Box(int(number), label, score, corners, points, _EDGES, turned=True)
+
+
 STRIDES = ((8, 16, 32), (16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
-IN_CELL = 3  # anchors of a cell, from v3 to v7
-MOST_PICKED = 1000
-MOST_BOXES = 300
-OVERLAP = 0.7  # that Ultralytics allow from v8 on
-LEAST_SCORE = 0.25
-WHOLE = (1.0, 1.0)  # what makes fractions of the picture such
-Scale = tuple[float, float]  # down and along
+IN_CELL = 3  # anchors per cell, v3 to v7
+MAX_PICKED_ROWS = 1000
+MAX_BOXES = 300
+OVERLAP = 0.7  # default of Ultralytics from v8 on
+DEFAULT_SCORE = 0.25
+UNIT_SCALE = (1.0, 1.0)  # the scale of coordinates that are fractions already
+Scale = tuple[float, float]  # vertical and horizontal
 YOLO_SCALING = PictureScaling(0.0, 1.0, "letterbox", 114.0)
 
 
 class _Outputs(NamedTuple):
-    """The output that has boxes, that of which masks are made, and the size of the picture."""
+    """The output with boxes, the output with mask prototypes, and the size of the picture."""
 
     boxes: TensorInfo
     prototypes: TensorInfo | None
@@ -70,8 +167,9 @@ class _Outputs(NamedTuple):
 
 
 class _Others(NamedTuple):
-    """What belongs to boxes: which extras, their numbers row by row, what makes places fractions,
-    the labels of classes, and whether a box counts only if its mask has any pixel, as from v8 on.
+    """Data that belongs to boxes: extras and their rows, the coordinate scale and the class labels.
+
+    `needs_mask` drops boxes whose mask is empty, as v8 and later do.
     """
 
     outputs: _Outputs
@@ -83,8 +181,9 @@ class _Others(NamedTuple):
 
 
 def yolo_boxes_of_cells(model: Described) -> Meaning | None:
-    """One output [1, N, columns] or [1, columns, N] with a box, or three, for each cell; another
-    one may have what masks are made of.
+    """Identify one output [1, N, columns] or [1, columns, N] with one or three boxes per cell.
+
+    A second output may contain mask prototypes.
     """
     outputs = _find_outputs(model)
     if outputs is None:
@@ -96,49 +195,51 @@ def yolo_boxes_of_cells(model: Described) -> Meaning | None:
         return None
     several = in_cell > 1 or shape[1] == count
     notes, masks = read_export_notes(model.metadata), outputs.prototypes is not None
-    known = cell_columns(notes, columns, masks, several)
-    if known is None:
+    layout = cell_columns(notes, columns, masks, several)
+    if layout is None:
         return None
     option = processing.YoloBoxes(
-        classes=known.classes, objectness=known.objectness, size=size, most=MOST_BOXES
+        classes=layout.classes, objectness=layout.objectness, size=size, most=MAX_BOXES
     )
-    option = option if known.objectness else replace(option, overlap=OVERLAP)
-    version = "v5 to v7" if known.objectness else "v8 and later"
-    family = f"YOLO {version}, {known.classes} {'class' if known.classes == 1 else 'classes'}"
-    decode = partial(_decode_cells, outputs, option, known)
-    if known.objectness and in_cell == 1:
-        decode = partial(_decode_offsets, outputs.boxes.name, cell_places(size, strides), decode)
-    meaning = _meaning(family, outputs, known.extras, decode)
-    return meaning if known.extras.angle else replace(meaning, postprocess=option)
+    option = option if layout.objectness else replace(option, overlap=OVERLAP)
+    version = "v5 to v7" if layout.objectness else "v8 and later"
+    family = f"YOLO {version}, {layout.classes} {'class' if layout.classes == 1 else 'classes'}"
+    decode = partial(_decode_cells, outputs, option, layout)
+    if layout.objectness and in_cell == 1:
+        decode = partial(_decode_offsets, outputs.boxes.name, cell_grid(size, strides), decode)
+    meaning = _meaning(family, outputs, layout.extras, decode)
+    return meaning if layout.extras.angle else replace(meaning, postprocess=option)
 
 
 def picked_rows(model: Described) -> Meaning | None:
-    """[1, N, 6 and more]: left, top, right, bottom, score and class, as YOLO v10 and exports that
-    pick; then what belongs to the box. Boxes that are turned have centre, width and height instead.
+    """Identify [1, N, 6 or more]: left, top, right, bottom, score, class, then extras.
+
+    YOLO v10 and exports with built-in suppression have this form. Oriented boxes have center, width
+    and height instead of corners.
     """
     outputs = _find_outputs(model)
     if outputs is None:
         return None
     _, count, columns = outputs.boxes.shape
     notes, masks = read_export_notes(model.metadata), outputs.prototypes is not None
-    extras = told_extras(notes, columns - PICKED, masks)
-    if extras is None or count > MOST_PICKED:
+    extras = find_extras(notes, columns - PICKED, masks)
+    if extras is None or count > MAX_PICKED_ROWS:
         return None
-    family = "a detector with boxes that it picks itself, as YOLO v10"
+    family = "a detector with built-in suppression, such as YOLO v10"
     return _meaning(family, outputs, extras, partial(_decode_picked, outputs, extras))
 
 
 def _find_outputs(model: Described) -> _Outputs | None:
     size, boxes = model_size(model), [info for info in model.outputs if len(info.shape) == 3]
-    rest = [info for info in model.outputs if info not in boxes]
-    if size is None or len(boxes) != 1 or len(rest) > 1:
+    others = [info for info in model.outputs if info not in boxes]
+    if size is None or len(boxes) != 1 or len(others) > 1:
         return None
-    prototypes = next(iter(rest), None)
+    prototypes = next(iter(others), None)
     return _Outputs(boxes[0], prototypes, size) if _are_prototypes(prototypes, size) else None
 
 
 def _grids(count: int, size: Size) -> tuple[int, tuple[int, ...]]:
-    """How many of so many boxes each cell has, and the sides of cells; 0 where that cannot be."""
+    """Return the boxes per cell and the strides for this number of boxes; 0 if none match."""
     for in_cell in (1, IN_CELL):
         for strides in STRIDES:
             if count == in_cell * sum((size[0] // one) * (size[1] // one) for one in strides):
@@ -147,7 +248,7 @@ def _grids(count: int, size: Size) -> tuple[int, tuple[int, ...]]:
 
 
 def _are_prototypes(output: TensorInfo | None, size: Size) -> bool:
-    """Masks at a quarter of the picture's size, of which each box is a mixture."""
+    """Return True for mask prototypes at a quarter of the picture's size, or no second output."""
     if output is None:
         return True
     tall, wide = size[0] // 4, size[1] // 4
@@ -155,8 +256,9 @@ def _are_prototypes(output: TensorInfo | None, size: Size) -> bool:
 
 
 def _meaning(family: str, outputs: _Outputs, extras: Extras, decode: Decode) -> Meaning:
-    """Boxes end where the photograph does, as Ultralytics have it; but for those that are turned,
-    whose corners cannot be moved alone.
+    """Return the meaning of the outputs.
+
+    Boxes are clipped to the photograph, as in Ultralytics, except oriented ones.
     """
     kinds = (BOXES, MASKS) if extras.coefficients else (BOXES,)
     clips = not extras.angle
@@ -164,29 +266,29 @@ def _meaning(family: str, outputs: _Outputs, extras: Extras, decode: Decode) -> 
 
 
 def _decode_cells(
-    outputs: _Outputs, option: YoloBoxes, known: YoloColumns, reading: Reading
+    outputs: _Outputs, option: YoloBoxes, layout: YoloColumns, reading: Reading
 ) -> Found:
-    name, extras = outputs.boxes.name, known.extras
+    name, extras = outputs.boxes.name, layout.extras
     numbers = reading.numbers[name]
     rows = numbers if numbers.shape[1] > numbers.shape[2] else numbers.swapaxes(1, 2)
     scale, note = _scale(rows[0], outputs.size)
     least = reading.least(option.score)
-    own = (PERSON,) if extras.points == POINTS and known.classes == 1 else ()
-    labels = reading.class_labels(known.classes, own)
+    own = (PERSON,) if extras.points == POINTS and layout.classes == 1 else ()
+    labels = reading.class_labels(layout.classes, own)
     if extras.angle:
-        turned = _in_pixels(_turned_rows(rows[0], known, least), outputs.size, scale)
+        turned = _in_pixels(_oriented_rows(rows[0], layout, least), outputs.size, scale)
         best = pick_oriented(turned, option.overlap, option.most)
         boxes = tuple(oriented_box(row, outputs.size, labels) for row in best)
-        return Found(boxes=boxes).noting(note)
-    option = replace(option, normalized=scale == WHOLE, score=least)
-    found = picking.pick_boxes(option, {name: numbers})
-    numbers = found["extras"][0] if "extras" in found else np.zeros((option.most, 0))
-    others = _Others(outputs, extras, numbers, scale, labels, not known.objectness)
-    return _complete(boxes_of(found, labels), others, reading).noting(note)
+        return Found(boxes=boxes).with_notes(note)
+    option = replace(option, normalized=scale == UNIT_SCALE, score=least)
+    picked = picking.pick_boxes(option, {name: numbers})
+    numbers = picked["extras"][0] if "extras" in picked else np.zeros((option.most, 0))
+    others = _Others(outputs, extras, numbers, scale, labels, not layout.objectness)
+    return _complete(boxes_from_arrays(picked, labels), others, reading).with_notes(note)
 
 
 def _decode_offsets(name: str, cells: np.ndarray, decode: Decode, reading: Reading) -> Found:
-    """The same for boxes that may be offsets from their cells, which their numbers tell."""
+    """Decode boxes that may be offsets from their cells (YOLOX), judged by their values."""
     numbers = reading.numbers[name]
     boxes = numbers[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else numbers[0, :BOX].T
     if not are_offsets(boxes[:, :2], cells):
@@ -194,25 +296,26 @@ def _decode_offsets(name: str, cells: np.ndarray, decode: Decode, reading: Readi
     changed = numbers.copy()
     boxes = changed[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else changed[0, :BOX].T
     boxes[:] = decode_offsets(boxes, cells)
-    return decode(replace(reading, numbers={**reading.numbers, name: changed})).noting(NOTE)
+    return decode(replace(reading, numbers={**reading.numbers, name: changed})).with_notes(NOTE)
 
 
 def _scale(rows: np.ndarray, size: Size) -> tuple[Scale, str]:
-    """What makes numbers of boxes fractions of the picture, down and along, and why: most boxes
-    are not twice as large as the picture.
+    """Return the factors that make coordinates fractions of the picture, and a note.
+
+    Most boxes are smaller than twice the picture, so larger numbers are pixels.
     """
-    places = rows[:, :BOX][rows[:, :BOX] != 0]
-    fractions = not places.size or bool(np.median(np.abs(places)) <= 2)
+    values = rows[:, :BOX][rows[:, :BOX] != 0]
+    fractions = not values.size or bool(np.median(np.abs(values)) <= 2)
     what = "fractions" if fractions else "pixels"
-    note = f"boxes are taken as {what} of the picture by their numbers"
-    return WHOLE if fractions else (1 / size[0], 1 / size[1]), note
+    note = f"assumed box coordinates in {what} of the picture, from their values"
+    return UNIT_SCALE if fractions else (1 / size[0], 1 / size[1]), note
 
 
-def _turned_rows(rows: np.ndarray, known: YoloColumns, least: float) -> np.ndarray:
-    """Rows of a box, its score, its class and its angle, of boxes whose score counts."""
-    scores = rows[:, BOX : BOX + known.classes]
-    found = np.column_stack([rows[:, :BOX], scores.max(1), scores.argmax(1), rows[:, -1]])
-    return found[found[:, BOX] >= least]
+def _oriented_rows(rows: np.ndarray, layout: YoloColumns, least: float) -> np.ndarray:
+    """Return rows of box, score, class and angle, for boxes with at least this score."""
+    scores = rows[:, BOX : BOX + layout.classes]
+    candidates = np.column_stack([rows[:, :BOX], scores.max(1), scores.argmax(1), rows[:, -1]])
+    return candidates[candidates[:, BOX] >= least]
 
 
 def _in_pixels(rows: np.ndarray, size: Size, scale: Scale) -> np.ndarray:
@@ -222,7 +325,7 @@ def _in_pixels(rows: np.ndarray, size: Size, scale: Scale) -> np.ndarray:
 
 
 def _complete(boxes: tuple[Box, ...], others: _Others, reading: Reading) -> Found:
-    """The boxes with what belongs to them."""
+    """Return the boxes with their key points and masks."""
     extras, numbers, outputs = others.extras, others.numbers, others.outputs
     if extras.points:
         pairs = zip(boxes, numbers, strict=False)
@@ -237,17 +340,17 @@ def _complete(boxes: tuple[Box, ...], others: _Others, reading: Reading) -> Foun
 
 def _decode_picked(outputs: _Outputs, extras: Extras, reading: Reading) -> Found:
     rows = reading.numbers[outputs.boxes.name][0]
-    rows = rows[rows[:, BOX] >= reading.least(LEAST_SCORE)]
+    rows = rows[rows[:, BOX] >= reading.least(DEFAULT_SCORE)]
     scale, note = _scale(rows, outputs.size)
-    labels = reading.thing_labels((), int(rows[:, BOX + 1].max(initial=0)))
+    labels = reading.object_labels((), int(rows[:, BOX + 1].max(initial=0)))
     if extras.angle:
         turned = _in_pixels(rows, outputs.size, scale)
-        found = tuple(oriented_box(row, outputs.size, labels) for row in turned)
-        return Found(boxes=found).noting(note)
+        oriented = tuple(oriented_box(row, outputs.size, labels) for row in turned)
+        return Found(boxes=oriented).with_notes(note)
     down, along = scale
     boxes = tuple(
-        box_at(row[[1, 0, 3, 2]] * (down, along, down, along), float(row[4]), int(row[5]), labels)
+        make_box(row[[1, 0, 3, 2]] * (down, along, down, along), float(row[4]), int(row[5]), labels)
         for row in rows
     )
     others = _Others(outputs, extras, rows[:, PICKED:], scale, labels)
-    return _complete(boxes, others, reading).noting(note)
+    return _complete(boxes, others, reading).with_notes(note)

@@ -1,4 +1,4 @@
-"""Heads of YOLO that are not decoded: those of v3, v3-tiny and v5."""
+"""Raw heads of YOLO v3, v3-tiny and v5."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fourfold.lazy import lazy_import
-from fourfold.results.boxes import boxes_of
+from fourfold.results.boxes import boxes_from_arrays
 from fourfold.results.families.yolo import IN_CELL, YOLO_SCALING
 from fourfold.results.families.yolo_columns import BOX
 from fourfold.results.found import Found
@@ -24,7 +24,7 @@ else:
     processing = lazy_import("fourfold.processing")
 
 STRIDES = {2: (16, 32), 3: (8, 16, 32)}  # by the number of heads
-# Of heads that are not decoded, the finest grid first, in pixels.
+# Published anchors in pixels, the finest grid first.
 TINY_ANCHORS = ((10, 14, 23, 27, 37, 58), (81, 82, 135, 169, 344, 319))
 ANCHORS = (
     (10, 13, 16, 30, 33, 23),
@@ -34,7 +34,7 @@ ANCHORS = (
 
 
 def yolo_raw_heads(model: Described) -> Meaning | None:
-    """An output for each grid, with three boxes a cell that are not decoded."""
+    """Identify one output per grid, with three undecoded boxes per cell."""
     size, shapes = model_size(model), [info.shape for info in model.outputs]
     anchors = {2: TINY_ANCHORS, 3: ANCHORS}.get(len(shapes))
     if size is None or anchors is None:
@@ -42,8 +42,8 @@ def yolo_raw_heads(model: Described) -> Meaning | None:
     heads = [_head(shape) for shape in shapes]
     grids = sorted(((tall, wide) for tall, wide, _ in heads), reverse=True)
     columns = {count for _, _, count in heads}
-    wanted = [(size[0] // one, size[1] // one) for one in STRIDES[len(shapes)]]
-    if grids != wanted or len(columns) != 1:
+    expected = [(size[0] // one, size[1] // one) for one in STRIDES[len(shapes)]]
+    if grids != expected or len(columns) != 1:
         return None
     (count,) = columns
     if count <= BOX + 1:
@@ -53,12 +53,12 @@ def yolo_raw_heads(model: Described) -> Meaning | None:
     names = tuple(info.name for info in model.outputs)
     decode = partial(_decode_heads, option, names, count - BOX - 1)
     version = "v5" if form == "square" else "v3-tiny" if len(shapes) == 2 else "v3"
-    family = f"heads of YOLO {version}"
+    family = f"YOLO {version} with raw heads"
     return Meaning(family, SHAPES, (BOXES,), names, decode, YOLO_SCALING, option, clips=True)
 
 
 def _head(shape: Shape) -> tuple[int, int, int]:
-    """Height, width and the columns of a box; zeros where it is no head."""
+    """Return height, width and columns per box, or zeros if the shape is no head."""
     if len(shape) == 5 and shape[1] == IN_CELL:
         return shape[2], shape[3], shape[4]
     if len(shape) == 4 and shape[3] % IN_CELL == 0 and shape[3] > max(shape[1:3]):
@@ -72,7 +72,7 @@ def _decode_heads(
     option: YoloHeads, names: tuple[str, ...], classes: int, reading: Reading
 ) -> Found:
     option = replace(option, score=reading.least(option.score))
-    found = picking.pick_boxes(option, {name: reading.numbers[name] for name in names})
-    boxes = boxes_of(found, reading.class_labels(classes))
-    note = "anchors are taken to be those that this YOLO was published with"
-    return Found(boxes=boxes).noting(note)
+    picked = picking.pick_boxes(option, {name: reading.numbers[name] for name in names})
+    boxes = boxes_from_arrays(picked, reading.class_labels(classes))
+    note = "assumed the anchors that this YOLO version was published with"
+    return Found(boxes=boxes).with_notes(note)

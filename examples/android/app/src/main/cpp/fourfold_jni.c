@@ -1,5 +1,5 @@
-/* What FourfoldModel.kt asks of the player in C. Names follow that class: who moves it to another
- * package renames these functions, too. */
+/* JNI functions of FourfoldModel.kt. Their names contain the package of that class: rename them if
+ * you move it. */
 #include <jni.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 typedef struct opened {
     ff_player *player;
     ff_model *model;
-    jobject bytes; /* the file in memory, held as long as the player uses it */
+    jobject bytes; /* the file in memory, which must live as long as the player */
 } opened;
 
 static opened *from(jlong handle) {
@@ -45,7 +45,7 @@ JNIEXPORT jlong JNICALL Java_dev_fourfold_FourfoldModel_nativeOpen(
     ff_options options = {0};
     (void)self;
     if (found == NULL) {
-        throw_error(env, "there is no memory left");
+        throw_error(env, "out of memory");
         return 0;
     }
     options.model = text_of(env, name);
@@ -75,7 +75,7 @@ JNIEXPORT jstring JNICALL Java_dev_fourfold_FourfoldModel_nativeDevice(JNIEnv *e
     return (*env)->NewStringUTF(env, ff_player_device(from(handle)->player)->name);
 }
 
-/* An input or output as "name", "f32[1,224,224,3]" and its bytes; null beyond the last. */
+/* Return an input or output as "name", "f32[1,224,224,3]" and its bytes; null after the last. */
 JNIEXPORT jobjectArray JNICALL Java_dev_fourfold_FourfoldModel_nativeTensor(
     JNIEnv *env, jobject self, jlong handle, jboolean output, jint number) {
     const ff_model *model = from(handle)->model;
@@ -94,7 +94,7 @@ JNIEXPORT jobjectArray JNICALL Java_dev_fourfold_FourfoldModel_nativeTensor(
     return found;
 }
 
-/* The addresses of direct buffers that are large enough; NULL after an exception was thrown. */
+/* Return the addresses of direct buffers, or NULL after throwing if one is too small. */
 static void **addresses(JNIEnv *env, jobjectArray buffers, const ff_model *model, int output) {
     jsize count = (*env)->GetArrayLength(env, buffers);
     void **found = calloc((size_t)count + 1, sizeof *found);
@@ -111,7 +111,7 @@ static void **addresses(JNIEnv *env, jobjectArray buffers, const ff_model *model
         found[i] = (*env)->GetDirectBufferAddress(env, buffer);
         (*env)->DeleteLocalRef(env, buffer);
     }
-    if (found == NULL) throw_error(env, "there is no memory left");
+    if (found == NULL) throw_error(env, "out of memory");
     return found;
 }
 
@@ -124,7 +124,7 @@ JNIEXPORT void JNICALL Java_dev_fourfold_FourfoldModel_nativeRun(
     (void)self;
     if ((size_t)(*env)->GetArrayLength(env, inputs) != info.inputs ||
         (size_t)(*env)->GetArrayLength(env, outputs) != info.outputs) {
-        throw_error(env, "the model has another number of inputs or outputs");
+        throw_error(env, "the number of inputs or outputs does not match the model");
         return;
     }
     in = addresses(env, inputs, model, 0);

@@ -7,12 +7,12 @@ import java.nio.ByteBuffer
 import java.nio.ByteOrder
 import java.nio.channels.FileChannel
 
-/** An input or output: its type reads "f32[1,224,224,3]". */
+/** An input or output. Its type has the form "f32[1,224,224,3]". */
 data class Tensor(val name: String, val type: String, val bytes: Int)
 
 /**
- * A model of a prepared file, ready to run on the phone's GPU. Runs of one model take turns; make
- * them on a thread of their own, not on that of the user interface.
+ * A model of a prepared file, opened on the phone's GPU. Runs of one model are serialized. Call `run`
+ * from a background thread, not from the UI thread.
  */
 class FourfoldModel(file: ByteBuffer, name: String? = null, cacheFolder: String? = null) : Closeable {
     private var handle = nativeOpen(file, name, cacheFolder)
@@ -22,15 +22,15 @@ class FourfoldModel(file: ByteBuffer, name: String? = null, cacheFolder: String?
     val outputs: List<Tensor> = tensors(output = true)
     private val results = outputs.map { buffer(it) }
 
-    /** A buffer for an input, in the byte order of the device; fill it from its beginning. */
+    /** Allocates a buffer for an input, in native byte order. Fill it from its beginning. */
     fun buffer(tensor: Tensor): ByteBuffer =
         ByteBuffer.allocateDirect(tensor.bytes).order(ByteOrder.nativeOrder())
 
-    /** The outputs for these inputs. They are the same buffers in each run. */
+    /** Runs the model and returns its outputs. The same buffers are reused in each run. */
     @Synchronized
-    fun run(vararg given: ByteBuffer): List<ByteBuffer> {
+    fun run(vararg inputs: ByteBuffer): List<ByteBuffer> {
         check(handle != 0L) { "the model is closed" }
-        nativeRun(handle, arrayOf(*given), results.toTypedArray())
+        nativeRun(handle, arrayOf(*inputs), results.toTypedArray())
         results.forEach { it.rewind() }
         return results
     }
@@ -60,13 +60,13 @@ class FourfoldModel(file: ByteBuffer, name: String? = null, cacheFolder: String?
         }
 
         /**
-         * A model in the app's assets. The file must not be compressed there (`noCompress`), so
-         * that it is mapped and not copied. Kernels that had to be built are kept for the next start.
+         * Opens a model from the app's assets. The file must not be compressed (`noCompress`), so that it
+         * is memory-mapped. Compiled kernels are cached for the next start.
          */
         fun fromAsset(context: Context, asset: String, name: String? = null): FourfoldModel {
-            val mapped = context.assets.openFd(asset).use { place ->
-                FileInputStream(place.fileDescriptor).channel.use {
-                    it.map(FileChannel.MapMode.READ_ONLY, place.startOffset, place.length)
+            val mapped = context.assets.openFd(asset).use { descriptor ->
+                FileInputStream(descriptor.fileDescriptor).channel.use {
+                    it.map(FileChannel.MapMode.READ_ONLY, descriptor.startOffset, descriptor.length)
                 }
             }
             return FourfoldModel(mapped, name, context.codeCacheDir.path)

@@ -1,4 +1,4 @@
-"""Whether a device computes right at all: a small convolution, by the whole way, on the device."""
+"""Check that a device computes correctly, with a small convolution through the whole pipeline."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from fourfold.options import CompileOptions
 from fourfold.players import make_player
 from fourfold.types import TensorType
 
-TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}  # of the largest number
+TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}  # relative to the largest number
 
 
 @cache
-def complaint(device: DeviceInfo, precision: str) -> str:
-    """What is wrong with results in this precision; '' if they are right."""
+def find_error(device: DeviceInfo, precision: str) -> str:
+    """Return what is wrong with results in this precision, or '' if they are correct."""
     graph, image = _graph()
     expected = evaluate(graph, {"x": image})["y"]
     try:
         player = make_player(device, plan_graph(graph, device, CompileOptions(precision)))
         try:
-            found = player.run([image])[0]
+            result = player.run([image])[0]
         finally:
             player.close()
     except FourfoldError as error:
         return f"{error.what}: {error.why}"
-    far = float(np.abs(found - expected).max() / np.abs(expected).max())
+    far = float(np.abs(result - expected).max() / np.abs(expected).max())
     if far <= TOLERANCE[precision]:
         return ""
     return f"a small convolution in {precision} is off by {far:.1%}"
 
 
 def _graph() -> tuple[Graph, np.ndarray]:
-    """y = relu(conv2d(x, weights)), and an x."""
+    """Return y = relu(conv2d(x, weights)), and an x."""
     random = np.random.default_rng(4)
     image = random.uniform(-1, 1, (1, 9, 9, 8)).astype(np.float32)
     weights = random.uniform(-1, 1, (12, 3, 3, 8)).astype(np.float32)
