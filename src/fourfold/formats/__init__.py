@@ -1,5 +1,7 @@
-"""Model files of every format become a Model here. A format is a folder of this package: it is
-found by being there, and its `FORMAT` says which files it reads.
+"""Readers for every model format; each returns a `Model`.
+
+A format is a subpackage, discovered by scanning this package. Its `FORMAT` says which files it
+reads.
 """
 
 from __future__ import annotations
@@ -34,49 +36,51 @@ __all__ = [
     "model_files",
     "read_model",
 ]
-SHOWN = 3  # models in a folder that are named
-AMBIGUOUS = (".json",)  # extensions that most files have for another reason
+MAX_MODELS_SHOWN = 3  # max models of a folder listed in an error
+AMBIGUOUS = (".json",)  # extensions that most files use for something other than a model
 
 
 @cache
 def formats() -> Mapping[str, Format]:
-    """Every format by the name of its folder."""
+    """Return every format by the name of its folder."""
     names = [info.name for info in iter_modules(__path__) if info.ispkg]
     return {name: import_module(f"{__name__}.{name}").FORMAT for name in names}
 
 
 @silent_arithmetic()
 def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
-    """The model in a file, a folder or bytes, of whichever format that is."""
+    """Read a model of any format from a file, a folder or bytes."""
     source, form = identify(model)
     form.check_others(source)
     return form.read(source, options)
 
 
 def identify(model: PathOrBytes) -> tuple[ModelSource, Format]:
-    """A model as it is opened, and its format."""
+    """Open a model and detect its format."""
     source = open_source(model)
     return source, _format_of(source)
 
 
 def find_format(model: PathOrBytes) -> Format:
-    """The format of a model."""
+    """Return the format of a model."""
     return identify(model)[1]
 
 
 def model_files(model: PathOrBytes) -> tuple[str, ...]:
-    """The paths of all files that a model depends on: those that it is made of, and where it is
-    converted, those that tell with which version of the converter.
+    """Return the paths of all files that a model depends on.
+
+    These are the model's own files and, for a converted format, files that change with the version
+    of the converter.
     """
     source, form = identify(model)
     return (*form.files(source), *(() if form.converter is None else form.converter.notes))
 
 
 def _format_of(source: ModelSource) -> Format:
-    known = formats().values()
+    candidates = formats().values()
     try:
-        # The path decides where two formats could be meant by the same bytes.
-        for form in sorted(known, key=lambda form: not source.has_extension(form.extensions)):
+        # The extension decides when two formats match the same bytes.
+        for form in sorted(candidates, key=lambda form: not source.has_extension(form.extensions)):
             if form.matches(source):
                 return form
     except OSError as error:
@@ -97,14 +101,16 @@ def _unknown(source: ModelSource) -> FourfoldError:
 
 
 def _no_model_in(source: ModelSource, extensions: tuple[str, ...], names: str) -> InputError:
-    """A word on a folder that is no model, with the models that lie in it."""
+    """Build the error for a folder that is not a model; it names the models inside."""
     folder = source.path or "."
     inside = sorted(name for name in os.listdir(folder) if name.lower().endswith(extensions))
     why = "it is a folder that holds no model of a known format"
     fix = f"pass the folder of one model, or its file: {names}"
     if inside:
-        more = f" and {len(inside) - SHOWN} more" if len(inside) > SHOWN else ""
-        listed = ", ".join(inside[:SHOWN])
+        more = (
+            f" and {len(inside) - MAX_MODELS_SHOWN} more" if len(inside) > MAX_MODELS_SHOWN else ""
+        )
+        listed = ", ".join(inside[:MAX_MODELS_SHOWN])
         why = f"it is a folder, and models of these formats are files: it holds {listed}{more}"
         fix = f"pass the file: '{os.path.join(folder, inside[0])}'"
     return InputError(f"cannot open {source.title}", why, fix)

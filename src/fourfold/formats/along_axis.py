@@ -1,4 +1,4 @@
-"""Ops that work along the last axis, for files that have them along any."""
+"""Applies ops that work along the last axis to any axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from fourfold.ops.transpose import Transpose
 def give_along(
     nodes: OperatorNodes, op: str, value: str, axis: int, attributes: object = NONE
 ) -> None:
-    """The output of an op along an axis: between two transposes where it is not the last one."""
+    """Write the output of an op along an axis; other axes than the last are transposed there and
+    back.
+    """
     order = last_order(axis, nodes.type_of(value).rank)
     last = nodes.transposed(value, order, "last")
     if last == value:

@@ -1,4 +1,4 @@
-"""The operators of a graph, converted one by one; what cannot be converted is collected."""
+"""Converts the operators of a graph one by one and collects those that cannot be converted."""
 
 from __future__ import annotations
 
@@ -24,18 +24,21 @@ ON_THE_CPU = "a Session runs these on the CPU, unless it was opened with strict=
 
 @contextmanager
 def sound(title: str, kind: str, *others: type[Exception]) -> Iterator[None]:
-    """Damage of a file, and what a format calls that otherwise, becomes a ModelError."""
+    """Turn errors caused by a damaged file into a ModelError.
+
+    `others` are further exceptions that a format raises for damage.
+    """
     damage: tuple[type[Exception], ...] = (*DAMAGE, *others)
     try:
         yield
     except damage as error:
-        what, why = f"{title} is not a sound {kind}", str(error) or type(error).__name__
+        what, why = f"{title} is not a valid {kind}", str(error) or type(error).__name__
         raise ModelError(what, why, DAMAGED) from error
 
 
 @dataclass(frozen=True)
 class FileOperator:
-    """An operator as the file has it: what people call it ('CONV_2D') and its values by name."""
+    """An operator as the file has it: its type ('CONV_2D') and its values by name."""
 
     title: str
     inputs: tuple[str | None, ...]
@@ -43,7 +46,7 @@ class FileOperator:
 
     @property
     def name(self) -> str:
-        """Which one it is: by its first result."""
+        """Return the name of its first output, or its type if it has none."""
         return self.outputs[0] if self.outputs else self.title
 
     def __str__(self) -> str:
@@ -52,37 +55,40 @@ class FileOperator:
 
 @dataclass
 class Conversion:
-    """One graph on its way from a file. Damage is an error; what is not supported is a refusal, and
-    the conversion goes on, so that all refusals are reported together.
+    """The conversion of one graph.
 
-    A format overrides `declare` if its files give types to values, and `stand_in` if it has a CPU
-    engine that runs what is not converted.
+    A damaged file raises an error. An unsupported operator is recorded as a refusal and the
+    conversion continues, so that all refusals are reported together. A format overrides `declare`
+    if its files contain types of values, and `stand_in` if it has a CPU engine that runs
+    unsupported operators.
     """
 
     builder: GraphBuilder
     inputs: tuple[str, ...] = ()
     refusals: list[Refusal] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
-    guessed: set[str] = field(default_factory=set)  # the file's types: what gives them was refused
-    unknown: set[str] = field(default_factory=set)  # the same, where the file has no types
-    unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
+    # outputs of refused operators, typed by the file
+    guessed: set[str] = field(default_factory=set)
+    # outputs of refused operators without a type in the file
+    unknown: set[str] = field(default_factory=set)
+    unsized: set[str] = field(default_factory=set)  # values whose sizes are known only at run time
 
     def declare(self, value: str) -> bool:
-        """Takes the file's word for the type of a value; False where it has none."""
+        """Take the type of a value from the file; return False if the file has none."""
         return False
 
     def stand_in(self, operator: FileOperator, reason: str) -> bool:
-        """Puts a node in place of an operator for the CPU engine; False where none is wanted."""
+        """Add a placeholder node for the CPU engine; return False if none is wanted."""
         return False
 
     def can_be_passed(self, dtype: DType) -> bool:
-        """Whether a caller can pass values of this type, and get them."""
+        """Return True if callers can pass and receive values of this type."""
         return dtype.has_numpy
 
     def add_foreign(
         self, inputs: tuple[str | None, ...], outputs: Sequence[str], node: Foreign, name: str
     ) -> None:
-        """The node of an operator that the CPU engine runs; what it gives is not known now."""
+        """Add the node of an operator that the CPU engine runs; its results are not constants."""
         for value, type in zip(outputs, node.types, strict=True):
             self.builder.constants.pop(value, None)
             self.builder.types[value] = type
@@ -91,7 +97,7 @@ class Conversion:
             self.unsized.update(outputs)
 
     def no_arrays(self, value: str) -> str:
-        """Why a value cannot be an array here."""
+        """Return the reason why a value cannot be an array."""
         kind = self.builder.types[value].dtype.value
         return f"'{value}' holds {kind} values, which are not supported"
 
@@ -99,7 +105,7 @@ class Conversion:
         self.refusals.append(Refusal(name, op, reason))
 
     def take_inputs(self, inputs: Sequence[DeclaredInput], options: ReadOptions) -> None:
-        """Declares what the graph takes, in the shapes that the caller wants."""
+        """Declare the inputs of the graph, in the shapes that the caller set."""
         for one in inputs:
             if one.name in self.written:
                 what = f"input '{one.name}' is listed twice"
@@ -112,7 +118,9 @@ class Conversion:
                 self.refuse("input", name, self.no_arrays(name))
 
     def convert(self, operator: FileOperator, add_nodes: Callable[[], None]) -> None:
-        """One operator: its nodes, or a refusal and the types that the file gives its outputs."""
+        """Convert one operator to nodes, or record a refusal and the output types that the file
+        declares.
+        """
         if not self.unknown.isdisjoint(operator.inputs):
             self.unknown.update(operator.outputs)
             return
@@ -125,7 +133,7 @@ class Conversion:
             raise ModelError(what, str(error) or type(error).__name__, EXPORT_AGAIN) from error
 
     def _add(self, operator: FileOperator, add_nodes: Callable[[], None]) -> None:
-        """The same, where damage has still to be told: what is refused may be damaged, too."""
+        """Convert one operator and handle refusals; errors from a damaged file pass through."""
         try:
             self._claim(operator)
             with self.builder.attempt():
@@ -137,13 +145,13 @@ class Conversion:
             self._reject(operator, mismatch)
 
     def _claim(self, operator: FileOperator) -> None:
-        """Every value is written once, and neither inputs nor constants are written at all."""
+        """Check that every value is written once, and inputs and constants never."""
         outputs = operator.outputs
         for name in outputs:
             if name in self.written or name in self.builder.constants:
                 raise ValueError(f"it writes '{name}', which already has a value")
         if not set(outputs).isdisjoint(operator.inputs):
-            raise ValueError("it reads what it writes")
+            raise ValueError("it reads a value that it writes")
         if len(set(outputs)) != len(outputs):
             raise ValueError("two of its outputs are the same")
         self.written.update(outputs)
@@ -159,7 +167,7 @@ class Conversion:
         return not self.guessed.isdisjoint(operator.inputs)
 
     def _reject(self, operator: FileOperator, mismatch: TypeMismatch) -> None:
-        """A rule said no: a refusal for types not covered yet, else an error."""
+        """Handle inputs that a type rule rejects: refuse unsupported types, else raise."""
         if mismatch.only_floats and not self._reads_guesses(operator):
             if self.builder.reshaped:
                 raise _misfit(operator, mismatch.why)
@@ -167,7 +175,10 @@ class Conversion:
         self._give_up(operator, mismatch.why, at_fault=not self._reads_guesses(operator))
 
     def _give_up(self, operator: FileOperator, reason: str, at_fault: bool = True) -> None:
-        """Who reads a guess that does not fit is not at fault: what was refused before it is."""
+        """Refuse an operator.
+
+        An operator that reads guessed types is not at fault: an earlier refusal is the cause.
+        """
         if not self.stand_in(operator, reason) and at_fault:
             self.refuse(operator.title, operator.name, reason)
         for name in operator.outputs:
@@ -177,7 +188,7 @@ class Conversion:
                 self.unknown.add(name)
 
     def finish(self, outputs: Sequence[str], name: str = "main") -> Graph | None:
-        """The graph; None if anything was refused."""
+        """Return the graph; None if an operator was refused."""
         if self.refusals:
             return None
         for output in outputs:
@@ -188,11 +199,11 @@ class Conversion:
 
 
 def _misfit(operator: FileOperator, why: str) -> InputError:
-    what = f"{operator} does not fit the shapes that were asked for"
+    what = f"{operator} does not fit the requested shapes"
     return InputError(what, why, "pass other shapes, or none")
 
 
 def unsupported(title: str, refusals: Sequence[Refusal], fix: str = SEE_OPS) -> UnsupportedError:
-    """The error of a model of which some operators were refused."""
+    """Build the error for a model with refused operators."""
     count = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''}"
     return UnsupportedError(f"{title} has {count} that cannot be converted", refusals, fix)

@@ -1,4 +1,4 @@
-"""Converter: how models of a format become models of another one, by the tools of who made them."""
+"""Converter: converts models of one format to another with the framework that wrote them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fourfold.packages import find_note, installed_version
 
 @dataclass(frozen=True)
 class Package:
-    """A package as it is imported, and the names under which it is installed."""
+    """A package by its import name, with the distributions that may provide it."""
 
     name: str
     distributions: tuple[str, ...] = ()
 
     @property
     def note(self) -> str | None:
-        """A file that changes with the version; None where the package is not installed."""
+        """Return a file that changes with the version; None if the package is not installed."""
         return find_note(self.name, *self.distributions)
 
     @property
@@ -29,19 +29,19 @@ class Package:
 
 
 def no_suffix(source: ModelSource) -> str:
-    """For converters that do not go by the names of files."""
+    """Return no suffix, for converters that accept any file name."""
     return ""
 
 
 @dataclass(frozen=True)
 class Converter:
-    """Who converts, told without importing it.
+    """A converter, described without importing it.
 
     `scripts` name modules that only a child process imports: the first has `convert(path)`, which
-    gives bytes, and the others are what that imports of ours. `needs` are the packages without
-    which it cannot; the result depends on the version of `also`, too, where one of them is there.
-    `extra` is that of fourfold which installs all of them, and `target` the format that comes out,
-    as people know it. `suffix` is what the name of a file must end with for the converter.
+    returns bytes; the others are our modules that it imports. `needs` are the required packages.
+    `also` are optional packages whose version affects the result. `extra` is the fourfold extra
+    that installs all of them, and `target` is the name of the resulting format. `suffix` is the
+    file name suffix that the converter requires.
     """
 
     name: str
@@ -54,34 +54,34 @@ class Converter:
 
     @property
     def missing(self) -> str:
-        """The first package that is not installed; '' where all are."""
+        """Return the first required package that is not installed; '' if all are."""
         return next((one.name for one in self.needs if one.version is None), "")
 
     @property
     def version(self) -> str:
-        """The packages with their versions, those that are there."""
-        found = ((one.name, one.version) for one in (*self.needs, *self.also))
+        """Return the installed packages with their versions."""
+        versions = ((one.name, one.version) for one in (*self.needs, *self.also))
         return ", ".join(
-            f"{name} {version}".strip() for name, version in found if version is not None
+            f"{name} {version}".strip() for name, version in versions if version is not None
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Files that change when another version is installed."""
-        found = (one.note for one in (*self.needs, *self.also))
-        return tuple(note for note in found if note)
+        """Return files that change when another version is installed."""
+        paths = (one.note for one in (*self.needs, *self.also))
+        return tuple(note for note in paths if note)
 
     @property
     def source(self) -> str:
-        """The text of the scripts: where it is another, so may be what they make."""
+        """Return the text of the scripts; a converted model is stale when it changes."""
         specs = (find_spec(name) for name in self.scripts)
         return "\n".join(spec.loader.get_source(spec.name) for spec in specs)  # type: ignore[union-attr]
 
     def check_installed(self, title: str) -> None:
-        """InputError with the command that installs what is missing."""
+        """Raise InputError with the install command if a package is missing."""
         if self.missing:
             raise InputError(
-                f"{title} has to be converted to {self.target} first, which {self.name} does",
+                f"{title} must be converted to {self.target} with {self.name} first",
                 f"the package '{self.missing}' is not installed",
                 f"install it with: pip install 'fourfold[{self.extra}]'",
             )

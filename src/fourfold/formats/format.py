@@ -1,4 +1,4 @@
-"""Format: what a folder of this package says of the files that it reads."""
+"""Format: describes a file format and the modules that read and write it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from fourfold.formats.writable import WritableModel
 
 
 def one_file(source: ModelSource) -> tuple[str, ...]:
-    """For formats whose models are one file."""
+    """Return the path of a model that is a single file."""
     return () if source.path is None else (source.path,)
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: how its models are told from others, and which module reads them.
+    """A file format: how its models are recognized, and which modules read and write them.
 
-    `matches` looks at the first bytes, or at the path where those do not say it. `reader` names a
-    module with `read(source, options) -> Model` and `operators()`: the operators that it converts,
-    each with what it becomes. It is imported when a model of the format is read, and so no format
-    costs those who read another one anything. `cpu_engine` names the runtime that runs what stays
-    on the CPU; None leaves that to the definitions of the ops in NumPy. `files` are the paths of
-    all files that a model is made of: where one of them changes, the model has. `writer` names a
-    module with `write(model: WritableModel) -> bytes` and `operators()`, the ops that it writes,
-    where the format can be written. A format with a `converter` has no reader: its models become
-    those of another format before they are read, and all else but `files` is then that format's.
+    `matches` checks the first bytes, or the path if these are ambiguous. `reader` names a module
+    with `read(source, options) -> Model` and `operators()`, the operators that it converts, each
+    with a short description. It is imported when the first model of the format is read.
+    `cpu_engine` names the runtime for operators that stay on the CPU; None selects the NumPy
+    definitions of the ops. `files` returns the paths of all files of a model: when one changes, the
+    model has changed. `writer` names a module with `write(model: WritableModel) -> bytes` and
+    `operators()`, the ops that it writes, if the format can be written. A format with a `converter`
+    has no reader: its models are converted to another format first, whose other fields then apply.
     """
 
     name: str
@@ -44,42 +43,48 @@ class Format:
     converter: Converter | None = None
 
     def check_others(self, source: ModelSource) -> None:
-        """InputError where several files were passed for a model that is one."""
+        """Raise InputError if several files were passed for a single-file format."""
         if source.others and self.files is one_file:
             what = f"{source.title} was passed with {len(source.others)} more"
             raise InputError(what, f"{self.name} models are one file", "pass that file alone")
 
     def read(self, source: ModelSource, options: ReadOptions) -> Model:
         if self.reader is None:
-            why = f"{self.name} models are converted, and what comes out is read"
+            why = f"{self.name} models must be converted before they are read"
             raise InputError(f"{source.title} cannot be read", why, "pass it to fourfold.Session")
         model: Model = import_module(self.reader).read(source, options)
         return replace(model, format=self.name, cpu_engine=self.cpu_engine)
 
     def write(self, model: WritableModel) -> bytes:
-        """A file of this format, or an UnsupportedError that names what it cannot say."""
+        """Return a file of this format.
+
+        Raises UnsupportedError for ops that the format cannot express.
+        """
         if self.writer is None:
-            why = "models of this format are only read here"
+            why = "fourfold can read this format, but not write it"
             fix = "write a .tflite or an .onnx file"
             raise InputError(f"cannot write a model as {self.name}", why, fix)
         written: bytes = import_module(self.writer).write(model)
         return written
 
     def operators(self) -> Mapping[str, str]:
-        """The format's own operators, each with what it becomes in a few words; none where its
-        models are converted.
+        """Return the operators that the format's reader converts, each with a short description.
+
+        Empty if models of the format are converted to another one.
         """
         if self.reader is None:
             return {}
-        found: Mapping[str, str] = import_module(self.reader).operators()
-        return found
+        described: Mapping[str, str] = import_module(self.reader).operators()
+        return described
 
     def written_ops(self) -> Mapping[str, str]:
-        """The ops that can be written, each with what it becomes; none where nothing is written."""
+        """Return the ops that can be written, each with a short description; empty without a
+        writer.
+        """
         if self.writer is None:
             return {}
-        found: Mapping[str, str] = import_module(self.writer).operators()
-        return found
+        described: Mapping[str, str] = import_module(self.writer).operators()
+        return described
 
     def __str__(self) -> str:
         return f"{self.name} ({', '.join(self.extensions)})"

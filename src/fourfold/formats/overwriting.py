@@ -1,4 +1,4 @@
-"""Conversion of files in which an operator may write again what another one has written."""
+"""Conversion of files in which an operator may overwrite a value."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Names = tuple[str, ...]
 
 @dataclass
 class OverwritingConversion(Conversion):
-    """Every write is a value of its own; `values` has the one that each name of the file stands for
-    by now. `own` are the types that values have where the caller changes no shape, for those who
-    have changed the batch.
+    """Gives every write a value of its own; `values` maps names of the file to their current value.
+
+    `own` has the types of values in the unchanged shapes, if the caller changed the batch.
     """
 
     values: dict[str, str] = field(default_factory=dict)
@@ -31,8 +31,9 @@ class OverwritingConversion(Conversion):
         writes: Sequence[str],
         add_nodes: Callable[[Names, Names], None],
     ) -> None:
-        """An operator by the names that it reads and writes in the file; `add_nodes` gets the
-        values for them.
+        """Convert an operator given by the names that it reads and writes in the file.
+
+        `add_nodes` receives the current values of these names.
         """
         inputs = tuple(self.values.get(name, name) for name in reads)
         outputs = tuple(self.builder.fresh(name) for name in writes)
@@ -44,7 +45,7 @@ class OverwritingConversion(Conversion):
         self, operator: FileOperator, inputs: Names, add_nodes: Callable[[Names, Names], None]
     ) -> None:
         before = len(self.builder.nodes)
-        with np.errstate(all="ignore"):  # parameters may be anything
+        with np.errstate(all="ignore"):  # parameters may hold any bit pattern
             add_nodes(inputs, operator.outputs)
         if self.own:
             read = {value: self.own[value] for value in inputs}
@@ -53,5 +54,5 @@ class OverwritingConversion(Conversion):
             check_batch(self.builder, str(operator), OwnTypes(read, written), nodes)
 
     def own_shapes(self, values: Names) -> tuple[Shape, ...]:
-        """The shapes that values have in the file; () where nobody needs them."""
+        """Return the shapes that values have in the file; () if the batch was not changed."""
         return tuple(self.own[value].shape for value in values) if self.own else ()

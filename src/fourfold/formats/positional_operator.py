@@ -1,4 +1,4 @@
-"""PositionalOperator: an operator of a file that knows its inputs by their numbers."""
+"""PositionalOperator: an operator of a file that addresses its inputs by index."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fourfold.formats.operator_nodes import OperatorNodes
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import TensorType
 
-LONGEST_LIST = 4096  # of constants that say how an operator works
+MAX_LIST_LENGTH = 4096  # elements of a constant that configures an operator
 
 
 @dataclass(frozen=True)
 class PositionalOperator(OperatorNodes):
-    """What it reads; None among the inputs stands for one that is left out."""
+    """An operator with numbered inputs; None marks an input that is omitted."""
 
     inputs: tuple[str | None, ...]
 
@@ -37,18 +37,16 @@ class PositionalOperator(OperatorNodes):
         return self.type_of(self.input(index))
 
     def constant(self, index: int, what: str) -> np.ndarray:
-        """An input that must be known now, such as a shape."""
+        """Return the array of an input that must be a constant, such as a shape."""
         name = self.input(index)
         if name not in self.builder.constants:
             raise Unconvertible(f"{what} '{name}' is computed at run time; it must be a constant")
         return self.builder.constants[name]
 
     def integers(self, index: int, what: str) -> tuple[int, ...]:
-        """A short constant list of integers, or of pairs of them; a single number counts as a list
-        of one.
-        """
+        """Return a short constant list of integers or of pairs; a scalar is a list of one."""
         array = self.constant(index, what)
-        if array.dtype.kind not in "iu" or array.ndim > 2 or array.size > LONGEST_LIST:
+        if array.dtype.kind not in "iu" or array.ndim > 2 or array.size > MAX_LIST_LENGTH:
             raise ValueError(f"{what} '{self.inputs[index]}' is not a short list of integers")
         return tuple(int(item) for item in array.reshape(-1))
 
@@ -59,6 +57,6 @@ class PositionalOperator(OperatorNodes):
         return numbers[0]
 
     def in_file(self, index: int) -> bool:
-        """Whether an input is a constant of the file, and not computed from shapes."""
+        """Return True if an input is a constant of the file, not one folded while reading."""
         name = self.optional(index)
         return name in self.builder.constants and name not in self.builder.folded

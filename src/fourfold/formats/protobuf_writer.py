@@ -1,4 +1,4 @@
-"""Writes messages of protobuf's wire format, large blocks without a copy until all is together."""
+"""Writes messages in protobuf's wire format; large blocks are copied only once, at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Chunk = bytes | memoryview
 
 @dataclass
 class MessageWriter:
-    """A message put together field by field, in the order in which its fields are given."""
+    """A message built field by field, in the order of the calls."""
 
     chunks: list[Chunk] = field(default_factory=list)
     size: int = 0
@@ -23,14 +23,14 @@ class MessageWriter:
         return self._put(_tag(number, VARINT), varint(value))
 
     def integers(self, number: int, values: Iterable[int]) -> MessageWriter:
-        """A list of numbers, packed."""
+        """Add a packed list of numbers."""
         return self.block(number, b"".join(map(varint, values)))
 
     def float32(self, number: int, value: float) -> MessageWriter:
         return self._put(_tag(number, FIXED32), np.float32(value).astype("<f4").tobytes())
 
     def floats(self, number: int, values: Sequence[float] | np.ndarray) -> MessageWriter:
-        """A list of f32, packed."""
+        """Add a packed list of float32."""
         return self.block(number, np.asarray(values, "<f4").tobytes())
 
     def text(self, number: int, value: str) -> MessageWriter:
@@ -42,14 +42,14 @@ class MessageWriter:
         return self
 
     def block(self, number: int, content: Chunk) -> MessageWriter:
-        """Bytes, or a message that is written already."""
+        """Add bytes, or an already serialized message."""
         return self._put(_tag(number, BLOCK), varint(len(content)), content)
 
     def message(self, number: int, inner: MessageWriter) -> MessageWriter:
         return self._put(_tag(number, BLOCK), varint(inner.size), *inner.chunks)
 
     def finish(self) -> bytes:
-        """All of it."""
+        """Return the serialized message."""
         return b"".join(self.chunks)
 
     def _put(self, *chunks: Chunk) -> MessageWriter:
@@ -59,7 +59,7 @@ class MessageWriter:
 
 
 def varint(value: int) -> bytes:
-    """A number of up to 64 bits; one below zero takes all of them."""
+    """Encode a number of up to 64 bits; a negative one takes ten bytes."""
     value &= 2**64 - 1
     octets = bytearray()
     while value > 127:

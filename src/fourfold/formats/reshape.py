@@ -1,4 +1,4 @@
-"""Which shape a reshape gives, and how its target follows a batch that the caller has changed."""
+"""Computes the result shape of a reshape, whose target follows a batch changed by the caller."""
 
 from __future__ import annotations
 
@@ -12,49 +12,48 @@ from fourfold.types import Shape, TensorType
 
 @dataclass(frozen=True)
 class Reshaped:
-    """The shape that a reshape gives, and the target (with its -1) that stands for it by now."""
+    """The result shape of a reshape, and the adapted target, which may contain -1."""
 
     shape: Shape
     target: Shape
 
 
 def reshape_literally(x: TensorType, target: Shape) -> Reshaped:
-    """A reshape as the file has it, with its -1 filled in."""
+    """Apply a reshape as the file has it, with -1 filled in."""
     _check_target(target)
     return Reshaped(_checked(_fill(x.elements, target), x, target), target)
 
 
 def reshape_batch(x: TensorType, own: Shape, target: Shape, factor: int) -> Reshaped:
-    """A reshape whose target is a constant of the file, where an input of the shape `own` was
-    meant: its axis of the batch follows a batch that was changed by `factor`.
+    """Apply a reshape with a constant target, written for an input of shape `own`.
 
-    Where nothing but the batch was changed, it stays in an axis of its own even if the file would
-    have it elsewhere: what is [1, -1, 4] for one image is [3, -1, 4] for three of them.
+    The batch axis follows a batch that was changed by `factor`. If only the batch was changed, it
+    stays in its own axis: a target of [1, -1, 4] for one image becomes [3, -1, 4] for three.
     """
     _check_target(target)
     axis, filled = axis_of_batch(own, x.shape, factor), _fill(x.elements, target)
     if axis is None and filled is None and x.shape[1:] == own[1:]:
-        axis = 0  # the leading size alone is another one
+        axis = 0  # only the leading size differs
     if axis is None:
         return reshape_literally(x, target)
     before = _checked(_fill(math.prod(own), target), x, target)
-    apart = len(before) > axis and before[:axis] == own[:axis]
-    size, rest = divmod(before[axis] * x.shape[axis], own[axis]) if apart else (0, 1)
-    if rest:
+    is_separate = len(before) > axis and before[:axis] == own[:axis]
+    size, remainder = divmod(before[axis] * x.shape[axis], own[axis]) if is_separate else (0, 1)
+    if remainder:
         _checked(filled, x, target)
-        raise ValueError(f"axis {axis} of {x} does not stay apart in {list(target)}")
-    asked = -1 if target[axis] == -1 else size
-    changed = (*target[:axis], asked, *target[axis + 1 :])
+        raise ValueError(f"axis {axis} of {x} does not stay separate in {list(target)}")
+    target_size = -1 if target[axis] == -1 else size
+    changed = (*target[:axis], target_size, *target[axis + 1 :])
     return Reshaped((*before[:axis], size, *before[axis + 1 :]), changed)
 
 
 def _check_target(target: Shape) -> None:
     if target.count(-1) > 1 or min(target, default=0) < -1 or len(target) > MAX_RANK:
-        raise ValueError(f"shape {list(target)} is not possible")
+        raise ValueError(f"shape {list(target)} is not valid")
 
 
 def _fill(elements: int, target: Shape) -> Shape | None:
-    """The target with its -1 filled in; None where it does not have so many elements."""
+    """Return the target with -1 filled in; None if the number of elements does not match."""
     others = math.prod(size for size in target if size != -1)
     if -1 not in target:
         return target if others == elements else None

@@ -1,4 +1,4 @@
-"""What a file that no format knows looks like, and what to do with it."""
+"""Guesses what an unrecognized file is, and suggests a fix."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ EXPORT = (
 
 
 class Look(NamedTuple):
-    """What a file seems to be, and the remedy."""
+    """A guess of what a file is, and what the user can do."""
 
     looks: str
     fix: str
 
 
-TORCH_PICKLE = Look("a pickle of PyTorch, which holds weights or code but no graph", EXPORT)
+TORCH_PICKLE = Look("a PyTorch pickle, which holds weights or code but no graph", EXPORT)
 TORCH_SCRIPT = Look("a TorchScript archive, which PyTorch itself no longer exports from", EXPORT)
-CUT_ZIP = Look("a zip archive that is damaged or cut short", "download, copy or save it again")
-PREPARED = Look("a prepared file, which holds plans but no graph", "pass the model it was made of")
+CUT_ZIP = Look("a zip archive that is damaged or truncated", "download, copy or save it again")
+PREPARED = Look(
+    "a prepared file, which holds plans but no graph", "pass the model it was prepared from"
+)
 _STARTS = {
     b"FOURFOLD": PREPARED,
     b"PK\x03\x04": CUT_ZIP,
-    b"\x80": Look("a pickle, as of PyTorch; it may hold weights or code, but no graph", EXPORT),
+    b"\x80": Look("a pickle (of PyTorch?), which may hold weights or code, but no graph", EXPORT),
     b"\x1f\x8b": Look("a gzip archive", "unpack it first"),
     b"version https://git-lfs": Look(
         "a Git LFS pointer", "fetch the real file with 'git lfs pull'"
@@ -35,36 +37,39 @@ _STARTS = {
     b"<": Look("an HTML or XML page", "the download went wrong; fetch the file itself"),
     b"{": Look("a JSON file", "pass the model file itself"),
     b"\x08": Look(
-        "a protobuf file, but no ONNX model",
+        "a protobuf file, but not an ONNX model",
         "pass a SavedModel as its folder; convert others to .onnx or .tflite first",
     ),
     b"\x0a": Look(
-        "a protobuf file, but no graph of TensorFlow",
+        "a protobuf file, but not a TensorFlow graph",
         "pass a Paddle or Caffe model by its path, under its own name; convert others to .tflite",
     ),
 }
 
 
 def look_at(content: Content, extensions: tuple[str, ...], names: str) -> Look:
-    """What content seems to be, where models have these extensions and formats these names."""
+    """Guess what a file is from its first bytes.
+
+    `extensions` and `names` are those of all formats, for archives and for the suggested fix.
+    """
     start = content[:64]
     if not start:
         return Look("empty", "download or export the file again")
     members = zip_members(content)
     if members:
         return _look_into_zip(members, extensions, names)
-    for magic, found in _STARTS.items():
+    for magic, look in _STARTS.items():
         if start.lstrip().startswith(magic) or start.startswith(magic):
-            return found
-    return Look("of no format that is known, by its first bytes", f"pass a file of {names}")
+            return look
+    return Look("of an unknown format, judging by its first bytes", f"pass a file of {names}")
 
 
 def _look_into_zip(members: tuple[str, ...], extensions: tuple[str, ...], names: str) -> Look:
-    """What an archive is by what it holds: PyTorch's are not to be unpacked."""
+    """Guess what an archive is from its members; PyTorch archives should not be unpacked."""
     files = {name.rpartition("/")[2] for name in members}
     if "data.pkl" in files:
         return TORCH_SCRIPT if "constants.pkl" in files else TORCH_PICKLE
-    found = [name for name in members if name.lower().endswith(extensions)]
-    if not found:
-        return Look("a zip archive in which there is no model", f"pass a file of {names}")
-    return Look("a zip archive with a model in it", f"unpack it, and pass {found[0]}")
+    models = [name for name in members if name.lower().endswith(extensions)]
+    if not models:
+        return Look("a zip archive without a model in it", f"pass a file of {names}")
+    return Look("a zip archive with a model in it", f"unpack it, and pass {models[0]}")

@@ -1,4 +1,4 @@
-"""The names in a zip archive: several formats are such archives, and are told apart by them."""
+"""Lists the members of a zip archive, to tell apart formats that are zip archives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = b"PK\x03\x04"
 
 
 def zip_members(content: Content) -> tuple[str, ...]:
-    """The names of what an archive holds; none for what is no archive, or is damaged."""
+    """Return the member names of an archive; () for other content or a damaged archive."""
     if content[:4] != START:
         return ()
     with suppress(zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, EOFError):

@@ -278,7 +278,7 @@ def test_pipes_and_far_too_many_files_are_refused(
     with pytest.raises(InputError, match="it is no file"):
         make_readable(str(model), None, LIMIT)
     (model / "gone").unlink()
-    monkeypatch.setattr("fourfold.formats.source.MOST_FILES", 1)
+    monkeypatch.setattr("fourfold.formats.source.MAX_FILES", 1)
     with pytest.raises(InputError, match="more than 1 files"):
         make_readable(str(model), None, LIMIT)
     monkeypatch.undo()

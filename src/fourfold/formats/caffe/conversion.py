@@ -1,4 +1,4 @@
-"""The layers of a net become nodes, in their order; a blob that is written again is a new value."""
+"""Converts the layers of a net to nodes; a blob that is overwritten becomes a new value."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from fourfold.formats.overwriting import Names, OverwritingConversion
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import DType
 
-_TRAINING = ("Data", "Loss", "Accuracy", "WithLoss")  # how types of layers for training end
+# suffixes of layer types used only in training
+_TRAINING = ("Data", "Loss", "Accuracy", "WithLoss")
 
 
 @dataclass
 class NetConversion(OverwritingConversion):
-    """Layers in place write again what they read."""
+    """Converts layers; an in-place layer overwrites the blob that it reads."""
 
     def add_layer(self, layer: Layer) -> None:
-        """Its nodes, or a refusal."""
+        """Convert a layer to nodes, or record a refusal."""
         self.add_operator(
             layer.type, layer.bottoms, layer.tops, lambda *values: self._add_nodes(layer, *values)
         )
@@ -39,12 +40,12 @@ class NetConversion(OverwritingConversion):
 
 def _unknown(type_: str) -> str:
     if type_.endswith(_TRAINING):
-        return "it is there for training alone: pass the network that is meant for use ('deploy')"
-    return "layers of this type are not known"
+        return "it is only used in training: pass the network for inference ('deploy')"
+    return "layers of this type are not supported"
 
 
 def convert_net(net: Net, size: int, options: ReadOptions) -> NetConversion:
-    """All layers of a net whose files have so many bytes."""
+    """Convert all layers of a net whose files have `size` bytes."""
     conversion = NetConversion(GraphBuilder(Budget.of(size)))
     for name, _ in net.inputs:
         conversion.builder.fresh(name)
@@ -59,8 +60,8 @@ def convert_net(net: Net, size: int, options: ReadOptions) -> NetConversion:
 def _declared(net: Net) -> list[DeclaredInput]:
     if not net.inputs:
         what, why = "the network has no inputs", "it has neither 'input' fields nor Input layers"
-        raise ModelError(what, why, "pass the network that is meant for use ('deploy')")
+        raise ModelError(what, why, "pass the network for inference ('deploy')")
     try:
         return [DeclaredInput.of(name, DType.F32, shape) for name, shape in net.inputs]
     except ValueError as error:
-        raise ModelError("an input is not possible", str(error), EXPORT_AGAIN) from error
+        raise ModelError("an input has an invalid shape", str(error), EXPORT_AGAIN) from error

@@ -1,4 +1,4 @@
-"""Net: the layers of a network that count when it is used, and the parameters of each."""
+"""Net: the layers of a network that are active at inference, with their parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.formats.caffe.record import Record
 from fourfold.formats.caffe.upgrade import upgraded_layers
 from fourfold.types import Shape
 
-PHASE = "TEST"  # a network is used, not trained
+PHASE = "TEST"  # inference, as opposed to TRAIN
 _LEGACY = ("num", "channels", "height", "width")
 _RAW: Mapping[str, np.dtype] = {
     "DOUBLE": np.dtype("<f8"),
@@ -23,7 +23,7 @@ _RAW: Mapping[str, np.dtype] = {
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: the blobs that it reads (bottoms) and writes (tops), settings and parameters."""
+    """One layer: the blobs it reads (bottoms) and writes (tops), its settings and parameters."""
 
     name: str
     type: str
@@ -43,20 +43,20 @@ class Net:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Blobs that no later layer reads; of one that is written again, the last."""
-        open_: dict[str, None] = dict.fromkeys(name for name, _ in self.inputs)
+        """Return the blobs that no later layer reads; the last write of a blob counts."""
+        unread: dict[str, None] = dict.fromkeys(name for name, _ in self.inputs)
         for layer in self.layers:
             for name in layer.bottoms:
-                open_.pop(name, None)
+                unread.pop(name, None)
             if layer.type != "Silence":
-                open_.update(dict.fromkeys(layer.tops))
-        return tuple(open_)
+                unread.update(dict.fromkeys(layer.tops))
+        return tuple(unread)
 
 
 def read_net(definition: Record, weights: Record | None) -> Net:
-    """A net by its definition, with the parameters of the layers of the same names."""
+    """Build a net from its definition; parameters are matched by layer name."""
     stored = _parameters(definition if weights is None else weights)
-    records = [layer for layer in upgraded_layers(definition) if _counts(layer, definition)]
+    records = [layer for layer in upgraded_layers(definition) if _is_active(layer, definition)]
     inputs = [*_old_inputs(definition)]
     layers = []
     for record in records:
@@ -87,7 +87,7 @@ def _parameters(net: Record) -> Mapping[str, tuple[np.ndarray, ...]]:
 
 
 def _array(blob: Record) -> np.ndarray:
-    """The numbers of a blob in its shape; the oldest files have four sizes in any case."""
+    """Return the values of a blob in its shape; old files always store four sizes."""
     if blob.has("shape"):
         shape = blob.record("shape").integers("dim")
     else:
@@ -102,14 +102,14 @@ def _numbers(blob: Record) -> np.ndarray:
     if blob.has("raw_data"):
         dtype, block = _RAW.get(blob.text("raw_data_type")), blob.block("raw_data")
         if dtype is None or len(block) % dtype.itemsize:
-            raise ValueError(f"a blob holds {len(block)} bytes that are no floats")
+            raise ValueError(f"a blob holds {len(block)} bytes that are not floats")
         return np.frombuffer(block, dtype).astype(np.float32)
     name = "double_data" if blob.has("double_data") else "data"
     return np.asarray(blob.array(name), np.float32)
 
 
-def _counts(layer: Record, net: Record) -> bool:
-    """Whether a layer is there when the network is used, by its rules."""
+def _is_active(layer: Record, net: Record) -> bool:
+    """Return True if the include and exclude rules keep a layer at inference."""
     included, excluded = layer.records("include"), layer.records("exclude")
     state = net.record("state")
     if included:
@@ -128,7 +128,7 @@ def _meets(rule: Record, state: Record) -> bool:
 
 
 def _old_inputs(net: Record) -> Iterator[tuple[str, Shape]]:
-    """Inputs as fields of the net: names, and for each a shape or four sizes."""
+    """Read inputs stored as fields of the net: names, with a shape or four sizes each."""
     names, sizes = net.texts("input"), net.integers("input_dim")
     shapes = [shape.integers("dim") for shape in net.records("input_shape")]
     if not shapes:

@@ -1,4 +1,4 @@
-"""Makes a Model of a Caffe network."""
+"""Reads a Caffe network into a Model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource, open_source
 from fourfold.metadata import ModelMetadata
 
-# Layers that cannot be without parameters.
+# Layer types that always have parameters.
 WEIGHTED = {"Convolution", "Deconvolution", "InnerProduct", "BatchNorm", "PReLU", "Normalize"}
 
 
@@ -56,13 +56,13 @@ def _read_files(files: NetFiles) -> Net:
     if files.definition is not None:
         text = parse_text(bytes(open_source(files.definition).content))
         return read_net(read_text(text, NET), weights)
-    assert weights is not None, "there is one of the two files"
+    assert weights is not None, "at least one of the two files exists"
     return read_net(weights, None)
 
 
 def _check_weights(net: Net, files: NetFiles, title: str) -> None:
     weighted = [layer for layer in net.layers if layer.type in WEIGHTED]
     if files.weights is None and weighted and not any(layer.blobs for layer in weighted):
-        what = f"{title} comes without its weights"
-        why = f"{len(weighted)} of its layers need some, and no .caffemodel is found beside it"
-        raise ModelError(what, why, "put the .caffemodel beside it, under the same name")
+        what = f"{title} has no weights"
+        why = f"{len(weighted)} of its layers need weights, and there is no .caffemodel next to it"
+        raise ModelError(what, why, "put the .caffemodel next to it, under the same name")

@@ -1,4 +1,4 @@
-"""Record: one message of a network, its fields by name, whether the file is text or binary."""
+"""Record: one message of a network, with fields by name, from a text or a binary file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from fourfold.formats.protobuf import Message
 
 T = TypeVar("T")
 Values = Sequence[object] | np.ndarray
-_FLOAT = re.compile(r"[-+.\deE]+[fF]")  # as C writes it
+_FLOAT = re.compile(r"[-+.\deE]+[fF]")  # C notation of a float
 _FLAGS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is not there has the default of whoever asks; of several where one counts, the last."""
+    """The fields of one message.
+
+    A missing field has the default of the accessor; if a single field occurs several times, the
+    last one counts.
+    """
 
     values: Mapping[str, Values] = field(default_factory=dict)
 
@@ -35,8 +39,8 @@ class Record:
             yield value
 
     def _last(self, name: str, kind: type[T] | tuple[type[T], ...], default: T) -> T:
-        found = [*self._all(name, kind)]
-        return found[-1] if found else default
+        values = [*self._all(name, kind)]
+        return values[-1] if values else default
 
     def integer(self, name: str, default: int = 0) -> int:
         return self._last(name, int, default)
@@ -60,27 +64,27 @@ class Record:
         return tuple(float(number) for number in self._all(name, (int, float)))
 
     def array(self, name: str) -> np.ndarray:
-        """A long list of numbers; of a binary file, a view."""
-        found = self.values.get(name, ())
-        return found if isinstance(found, np.ndarray) else np.array(found, np.float32)
+        """Return a long list of numbers; a view for binary files."""
+        numbers = self.values.get(name, ())
+        return numbers if isinstance(numbers, np.ndarray) else np.array(numbers, np.float32)
 
     def block(self, name: str) -> memoryview:
         return self._last(name, memoryview, memoryview(b""))
 
     def record(self, name: str) -> Record:
-        """A message inside; one without fields where it is not there."""
+        """Return a nested message; an empty one if it is missing."""
         return self._last(name, Record, Record())
 
     def records(self, name: str) -> tuple[Record, ...]:
         return tuple(self._all(name, Record))
 
     def where(self, **changes: Values) -> Record:
-        """The same with other values for some of its fields."""
+        """Return the record with some fields replaced."""
         return Record({**self.values, **changes})
 
 
 def read_binary(message: Message, schema: Schema) -> Record:
-    """The fields of a message that the schema knows."""
+    """Return the fields of a binary message that are in the schema."""
     return Record(
         {
             name: _binary_values(message, number, kind)
@@ -110,12 +114,12 @@ _BINARY: Mapping[Kind, Callable[[Message, int], Values]] = {
 
 
 def _choice(names: Enumeration, number: int) -> str:
-    """What a number stands for; itself where nobody knows, for whoever asks to refuse it."""
+    """Return the name of an enumeration value; the number itself if it is unknown."""
     return names[number] if 0 <= number < len(names) else str(number)
 
 
 def read_text(message: TextMessage, schema: Schema) -> Record:
-    """The fields of a text that the schema knows."""
+    """Return the fields of a text message that are in the schema."""
     return Record(
         {
             name: [_text_value(name, value, schema[name][1]) for value in values]
@@ -126,9 +130,9 @@ def read_text(message: TextMessage, schema: Schema) -> Record:
 
 
 def _text_value(name: str, value: str | TextMessage, kind: Kind | Enumeration | Schema) -> object:
-    inside = not isinstance(kind, Kind | Enumeration)
-    if isinstance(value, TextMessage) != inside:
-        raise ValueError(f"field '{name}' is {'no ' if inside else 'a '}message")
+    is_message = not isinstance(kind, Kind | Enumeration)
+    if isinstance(value, TextMessage) != is_message:
+        raise ValueError(f"field '{name}' is {'not a ' if is_message else 'a '}message")
     if isinstance(value, TextMessage):
         assert isinstance(kind, Mapping)
         return read_text(value, kind)
@@ -138,7 +142,7 @@ def _text_value(name: str, value: str | TextMessage, kind: Kind | Enumeration | 
         return _scalar(value, kind)
     except (ValueError, KeyError) as error:
         assert isinstance(kind, Kind)
-        raise ValueError(f"field '{name}' is {value!r}, and not {kind.value}") from error
+        raise ValueError(f"field '{name}' is {value!r}, not {kind.value}") from error
 
 
 def _scalar(value: str, kind: object) -> object:

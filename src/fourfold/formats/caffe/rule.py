@@ -1,4 +1,4 @@
-"""Which function converts which type of layer; a decorator fills the table."""
+"""The table of convert functions by layer type, filled by a decorator."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ RULES: dict[str, Convert] = {}
 
 
 def converts(*types: str) -> Callable[[Convert], Convert]:
-    """Registers a function for layers of these types; its docstring is shown to users."""
+    """Register a function for layer types; its docstring is shown to users."""
     return register(RULES, types)

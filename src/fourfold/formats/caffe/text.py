@@ -1,4 +1,4 @@
-"""Reads protobuf's text form: `name: value` and `name { ... }`, with comments and lists."""
+"""Parses protobuf's text format: `name: value` and `name { ... }`, with comments and lists."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-DEEPEST = 100  # messages inside of each other, as in protobuf's binary form
-LONGEST = 64 << 20  # bytes; networks are some kilobytes, and weights are not kept as text
+MAX_DEPTH = 100  # nesting limit of messages, as in protobuf's binary form
+MAX_BYTES = 64 << 20  # definitions are some kilobytes; weights are not stored as text
 _TOKEN = re.compile(
     rb"""(?P<space>[\s,;]+ | \#[^\n]*)
     | (?P<string> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*')
@@ -22,20 +22,23 @@ _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f
 
 @dataclass(frozen=True)
 class TextMessage:
-    """A message as written: for each name its values in order, words and messages alike."""
+    """A parsed message: the values of each name in order, strings or nested messages."""
 
     fields: dict[str, list[str | TextMessage]] = field(default_factory=dict)
 
 
 def parse_text(content: bytes) -> TextMessage:
-    """All of a text file as one message; ValueError where it is none."""
-    if len(content) > LONGEST:
-        raise ValueError(f"a text of {len(content)} bytes is larger than {LONGEST}")
+    """Parse a text file as one message.
+
+    Raises ValueError for a syntax error.
+    """
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"a text of {len(content)} bytes is larger than {MAX_BYTES}")
     return _Parser(content).message(b"", 0)
 
 
 class _Parser:
-    """Walks over the words of a text once."""
+    """A single-pass recursive descent parser."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -60,26 +63,26 @@ class _Parser:
         return self._content.count(b"\n", 0, position) + 1
 
     def _fail(self, expected: str) -> ValueError:
-        found = "the end" if self._ahead is None else repr(self._ahead[1].decode(errors="replace"))
-        return ValueError(f"line {self._line(self._position)} has {found} in place of {expected}")
+        actual = "the end" if self._ahead is None else repr(self._ahead[1].decode(errors="replace"))
+        return ValueError(f"line {self._line(self._position)} has {actual} in place of {expected}")
 
     def _next(self) -> tuple[str, bytes]:
         if self._ahead is None:
             raise self._fail("more")
-        found, self._ahead = self._ahead, next(self._tokens, None)
-        return found
+        token, self._ahead = self._ahead, next(self._tokens, None)
+        return token
 
     def _skip(self, mark: bytes) -> bool:
-        """Whether this mark comes next; it is left behind if so."""
+        """Consume this mark if it comes next; return True if it did."""
         if self._ahead != ("mark", mark):
             return False
         self._next()
         return True
 
     def message(self, end: bytes, depth: int) -> TextMessage:
-        """Fields up to a closing mark, or to the end of the text for none."""
-        if depth > DEEPEST:
-            raise ValueError(f"its messages lie more than {DEEPEST} deep inside of each other")
+        """Parse fields up to a closing mark; b'' stands for the end of the text."""
+        if depth > MAX_DEPTH:
+            raise ValueError(f"its messages are nested more than {MAX_DEPTH} deep")
         found = TextMessage()
         while not (self._ahead is None if not end else self._skip(end)):
             kind, name = self._next()
@@ -95,7 +98,7 @@ class _Parser:
         return found
 
     def _value(self, plain: bool, depth: int) -> str | TextMessage:
-        """A message, or where a colon stands before it, a word or a string."""
+        """Parse a value: a message or, after a colon, a word or a string."""
         kind, text = self._next()
         if kind == "mark" and text in (b"{", b"<"):
             return self.message(_CLOSING[text], depth + 1)
@@ -111,9 +114,9 @@ class _Parser:
         )
 
 
-def _unescape(found: re.Match[bytes]) -> bytes:
-    if found[1] is not None:
-        return bytes([int(found[1], 16)])
-    if found[2] is not None:
-        return bytes([int(found[2], 8) & 255])
-    return _LETTERS.get(found[3], found[3])
+def _unescape(match: re.Match[bytes]) -> bytes:
+    if match[1] is not None:
+        return bytes([int(match[1], 16)])
+    if match[2] is not None:
+        return bytes([int(match[2], 8) & 255])
+    return _LETTERS.get(match[3], match[3])

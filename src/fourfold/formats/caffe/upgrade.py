@@ -1,4 +1,4 @@
-"""Layers as Caffe wrote them before 2014 and before 2015, in the form that it writes now."""
+"""Upgrades layers written by Caffe before 2015 (V1) and before 2014 (V0) to the current form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fourfold.formats.caffe.record import Record
 from fourfold.formats.caffe.schema import V1_TYPES
 
-# The oldest layers: what their types are called now, and where their settings went.
+# V0 layers: current names of their types, and current places of their settings.
 _V0_TYPES = {
     "bnll": "BNLL",
     "concat": "Concat",
@@ -59,7 +59,7 @@ _NEW_SIZES = ("new_num", "new_channels", "new_height", "new_width")
 
 
 def upgraded_layers(net: Record) -> tuple[Record, ...]:
-    """All layers of a net in today's form."""
+    """Return all layers of a net in the current form."""
     return (
         *_without_padding([_upgrade(layer) for layer in net.records("layers")]),
         *net.records("layer"),
@@ -85,8 +85,8 @@ def _upgrade_v0(outer: Record) -> Record:
     }
     if type_ in _V0_SETTINGS:
         name, names = _V0_SETTINGS[type_]
-        kept = {new: layer.values[old] for old, new in names.items() if layer.has(old)}
-        values[name] = [Record(kept)]
+        settings = {new: layer.values[old] for old, new in names.items() if layer.has(old)}
+        values[name] = [Record(settings)]
     if type_ == "reshape":
         sizes = Record({"dim": [layer.integer(name) for name in _NEW_SIZES]})
         values["reshape_param"] = [Record({"shape": [sizes]})]
@@ -96,7 +96,7 @@ def _upgrade_v0(outer: Record) -> Record:
 
 
 def _without_padding(layers: Sequence[Record]) -> list[Record]:
-    """Layers of padding were once apart from the convolution or pool that they belong to."""
+    """Merge V0 padding layers into the convolution or pool that reads them."""
     padded = {
         top: layer
         for layer in layers

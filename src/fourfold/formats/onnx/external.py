@@ -1,4 +1,4 @@
-"""Constants that lie in files of their own beside the model, and never anywhere else."""
+"""External data: constants stored in files next to the model, and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fourfold.formats.source import Content, open_source
 
 @dataclass
 class ExternalFiles:
-    """The files of a folder that a model names, each mapped into memory once.
+    """The external data files of a model, each memory-mapped once.
 
-    `folder` is None for a model that is passed as bytes: there is nothing beside it.
+    `folder` is None for a model passed as bytes, which has no files next to it.
     """
 
     folder: str | None
     _opened: dict[str, Content] = field(default_factory=dict)
 
     def data(self, entries: Mapping[str, str]) -> memoryview:
-        """The bytes that the entries of a tensor name, as a view of the file."""
+        """Return the bytes that a tensor's entries refer to, as a view of the file."""
         name = entries.get("location", "")
         content = memoryview(self._open(name))
         offset = int(entries.get("offset", "0"))
@@ -40,20 +40,21 @@ class ExternalFiles:
             try:
                 self._opened[name] = open_source(path).content
             except FourfoldError as error:
-                what = f"'{path}', which holds data of the model, cannot be opened"
-                fix = "put the file beside the model, under the name that it was exported with"
+                what = f"'{path}', which holds weights of the model, cannot be opened"
+                fix = "put the file next to the model, under its original name"
                 raise ModelError(what, error.why, fix) from error
         return self._opened[name]
 
 
 def external_path(folder: str | None, name: str) -> str:
-    """Where a file beside the model is; ValueError for any other place."""
+    """Return the path of a file next to the model.
+
+    Raises ValueError for any other location.
+    """
     if folder is None:
-        raise ValueError(
-            f"its data are in the file '{name}'; pass the path of the model, not bytes"
-        )
+        raise ValueError(f"its data is in the file '{name}'; pass the path of the model, not bytes")
     path = PurePosixPath(name)
     outside = path.is_absolute() or ".." in path.parts or PureWindowsPath(name).anchor
     if not path.parts or outside or "\\" in name or "\0" in name:
-        raise ValueError(f"its data are in '{name}', which is not in the folder of the model")
+        raise ValueError(f"its data is in '{name}', which is not in the folder of the model")
     return os.path.join(folder, *path.parts)

@@ -1,4 +1,4 @@
-"""Reads the messages of an ONNX file into records."""
+"""Reads the protobuf messages of an ONNX file into records."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from fourfold.formats.onnx.schema import (
 from fourfold.formats.protobuf import Message
 from fourfold.formats.source import Content
 
-MOST_RANK = 32
-_STANDARD = {"ai.onnx": ""}  # two names of one domain
+MAX_RANK = 32
+_STANDARD = {"ai.onnx": ""}  # two names of the default domain
 _NOT_TENSORS = {
     TypeField.SEQUENCE: "sequence",
     TypeField.MAP: "map",
@@ -43,7 +43,7 @@ _NOT_TENSORS = {
 
 
 def read_file(content: Content) -> FileRecord:
-    """All that a file says."""
+    """Read all records of a file."""
     message = Message(content)
     graph = message.message(ModelField.GRAPH)
     if graph is None:
@@ -71,12 +71,12 @@ def _domain(name: str) -> str:
 
 
 def read_entries(messages: Iterable[Message]) -> Mapping[str, str]:
-    """Pairs of strings."""
+    """Return key-value pairs of strings."""
     return {one.text(EntryField.KEY): one.text(EntryField.VALUE) for one in messages}
 
 
 def read_graph(message: Message) -> GraphRecord:
-    """A graph: that of a file, or one that an attribute holds."""
+    """Read the graph of a file, or one inside an attribute."""
     inputs = tuple(_value(one) for one in message.messages(GraphField.INPUTS))
     outputs = tuple(_value(one) for one in message.messages(GraphField.OUTPUTS))
     others = tuple(_value(one) for one in message.messages(GraphField.VALUES))
@@ -93,7 +93,7 @@ def read_graph(message: Message) -> GraphRecord:
 
 
 def _sparse(message: Message) -> str:
-    """Its name, which is that of the list of its values."""
+    """Return the name of a sparse tensor, which is the name of its values."""
     values = message.message(1)
     return "" if values is None else values.text(TensorField.NAME)
 
@@ -114,7 +114,7 @@ def _node(message: Message) -> NodeRecord:
 
 def read_tensor(message: Message) -> TensorRecord:
     shape = tuple(message.integers(TensorField.SHAPE).tolist())
-    if len(shape) > MOST_RANK:
+    if len(shape) > MAX_RANK:
         raise ValueError(f"a tensor has {len(shape)} axes")
     element = message.integer(TensorField.ELEMENT)
     return TensorRecord(message.text(TensorField.NAME), element, shape, message)
@@ -126,20 +126,20 @@ def _value(message: Message) -> ValueRecord:
         return ValueRecord(name, None, None)
     tensor = kind.message(TypeField.TENSOR)
     if tensor is None:
-        found = (words for number, words in _NOT_TENSORS.items() if kind.has(number))
-        return ValueRecord(name, None, None, next(found, "tensor"))
+        kinds = (words for number, words in _NOT_TENSORS.items() if kind.has(number))
+        return ValueRecord(name, None, None, next(kinds, "tensor"))
     shape = tensor.message(TensorTypeField.SHAPE)
     sizes = None if shape is None else tuple(map(_size, shape.messages(ShapeField.SIZES)))
-    if sizes is not None and len(sizes) > MOST_RANK:
+    if sizes is not None and len(sizes) > MAX_RANK:
         raise ValueError(f"'{name}' has {len(sizes)} axes")
     return ValueRecord(name, tensor.integer(TensorTypeField.ELEMENT), sizes)
 
 
 def _size(message: Message) -> Size:
-    """A number; a name or nothing where it is left open, for which some exporters have a -1."""
+    """Return a number, or the name of a dynamic size ('' for none, or for -1)."""
     if message.has(SizeField.NUMBER) and message.integer(SizeField.NUMBER) >= 0:
         return message.integer(SizeField.NUMBER)
-    return message.text(SizeField.NAME).strip("?")  # which stands for any size, and is no name
+    return message.text(SizeField.NAME).strip("?")  # '?' stands for any size and is not a name
 
 
 def _function(message: Message) -> tuple[FunctionKey, FunctionRecord]:

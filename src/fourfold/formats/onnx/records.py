@@ -1,4 +1,4 @@
-"""What an ONNX file says, as frozen records: names and positions, nothing interpreted."""
+"""Records of an ONNX file, not yet interpreted."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from fourfold.formats.protobuf import Message
 
-Size = int | str  # of one axis: a number, or a name for a size that is left open; '' has no name
+Size = int | str  # size of one axis: a number, or the name of a dynamic size, which may be ''
 
 
 @dataclass(frozen=True)
 class TensorRecord:
-    """A constant of the file: its type and where its numbers are."""
+    """A constant of the file: its type and the message that holds its data."""
 
     name: str
     element: int
@@ -22,8 +22,10 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class ValueRecord:
-    """A value with what the file says of its type. `element` is None for what is no tensor or has
-    no type, `sizes` where not even the rank is known.
+    """A value and its type in the file.
+
+    `element` is None for a value that is not a tensor or has no type; `sizes` is None if the rank
+    is unknown.
     """
 
     name: str
@@ -34,7 +36,7 @@ class ValueRecord:
 
 @dataclass(frozen=True)
 class NodeRecord:
-    """One operator; '' among its values stands for one that is left out."""
+    """One operator; '' stands for an omitted input or output."""
 
     op: str
     domain: str
@@ -47,7 +49,7 @@ class NodeRecord:
 
     @property
     def title(self) -> str:
-        """The op as people know it: 'Conv', 'com.microsoft.FusedConv'."""
+        """Return the operator's full name: 'Conv', 'com.microsoft.FusedConv'."""
         return f"{self.domain}.{self.op}" if self.domain else self.op
 
 
@@ -58,8 +60,8 @@ class GraphRecord:
     initializers: Mapping[str, TensorRecord]
     inputs: tuple[ValueRecord, ...]
     outputs: tuple[ValueRecord, ...]
-    values: Mapping[str, ValueRecord]  # all of which the file gives the type
-    sparse: tuple[str, ...] = ()  # initialisers that list only what is not zero
+    values: Mapping[str, ValueRecord]  # all values with a type in the file
+    sparse: tuple[str, ...] = ()  # names of sparse initializers
 
 
 FunctionKey = tuple[str, str, str]  # domain, name, overload
@@ -67,7 +69,7 @@ FunctionKey = tuple[str, str, str]  # domain, name, overload
 
 @dataclass(frozen=True)
 class FunctionRecord:
-    """An operator that the file itself defines by others. `defaults` are attributes, too."""
+    """A function: an operator that the file defines with others. `defaults` are attributes, too."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which function converts which ONNX operator; a decorator fills the table."""
+"""The table of convert functions by operator, filled by a decorator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ RULES: dict[str, Convert] = {}
 
 
 def converts(*ops: str) -> Callable[[Convert], Convert]:
-    """Registers a function for operators; its docstring is shown to users.
+    """Register a function for operators; its docstring is shown to users.
 
-    Operators of other domains than ONNX's own have theirs before the name:
-    'com.microsoft.FusedConv'. A rule looks at `Operation.version` where versions differ.
+    Operators of other domains than ONNX's own have a prefix: 'com.microsoft.FusedConv'. A rule
+    checks `Operation.version` if versions differ.
     """
     return register(RULES, ops)

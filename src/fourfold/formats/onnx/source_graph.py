@@ -1,4 +1,4 @@
-"""The main graph of an ONNX file by the names of its values, to write parts of it out again."""
+"""OnnxSourceGraph: the main graph of a file, whose parts can be written as files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fourfold.formats.source import Content
 
 @dataclass(frozen=True)
 class OnnxSourceGraph(SourceGraph):
-    """A graph of a file, its units and its values by name."""
+    """The main graph of a file, with its units and values by name."""
 
     source: Content
     file: FileRecord
@@ -34,7 +34,7 @@ class OnnxSourceGraph(SourceGraph):
 
     @cached_property
     def units(self) -> Mapping[str, NodeRecord]:
-        """The nodes by the first of their results that anybody reads."""
+        """Return the nodes by the first of their results that is read."""
         numbers = needed_nodes(self.file.graph)
         read = read_names(self.file.graph, numbers)
         nodes = (self.file.graph.nodes[number] for number in numbers)
@@ -46,7 +46,7 @@ class OnnxSourceGraph(SourceGraph):
 
     @property
     def content(self) -> bytes:
-        """The file; data that lie in files beside it are put into it."""
+        """Return the file, with external data embedded."""
         if not any(is_external(tensor) for tensor in self.file.graph.initializers.values()):
             return bytes(self.source)
         inputs = [value.name for value in self.file.graph.inputs if value.name in self.values]
@@ -54,7 +54,7 @@ class OnnxSourceGraph(SourceGraph):
 
     @cached_property
     def values(self) -> Mapping[str, str]:
-        """Names are the tensors' own numbers; initialisers are no values."""
+        """Return the values by name; the two are equal in ONNX. Initializers are not values."""
         return {name: name for name in self._value_names()}
 
     def _value_names(self) -> Iterator[str]:
@@ -76,29 +76,29 @@ class OnnxSourceGraph(SourceGraph):
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> bytes:
-        wanted = set(units)
+        selected = set(units)
         excerpt = Excerpt(
-            nodes=[node for name, node in self.units.items() if name in wanted],
+            nodes=[node for name, node in self.units.items() if name in selected],
             inputs=[self._port(name) for name in inputs],
             outputs=[self._port(name) for name in outputs],
             known=self.known,
             changed=self.converted.changed,
-            halves=self.converted.halves,
+            float16_values=self.converted.float16_values,
         )
         return write_excerpt(self.file, self.files, excerpt)
 
     def _port(self, value: str) -> Port:
         name = self.tensor(value)
-        assert isinstance(name, str), f"'{value}' is no value of the file"
-        said, type = (
+        assert isinstance(name, str), f"'{value}' is not a value of the file"
+        declared, type = (
             self.file.graph.values.get(name),
             self.converted.types.get(self.converted.names[name]),
         )
-        if said is not None and said.element is not None:
-            element = said.element
-        elif name in self.converted.halves:
+        if declared is not None and declared.element is not None:
+            element = declared.element
+        elif name in self.converted.float16_values:
             element = Element.FLOAT16
         else:
             element = Element.FLOAT if type is None else ELEMENTS[type.dtype]
-        known = type is not None and name not in self.converted.unsized
-        return Port(name, element, type.shape if known and type is not None else None)
+        is_sized = type is not None and name not in self.converted.unsized
+        return Port(name, element, type.shape if is_sized and type is not None else None)

@@ -1,6 +1,6 @@
-"""What a tensor record means: its numbers as an array, a view of the file where possible.
+"""Reads tensor records into arrays, as views of the file if possible.
 
-Graphs have no half floats: numbers of sixteen bits become f32 here, those of four bits bytes.
+Graphs have no float16: 16-bit floats become f32 here, 4-bit integers become bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fourfold.formats.protobuf import Message
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import DType, TensorType
 
-_PACKED = {Element.UINT4, Element.INT4}  # two in each byte
+_PACKED = {Element.UINT4, Element.INT4}  # two per byte
 _IN_INTEGERS = {
     *(Element.INT32, Element.INT16, Element.INT8, Element.UINT16, Element.UINT8, Element.BOOL),
     *(Element.FLOAT16, Element.BFLOAT16, *_PACKED),
@@ -26,7 +26,7 @@ _IN_INTEGERS = {
 
 
 def declared(record: TensorRecord) -> TensorType:
-    """The type that graphs have for a constant."""
+    """Return the graph's type of a constant."""
     check_shape(record.shape)
     return TensorType(graph_dtype(record.element), record.shape)
 
@@ -36,12 +36,12 @@ def is_external(record: TensorRecord) -> bool:
 
 
 def is_widened(record: TensorRecord) -> bool:
-    """Whether the array takes more room than the file has for it."""
+    """Return True if the array takes more memory than its data in the file."""
     return record.element in (Element.FLOAT16, Element.BFLOAT16, *_PACKED)
 
 
 def array_of(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
-    """The numbers, as graphs have them."""
+    """Return the array in the graph's element type."""
     type = declared(record)
     if not type.dtype.has_numpy:
         raise Unconvertible(f"'{record.name}' holds {type.dtype.value} values")
@@ -51,12 +51,12 @@ def array_of(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
     elif record.element in _PACKED:
         stored = _unpack(stored, Element(record.element), math.prod(record.shape))
     if stored.size != math.prod(record.shape):
-        raise ValueError(f"it has {stored.size} elements, and {list(record.shape)} needs others")
+        raise ValueError(f"it has {stored.size} elements, which do not fill {list(record.shape)}")
     return stored.reshape(record.shape).astype(type.dtype.numpy, copy=False)
 
 
 def stored_array(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
-    """The numbers in one row, as the file has them."""
+    """Return the data as a flat array in the file's element type."""
     message, element = record.message, Element(record.element)
     if is_external(record):
         entries = read_entries(message.messages(TensorField.EXTERNAL))
@@ -70,7 +70,7 @@ def stored_array(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
 def _from_bytes(data: memoryview, element: Element) -> np.ndarray:
     kind = _raw_dtype(element)
     if len(data) % kind.itemsize:
-        raise ValueError(f"{len(data)} bytes do not hold elements of {kind.itemsize}")
+        raise ValueError(f"{len(data)} bytes do not hold {kind.itemsize}-byte elements")
     array = np.frombuffer(data, kind)
     return array != 0 if element is Element.BOOL else array
 
@@ -84,7 +84,7 @@ def _raw_dtype(element: Element) -> np.dtype:
 
 
 def _from_fields(message: Message, element: Element) -> np.ndarray:
-    """Numbers in the lists that the schema has for some types; small ones are in those of i32."""
+    """Return data from the typed lists of the schema; small types are stored in the int32 list."""
     if element is Element.FLOAT:
         return message.floats(TensorField.FLOATS)
     if element is Element.DOUBLE:
@@ -101,7 +101,7 @@ def _from_fields(message: Message, element: Element) -> np.ndarray:
 
 
 def _pairs(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Complex numbers, each of which is two real ones in the file."""
+    """Return complex numbers, which the file stores as pairs of real ones."""
     return np.ascontiguousarray(numbers[: numbers.size // 2 * 2]).view(dtype)
 
 
@@ -117,13 +117,13 @@ def _from_integers(numbers: np.ndarray, element: Element) -> np.ndarray:
 
 
 def _unpack(octets: np.ndarray, element: Element, count: int) -> np.ndarray:
-    """Numbers of four bits, the lower half of each byte first."""
+    """Unpack 4-bit numbers, lower half of each byte first."""
     if octets.size != -(-count // 2):
-        raise ValueError(f"{octets.size} bytes do not hold {count} numbers of four bits")
-    halves = np.stack([octets & 15, octets >> 4], axis=-1).reshape(-1)[:count]
+        raise ValueError(f"{octets.size} bytes do not hold {count} 4-bit numbers")
+    nibbles = np.stack([octets & 15, octets >> 4], axis=-1).reshape(-1)[:count]
     if element is Element.UINT4:
-        return halves
-    return (halves ^ 8).astype(np.int8) - np.int8(8)
+        return nibbles
+    return (nibbles ^ 8).astype(np.int8) - np.int8(8)
 
 
 def no_arrays(name: str, dtype: DType) -> str:

@@ -1,4 +1,4 @@
-"""Writes some nodes of an ONNX file as a file of their own, with the constants that they read."""
+"""Writes some nodes of an ONNX file as a file, with the constants that they read."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from fourfold.formats.onnx.tensors import is_external, stored_array
 from fourfold.formats.protobuf_writer import MessageWriter
 from fourfold.types import DType, Shape
 
-CONSTANTS_APART = 4  # since this version initialisers need not be inputs, too
+MIN_IR_VERSION = 4  # first IR version in which initializers need not be inputs
 
 
 @dataclass(frozen=True)
 class Port:
-    """A value that goes in or out; `shape` is None where only a run knows it."""
+    """An input or output; `shape` is None if it is known only at run time."""
 
     name: str
     element: int
@@ -40,24 +40,25 @@ class Port:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Which nodes, what goes in and out, and what was computed or changed at reading."""
+    """A part of a graph: nodes, inputs, outputs, and constants computed while reading."""
 
     nodes: Sequence[NodeRecord]
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    changed: Mapping[str, np.ndarray] = field(default_factory=dict)  # for another batch
-    halves: Set[str] = frozenset()  # values that the file has in 16 bits
+    # constants adapted to another batch
+    changed: Mapping[str, np.ndarray] = field(default_factory=dict)
+    float16_values: Set[str] = frozenset()  # values stored as float16
 
     def known_array(self, name: str) -> np.ndarray:
-        """What was computed, in the type that the file has."""
+        """Return a computed constant in the file's element type."""
         array = self.known[name]
-        return array.astype(np.float16) if name in self.halves else array
+        return array.astype(np.float16) if name in self.float16_values else array
 
 
 def write_excerpt(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> bytes:
     model = MessageWriter()
-    model.integer(ModelField.IR_VERSION, max(file.ir_version, CONSTANTS_APART))
+    model.integer(ModelField.IR_VERSION, max(file.ir_version, MIN_IR_VERSION))
     for domain, version in file.opsets.items():
         entry = MessageWriter().text(OpsetField.DOMAIN, domain)
         model.message(ModelField.OPSETS, entry.integer(OpsetField.VERSION, version))
@@ -67,7 +68,7 @@ def write_excerpt(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> b
 
 
 def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageWriter:
-    excerpt = _with_widening(file, excerpt)
+    excerpt = _with_dequantization(file, excerpt)
     graph = MessageWriter().text(GraphField.NAME, file.graph.name or "main")
     written = {name for node in excerpt.nodes for name in node.outputs}
     given = {port.name for port in excerpt.inputs}
@@ -93,16 +94,15 @@ def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageW
     return graph
 
 
-def _with_widening(file: FileRecord, excerpt: Excerpt) -> Excerpt:
-    """The excerpt with the nodes that make real numbers of the integers it has as constants.
+def _with_dequantization(file: FileRecord, excerpt: Excerpt) -> Excerpt:
+    """Add the nodes that dequantize constants of the excerpt.
 
-    ONNX Runtime rounds weights between quantised values to bytes, in a way of its own, where it
-    finds real numbers in their place.
+    If ONNX Runtime finds float weights between quantized values, it quantizes them itself.
     """
     makers: dict[str, NodeRecord] = {}
     for node in file.graph.nodes:
-        known = node.outputs[0] in excerpt.known and node.outputs[0] not in excerpt.changed
-        if known and (
+        is_constant = node.outputs[0] in excerpt.known and node.outputs[0] not in excerpt.changed
+        if is_constant and (
             node.title == "DequantizeLinear" or not makers.keys().isdisjoint(node.inputs)
         ):
             makers[node.outputs[0]] = node
@@ -130,7 +130,7 @@ def _names_read(excerpt: Excerpt) -> Iterator[str]:
 
 
 def _tensor(record: TensorRecord, files: ExternalFiles) -> MessageWriter:
-    """An initialiser as the file has it; data from beside it come along."""
+    """Return an initializer as stored in the file; external data is embedded."""
     if not is_external(record):
         return MessageWriter([record.message.content], len(record.message.content))
     numbers = stored_array(record, files)
@@ -138,7 +138,7 @@ def _tensor(record: TensorRecord, files: ExternalFiles) -> MessageWriter:
 
 
 def tensor_message(name: str, array: np.ndarray) -> MessageWriter:
-    """An array as an initialiser."""
+    """Return an array as an initializer."""
     dtype = array.dtype.newbyteorder("<")
     numbers = np.ascontiguousarray(array, dtype)
     return _tensor_fields(name, ELEMENTS[DType.of(array)], array.shape, numbers)

@@ -1,6 +1,6 @@
-"""Operators of Paddle 3 in the words of the older form: types, parameters and attributes.
+"""Maps operators of Paddle 3 to the older form: types, parameters and attributes.
 
-In the newer form inputs have an order and no names, and some that were attributes are inputs.
+In the newer form inputs are positional, and some former attributes are inputs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class PirOperator:
-    """The older type ('' where it is the same), its parameters in order, attributes renamed."""
+    """The older type ('' if unchanged), its parameters in order, and renamed attributes."""
 
     type: str = ""
     inputs: tuple[str, ...] = ("X",)

@@ -1,4 +1,4 @@
-"""Makes a Model of a Paddle program and its parameters."""
+"""Reads a Paddle program and its parameters into a Model."""
 
 from __future__ import annotations
 
@@ -56,17 +56,19 @@ def operators() -> Mapping[str, str]:
 def _parameters(program: Program, files: ProgramFiles) -> dict[str, np.ndarray]:
     if files.parameters is not None:
         return read_parameters(open_source(files.parameters).content, program.parameters)
-    return {name: _alone(name, files.folder) for name in program.parameters}
+    return {name: _read_separate(name, files.folder) for name in program.parameters}
 
 
-def _alone(name: str, folder: str) -> np.ndarray:
-    """A parameter that has a file of its own, which lies in the folder of the program."""
+def _read_separate(name: str, folder: str) -> np.ndarray:
+    """Read a parameter from its own file in the folder of the program."""
     if os.path.basename(name) != name or name in (os.curdir, os.pardir) or "\0" in name:
-        raise ValueError(f"parameter '{name}' is not the name of a file")
+        raise ValueError(f"parameter '{name}' is not a valid file name")
     try:
         content = open_source(os.path.join(folder, name)).content
     except FourfoldError as error:
         what = f"parameter '{name}' of the model is missing"
-        why = "there is neither a .pdiparams nor a file of its own beside the program"
-        raise ModelError(what, why, "put the .pdiparams beside it, under the same name") from error
+        why = "there is neither a .pdiparams file nor a file of that name next to the program"
+        raise ModelError(
+            what, why, "put the .pdiparams next to the program, under the same name"
+        ) from error
     return read_parameters(content, [name])[name]

@@ -1,4 +1,4 @@
-"""Which function converts which type of operator; a decorator fills the table."""
+"""The table of rules by operator type, filled by a decorator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Convert = Callable[[Operation], None]
 
 @dataclass(frozen=True)
 class Rule:
-    """The function, and the parameters whose values it gives; others only count in training."""
+    """A convert function, and the output parameters it writes; others are only for training."""
 
     convert: Convert
     outputs: tuple[str, ...]
@@ -22,7 +22,7 @@ RULES: dict[str, Rule] = {}
 
 
 def converts(*types: str, gives: tuple[str, ...] = ("Out",)) -> Callable[[Convert], Convert]:
-    """Registers a function for operators of these types; its docstring is shown to users."""
+    """Register a function for operator types; its docstring is shown to users."""
 
     def register(convert: Convert) -> Convert:
         for name in types:

@@ -1,4 +1,4 @@
-"""The program of a model by the names of its variables, to write parts of it out again."""
+"""PaddleSourceGraph: a program whose parts can be written as models."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fourfold.formats.paddle.write import Excerpt, write_excerpt
 
 @dataclass(frozen=True)
 class PaddleSourceGraph(SourceGraph):
-    """A program that can be cut; `known` are its parameters and what follows from them alone."""
+    """A program that can be split; `known` has its parameters and constants folded from them."""
 
     program: Program
     known: Mapping[str, np.ndarray]
 
     @cached_property
     def units(self) -> Mapping[str, OperatorRecord]:
-        """The operators by the first variable that they give."""
-        given = ((written_by(one), one) for one in self.program.operators)
-        return {names[0]: one for names, one in given if names}
+        """Return the operators by the first variable that they write."""
+        written = ((written_by(one), one) for one in self.program.operators)
+        return {names[0]: one for names, one in written if names}
 
     @cached_property
     def titles(self) -> Mapping[str, str]:
@@ -37,7 +37,7 @@ class PaddleSourceGraph(SourceGraph):
 
     @cached_property
     def values(self) -> Mapping[str, str]:
-        """Names are the variables themselves."""
+        """Return the variables by name; the two are equal in Paddle."""
         written = (name for one in self.program.operators for name in written_by(one))
         return {name: name for name in (*self.program.feeds, *written)}
 
@@ -54,10 +54,10 @@ class PaddleSourceGraph(SourceGraph):
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> bytes:
-        wanted = set(units)
-        operators = [one for name, one in self.units.items() if name in wanted]
-        made = {name for one in operators for name in written_by(one)}
-        read = {name for one in operators for name in one.read} - made
+        selected = set(units)
+        operators = [one for name, one in self.units.items() if name in selected]
+        written = {name for one in operators for name in written_by(one)}
+        read = {name for one in operators for name in one.read} - written
         excerpt = Excerpt(
             operators=operators,
             inputs=[self._variable(name) for name in inputs],
@@ -69,5 +69,5 @@ class PaddleSourceGraph(SourceGraph):
 
     def _variable(self, value: str) -> str:
         name = self.tensor(value)
-        assert isinstance(name, str), f"'{value}' is no variable of the program"
+        assert isinstance(name, str), f"'{value}' is not a variable of the program"
         return name

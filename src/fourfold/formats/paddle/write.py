@@ -1,4 +1,4 @@
-"""Writes some operators of a program as a model of its own: a program and its parameters."""
+"""Writes some operators of a program as a model: a program and its parameters."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from fourfold.formats.protobuf_writer import MessageWriter
 from fourfold.types import DType, Shape
 
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
-_VERSION = 2_004_000  # of the form of programs that this writes
+_VERSION = 2_004_000  # version of the program format
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Operators in order, with what they get and give, the types of variables, and parameters."""
+    """A part of a program: operators, inputs and outputs, variable types and parameters."""
 
     operators: Sequence[OperatorRecord]
     inputs: Sequence[str]
@@ -44,7 +44,7 @@ class Excerpt:
 
 
 def write_excerpt(excerpt: Excerpt) -> bytes:
-    """Both files in one piece, with the length of the program before it in eight bytes."""
+    """Return program and parameters in one piece, after the program's length in eight bytes."""
     program = _program(excerpt)
     head = struct.pack("<Q", len(program))
     return b"".join([head, program, *_parameters(excerpt.parameters)])
@@ -57,15 +57,15 @@ def _program(excerpt: Excerpt) -> bytes:
     for name in _named(excerpt):
         array = excerpt.parameters.get(name)
         if array is None:
-            known = excerpt.variables.get(name, Variable(DType.F32, (-1,)))
-            variable = _variable(name, known.dtype or DType.F32, known.sizes, False)
+            declared = excerpt.variables.get(name, Variable(DType.F32, (-1,)))
+            variable = _variable(name, declared.dtype or DType.F32, declared.sizes, False)
         else:
             variable = _variable(name, DType.of(array), array.shape, True)
         block.message(BlockField.VARIABLES, variable)
     for column, name in enumerate(excerpt.inputs):
         block.message(BlockField.OPERATORS, _port("feed", ["feed"], [name], column))
     for operator in excerpt.operators:
-        assert operator.message is not None, "a program that can be cut has its messages"
+        assert operator.message is not None, "a program that can be split has its messages"
         block.block(BlockField.OPERATORS, operator.message)
     for column, name in enumerate(excerpt.outputs):
         block.message(BlockField.OPERATORS, _port("fetch", [name], ["fetch"], column))
@@ -74,7 +74,7 @@ def _program(excerpt: Excerpt) -> bytes:
 
 
 def _named(excerpt: Excerpt) -> Iterable[str]:
-    """Every variable once."""
+    """Return every variable once."""
     names = [*excerpt.inputs, *excerpt.outputs]
     for operator in excerpt.operators:
         names += operator.read
@@ -118,7 +118,7 @@ def _port(type_: str, read: Sequence[str], written: Sequence[str], column: int) 
 
 
 def _parameters(parameters: Mapping[str, np.ndarray]) -> Iterable[bytes]:
-    """In the order of their names, as a file of all parameters has them."""
+    """Yield parameters in the order of their names, as in a combined parameter file."""
     for _, array in sorted(parameters.items()):
         description = _description(DType.of(array), array.shape).finish()
         yield struct.pack("<IQIi", 0, 0, 0, len(description))

@@ -1,4 +1,4 @@
-"""PyTorch's exported programs (.pt2), of which its own exporter makes ONNX files."""
+"""PyTorch exported programs (.pt2), converted to ONNX by PyTorch's exporter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fourfold.formats.source import ModelSource
 from fourfold.formats.zip_members import zip_members
 
 PROGRAM = ".pt2"
-MEMBERS = ("archive_format", "serialized_exported_program.json")  # of today's files, of older ones
+MEMBERS = ("archive_format", "serialized_exported_program.json")  # of current files, of older ones
 
 
 def matches(source: ModelSource) -> bool:

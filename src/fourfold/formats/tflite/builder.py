@@ -1,4 +1,4 @@
-"""The graph of a TFLite file under construction: variables, dequantised and changed constants."""
+"""TFLiteBuilder: adds variables, dequantized and changed constants to a GraphBuilder."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from fourfold.types import DType, TensorType, dequantize
 
 @dataclass
 class TFLiteBuilder(GraphBuilder):
-    """A GraphBuilder that also knows what only TFLite has."""
+    """A GraphBuilder with TFLite's variables and quantized constants."""
 
-    reals: dict[str, str] = field(default_factory=dict)  # constants, and the same as f32
-    signed: dict[str, str] = field(default_factory=dict)  # constants, and their bytes as i8
-    changed: dict[str, np.ndarray] = field(default_factory=dict)  # the file's, for other shapes
-    variables: dict[str, TensorType] = field(default_factory=dict)  # what the file has as states
-    handles: dict[str, str] = field(default_factory=dict)  # values that stand for a state
-    starting: bool = False  # what is assigned now is what states begin with
+    reals: dict[str, str] = field(default_factory=dict)  # constants and their float32 form
+    signed: dict[str, str] = field(default_factory=dict)  # constants and their bytes as int8
+    # constants adapted to other shapes
+    changed: dict[str, np.ndarray] = field(default_factory=dict)
+    variables: dict[str, TensorType] = field(default_factory=dict)  # states of the file
+    handles: dict[str, str] = field(default_factory=dict)  # values that refer to a state
+    starting: bool = False  # assignments set initial values of states
 
     def changed_constants(self) -> Mapping[str, np.ndarray]:
-        """Constants of the file that must be others for the shapes that the caller has given."""
+        """Return constants of the file that must change for the caller's shapes."""
         return {
             name: array
             for name, array in self.changed.items()
@@ -32,7 +33,7 @@ class TFLiteBuilder(GraphBuilder):
         }
 
     def signed_bytes(self, name: str) -> str:
-        """The same bytes as signed numbers around zero, whatever zero point the file gives."""
+        """Return a constant's bytes as int8 with a zero point of zero, whatever the file has."""
         if name not in self.signed:
             stored = self.quantization[name]
             signed = self.constant(self.fresh(f"{name}/signed"), self.constants[name].view(np.int8))
@@ -41,13 +42,15 @@ class TFLiteBuilder(GraphBuilder):
         return self.signed[name]
 
     def real(self, name: str) -> str:
-        """The same constant as f32: dequantised, or widened from f16."""
+        """Return a constant as float32: dequantized, or widened from float16."""
         if name not in self.reals:
             stored, dtype = self.constants[name], self.types[name].dtype
             if not (dtype.is_float or dtype.is_integer):
-                raise Unconvertible(f"'{name}' holds {dtype.value}, which no float stands for")
+                raise Unconvertible(
+                    f"'{name}' holds {dtype.value} values, which cannot become floats"
+                )
             if not self.budget.take(self.types[name].with_dtype(DType.F32), stored.nbytes):
-                raise Unconvertible(f"'{name}' is too large to be dequantised")
+                raise Unconvertible(f"'{name}' is too large to dequantize")
             quantization = self.quantization.get(name)
             real = self.constant(self.fresh(f"{name}/float"), dequantize(stored, quantization))
             self.reals[name] = real

@@ -1,4 +1,4 @@
-"""Grids: which real numbers the integers of a quantised tensor can stand for."""
+"""Grid: the real numbers that the integers of a quantized tensor represent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 from fourfold.types import DType
 
-# The first and last integer of each type; for i32 the last that is a float, too.
+# First and last integer of each type; for i32, the last one that float32 represents exactly.
 _LIMITS = {
     DType.I8: (-128, 127),
     DType.U8: (0, 255),
@@ -25,7 +25,7 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class Grid:
-    """real = (stored - zero_point) * scale; `low` and `high` are counted from the zero point."""
+    """real = (stored - zero_point) * scale; `low` and `high` are relative to the zero point."""
 
     scale: float
     zero_point: int
@@ -46,31 +46,31 @@ class Grid:
         return Dequantize(self.scale, self.zero_point)
 
     def holds(self, other: Grid) -> bool:
-        """Whether every number of the other grid is on this one, too."""
+        """Return True if this grid contains every number of the other one."""
         same = math.isclose(self.scale, other.scale, rel_tol=1e-6)
         return same and self.low <= other.low and other.high <= self.high
 
     def clamped(self, activation: int) -> Grid:
-        """What is left of it behind a fused activation, which works on the integers."""
+        """Return the grid after a fused activation, which limits the integers."""
         if activation not in CLAMPING:
             return self
-        least, most = CLAMPING[activation]
-        low = max(self.low, round(least / self.scale))
-        high = self.high if math.isinf(most) else min(self.high, round(most / self.scale))
+        minimum, maximum = CLAMPING[activation]
+        low = max(self.low, round(minimum / self.scale))
+        high = self.high if math.isinf(maximum) else min(self.high, round(maximum / self.scale))
         return replace(self, low=min(low, self.high), high=max(high, self.low))
 
 
 def grid_of(tensor: TensorRecord) -> Grid | None:
-    """The grid of a tensor, if its integers stand for real numbers."""
+    """Return the grid of a tensor; None if it is not quantized."""
     quantization = quantization_of(tensor)
     if quantization is None or tensor.dtype not in _LIMITS:
         return None
     if quantization.axis is not None:
-        raise Unconvertible(f"'{tensor.name}' is computed with one scale for each channel")
+        raise Unconvertible(f"'{tensor.name}' is an activation with a scale per channel")
     low, high = _LIMITS[tensor.dtype]
     scale, zero_point = quantization.scale[0], quantization.zero_point[0]
     if scale <= 0 or math.isinf(1 / scale) or not low <= zero_point <= high:
         raise Unconvertible(
-            f"'{tensor.name}' has an impossible scale {scale} or zero point {zero_point}"
+            f"'{tensor.name}' has an invalid scale {scale} or zero point {zero_point}"
         )
     return Grid(scale, zero_point, low - zero_point, high - zero_point, tensor.dtype)

@@ -1,4 +1,4 @@
-"""One operator while it is converted: its values, options and constants, and how it adds nodes."""
+"""Operation: one operator during conversion, with its values, options and constants."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fourfold.graph import NONE
 from fourfold.types import DType, Shape, TensorType
 
 T = TypeVar("T")
-# Beside float values, these read weights of type u8 as signed bytes, and no zero point: so the
-# first converters wrote them, before there was an i8, and so LiteRT takes them to this day.
+# With float values, these operators read u8 weights as int8 without a zero point: the first
+# converters wrote them so before there was an i8 type, and LiteRT still accepts them.
 _SIGNED_WEIGHTS = frozenset(
     {
         *("CONV_2D", "EMBEDDING_LOOKUP", "FULLY_CONNECTED"),
@@ -30,17 +30,18 @@ _SIGNED_WEIGHTS = frozenset(
 
 @dataclass(frozen=True)
 class Operation(PositionalOperator):
-    """What a convert function sees. `declared` are the output types that the file gives."""
+    """The argument of a convert function; `declared` are the output types in the file."""
 
     builder: TFLiteBuilder
     outputs: tuple[str, ...]
     record: OperatorRecord
     declared: tuple[TensorType, ...]
-    clamped: bool = False  # the grid of a quantised output does what a fused activation would
-    read: tuple[TensorType, ...] = ()  # the inputs' types as the file gives them
+    # the quantization range of the output already applies the fused activation
+    clamped: bool = False
+    read: tuple[TensorType, ...] = ()  # input types in the file
 
     def weights(self, index: int) -> str:
-        """An input as float: quantised or half constants are widened."""
+        """Return an input as float; quantized or float16 constants are widened."""
         name = self.input(index)
         type = self.builder.types[name]
         quantized = name in self.builder.quantization and type.dtype is not DType.F32
@@ -55,9 +56,9 @@ class Operation(PositionalOperator):
         return None if self.optional(index) is None else self.weights(index)
 
     def recall(self, index: int, rows: int | None = None) -> str:
-        """An input that may be a state: what it holds by now, with as many rows as the batch.
+        """Return an input that may be a state: its current value, with as many rows as the batch.
 
-        Whoever recalls a state has to `keep` something there.
+        Callers must also `keep` a new value.
         """
         name = self.input(index)
         type = self.builder.variables.get(name)
@@ -67,19 +68,19 @@ class Operation(PositionalOperator):
         return self.builder.state(name, type.with_shape(*shape))
 
     def keep(self, index: int, value: str) -> None:
-        """Leaves a value in a state, for what reads it next and for the next run."""
+        """Store a value in a state, for later readers and for the next run."""
         name = self.input(index)
         if name in self.builder.variables:
             self.builder.states[name] = self.add("identity", value, part="kept")
 
     def options(self, kind: type[T]) -> T:
-        """The operator's options; the schema's defaults when the file leaves them out."""
-        found = self.record.options
-        if found is None:
+        """Return the operator's options; the schema's defaults if the file omits them."""
+        options_ = self.record.options
+        if options_ is None:
             return kind()
-        if not isinstance(found, kind):
-            raise ValueError(f"it has options of another op ({type(found).__name__})")
-        return found
+        if not isinstance(options_, kind):
+            raise ValueError(f"it has options of another operator ({type(options_).__name__})")
+        return options_
 
     def give(
         self,
@@ -89,7 +90,7 @@ class Operation(PositionalOperator):
         activation: int = 0,
         output: int = 0,
     ) -> None:
-        """The node that makes an output of the operator, with the fused activation after it."""
+        """Add the node that writes an output, with the fused activation after it."""
         final = self.outputs[output]
         if not 0 <= activation < len(ACTIVATIONS):
             raise Unconvertible(f"fused activation number {activation} is not supported")
@@ -99,26 +100,26 @@ class Operation(PositionalOperator):
         self.builder.node(op, inputs, attributes, final, self.name)
 
     def own_shape(self, index: int) -> Shape:
-        """The shape that an input has in the file."""
+        """Return the shape of an input in the file."""
         return self.read[index].shape if self.read else self.input_type(index).shape
 
     def own_types(self, outputs: Sequence[str]) -> OwnTypes:
-        """What the file says of its values; `outputs` are those that it gives in the end."""
+        """Return the types of its values in the file; `outputs` are its final outputs."""
         read = zip(self.inputs, self.read, strict=True)
         inputs = {name: type for name, type in read if name is not None}
         return OwnTypes(inputs, dict(zip(outputs, self.declared, strict=True)))
 
     def batch_axis(self, index: int) -> int | None:
-        """The axis along which an input has grown with the batch; None where it has not."""
+        """Return the axis along which an input has grown with the batch; None if it has not."""
         now = self.input_type(index).shape
         return axis_of_batch(self.own_shape(index), now, self.builder.batch_factor)
 
     def change(self, index: int, numbers: Sequence[int]) -> None:
-        """Notes what a constant of the file must be for the shapes that the caller has given."""
+        """Record the value of a constant of the file for the caller's shapes."""
         name = self.optional(index)
         if name is None or not self.builder.reshaped or not self.in_file(index):
             return
         old = self.builder.constants[name]
         new = np.asarray(numbers, old.dtype).reshape(old.shape)
         if not np.array_equal(self.builder.changed.setdefault(name, new), new):
-            raise ValueError(f"'{name}' would have to be two things at once")
+            raise ValueError(f"'{name}' would need two values at once")

@@ -1,4 +1,4 @@
-"""Makes a Model of a TFLite file."""
+"""Reads a TFLite file into a Model."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from fourfold.formats.tflite.walk import Converted, convert_subgraph
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
-    """The model; without a signature its first graph is the main one."""
+    """Read the model; without a signature its first graph is the main one."""
     entry = find_entry_point(read_file(source.content, source.title), options.signature)
     file, main, record = entry.file, entry.subgraph, entry.record
     parts = [*_others(file, main, options.quantized)]
     options = replace(options, shapes=entry.own_shapes(options.shapes))
-    found = parts[main] = convert_subgraph(file, record, options, Budget.of(file.size))
-    if found.graph is None:
-        raise _unsupported(source.title, record, found.refusals)
+    converted = parts[main] = convert_subgraph(file, record, options, Budget.of(file.size))
+    if converted.graph is None:
+        raise _unsupported(source.title, record, converted.refusals)
     signatures = {
         item.key: describe_signature(item, file, parts[item.subgraph]) for item in file.signatures
     }
     return Model(
-        main=found.graph,
-        input_names=entry.input_names(found.graph.arguments),
+        main=converted.graph,
+        input_names=entry.input_names(converted.graph.arguments),
         output_names=entry.output_names,
         open_sizes=tuple(sizes_left_open(record.tensors[i]) for i in record.inputs),
         graphs=tuple(part.graph for part in parts),
@@ -47,7 +47,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
         read_metadata=partial(read_metadata, file, source.content, entry.ends),
         refusals=tuple(refusal for part in parts for refusal in part.refusals),
         source_graph=TFLiteSourceGraph(
-            source.content, file, main, found.names, found.known, found.changed
+            source.content, file, main, converted.names, converted.known, converted.changed
         ),
     )
 
@@ -57,7 +57,7 @@ def operators() -> Mapping[str, str]:
 
 
 def _others(file: FileRecord, main: int, quantized: bool) -> Iterator[Converted]:
-    """The other graphs. What is wrong there is no error: only their callers know their shapes."""
+    """Convert the other graphs; errors are refusals there, since only callers know their shapes."""
     budget, options = Budget.of(file.size), ReadOptions(quantized=quantized)
     for index, record in enumerate(file.subgraphs):
         if index == main:

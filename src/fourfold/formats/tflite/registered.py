@@ -1,4 +1,4 @@
-"""Custom operators that a user taught us (see fourfold.register_op)."""
+"""Converts custom operators that a user registered (see fourfold.register_op)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def registered_rule(custom_code: str) -> Rule | None:
 
 
 def _convert(op: Operation) -> None:
-    """as it was registered."""
+    """the registered implementation."""
     options = op.record.custom_options.tobytes()
-    custom = Custom(op.record.custom_code, options, tuple(_seen(op.declared, op.clamped)))
+    custom = Custom(op.record.custom_code, options, tuple(_graph_types(op.declared, op.clamped)))
     inputs = tuple(None if name is None else op.type_of(name) for name in op.inputs)
     types = registry()["custom"].infer(custom, *inputs)
     custom = Custom(custom.name, options, types)
@@ -28,7 +28,7 @@ def _convert(op: Operation) -> None:
     op.builder.types.update(zip(op.outputs, types, strict=True))
 
 
-def _seen(types: Sequence[TensorType], real: bool) -> list[TensorType]:
-    """Where inputs are seen as real numbers, so are results that the file keeps as integers."""
+def _graph_types(types: Sequence[TensorType], real: bool) -> list[TensorType]:
+    """Return the result types in the graph; f32 for quantized ones if inputs are real numbers."""
     small = (DType.I8, DType.U8, DType.I16)
     return [type.with_dtype(DType.F32) if real and type.dtype in small else type for type in types]

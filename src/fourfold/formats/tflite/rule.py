@@ -1,4 +1,4 @@
-"""Which function converts which TFLite operator; a decorator fills the table."""
+"""The table of rules by TFLite operator, filled by a decorator."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Convert = Callable[[Operation], None]
 
 @dataclass(frozen=True)
 class Rule:
-    """How one TFLite operator is converted.
+    """The rule for one TFLite operator.
 
-    `weights`: its constants may be quantised while its values are float. `moves`: it only moves
-    elements, so that it may work on quantised constants as they are. `states`: it asks
-    for its states itself (`Operation.recall`, `Operation.keep`). `resources`: it may have values
-    that are no arrays, and no results.
+    `weights`: its constants may be quantized while its values are float. `moves`: it only moves
+    elements, so it can work on quantized constants directly. `states`: it handles its states itself
+    (`Operation.recall`, `Operation.keep`). `resources`: it may have values that are not arrays, and
+    no results.
     """
 
     convert: Convert
@@ -37,7 +37,7 @@ def converts(
     states: bool = False,
     resources: bool = False,
 ) -> Callable[[Convert], Convert]:
-    """Registers a function for TFLite operators; its docstring is shown to users."""
+    """Register a function for TFLite operators; its docstring is shown to users."""
 
     def register(convert: Convert) -> Convert:
         for op in ops:

@@ -1,4 +1,4 @@
-"""How a TFLite model is called: by its first graph, or by a signature, which names its ends."""
+"""Finds the graph to call, and its inputs and outputs: by signature, or the first graph."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from fourfold.types import Shape
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """The graph that a caller calls. `file` has it with the ends that the caller sees: a signature
-    may leave outputs out, or give one under two names. `inputs` has the caller's names of tensors
-    that have other names in the file.
+    """The graph that a caller calls.
+
+    `file` has it with the inputs and outputs that the caller sees: a signature may omit outputs, or
+    return one under two names. `inputs` maps tensors to the caller's names if these differ.
     """
 
     file: FileRecord
@@ -33,23 +34,23 @@ class EntryPoint:
         return self.file.subgraphs[self.subgraph]
 
     def input_names(self, values: Sequence[str]) -> tuple[str, ...]:
-        """The caller's names of the graph's arguments."""
+        """Return the caller's names of the graph's arguments."""
         return unique(self.inputs.get(value, value) for value in values)
 
     def own_shapes(self, shapes: Mapping[str, Shape]) -> Mapping[str, Shape]:
-        """Shapes by the names of the file's tensors instead of the caller's."""
+        """Return shapes by the names of the file's tensors instead of the caller's."""
         own = {name: value for value, name in self.inputs.items()}
         return {own.get(name, name): shape for name, shape in shapes.items()}
 
 
 def find_entry_point(file: FileRecord, signature: str | None) -> EntryPoint:
-    """The graph of a signature; without one the first graph, by the names of its tensors."""
+    """Return the entry point of a signature; without one, the first graph."""
     if signature is None:
         return _by_tensor_names(file)
     found = {item.key: item for item in file.signatures}
     if signature not in found:
-        known = ", ".join(f"'{key}'" for key in found)
-        why = f"its signatures are {known}" if found else "the model has none"
+        names = ", ".join(f"'{key}'" for key in found)
+        why = f"its signatures are {names}" if found else "the model has no signatures"
         fix = nearest(signature, found) if found else "leave the signature out"
         raise InputError(f"the model has no signature '{signature}'", why, fix)
     return _by_signature(file, found[signature])
@@ -63,28 +64,29 @@ def _by_tensor_names(file: FileRecord) -> EntryPoint:
 
 
 def _by_signature(file: FileRecord, item: SignatureRecord) -> EntryPoint:
-    """Outputs in the order of the graph's, since that is the order in which most callers know
-    them: signatures are sorted by name.
+    """Return the entry point of a signature.
+
+    Outputs are in the order of the graph's, which most callers know; signatures are sorted by name.
     """
     record = file.subgraphs[item.subgraph]
     tensors = tensor_names(record)
-    places = {index: place for place, index in reversed([*enumerate(record.outputs)])}
+    positions = {index: position for position, index in reversed([*enumerate(record.outputs)])}
     last = len(record.outputs)
-    outputs = sorted(item.outputs.items(), key=lambda one: (places.get(one[1], last), one[0]))
+    outputs = sorted(item.outputs.items(), key=lambda one: (positions.get(one[1], last), one[0]))
     graphs = list(file.subgraphs)
     graphs[item.subgraph] = replace(record, outputs=tuple(index for _, index in outputs))
-    seen = [places.get(index, last) for _, index in outputs]
+    output_positions = [positions.get(index, last) for _, index in outputs]
     return EntryPoint(
         replace(file, subgraphs=tuple(graphs)),
         item.subgraph,
         {tensors[index]: name for name, index in item.inputs.items()},
         tuple(name for name, _ in outputs),
-        EndTensors(item.subgraph, range(len(record.inputs)), seen),
+        EndTensors(item.subgraph, range(len(record.inputs)), output_positions),
     )
 
 
 def describe_signature(item: SignatureRecord, file: FileRecord, part: Converted) -> Signature:
-    """Its names, each for the value that a graph knows; an output may be a copy made for it."""
+    """Return a signature with the values of its names; an output may be a copy made for it."""
     record = file.subgraphs[item.subgraph]
     final = dict(zip(record.outputs, part.graph.results, strict=True)) if part.graph else {}
     return Signature(

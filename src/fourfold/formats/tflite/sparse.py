@@ -1,4 +1,4 @@
-"""Sparse constants made dense: TFLite stores a tensor level by level, and only what is not zero."""
+"""Expands sparse constants, which TFLite stores level by level without zeros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.types import Shape
 
 @dataclass(frozen=True)
 class _Entries:
-    """The parts reached so far: one row of coordinates for each, in the order of the file."""
+    """The entries reached so far: one row of coordinates each, in the order of the file."""
 
     coordinates: np.ndarray
 
@@ -26,7 +26,7 @@ class _Entries:
 
 
 def densify(values: np.ndarray, shape: Shape, sparsity: SparsityRecord) -> np.ndarray:
-    """The full array, walked level by level in the order of the file."""
+    """Return the dense array."""
     sizes = _block_sizes(shape, sparsity)
     order = sparsity.traversal_order
     if sorted(order) != list(range(len(sizes))) or len(sparsity.dimensions) != len(sizes):
@@ -35,14 +35,14 @@ def densify(values: np.ndarray, shape: Shape, sparsity: SparsityRecord) -> np.nd
     for level, record in zip(order, sparsity.dimensions, strict=True):
         entries = _step(entries, record, sizes[level], math.prod(shape))
     if entries.count != values.size:
-        raise ValueError(f"it has {values.size} values for {entries.count} places")
+        raise ValueError(f"it has {values.size} values for {entries.count} positions")
     dense = np.zeros(shape, values.dtype)
     dense[_positions(entries.coordinates, order, shape, sparsity, sizes)] = values
     return dense
 
 
 def _block_sizes(shape: Shape, sparsity: SparsityRecord) -> tuple[int, ...]:
-    """How many steps each level has: the axes counted in blocks, then the axes within a block."""
+    """Return the size of each level: the axes in blocks, then the axes within a block."""
     rank, order = len(shape), sparsity.traversal_order
     records = dict(zip(order, sparsity.dimensions, strict=False))
     blocks = [records[rank + i].dense_size for i in range(len(sparsity.block_map))]
@@ -64,7 +64,7 @@ def _step(entries: _Entries, record: DimensionRecord, size: int, limit: int) -> 
     counts = np.diff(segments)
     fits = segments.size == entries.count + 1 and segments[0] == 0 and segments[-1] == indices.size
     if not fits or (counts < 0).any() or ((indices < 0) | (indices >= size)).any():
-        raise ValueError("a sparse level names places that do not exist")
+        raise ValueError("a sparse level has invalid indices")
     return entries.extended(np.repeat(np.arange(entries.count), counts), indices)
 
 
@@ -75,7 +75,7 @@ def _positions(
     sparsity: SparsityRecord,
     sizes: tuple[int, ...],
 ) -> tuple[np.ndarray, ...]:
-    """The index along each axis: which block, times its size, plus the place within it."""
+    """Return the index along each axis: block index times block size, plus the index within it."""
     columns = {level: coordinates[:, position] for position, level in enumerate(order)}
     rank = len(shape)
     result = [columns[axis] for axis in range(rank)]

@@ -1,9 +1,9 @@
-"""Writes part of a TFLite file as a file of its own: some operators and the values at its border.
+"""Writes part of a TFLite file as a file: some operators and the values at their border.
 
-The new file is a few new tables with the whole old file behind them. A flatbuffer's offsets point
-forward, so the new tables name what stays as it is by where it lies: tensors, options of any kind,
-custom options, operator codes and weights are the very bytes of the original. Tensors keep their
-numbers, and so do the graphs that control flow calls.
+The new file is a few new tables followed by the whole old file. Flatbuffer offsets point forward,
+so the new tables refer to unchanged parts by position: tensors, options, custom options, operator
+codes and weights are the bytes of the original. Tensors keep their numbers, and so do graphs that
+control flow calls.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _VERSION, _CODES, _GRAPHS, _DESCRIPTION, _BUFFERS, _METADATA = 0, 1, 2, 3, 4, 6
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What to take from a file: operators of a graph by number, and where it begins and ends.
+    """A part of a graph: operators by index, inputs and outputs.
 
-    `constants` are tensors whose values became known while the model was read; `calls` says that
-    the operators call other graphs of the file.
+    `constants` are tensors whose values were computed while reading. `calls` is True if the
+    operators call other graphs of the file.
     """
 
     operators: Sequence[int]
@@ -47,7 +47,7 @@ class Excerpt:
 
 
 def write_excerpt(content: Content, excerpt: Excerpt) -> bytes:
-    """The bytes of a file that holds the excerpt alone as its first graph."""
+    """Return a file with the excerpt as its first graph."""
     root = Table.root(FlatBuffer(content))
     prefix = Prefix()
     model = prefix.table(
@@ -71,7 +71,7 @@ def write_excerpt(content: Content, excerpt: Excerpt) -> bytes:
 
 
 def first_outputs(content: Content) -> tuple[int, ...]:
-    """The outputs of a file's first graph, as the file has them."""
+    """Return the outputs of a file's first graph, as stored."""
     graph = next(Table.root(FlatBuffer(content)).tables(_GRAPHS))
     return graph.integers(_OUTPUTS)
 
@@ -85,25 +85,25 @@ def _write_graph(prefix: Prefix, graph: Table, excerpt: Excerpt, buffers: int) -
         _NAME: Existing(graph.target(_NAME)),
     }
     prefix.mark("graph", prefix.table(fields))
-    nothing = {_TENSORS: "none", _INPUTS: "none", _OUTPUTS: "none", _OPERATORS: "none"}
-    prefix.mark("empty graph", prefix.table(nothing))
+    empty = {_TENSORS: "none", _INPUTS: "none", _OUTPUTS: "none", _OPERATORS: "none"}
+    prefix.mark("empty graph", prefix.table(empty))
     prefix.mark("none", prefix.references([]))
     prefix.mark("inputs", prefix.numbers(excerpt.inputs))
     prefix.mark("outputs", prefix.numbers(excerpt.outputs))
     operators = [table.position for table in graph.tables(_OPERATORS)]
     prefix.mark("operators", prefix.references([Existing(operators[i]) for i in excerpt.operators]))
     tensors = list(graph.tables(_TENSORS))
-    known = {index: f"tensor {index}" for index in excerpt.constants}
-    places = [known.get(i) or Existing(table.position) for i, table in enumerate(tensors)]
-    prefix.mark("tensors", prefix.references(places))
+    replaced = {index: f"tensor {index}" for index in excerpt.constants}
+    tensor_tables = [replaced.get(i) or Existing(table.position) for i, table in enumerate(tensors)]
+    prefix.mark("tensors", prefix.references(tensor_tables))
     for number, (index, array) in enumerate(excerpt.constants.items()):
-        _write_constant(prefix, tensors[index], known[index], array, buffers + number)
+        _write_constant(prefix, tensors[index], replaced[index], array, buffers + number)
 
 
 def _write_constant(
     prefix: Prefix, tensor: Table, name: str, array: np.ndarray, buffer: int
 ) -> None:
-    """A tensor as it was, with the shape of the array, and a new buffer for its elements."""
+    """Write a tensor with the shape of the array and a new buffer."""
     fields: Mapping[int, FieldValue] = {
         0: f"shape of {name}",
         1: ByteField(TYPES.index(DType.of(array))),
@@ -117,19 +117,19 @@ def _write_constant(
 
 
 def _write_buffers(prefix: Prefix, old: list[Table], arrays: list[np.ndarray]) -> None:
-    """The old buffers under their numbers, then one for each new constant."""
+    """Write the old buffers under their numbers, then one for each new constant."""
     names: list[FieldValue] = []
     for number, table in enumerate(old):
-        # Its bytes lie behind the tables, at a place in the file.
+        # Its bytes are after the tables, at an absolute offset.
         outside = table.scalar(1, "Q") > 1
         names.append(f"outside {number}" if outside else Existing(table.position))
     new = [f"buffer {number}" for number in range(len(arrays))]
     prefix.mark("buffers", prefix.references([*names, *new]))
     for number, table in enumerate(old):
         if names[number] == f"outside {number}":
-            place, size = table.scalar(1, "Q"), table.scalar(2, "Q")
+            offset, size = table.scalar(1, "Q"), table.scalar(2, "Q")
             prefix.mark(
-                f"outside {number}", prefix.table({1: FileOffset(place), 2: LongField(size)})
+                f"outside {number}", prefix.table({1: FileOffset(offset), 2: LongField(size)})
             )
     for name, array in zip(new, arrays, strict=True):
         prefix.mark(name, prefix.table({0: f"data of {name}"}))

@@ -1,4 +1,4 @@
-"""Operators on the bits of whole numbers, and on what no number is."""
+"""Bitwise operators, and tests for NaN and infinity."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def bitwise(op: Operation) -> None:
 def bitwise_not(op: Operation) -> None:
     """bitwise_xor with all bits."""
     dtype = op.input_type(0).dtype
-    every = np.asarray(np.invert(np.zeros((), dtype.numpy)))
-    op.give("bitwise_xor", op.input(0), op.add_constant(every, "every"))
+    all_bits = np.asarray(np.invert(np.zeros((), dtype.numpy)))
+    op.give("bitwise_xor", op.input(0), op.add_constant(all_bits, "every"))
 
 
 @converts("BitShift")
@@ -32,13 +32,13 @@ def bit_shift(op: Operation) -> None:
     """bit_shift."""
     direction = op.text_attribute("direction", "")
     if direction not in ("LEFT", "RIGHT"):
-        raise ValueError(f"it does not say in which direction: '{direction}'")
+        raise ValueError(f"its direction '{direction}' is neither LEFT nor RIGHT")
     op.give("bit_shift", op.input(0), op.input(1), attributes=BitShift(direction == "LEFT"))
 
 
 @converts("IsNaN")
 def is_nan(op: Operation) -> None:
-    """not_equal: only what is no number differs from itself."""
+    """not_equal to itself."""
     op.give("not_equal", op.input(0), op.input(0))
 
 
@@ -50,7 +50,7 @@ def is_inf(op: Operation) -> None:
     if positive and negative:
         x = op.add("absolute", x, part="size")
     if positive or negative:
-        wanted = math.inf if positive else -math.inf
-        op.give("equal", x, op.add_constant(wanted, "infinity", dtype))
+        infinity = math.inf if positive else -math.inf
+        op.give("equal", x, op.add_constant(infinity, "infinity", dtype))
     else:
         op.give("less", x, op.add_constant(-math.inf, "below", dtype))

@@ -1,4 +1,4 @@
-"""Col2Im: blocks of an image that lie in columns, added up where they overlap."""
+"""Col2Im: sums overlapping blocks of an image that are stored as columns."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from fourfold.formats.refusal import Unconvertible
 from fourfold.op.window import Padding
 from fourfold.ops.transpose_conv2d import TransposeConv2d
 
-_LARGEST = 2**22  # elements of the filters, most of which are zeros
+_MAX_FILTER_ELEMENTS = 2**22  # elements of the filters, most of which are zeros
 
 
 @converts("Col2Im")
 def col2im(op: Operation) -> None:
-    """transpose_conv2d: each channel of a column lands at its tap."""
+    """transpose_conv2d with one-hot filters."""
     x = op.input_type(0)
     sizes, block = op.integers(1, "image_shape"), op.integers(2, "block_shape")
     count, taps = len(sizes), math.prod(block)
     if len(block) != count or x.rank != 3 or taps < 1 or x.shape[1] % taps:
-        raise ValueError(f"{x} has no columns of blocks {list(block)}")
+        raise ValueError(f"{x} does not hold columns of {list(block)} blocks")
     ones = (1,) * count
     stride, dilation = op.list_attribute("strides") or ones, op.list_attribute("dilations") or ones
     pads = op.list_attribute("pads") or (0,) * 2 * count
     if count > 2:
-        raise Unconvertible(f"it makes images of {count} axes")
+        raise Unconvertible(f"images with {count} spatial axes are not supported")
     reach = tuple((n - 1) * gap + 1 for n, gap in zip(block, dilation, strict=True))
-    room = zip(sizes, pads[:count], pads[count:], reach, stride, strict=True)
-    steps = tuple((size + before + after - r) // s + 1 for size, before, after, r, s in room)
+    geometry = zip(sizes, pads[:count], pads[count:], reach, stride, strict=True)
+    steps = tuple((size + before + after - r) // s + 1 for size, before, after, r, s in geometry)
     if math.prod(steps) != x.shape[2] or min(steps) < 1:
         raise ValueError(f"{x} does not have {math.prod(steps)} columns")
     channels = x.shape[1] // taps
@@ -49,14 +49,14 @@ def col2im(op: Operation) -> None:
 def _filters(
     op: Operation, channels: int, block: tuple[int, ...], dilation: tuple[int, ...]
 ) -> str:
-    """[channels, height, width, channels * taps]: one where a tap of a channel lands."""
+    """Return one-hot filters [channels, height, width, channels * taps]."""
     reach = tuple((n - 1) * gap + 1 for n, gap in zip(block, dilation, strict=True))
     taps = math.prod(block)
-    if channels * channels * taps * math.prod(reach) > _LARGEST:
-        raise Unconvertible(f"it has {channels} channels in blocks of {list(block)}")
+    if channels * channels * taps * math.prod(reach) > _MAX_FILTER_ELEMENTS:
+        raise Unconvertible(f"{channels} channels in blocks of {list(block)} are too many")
     filters = np.zeros((channels, *reach, channels, taps), np.float32)
     for number, tap in enumerate(np.ndindex(*block)):
-        place = tuple(at * gap for at, gap in zip(tap, dilation, strict=True))
+        offset = tuple(at * gap for at, gap in zip(tap, dilation, strict=True))
         for channel in range(channels):
-            filters[(channel, *place, channel, number)] = 1
+            filters[(channel, *offset, channel, number)] = 1
     return op.add_constant(filters.reshape(channels, *as_pair(reach), channels * taps), "filters")

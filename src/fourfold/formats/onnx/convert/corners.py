@@ -1,4 +1,4 @@
-"""Operators that keep a corner or the middle of a tensor."""
+"""Operators that keep a triangle or the center of a tensor."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fourfold.types import DType
 
 @converts("Trilu")
 def trilu(op: Operation) -> None:
-    """select by a constant mask."""
+    """select with a constant mask."""
     x = op.input_type(0)
     if x.rank < 2:
-        raise ValueError(f"{x} is no matrix")
+        raise ValueError(f"{x} is not a matrix")
     shift = 0 if op.optional(1) is None else op.integer(1, "k")
     shift = max(-(2**31), min(2**31, shift))
     rows, columns = x.shape[-2:]
@@ -32,7 +32,7 @@ def trilu(op: Operation) -> None:
 
 @converts("CenterCropPad")
 def center_crop_pad(op: Operation) -> None:
-    """slice, then pad; of an odd number the smaller part comes first."""
+    """slice, then pad; an odd difference puts the smaller part first."""
     x, sizes = op.input_type(0), op.integers(1, "shape")
     named = op.list_attribute("axes")
     axes = range(x.rank) if named is None else [axis_of(axis, x.rank) for axis in named]

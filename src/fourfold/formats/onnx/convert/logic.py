@@ -1,4 +1,4 @@
-"""Operators that compare and choose."""
+"""Comparison and selection operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BINARY = {
 
 @converts(*_BINARY)
 def binary(op: Operation) -> None:
-    """the same op on two values."""
+    """the op of the same name on two values."""
     op.give(_BINARY[op.record.op], op.input(0), op.input(1))
 
 
@@ -31,12 +31,12 @@ def negation(op: Operation) -> None:
 
 @converts("Where")
 def where(op: Operation) -> None:
-    """select, the shapes spread over each other."""
+    """select with broadcasting."""
     op.give("select", op.input(0), op.input(1), op.input(2))
 
 
 @converts("Mod")
 def mod(op: Operation) -> None:
-    """floor_mod, or remainder, whose result has the sign of the dividend."""
+    """floor_mod, or remainder with the sign of the dividend."""
     name = "remainder" if op.attribute("fmod", 0) else "floor_mod"
     op.give(name, op.input(0), op.input(1))

@@ -1,4 +1,4 @@
-"""Operators that multiply matrices."""
+"""Matrix multiplication operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.types import TensorType
 
 @converts("MatMul")
 def matmul(op: Operation) -> None:
-    """fully_connected where the right side is one constant matrix, else batch_matmul."""
+    """fully_connected if the second input is one constant matrix, else batch_matmul."""
     left, right = op.input(0), op.input(1)
     a, b = op.type_of(left), op.type_of(right)
     if min(a.rank, b.rank) < 1:
@@ -31,7 +31,7 @@ def matmul(op: Operation) -> None:
 
 
 def multiply(op: Operation, left: str, right: str) -> str:
-    """The product of two matrices, or of stacks of them."""
+    """Return the product of two matrices or of batches of them."""
     b = op.type_of(right)
     if right in op.builder.constants and _is_one_matrix(op.type_of(left), b):
         flat = op.reshaped(right, b.shape[-2:], "matrix")
@@ -46,7 +46,7 @@ def _is_one_matrix(a: TensorType, b: TensorType) -> bool:
 
 @converts("Gemm")
 def gemm(op: Operation) -> None:
-    """fully_connected with its bias, or batch_matmul and an addition."""
+    """fully_connected with its bias, or batch_matmul and add."""
     a, b = op.input(0), op.input(1)
     if op.type_of(a).rank != 2 or op.type_of(b).rank != 2:
         raise ValueError("its inputs are not matrices")
@@ -77,7 +77,7 @@ def _scaled(op: Operation, value: str, factor: float, part: str) -> str:
 
 
 def _bias(op: Operation, beta: float, columns: int) -> str | None:
-    """The addend as one number for each column, if it is a constant of that form."""
+    """Return the addend as a constant bias per column; None if it does not have that form."""
     array = op.known(op.optional(2))
     if array is None or array.dtype.kind != "f":
         return None

@@ -1,4 +1,4 @@
-"""Operators that bring values to a mean and a variance."""
+"""Normalization operators."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fourfold.op.rules import Reduce
 from fourfold.ops.local_response import LocalResponse
 from fourfold.types import Shape
 
-_LEAST = 1e-30  # what has no length stays zero
+_MIN_NORM = 1e-30  # avoids division by zero
 
 
 @converts("BatchNormalization")
 def batch_normalization(op: Operation) -> None:
-    """mul and add, one number a channel; convolutions before it take them in."""
+    """mul and add per channel, folded into preceding convolutions."""
     if any(op.outputs[1:]) or op.attribute("training_mode", 0):
-        raise Unconvertible("it is asked to learn")
+        raise Unconvertible("training mode is not supported")
     if not op.attribute("spatial", 1):
-        raise Unconvertible("each place has a mean of its own")
+        raise Unconvertible("a separate mean per pixel (spatial=0) is not supported")
     x, epsilon = op.input_type(0), op.real_attribute("epsilon", 1e-5)
     arrays = [op.known(op.input(index)) for index in range(1, 5)]
     shape = (-1, *(1,) * (x.rank - 2)) if x.rank > 1 else (-1,)
@@ -30,16 +30,16 @@ def batch_normalization(op: Operation) -> None:
         return
     scale, shift, mean, variance = (np.asarray(array, np.float64) for array in arrays)
     factor = scale / np.sqrt(variance + epsilon)
-    rest = shift - mean * factor
-    factors, rests = (
+    offset = shift - mean * factor
+    factors, offsets = (
         op.add_constant(array.astype(x.dtype.numpy).reshape(shape), part)
-        for array, part in ((factor, "factor"), (rest, "shift"))
+        for array, part in ((factor, "factor"), (offset, "shift"))
     )
-    op.give("add", op.add("mul", op.input(0), factors, part="scaled"), rests)
+    op.give("add", op.add("mul", op.input(0), factors, part="scaled"), offsets)
 
 
 def _computed_numbers(op: Operation, shape: Shape) -> None:
-    """The same where only a run knows the numbers."""
+    """Normalize with statistics computed at run time."""
     scale, shift, mean, variance = (
         op.reshaped(op.input(index), shape, f"numbers{index}") for index in range(1, 5)
     )
@@ -51,14 +51,14 @@ def _computed_numbers(op: Operation, shape: Shape) -> None:
 
 
 def _normalised(op: Operation, value: str, axes: Shape, epsilon: float, part: str = "") -> str:
-    """(x - mean) / sqrt(variance + epsilon) over axes."""
+    """Return (x - mean) / sqrt(variance + epsilon) over axes."""
     return _parts(op, value, axes, epsilon, part)[0]
 
 
 def _parts(
     op: Operation, value: str, axes: Shape, epsilon: float, part: str = ""
 ) -> tuple[str, str, str]:
-    """The same, with the mean and what is multiplied by."""
+    """Return the normalized value, the mean, and the reciprocal of the standard deviation."""
     over = Reduce(axes, keep_dims=True)
     mean = op.add("mean", value, attributes=over, part=f"{part}mean")
     variance = op.add("variance", value, mean, attributes=over, part=f"{part}variance")
@@ -107,14 +107,14 @@ def lp_normalization(op: Operation) -> None:
     """a norm along an axis, then div."""
     axis, order = op.attribute("axis", -1), op.attribute("p", 2)
     if order not in (1, 2):
-        raise Unconvertible(f"its norm of order {order} is not known")
+        raise Unconvertible(f"its norm of order {order} is not supported")
     x = op.input(0)
     over = Reduce((axis_of(axis, op.type_of(x).rank),), keep_dims=True)
     each = op.add("absolute" if order == 1 else "square", x, part="each")
     norm = op.add("sum", each, attributes=over, part="sum")
     norm = norm if order == 1 else op.add("sqrt", norm, part="norm")
-    least = op.add_constant(_LEAST, "least", op.type_of(x).dtype)
-    op.give("div", x, op.add("maximum", norm, least, part="above"))
+    minimum = op.add_constant(_MIN_NORM, "least", op.type_of(x).dtype)
+    op.give("div", x, op.add("maximum", norm, minimum, part="above"))
 
 
 @converts("LRN")
@@ -122,7 +122,7 @@ def local_response(op: Operation) -> None:
     """local_response between transposes."""
     size = op.attribute("size", 1)
     if size % 2 == 0:
-        raise Unconvertible("it looks at an even number of channels")
+        raise Unconvertible("an even number of channels is not supported")
     attributes = LocalResponse(
         size // 2,
         op.real_attribute("bias", 1.0),
@@ -133,5 +133,5 @@ def local_response(op: Operation) -> None:
     if rank < 2:
         raise ValueError("it has no channels")
     turned = op.transposed(op.input(0), (0, *range(2, rank), 1), "last")
-    found = op.add("local_response", turned, attributes=attributes, part="response")
-    op.give_value(op.transposed(found, (0, rank - 1, *range(1, rank - 1)), "first"))
+    response = op.add("local_response", turned, attributes=attributes, part="response")
+    op.give_value(op.transposed(response, (0, rank - 1, *range(1, rank - 1)), "first"))

@@ -1,4 +1,4 @@
-"""Normalisations of groups, and by the root of the mean square."""
+"""Group normalization and RMS normalization."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def group_normalization(op: Operation) -> None:
     small = op.add_constant(op.real_attribute("epsilon", 1e-5), "epsilon", x.dtype)
     factor = op.add("rsqrt", op.add("add", variance, small, part="sum"), part="factor")
     value = op.add("mul", op.add("sub", value, mean, part="middle"), factor, part="even")
-    # Before version 21 there is one number for each group, since then one for each channel.
+    # Before opset 21 scale and bias have one number per group, since then one per channel.
     ones = (1,) * (x.rank - 2)
     numbers = [
         op.reshaped(op.input(n), _spread(op, n, groups, each, ones), f"n{n}") for n in (1, 2)

@@ -1,4 +1,4 @@
-"""RotaryEmbedding: pairs of numbers turned by an angle that their place has."""
+"""RotaryEmbedding: rotates pairs of numbers by an angle that depends on their position."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def rotary_embedding(op: Operation) -> None:
     else:
         value = op.transposed(value, (0, 2, 1, 3), "heads")
     shape = op.type_of(value).shape
-    turned = op.attribute("rotary_embedding_dim", 0) or shape[3]
-    if turned % 2 or turned > shape[3]:
-        raise ValueError(f"{turned} of {shape[3]} numbers cannot be turned in pairs")
-    result = _turned(op, value, turned)
-    if turned < shape[3]:
-        rest = _cut(op, value, turned, shape[3] - turned, 1)
-        result = op.add("concat", result, rest, attributes=Concat(3), part="whole")
+    rotated = op.attribute("rotary_embedding_dim", 0) or shape[3]
+    if rotated % 2 or rotated > shape[3]:
+        raise ValueError(f"{rotated} of {shape[3]} numbers cannot be rotated in pairs")
+    result = _rotate(op, value, rotated)
+    if rotated < shape[3]:
+        remainder = _cut(op, value, rotated, shape[3] - rotated, 1)
+        result = op.add("concat", result, remainder, attributes=Concat(3), part="whole")
     if x.rank == 3:
         op.give_value(op.reshaped(result, x.shape, "flat"))
     else:
@@ -37,17 +37,17 @@ def rotary_embedding(op: Operation) -> None:
 
 
 def _cut(op: Operation, value: str, first: int, count: int, step: int) -> str:
-    """Some of the last axis."""
+    """Return a slice of the last axis."""
     shape = op.type_of(value).shape
     box = Slice((0, 0, 0, first), (*shape[:3], count), (1, 1, 1, step))
     return op.add("slice", value, attributes=box, part=f"from{first}")
 
 
-def _turned(op: Operation, value: str, count: int) -> str:
-    """The first numbers of each head, turned in pairs: neighbours, or one of either half."""
-    apart = bool(op.attribute("interleaved", 0))
+def _rotate(op: Operation, value: str, count: int) -> str:
+    """Rotate the first numbers of each head in pairs: neighbors, or one from each half."""
+    interleaved = bool(op.attribute("interleaved", 0))
     half, shape = count // 2, op.type_of(value).shape
-    starts, step = ((0, 1), 2) if apart else ((0, half), 1)
+    starts, step = ((0, 1), 2) if interleaved else ((0, half), 1)
     a, b = (_cut(op, value, start, half, step) for start in starts)
     cosines, sines = (_angles(op, index, shape, half) for index in (1, 2))
     real = op.add(
@@ -59,7 +59,7 @@ def _turned(op: Operation, value: str, count: int) -> str:
         op.add("mul", b, cosines, part="bc"),
         part="other",
     )
-    if not apart:
+    if not interleaved:
         return op.add("concat", real, other, attributes=Concat(3), part="turned")
     pairs = [op.reshaped(part, (*shape[:3], half, 1), "single") for part in (real, other)]
     joined = op.add("concat", *pairs, attributes=Concat(4), part="pairs")
@@ -67,11 +67,11 @@ def _turned(op: Operation, value: str, count: int) -> str:
 
 
 def _angles(op: Operation, index: int, shape: Shape, half: int) -> str:
-    """The sines or cosines of all places, as [batch, sequence, 1, half]."""
+    """Return the sines or cosines of all positions as [batch, sequence, 1, half]."""
     value = op.input(index)
     if op.optional(3) is not None:
         value = op.add("gather", value, op.input(3), attributes=Gather(), part=f"angles{index}")
     batch = op.type_of(value).shape[0]
     if op.type_of(value).shape != (batch, shape[1], half):
-        raise ValueError(f"{op.type_of(value)} are no angles for {list(shape)}")
+        raise ValueError(f"{op.type_of(value)} are not angles for {list(shape)}")
     return op.reshaped(value, (batch, shape[1], 1, half), f"column{index}")

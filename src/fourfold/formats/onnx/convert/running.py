@@ -1,4 +1,4 @@
-"""CumProd: running products."""
+"""CumProd: cumulative products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that look at images between their elements."""
+"""Operators that sample images at fractional positions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.roi_align import RoiAlign
 
-_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # by their older names
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # older names
 
 
 @converts("GridSample")
@@ -49,12 +49,14 @@ def roi_align(op: Operation) -> None:
 
 @converts("AffineGrid")
 def affine_grid(op: Operation) -> None:
-    """batch_matmul of all places with the matrices."""
+    """batch_matmul of all positions with the matrices."""
     sizes = op.integers(1, "size")
     batch = sizes[0]
     inner = sizes[2:]
-    places = np.stack([*_places(inner, bool(op.attribute("align_corners", 0))), np.ones(inner)], -1)
-    flat = places.reshape(1, -1, len(inner) + 1).astype(op.input_type(0).dtype.numpy)
+    grid = np.stack(
+        [*_positions(inner, bool(op.attribute("align_corners", 0))), np.ones(inner)], -1
+    )
+    flat = grid.reshape(1, -1, len(inner) + 1).astype(op.input_type(0).dtype.numpy)
     product = op.add(
         "batch_matmul",
         op.add_constant(flat, "places"),
@@ -65,8 +67,8 @@ def affine_grid(op: Operation) -> None:
     op.give("reshape", product, attributes=Reshape((batch, *inner, len(inner))))
 
 
-def _places(sizes: tuple[int, ...], corners: bool) -> list[np.ndarray]:
-    """Where each element is along each axis, from -1 to 1, the last axis first."""
+def _positions(sizes: tuple[int, ...], corners: bool) -> list[np.ndarray]:
+    """Return the position of each element along each axis, from -1 to 1, last axis first."""
     lines = []
     for size in sizes:
         steps = np.arange(size)

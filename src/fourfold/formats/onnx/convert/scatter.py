@@ -1,4 +1,4 @@
-"""Operators that look elements up by index, or put them somewhere by index."""
+"""Gather and scatter operators."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ def scatter_nd(op: Operation) -> None:
 
 @converts("TensorScatter")
 def tensor_scatter(op: Operation) -> None:
-    """scatter_elements, from a place on that each of the batch has for itself."""
-    whole, update = op.input_type(0), op.input_type(1)
-    axis = axis_of(op.attribute("axis", -2), whole.rank)
+    """scatter_elements, from an offset per batch entry on."""
+    target, update = op.input_type(0), op.input_type(1)
+    axis = axis_of(op.attribute("axis", -2), target.rank)
     if axis == 0:
-        raise ValueError("its axis is that of the batch")
+        raise ValueError("its axis is the batch axis")
     steps = [1] * update.rank
     steps[axis] = update.shape[axis]
-    places = op.add_constant(np.arange(update.shape[axis], dtype=np.int64).reshape(steps), "steps")
+    indices = op.add_constant(np.arange(update.shape[axis], dtype=np.int64).reshape(steps), "steps")
     if op.optional(2) is not None:
         starts = op.reshaped(op.input(2), (update.shape[0], *(1,) * (update.rank - 1)), "starts")
         starts = op.converted(starts, DType.I64, "whole_starts")
-        places = op.add("add", places, starts, part="places")
+        indices = op.add("add", indices, starts, part="places")
         if op.text_attribute("mode", "linear") == "circular":
-            size = op.add_constant(np.array(whole.shape[axis], np.int64), "size")
-            places = op.add("floor_mod", places, size, part="around")
-    sizes = op.type_of(places).shape
+            size = op.add_constant(np.array(target.shape[axis], np.int64), "size")
+            indices = op.add("floor_mod", indices, size, part="around")
+    sizes = op.type_of(indices).shape
     multiples = tuple(a // b for a, b in zip(update.shape, sizes, strict=True))
-    places = op.add("tile", places, attributes=Tile(multiples), part="all_places")
+    indices = op.add("tile", indices, attributes=Tile(multiples), part="all_places")
     attributes = ScatterElements(axis)
-    op.give("scatter_elements", op.input(0), places, op.input(1), attributes=attributes)
+    op.give("scatter_elements", op.input(0), indices, op.input(1), attributes=attributes)
 
 
 @converts("ReverseSequence")
 def reverse_sequence(op: Operation) -> None:
-    """reverse_sequence; a last axis that takes part gets one behind it."""
+    """reverse_sequence; if the last axis takes part, a new axis is appended."""
     x = op.input_type(0)
     time, batch = (
         axis_of(op.attribute(name, default), x.rank)

@@ -1,4 +1,4 @@
-"""Operators that look for the largest elements."""
+"""Operators that find the largest elements."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def top_k(op: Operation) -> None:
     order = last_order(axis, x.rank)
     back = inverse_order(order)
     turned = op.transposed(op.input(0), order, "last")
-    wanted = turned
+    ranked = turned
     if not op.attribute("largest", 1):
-        wanted = turned_round(op, turned)
-    indices = op.add("top_indices", wanted, attributes=TopIndices(count), part="indices")
+        ranked = turned_round(op, turned)
+    indices = op.add("top_indices", ranked, attributes=TopIndices(count), part="indices")
     last = GatherElements(x.rank - 1)
     values = op.add("gather_elements", turned, indices, attributes=last, part="values")
     op.give_value(op.transposed(values, back, "values_back"))
-    whole = op.converted(indices, DType.I64, "whole")
-    op.give_value(op.transposed(whole, back, "indices_back"), 1)
+    wide = op.converted(indices, DType.I64, "whole")
+    op.give_value(op.transposed(wide, back, "indices_back"), 1)
 
 
 def turned_round(op: Operation, value: str) -> str:
-    """Numbers in the opposite order; -1 - x has no overflow, as -x has."""
+    """Return numbers in reverse order; -1 - x cannot overflow, unlike -x."""
     dtype = op.type_of(value).dtype
     if dtype.is_float:
         return op.add("negate", value, part="minus")
@@ -45,7 +45,7 @@ def turned_round(op: Operation, value: str) -> str:
 
 @converts("Hardmax")
 def hardmax(op: Operation) -> None:
-    """one where arg_max is, and zero elsewhere."""
+    """one at the position of arg_max, zero elsewhere."""
     x = op.input_type(0)
     axis = axis_of(op.attribute("axis", -1 if op.version >= 13 else 1), x.rank)
     shape: Shape = x.shape
@@ -53,15 +53,13 @@ def hardmax(op: Operation) -> None:
     if op.version < 13:
         shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
         value, axis = op.reshaped(value, shape, "rows"), 1
-    found = op.add(
-        "arg_max", value, attributes=ArgMax(axis, DType.I32, keep_dims=True), part="best"
-    )
+    best = op.add("arg_max", value, attributes=ArgMax(axis, DType.I32, keep_dims=True), part="best")
     line = [1] * len(shape)
     line[axis] = shape[axis]
-    places = op.add_constant(np.arange(shape[axis], dtype=np.int32).reshape(line), "places")
-    meant = op.add("equal", found, places, part="meant")
+    positions = op.add_constant(np.arange(shape[axis], dtype=np.int32).reshape(line), "places")
+    is_best = op.add("equal", best, positions, part="meant")
     one, zero = (
         op.add_constant(number, name, x.dtype) for number, name in ((1.0, "one"), (0.0, "zero"))
     )
-    result = op.add("select", meant, one, zero, part="hard")
+    result = op.add("select", is_best, one, zero, part="hard")
     op.give("reshape", result, attributes=Reshape(x.shape))

@@ -1,11 +1,11 @@
-"""Operators that slide a window over an image: convolutions."""
+"""Convolutions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from fourfold.formats.channels_first import (
-    LARGEST,
+    MAX_WINDOW_SIZE,
     as_pair,
     check_window,
     give_channels_first,
@@ -27,7 +27,7 @@ _ACTIVATIONS = {"Relu": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
 
 @dataclass(frozen=True)
 class Window:
-    """The filter along each axis of an image, and how it steps; paddings are before and after."""
+    """The filter along each spatial axis, with strides, dilations and paddings before and after."""
 
     filter: Shape
     stride: Shape
@@ -40,19 +40,19 @@ class Window:
         return tuple((taps - 1) * gap + 1 for taps, gap in pairs)
 
     def around(self) -> Padding:
-        """The padding in two dimensions: a row has none above and below."""
+        """Return the padding in two dimensions; a row has none above and below."""
         rows, columns = ((0, 0), *self.padding)[-2:]
         return Padding(*rows, *columns)
 
 
 def read_window(op: Operation, sizes: Shape, filter: Shape) -> Window:
-    """What the attributes of a convolution or a pool say."""
+    """Return the window attributes of a convolution or a pool."""
     count = len(sizes)
     ones = (1,) * count
     stride = op.list_attribute("strides") or ones
     dilation = op.list_attribute("dilations") or ones
     if not len(filter) == len(stride) == len(dilation) == count:
-        raise ValueError("its filter, strides and dilations do not belong together")
+        raise ValueError("its filter, strides and dilations do not match")
     check_window(*filter, *stride, *dilation)
     return Window(filter, stride, dilation, _padding(op, sizes, filter, stride, dilation))
 
@@ -66,13 +66,13 @@ def _padding(
         pairs = [same(*numbers) for numbers in along]
         return tuple((less, more) if kind == "SAME_UPPER" else (more, less) for less, more in pairs)
     if kind not in ("NOTSET", "VALID", ""):
-        raise ValueError(f"its padding '{kind}' is not known")
+        raise ValueError(f"its padding '{kind}' is not supported")
     pads = op.list_attribute("pads") if kind in ("NOTSET", "") else (0,) * 2 * count
     pads = (0,) * 2 * count if pads is None else pads
-    if len(pads) != 2 * count or max(pads, default=0) > LARGEST:
+    if len(pads) != 2 * count or max(pads, default=0) > MAX_WINDOW_SIZE:
         raise ValueError(f"paddings {list(pads)} do not fit an image of {count} axes")
     if min(pads, default=0) < 0:
-        raise Unconvertible(f"its paddings {list(pads)} cut something off")
+        raise Unconvertible(f"its paddings {list(pads)} are negative, which is not supported")
     return tuple(zip(pads[:count], pads[count:], strict=True))
 
 
@@ -81,7 +81,7 @@ def conv(op: Operation) -> None:
     """conv2d, depthwise_conv2d or conv3d between transposes."""
     x, weights = op.input_type(0), op.input_type(1)
     if x.rank != weights.rank or not 3 <= x.rank <= 5:
-        raise ValueError(f"{weights} is no filter for {x}")
+        raise ValueError(f"{weights} is not a filter for {x}")
     window = read_window(op, x.shape[2:], weights.shape[2:])
     groups, image = op.attribute("group", 1), to_channels_last(op, op.input(0))
     if x.rank == 5:
@@ -98,7 +98,7 @@ def conv(op: Operation) -> None:
 
 def _volume(op: Operation, image: str, window: Window, groups: int) -> str:
     if groups != 1:
-        raise Unconvertible(f"it has {groups} groups in three dimensions")
+        raise Unconvertible(f"{groups} groups in three dimensions are not supported")
     filters = to_channels_last(op, op.input(1), "filters")
     (a, b, c), (d, e, f), (g, h, i) = window.stride, window.dilation, window.padding
     attributes = Conv3d((a, b, c), (d, e, f), (g, h, i))
@@ -106,7 +106,7 @@ def _volume(op: Operation, image: str, window: Window, groups: int) -> str:
 
 
 def _activated(op: Operation, value: str) -> str:
-    """The activation that ONNX Runtime's fused operators carry."""
+    """Add the activation of ONNX Runtime's fused operators."""
     name, numbers = op.text_attribute("activation", ""), op.real_list_attribute("activation_params")
     if not name:
         return value
@@ -121,15 +121,15 @@ def _activated(op: Operation, value: str) -> str:
         scaled = op.add("mul", value, op.add_constant(numbers[0], "alpha"), part="scaled")
         shifted = op.add("add", scaled, op.add_constant(numbers[1], "beta"), part="shifted")
         return op.add("relu_0_to_1", shifted, part="activated")
-    raise Unconvertible(f"its activation '{name}' is not known yet")
+    raise Unconvertible(f"its activation '{name}' is not supported")
 
 
 @converts("ConvTranspose")
 def conv_transpose(op: Operation) -> None:
-    """transpose_conv2d between transposes, one for each group of several channels."""
+    """transpose_conv2d between transposes; narrow groups are merged."""
     x, weights = op.input_type(0), op.input_type(1)
     if x.rank != weights.rank or x.rank not in (3, 4):
-        raise Unconvertible(f"{weights} is no filter of an image or a row")
+        raise Unconvertible(f"{weights} is not a filter of an image or a row")
     window = read_window(op, x.shape[2:], weights.shape[2:])
     window, extra = _enlarged(op, x.shape[2:], window)
     attributes = Deconvolution(
@@ -145,17 +145,17 @@ def conv_transpose(op: Operation) -> None:
 
 
 def _enlarged(op: Operation, sizes: Shape, window: Window) -> tuple[Window, Shape]:
-    """What is cut off around the result, and what is added behind it, along each axis."""
+    """Return the window with cropping around the result, and the rows added after it."""
     added = op.list_attribute("output_padding") or (0,) * len(sizes)
-    wanted, kind = op.list_attribute("output_shape"), op.text_attribute("auto_pad", "NOTSET")
-    if len(added) != len(sizes) or (wanted is not None and len(wanted) < len(sizes)):
+    output_shape, kind = op.list_attribute("output_shape"), op.text_attribute("auto_pad", "NOTSET")
+    if len(added) != len(sizes) or (output_shape is not None and len(output_shape) < len(sizes)):
         raise ValueError("its output padding or shape does not fit its input")
-    if wanted is None and not kind.startswith("SAME"):
+    if output_shape is None and not kind.startswith("SAME"):
         return window, added
     pads, extra = [], []
     for axis, size in enumerate(sizes):
         step = window.stride[axis]
-        result = size * step if wanted is None else wanted[axis - len(sizes)]
+        result = size * step if output_shape is None else output_shape[axis - len(sizes)]
         full = (size - 1) * step + window.reach[axis] + added[axis]
         total = max(full - result, 0)
         less, more = total // 2, total - total // 2

@@ -1,4 +1,4 @@
-"""Graphs as ONNX files: each op becomes operators, in the order of axes that moves least."""
+"""Writes graphs as ONNX files, in the axis order that needs the fewest transposes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.types import silent_arithmetic
 
-LARGEST = 2**31 - 1  # bytes of a protobuf message
+MAX_BYTES = 2**31 - 1  # size limit of a protobuf message
 
 
 @silent_arithmetic()
 def write(model: WritableModel) -> bytes:
-    """The model as an ONNX file; raises UnsupportedError with all that ONNX cannot say."""
+    """Return the model as an ONNX file.
+
+    Raises UnsupportedError with all nodes that ONNX cannot express.
+    """
     refusals = _refused_ports(model.graph)
     if refusals:
         raise _unsupported(refusals)
@@ -34,20 +37,20 @@ def write(model: WritableModel) -> bytes:
     if refusals:
         raise _unsupported(refusals)
     written = write_file(writer, model)
-    if len(written) > LARGEST:
-        why = f"it would have {len(written)} bytes, and protobuf ends at {LARGEST}"
-        fix = "keep its weights in fewer bits, or write a .fourfold file"
+    if len(written) > MAX_BYTES:
+        why = f"it would have {len(written)} bytes; the limit of protobuf is {MAX_BYTES}"
+        fix = "quantize its weights, or write a .fourfold file"
         raise InputError("the model is too large for one ONNX file", why, fix)
     return written
 
 
 def operators() -> Mapping[str, str]:
-    """The ops that can be written, each with what it becomes in a few words."""
+    """Return the ops that can be written, each with a short description."""
     return {op: summary(rule) for op, rule in rules().items()}
 
 
 def _unsupported(refusals: Sequence[Refusal]) -> UnsupportedError:
-    fix = "leave such operators out with outputs= or inputs=, or write a .fourfold file"
+    fix = "exclude these operators with outputs= or inputs=, or write a .fourfold file"
     return UnsupportedError("the model cannot be written as ONNX", refusals, fix)
 
 
@@ -61,12 +64,12 @@ def _refused_ports(graph: Graph) -> list[Refusal]:
 
 
 def _refused_states(graph: Graph) -> list[Refusal]:
-    reason = "ONNX has no values that outlive a run"
+    reason = "ONNX has no states that persist between runs"
     return [Refusal(name, "state", reason) for name in graph.states]
 
 
 def _write_node(writer: GraphWriter, node: Node) -> str | None:
-    """Why a node cannot be written; None where it now is."""
+    """Write a node; return the reason if it cannot be written."""
     rule = rules().get(node.op)
     writer.start(node)
     try:
@@ -74,7 +77,7 @@ def _write_node(writer: GraphWriter, node: Node) -> str | None:
             raise Unconvertible("ONNX has no operator for it")
         rule(writer, node)
     except Unconvertible as error:
-        for name in node.outputs:  # so that what reads them is judged as well
+        for name in node.outputs:  # so that nodes that read them are checked as well
             writer.assume(name)
         return str(error)
     return None

@@ -1,4 +1,4 @@
-"""Which function writes which op; a decorator fills the table."""
+"""The table of write functions by op, filled by a decorator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ RULES: dict[str, Write] = {}
 
 
 def writes(*ops: str) -> Callable[[Write], Write]:
-    """Registers a function for ops; its docstring is shown to users. It raises Unconvertible with
-    a reason where ONNX cannot say what a node does.
+    """Register a function for ops; its docstring is shown to users.
+
+    It raises Unconvertible with a reason if ONNX cannot express a node.
     """
     return register(RULES, ops)

@@ -1,4 +1,4 @@
-"""How a file keeps values as integers or halves: conversions where real numbers are computed."""
+"""Converts between float values and their stored form: quantized integers or float16."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fourfold.op.axis_orders import Order, full_rank
 from fourfold.types import DType, Quantization
 
 GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
-_WITHOUT_POINT = frozenset({DType.I32, DType.I4})  # zero stands for zero in these
-_WIDENED = GRIDS | _WITHOUT_POINT  # integers that can be read as real numbers
+_WITHOUT_POINT = frozenset({DType.I32, DType.I4})  # types whose zero point is always zero
+_WIDENED = GRIDS | _WITHOUT_POINT  # integer types that can be dequantized
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Scale and zero point of integers, as constants of the file."""
+    """Scale and zero point of quantized values, as constants of the file."""
 
     scale: str
     zero_point: str | None
@@ -43,12 +43,12 @@ class Grid:
 
 
 def is_widened(stored: StoredAs) -> bool:
-    """Whether a file can keep a constant so; wide integers stay the real numbers that they are."""
+    """Return True if ONNX can store a constant this way; int64 constants stay floats."""
     return stored.quantization is None or stored.dtype in _WIDENED
 
 
 def read_stored(file: OperatorList, tensor: str, stored: StoredAs) -> str:
-    """The real numbers that a tensor of integers or halves stands for."""
+    """Return the real numbers of a quantized or float16 tensor."""
     if stored.quantization is None:
         return file.add("Cast", tensor, to=element_of(DType.F32))
     grid = Grid.of(file, stored, stored.quantization)
@@ -56,11 +56,11 @@ def read_stored(file: OperatorList, tensor: str, stored: StoredAs) -> str:
 
 
 def store(file: OperatorList, tensor: str, stored: StoredAs) -> str:
-    """Real numbers as the integers or halves that stand for them."""
+    """Quantize real numbers, or cast them to float16."""
     if stored.quantization is None:
         return file.add("Cast", tensor, to=element_of(stored.dtype))
     if stored.dtype not in GRIDS:
-        raise Unconvertible(f"ONNX does not round values to {stored.dtype.value}")
+        raise Unconvertible(f"ONNX cannot quantize values to {stored.dtype.value}")
     grid = Grid.of(file, stored, stored.quantization)
     return file.add("QuantizeLinear", tensor, grid.scale, grid.zero_point, axis=grid.axis)
 
@@ -68,7 +68,7 @@ def store(file: OperatorList, tensor: str, stored: StoredAs) -> str:
 def stored_constant(
     file: OperatorList, name: str, array: np.ndarray, stored: StoredAs, order: Order
 ) -> str:
-    """A constant in fewer bits and another order of axes, and the operator that widens it."""
+    """Add a quantized or float16 constant in an axis order, and the operator that widens it."""
     shape = full_rank(array.shape, len(order))
     grid = stored.quantization
     if grid is None:
@@ -79,8 +79,8 @@ def stored_constant(
             place = grid.axis + len(order) - array.ndim
             grid = replace(grid, axis=order.index(place))
     turned = np.array(numbers.reshape(shape).transpose(order), order="C")
-    kept = file.fresh(f"{name}/{stored.dtype.value}")
-    file.initializers[kept] = stored_initializer(turned, stored.dtype)
-    made = read_stored(file, kept, replace(stored, quantization=grid))
-    file.call(made, name)
-    return made
+    initializer = file.fresh(f"{name}/{stored.dtype.value}")
+    file.initializers[initializer] = stored_initializer(turned, stored.dtype)
+    widened = read_stored(file, initializer, replace(stored, quantization=grid))
+    file.call(widened, name)
+    return widened

@@ -1,4 +1,4 @@
-"""Initializer: a constant of a file, in any element type that ONNX has."""
+"""Initializer: a constant of a file, in any element type of ONNX."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fourfold.formats.onnx.schema import ELEMENTS, Element, TensorField
 from fourfold.formats.protobuf_writer import MessageWriter
 from fourfold.types import DType, Quantization, Shape, to_integers
 
-LOWEST_NIBBLE, HIGHEST_NIBBLE = -8, 7
+MIN_INT4, MAX_INT4 = -8, 7
 
 
 @dataclass(frozen=True, eq=False)
 class Initializer:
-    """Numbers, their element type and shape; four bits each lie two in a byte."""
+    """A constant: its data, element type and shape; 4-bit numbers are packed two per byte."""
 
     element: int
     shape: Shape
@@ -37,10 +37,10 @@ def element_of(dtype: DType) -> int:
 
 
 def stored_numbers(array: np.ndarray, dtype: DType, quantization: Quantization) -> np.ndarray:
-    """The integers that stand for real numbers; four bits as bytes."""
+    """Quantize real numbers; 4-bit integers are returned as bytes."""
     if dtype is not DType.I4:
         return to_integers(array, quantization, dtype)
-    return to_integers(array, quantization, DType.I8).clip(LOWEST_NIBBLE, HIGHEST_NIBBLE)
+    return to_integers(array, quantization, DType.I8).clip(MIN_INT4, MAX_INT4)
 
 
 def stored_initializer(numbers: np.ndarray, dtype: DType) -> Initializer:

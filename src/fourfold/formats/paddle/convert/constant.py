@@ -1,4 +1,4 @@
-"""Operators whose results are known before anything runs."""
+"""Operators with constant results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fill_constant(op: Operation) -> None:
     """a constant."""
     dtype = op.dtype("dtype")
     if dtype is None:
-        raise Unconvertible("its element type is not known")
+        raise Unconvertible("its element type is not supported")
     text = op.text("str_value")
     value = float(text) if text else op.factor("value", "ValueTensor", 0.0)
     _give_full(op, op.sizes("shape", "ShapeTensor", "ShapeTensorList"), value, dtype)
@@ -29,15 +29,15 @@ def _give_full(op: Operation, shape: Shape, value: float, dtype: DType) -> None:
 
 
 def _fits(value: float, dtype: DType) -> float:
-    """A number that the element type can hold."""
+    """Return the number in a form that the element type can hold."""
     if dtype.is_integer and not (math.isfinite(value) and abs(value) < 2**63):
-        raise ValueError(f"{value} is no {dtype.value}")
+        raise ValueError(f"{value} does not fit {dtype.value}")
     return int(value) if dtype.is_integer else value
 
 
 @converts("fill_any_like", "fill_zeros_like")
 def fill_like(op: Operation) -> None:
-    """a constant of the shape of another value."""
+    """a constant in the shape of another value."""
     kind = op.input_type("X")
     dtype = op.dtype("dtype") or kind.dtype
     value = op.factor("value", "ValueTensor", 0.0)

@@ -1,4 +1,4 @@
-"""Operators that normalise: by numbers that training has left, or by those of the input itself."""
+"""Normalization operators, with trained statistics or those of the input."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _numbers(op: Operation, parameter: str, count: int) -> np.ndarray:
     if array is None:
         raise Unconvertible(f"its {parameter} is computed at run time")
     if array.size != count or array.dtype.kind != "f":
-        raise ValueError(f"its {parameter} is {list(array.shape)}, and [{count}] is needed")
+        raise ValueError(f"its {parameter} is {list(array.shape)}, expected [{count}]")
     return array.reshape(-1).astype(np.float64)
 
 
 @converts("batch_norm", "sync_batch_norm", gives=("Y",))
 def batch_norm(op: Operation) -> None:
-    """mul and add by channel, which convolutions before take in."""
+    """mul and add per channel, folded into preceding convolutions."""
     x = op.input("X")
     kind = op.type_of(x)
     last = op.text("data_layout", op.text("data_format", "NCHW")).endswith("C")
@@ -44,7 +44,7 @@ def batch_norm(op: Operation) -> None:
 
 
 def _normalized(op: Operation, x: str, axes: tuple[int, ...], epsilon: float) -> str:
-    """Less the mean, over the deviation."""
+    """Subtract the mean and divide by the standard deviation."""
     attributes = Reduce(axes, keep_dims=True)
     mean = op.add("mean", x, attributes=attributes, part="mean")
     centred = op.add("sub", x, mean, part="centred")
@@ -55,7 +55,7 @@ def _normalized(op: Operation, x: str, axes: tuple[int, ...], epsilon: float) ->
 
 
 def _give_scaled(op: Operation, x: str, shape: Shape) -> None:
-    """Times Scale and plus Bias, where these are there, each in this shape."""
+    """Multiply by Scale and add Bias if present, each reshaped to `shape`."""
     for parameter, name in (("Scale", "mul"), ("Bias", "add")):
         value = op.optional(parameter)
         if value is not None:
@@ -66,7 +66,7 @@ def _give_scaled(op: Operation, x: str, shape: Shape) -> None:
 
 @converts("layer_norm", gives=("Y",))
 def layer_norm(op: Operation) -> None:
-    """over all axes from one on, spelled out."""
+    """normalization over all axes from one on, from basic ops."""
     x = op.input("X")
     shape, first = op.type_of(x).shape, op.integer("begin_norm_axis", 1)
     if not 0 < first < len(shape):
@@ -77,18 +77,18 @@ def layer_norm(op: Operation) -> None:
 
 @converts("instance_norm", gives=("Y",))
 def instance_norm(op: Operation) -> None:
-    """over each channel of each image, spelled out."""
+    """normalization over each channel of each image, from basic ops."""
     x = op.input("X")
     kind = op.type_of(x)
     if kind.rank < 3:
-        raise ValueError(f"{kind} is no batch of images")
+        raise ValueError(f"{kind} is not a batch of images")
     normal = _normalized(op, x, tuple(range(2, kind.rank)), op.number("epsilon", 1e-5))
     _give_scaled(op, normal, (kind.shape[1], *[1] * (kind.rank - 2)))
 
 
 @converts("group_norm", gives=("Y",))
 def group_norm(op: Operation) -> None:
-    """over groups of channels of each image, spelled out."""
+    """normalization over channel groups of each image, from basic ops."""
     x, groups = op.input("X"), op.integer("groups", 1)
     kind = op.type_of(x)
     if op.text("data_layout", op.text("data_format", "NCHW")).endswith("C"):
@@ -98,5 +98,5 @@ def group_norm(op: Operation) -> None:
     apart = Reshape((kind.shape[0], groups, kind.elements // (kind.shape[0] * groups)))
     rows = op.add("reshape", x, attributes=apart, part="groups")
     normal = _normalized(op, rows, (2,), op.number("epsilon", 1e-5))
-    whole = op.add("reshape", normal, attributes=Reshape(kind.shape), part="whole")
-    _give_scaled(op, whole, (kind.shape[1], *[1] * (kind.rank - 2)))
+    normalized = op.add("reshape", normal, attributes=Reshape(kind.shape), part="whole")
+    _give_scaled(op, normalized, (kind.shape[1], *[1] * (kind.rank - 2)))

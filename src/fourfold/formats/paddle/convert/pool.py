@@ -1,4 +1,4 @@
-"""Pools: with windows of one size, over all of an image, or adapted to a size of the result."""
+"""Pooling: with a fixed window, global, or adaptive to an output size."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from fourfold.ops.slice import Slice
 from fourfold.ops.transpose import Transpose
 from fourfold.types import DType, TensorType
 
-MOST_CUTS = 64  # rows or columns of a result whose windows are cut out one by one
+MAX_SLICES = 64  # windows of different lengths that are sliced one by one
 
 
 @converts("pool2d")
 def pool2d(op: Operation) -> None:
-    """max_pool2d or average_pool2d; over all of an image, reduce_max or mean."""
+    """max_pool2d or average_pool2d; global ones are reduce_max or mean."""
     image, kind = image_of(op, op.input("X")), op.text("pooling_type", "max")
     if kind not in ("max", "avg"):
-        raise Unconvertible(f"pools by {kind} are not supported")
+        raise Unconvertible(f"pooling with {kind} is not supported")
     shape, wanted = op.type_of(image).shape, op.sizes("ksize", "KSize")
     if op.flag("global_pooling"):
         wanted = (1, 1)
@@ -36,7 +36,7 @@ def pool2d(op: Operation) -> None:
     check_window(*filter)
     if op.flag("adaptive") or op.flag("global_pooling"):
         if kind == "max" and filter != (1, 1):
-            raise Unconvertible("pools by max adapt in max_pool2d_with_index alone")
+            raise Unconvertible("adaptive max pooling is only supported in max_pool2d_with_index")
         give_image(op, _adapted(op, image, filter, kind == "avg"))
         return
     pool = _pool(op, (shape[1], shape[2]), filter)
@@ -46,7 +46,7 @@ def pool2d(op: Operation) -> None:
 
 @converts("max_pool2d_with_index")
 def max_pool2d_with_index(op: Operation) -> None:
-    """max_pool2d; where each was found is not kept."""
+    """max_pool2d; the indices are not computed."""
     image, filter = image_of(op, op.input("X")), op.pair("ksize")
     check_window(*filter)
     if op.flag("adaptive") or op.flag("global_pooling"):
@@ -64,7 +64,7 @@ def _pool(op: Operation, image: Pair, filter: Pair) -> PoolAxes:
     padding = read_padding(op, image, filter, stride)
     before, after = (padding.top, padding.left), (padding.bottom, padding.right)
     spaces = [image[i] + before[i] + after[i] - filter[i] for i in (0, 1)]
-    up = op.flag("ceil_mode")  # the last windows may begin anywhere then
+    up = op.flag("ceil_mode")  # the last window may start anywhere then
     size = tuple(
         (-(-space // step) if up else space // step) + 1
         for space, step in zip(spaces, stride, strict=True)
@@ -73,11 +73,11 @@ def _pool(op: Operation, image: Pair, filter: Pair) -> PoolAxes:
 
 
 def _adapted(op: Operation, image: str, size: Pair, average: bool) -> str:
-    """A pool whose windows share an image in so many rows and columns."""
+    """Add an adaptive pool that divides an image into `size` rows and columns."""
     shape = op.type_of(image).shape
     if size == (1, 1):
-        whole = Reduce((1, 2), keep_dims=True)
-        return op.add("mean" if average else "reduce_max", image, attributes=whole, part="pool")
+        spatial = Reduce((1, 2), keep_dims=True)
+        return op.add("mean" if average else "reduce_max", image, attributes=spatial, part="pool")
     if not (shape[1] % size[0] or shape[2] % size[1]):
         filter = (shape[1] // size[0], shape[2] // size[1])
         shares = PoolAxes(filter, filter, (1, 1), (0, 0), (0, 0), size)
@@ -89,12 +89,12 @@ def _adapted(op: Operation, image: str, size: Pair, average: bool) -> str:
 
 
 def _bounds(size: int, count: int) -> list[tuple[int, int]]:
-    """Where each of the windows begins and ends; neighbours may overlap."""
+    """Return start and end of each window; neighbors may overlap."""
     return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
 def _mean_along(op: Operation, image: str, axis: int, count: int) -> str:
-    """A mean of windows of different lengths is a product by a matrix."""
+    """Average windows of different lengths with a matrix product."""
     size = op.type_of(image).shape[axis]
     op.reserve(TensorType(DType.F32, (count, size)))
     matrix = np.zeros((count, size), np.float32)
@@ -109,12 +109,12 @@ def _mean_along(op: Operation, image: str, axis: int, count: int) -> str:
 
 def _max_along(op: Operation, image: str, axis: int, count: int) -> str:
     shape = op.type_of(image).shape
-    if count > MOST_CUTS:
+    if count > MAX_SLICES:
         raise Unconvertible(f"{count} windows of different lengths are too many")
     parts = []
     for number, (first, end) in enumerate(_bounds(shape[axis], count)):
         begin = tuple(first if i == axis else 0 for i in range(4))
-        size = tuple(end - first if i == axis else whole for i, whole in enumerate(shape))
+        size = tuple(end - first if i == axis else length for i, length in enumerate(shape))
         cut = Slice(begin, size, (1,) * 4)
         window = op.add("slice", image, attributes=cut, part=f"cut{axis}_{number}")
         one = Reduce((axis,), keep_dims=True)

@@ -1,4 +1,4 @@
-"""Operators that reduce axes, or work along one."""
+"""Operators that reduce axes or work along one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REDUCE = {
 
 @converts(*_REDUCE, "mean")
 def reduce(op: Operation) -> None:
-    """the same op over axes that are known."""
+    """the op of the same meaning over constant axes."""
     x = op.input("X")
     rank = op.type_of(x).rank
     axes = {axis_of(axis, rank) for axis in op.sizes("dim", "AxisTensor")}
@@ -40,7 +40,7 @@ def reduce(op: Operation) -> None:
 
 @converts("softmax", "log_softmax")
 def softmax(op: Operation) -> None:
-    """softmax or log_softmax, with its axis as the last one."""
+    """softmax or log_softmax; other axes than the last are transposed."""
     x = op.input("X")
     axis = axis_of(op.integer("axis", -1), op.type_of(x).rank)
     plain = op.record.type == "softmax"
@@ -67,7 +67,7 @@ def cumsum(op: Operation) -> None:
     """cumsum."""
     x = op.input("X")
     if op.flag("flatten"):
-        raise Unconvertible("it goes over all axes as one")
+        raise Unconvertible("flattening all axes is not supported")
     axis = axis_of(op.size("axis", "AxisTensor", -1), op.type_of(x).rank)
     attributes = Cumsum(axis, op.flag("exclusive"), op.flag("reverse"))
     op.give("cumsum", x, attributes=attributes)
@@ -75,7 +75,7 @@ def cumsum(op: Operation) -> None:
 
 @converts("p_norm")
 def norm(op: Operation) -> None:
-    """the length of a vector: square, sum, sqrt."""
+    """Euclidean norm: square, sum, sqrt."""
     x = op.input("X")
     if op.number("porder", 2.0) != 2.0:
         raise Unconvertible("only the norm of order 2 is supported")

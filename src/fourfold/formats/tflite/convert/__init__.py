@@ -1,4 +1,4 @@
-"""TFLite's operators as nodes: one function for each operator, found by scanning this folder."""
+"""Convert functions of TFLite's operators, discovered by scanning this folder."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from fourfold.formats.tflite.rule import RULES, Rule
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the TFLite operator's name."""
+    """Return every rule by operator name."""
     return load_rules(__name__, __path__, RULES)

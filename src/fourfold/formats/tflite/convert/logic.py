@@ -1,4 +1,4 @@
-"""Operators that choose between values."""
+"""Selection operators."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fourfold.ops.reshape import Reshape
 
 @converts("SELECT_V2")
 def select_v2(op: Operation) -> None:
-    """select, the shapes spread over each other."""
+    """select with broadcasting."""
     op.give("select", op.input(0), op.weights(1), op.weights(2))
 
 
 @converts("SELECT")
 def select(op: Operation) -> None:
-    """select; a list of conditions chooses along the first axis."""
+    """select; a vector of conditions selects along the first axis."""
     condition, rank = op.input(0), op.input_type(1).rank
     if op.input_type(0).rank == 1 and rank > 1:
         shape = (op.input_type(0).elements, *(1,) * (rank - 1))
@@ -25,7 +25,7 @@ def select(op: Operation) -> None:
 
 @converts("ADD_N")
 def add_n(op: Operation) -> None:
-    """add, one value after the other."""
+    """a chain of adds."""
     values = [op.weights(index) for index in range(len(op.inputs))]
     if any(op.type_of(value) != op.type_of(values[0]) for value in values):
         raise ValueError("its inputs differ in type")

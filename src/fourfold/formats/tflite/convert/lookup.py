@@ -1,4 +1,4 @@
-"""Operators that look elements up or put them elsewhere: gather_nd, scatter_nd, reverse, blocks."""
+"""Gather, scatter, reverse and block operators."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from fourfold.ops.tile import Tile
 from fourfold.types import Shape
 
 
-def _check_places(op: Operation, index: int, shape: Shape) -> None:
-    """Constant rows of indices must name places that exist."""
+def _check_index_rows(op: Operation, index: int, shape: Shape) -> None:
+    """Raise ValueError if constant index rows are out of range."""
     array = op.builder.constants.get(op.input(index))
     if array is None or not array.size or not 0 < array.shape[-1] <= len(shape):
         return
     limits = np.array(shape[: array.shape[-1]])
     if (array < 0).any() or (array >= limits).any():
-        raise ValueError(f"its indices do not lie in {list(shape)}")
+        raise ValueError(f"its indices are out of range for {list(shape)}")
 
 
 @converts("GATHER_ND")
 def gather_nd(op: Operation) -> None:
     """gather_nd."""
-    _check_places(op, 1, op.input_type(0).shape)
+    _check_index_rows(op, 1, op.input_type(0).shape)
     op.give("gather_nd", op.weights(0), op.input(1))
 
 
@@ -42,7 +42,7 @@ def scatter_nd(op: Operation) -> None:
     """scatter_nd into a constant shape."""
     shape = op.integers(2, "shape")
     check_shape(shape)
-    _check_places(op, 0, shape)
+    _check_index_rows(op, 0, shape)
     op.give("scatter_nd", op.input(0), op.weights(1), attributes=ScatterNd(shape))
 
 
@@ -59,18 +59,18 @@ def broadcast_to(op: Operation) -> None:
     padded = (1,) * (len(shape) - x.rank) + x.shape
     check_shape(shape)
     fits = len(padded) == len(shape) and all(
-        size in (1, wanted) for size, wanted in zip(padded, shape, strict=True)
+        size in (1, target) for size, target in zip(padded, shape, strict=True)
     )
     if not fits or 0 in shape:
-        raise ValueError(f"{x} cannot be spread over {list(shape)}")
+        raise ValueError(f"{x} cannot be broadcast to {list(shape)}")
     value = op.add("reshape", op.weights(0), attributes=Reshape(padded), part="rank")
-    multiples = tuple(wanted // size for size, wanted in zip(padded, shape, strict=True))
+    multiples = tuple(target // size for size, target in zip(padded, shape, strict=True))
     op.give("tile", value, attributes=Tile(multiples))
 
 
 @converts("REVERSE_V2")
 def reverse(op: Operation) -> None:
-    """slice backwards along constant axes."""
+    """slice with negative steps along constant axes."""
     x = op.input_type(0)
     axes = {axis_of(axis, x.rank) for axis in op.integers(1, "axes")}
     begin = tuple(size - 1 if axis in axes else 0 for axis, size in enumerate(x.shape))
@@ -87,7 +87,7 @@ def reverse_sequence(op: Operation) -> None:
 
 
 def _blocks(op: Operation) -> tuple[Shape, Shape, Shape]:
-    """The size of a block, and what is added or cut off before and after."""
+    """Return the block size, and padding or cropping before and after."""
     block, around = op.integers(1, "block"), op.integers(2, "paddings or crops")
     if len(around) != 2 * len(block):
         raise ValueError(f"{around} does not fit blocks of {block}")

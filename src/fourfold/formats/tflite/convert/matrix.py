@@ -1,4 +1,4 @@
-"""Operators that multiply matrices: fully connected layers, and the LSTM cell made of them."""
+"""Matrix multiplication operators: fully connected layers and the basic LSTM cell."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from fourfold.types import Shape
 
 @converts("FULLY_CONNECTED", weights=True)
 def fully_connected(op: Operation) -> None:
-    """fully_connected, after a reshape to rows where the op flattens its input."""
+    """fully_connected, after a reshape to rows if the operator flattens its input."""
     options, weights = op.options(FullyConnectedOptions), op.weights(1)
     if options.weights_format:
-        raise Unconvertible("its weights are shuffled for one CPU")
+        raise Unconvertible("its weights are shuffled for a specific CPU")
     x, kernel = op.input_type(0), op.type_of(weights)
     if kernel.rank != 2:
         raise ValueError(f"weights {kernel} are not a matrix")
     columns, value = kernel.shape[1], op.weights(0)
     if not options.keep_num_dims and (x.rank != 2 or x.shape[-1] != columns):
         if columns < 1 or x.elements % columns:
-            raise ValueError(f"{x} cannot be cut into rows of {columns}")
+            raise ValueError(f"{x} cannot be reshaped to rows of {columns}")
         rows = Reshape((x.elements // columns, columns))
         value = op.add("reshape", value, attributes=rows, part="rows")
     inputs = (value, weights, op.optional_weights(2))
@@ -35,7 +35,7 @@ def fully_connected(op: Operation) -> None:
 
 @converts("LSTM", weights=True, states=True)
 def lstm(op: Operation) -> None:
-    """concat, fully_connected, slices and pointwise ops; states outlive a run."""
+    """concat, fully_connected, slices and pointwise ops; the states persist between runs."""
     if op.options(LSTMOptions).kernel_type != LSTM_BASIC:
         full_lstm(op)
         return
@@ -48,17 +48,19 @@ def lstm(op: Operation) -> None:
     shape = op.type_of(state).shape
     op.give("concat", x, before, attributes=Concat(max(op.input_type(0).rank - 1, 0)), output=2)
     op.give("fully_connected", op.outputs[2], op.weights(2), op.weights(3), output=3)
-    take, learn, keep, show = (_gate(op, shape, index) for index in range(4))
-    learned = op.add("mul", take, learn, part="learned")
-    kept = op.add("mul", keep, state, part="kept")
-    op.give("add", learned, kept, output=1)
-    op.give("mul", show, op.add("tanh", op.outputs[1], part="state"))
+    input_gate, candidate, forget_gate, output_gate = (
+        _gate(op, shape, index) for index in range(4)
+    )
+    learned = op.add("mul", input_gate, candidate, part="learned")
+    remembered = op.add("mul", forget_gate, state, part="kept")
+    op.give("add", learned, remembered, output=1)
+    op.give("mul", output_gate, op.add("tanh", op.outputs[1], part="state"))
     op.keep(1, op.outputs[0])
     op.keep(4, op.outputs[1])
 
 
 def _gate(op: Operation, shape: Shape, index: int) -> str:
-    """One quarter of the product: input, candidate, forget and output gate, in this order."""
+    """Return one quarter of the product: input, candidate, forget or output gate."""
     if len(shape) != 2:
         raise ValueError(f"its state has rank {len(shape)}, not 2")
     part = Slice((0, index * shape[1]), shape, (1, 1))

@@ -1,4 +1,4 @@
-"""Operators that move elements about: concat, transpose, pad, slices, gather."""
+"""Operators that move elements: concat, transpose, pad, gather."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def concatenation(op: Operation) -> None:
     """concat, with the fused activation after it."""
     options = op.options(ConcatenationOptions)
     axis = axis_of(options.axis, op.input_type(0).rank)
-    # An empty list of sizes may stand among others in chains of shapes; it adds nothing.
+    # An empty list of sizes may occur in computed shapes; it adds nothing.
     values = tuple(op.weights(index) for index in range(len(op.inputs)))
     parts = [value for value in values if op.type_of(value).elements] or list(values[:1])
     op.give("concat", *parts, attributes=Concat(axis), activation=options.activation)
@@ -49,7 +49,7 @@ def tile(op: Operation) -> None:
 
 
 def _sides(op: Operation) -> Sides:
-    """How much goes before and after each axis."""
+    """Return the padding before and after each axis."""
     amounts = op.integers(1, "paddings")
     if op.input_type(1).shape != (op.input_type(0).rank, 2):
         raise ValueError(f"paddings {op.input_type(1)} do not fit {op.input_type(0)}")
@@ -75,7 +75,7 @@ def pad_v2(op: Operation) -> None:
 
 @converts("MIRROR_PAD")
 def mirror_pad(op: Operation) -> None:
-    """mirror_pad, with the edge repeated or not."""
+    """mirror_pad, with or without repeating the edge."""
     mode = op.options(MirrorPadOptions).mode
     if mode not in (REFLECT, SYMMETRIC):
         raise ValueError(f"mode {mode} is neither REFLECT nor SYMMETRIC")
@@ -97,4 +97,4 @@ def gather(op: Operation) -> None:
 
 def _check_indices(indices: np.ndarray, size: int) -> None:
     if indices.size and not (indices.min() >= 0 and indices.max() < size):
-        raise ValueError(f"its indices do not lie in an axis of {size}")
+        raise ValueError(f"its indices are out of range for an axis of {size}")

@@ -1,4 +1,4 @@
-"""Operators that work on each element: arithmetic, comparisons, activations, casts."""
+"""Pointwise operators: arithmetic, comparisons, activations, casts."""
 
 from __future__ import annotations
 
@@ -60,33 +60,33 @@ _UNARY = {
 
 @converts("ADD", "SUB")
 def add(op: Operation) -> None:
-    """the same op, with the fused activation after it."""
+    """the op of the same name, with the fused activation after it."""
     activation = op.options(AddOptions).activation
     op.give(_FUSED[op.record.op], op.weights(0), op.weights(1), activation=activation)
 
 
 @converts("MUL", "DIV")
 def multiply(op: Operation) -> None:
-    """the same op, with the fused activation after it."""
+    """the op of the same name, with the fused activation after it."""
     activation = op.options(MulOptions).activation
     op.give(_FUSED[op.record.op], op.weights(0), op.weights(1), activation=activation)
 
 
 @converts(*_BINARY)
 def binary(op: Operation) -> None:
-    """the same op on two values."""
+    """the op of the same name on two values."""
     op.give(_BINARY[op.record.op], op.weights(0), op.weights(1))
 
 
 @converts(*_UNARY)
 def unary(op: Operation) -> None:
-    """the same op on one value."""
+    """the op of the same name on one value."""
     op.give(_UNARY[op.record.op], op.input(0))
 
 
 @converts("PRELU", weights=True)
 def prelu(op: Operation) -> None:
-    """prelu, the slopes spread over the value."""
+    """prelu with broadcast slopes."""
     op.give("prelu", op.input(0), op.weights(1))
 
 
@@ -98,7 +98,7 @@ def leaky_relu(op: Operation) -> None:
 
 @converts("GELU")
 def gelu(op: Operation) -> None:
-    """gelu, exact or by tanh."""
+    """gelu, exact or with tanh."""
     op.give("gelu", op.input(0), attributes=Gelu(op.options(GeluOptions).approximate))
 
 

@@ -1,4 +1,4 @@
-"""Operators that multiply: products of matrices, and convolutions in three dimensions."""
+"""Matrix products and 3-D convolutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VOLUME_RANK = 5
 
 @converts("BATCH_MATMUL", weights=True)
 def batch_matmul(op: Operation) -> None:
-    """batch_matmul, or fully_connected where the right side is one constant matrix."""
+    """batch_matmul, or fully_connected if the second input is one constant matrix."""
     options = op.options(BatchMatMulOptions)
     left, right = op.weights(0), op.weights(1)
     if min(op.type_of(left).rank, op.type_of(right).rank) < 2:
@@ -37,7 +37,7 @@ def batch_matmul(op: Operation) -> None:
 
 
 def _turned(op: Operation, value: str, part: str) -> str:
-    """The value with its last two axes changed over."""
+    """Return the value with its last two axes swapped."""
     rank = op.type_of(value).rank
     permutation = (*range(rank - 2), rank - 1, rank - 2)
     return op.add("transpose", value, attributes=Transpose(permutation), part=part)
@@ -45,7 +45,7 @@ def _turned(op: Operation, value: str, part: str) -> str:
 
 @converts("CONV_3D", weights=True)
 def conv_3d(op: Operation) -> None:
-    """conv3d, its weights with the output channels first."""
+    """conv3d, with the output channels of its weights first."""
     options, weights = op.options(Conv3DOptions), op.weights(1)
     x, filter = op.input_type(0).shape, op.type_of(weights).shape
     if len(x) != _VOLUME_RANK or len(filter) != _VOLUME_RANK:
@@ -53,7 +53,7 @@ def conv_3d(op: Operation) -> None:
     stride = (options.stride_d, options.stride_h, options.stride_w)
     dilation = (options.dilation_d, options.dilation_h, options.dilation_w)
     if options.padding not in (SAME, VALID) or min(*stride, *dilation) < 1:
-        raise ValueError("its padding, stride or dilation is not possible")
+        raise ValueError("its padding, stride or dilation is not valid")
     pads: list[Pair] = [
         same(*sizes) if options.padding == SAME else (0, 0)
         for sizes in zip(x[1:4], filter[:3], stride, dilation, strict=True)

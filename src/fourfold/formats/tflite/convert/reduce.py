@@ -1,4 +1,4 @@
-"""Operators that reduce axes: sums, means, extremes, softmax."""
+"""Operators that reduce axes: sums, means, extrema, softmax."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REDUCE = {
 
 @converts(*_REDUCE)
 def reduce(op: Operation) -> None:
-    """the same op over constant axes."""
+    """the op of the same meaning over constant axes."""
     rank = op.input_type(0).rank
     axes = {axis_of(axis, rank) for axis in op.integers(1, "axes")}
     attributes = Reduce(tuple(sorted(axes)), op.options(ReducerOptions).keep_dims)

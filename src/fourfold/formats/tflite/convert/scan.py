@@ -1,4 +1,4 @@
-"""Operators that look along an axis: products, sums so far, the largest few, one-hot rows."""
+"""Operators along an axis: cumulative sums, top-k, one-hot, normalization."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def top_k(op: Operation) -> None:
     """top_indices, then gather for the values."""
     if len(op.outputs) != 2:
         raise ValueError(f"it has {len(op.outputs)} outputs, not 2")
-    count = op.integer(1, "how many")
+    count = op.integer(1, "count")
     op.give("top_indices", op.input(0), attributes=TopIndices(count), output=1)
     last = op.input_type(0).rank - 1
     op.give("gather", op.input(0), op.outputs[1], attributes=Gather(last, last))
@@ -45,7 +45,7 @@ def one_hot(op: Operation) -> None:
     """equal to a row of numbers, then select."""
     indices, depth = op.input_type(0), op.integer(1, "depth")
     if depth < 0:
-        raise ValueError(f"a depth of {depth} is not possible")
+        raise ValueError(f"its depth of {depth} is negative")
     axis = axis_of(op.options(OneHotOptions).axis, indices.rank + 1)
     op.reserve(TensorType(indices.dtype, (depth,)))
     numbers = np.arange(depth).astype(indices.dtype.numpy)
@@ -70,7 +70,7 @@ def log_softmax(op: Operation) -> None:
 
 @converts("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(op: Operation) -> None:
-    """local_response over neighbouring channels."""
+    """local_response over neighboring channels."""
     options = op.options(LocalResponseNormalizationOptions)
     attributes = LocalResponse(options.radius, options.bias, options.alpha, options.beta)
     op.give("local_response", op.input(0), attributes=attributes)

@@ -1,4 +1,4 @@
-"""Writes a graph as a TFLite file: one rule for each op, found by scanning `operators`."""
+"""Writes a graph as a TFLite file, with one rule per op, discovered by scanning `operators`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from fourfold.formats.writable import WritableModel
 
 
 def write(model: WritableModel) -> bytes:
-    """The bytes of the file, or an UnsupportedError that names every node it cannot say."""
+    """Return the file.
+
+    Raises UnsupportedError with every node that TFLite cannot express.
+    """
     file, described = file_of(model), write_metadata(model.metadata)
     if described is None:
         return serialise(file)
-    note = np.frombuffer(described.content, np.uint8)
-    file = replace(file, buffers=(*file.buffers, note), metadata={BUFFER: note})
+    buffer = np.frombuffer(described.content, np.uint8)
+    file = replace(file, buffers=(*file.buffers, buffer), metadata={BUFFER: buffer})
     return described.append_files(serialise(file))
 
 
 def operators() -> Mapping[str, str]:
-    """The ops that can be written, each with what it becomes in a few words."""
+    """Return the ops that can be written, each with a short description."""
     expanded = {op: expand for op, expand in expansions().items() if op not in (*rules(), "tail")}
     functions = {**{op: rule.write for op, rule in rules().items()}, **expanded}
     return {op: (one.__doc__ or "").split("\n")[0] for op, one in sorted(functions.items())}

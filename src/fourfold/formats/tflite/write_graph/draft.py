@@ -1,4 +1,4 @@
-"""The graph of a TFLite file under construction: its tensors, operators and buffers."""
+"""Draft: the graph of a TFLite file under construction, with tensors, operators and buffers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from fourfold.formats.tflite.write_graph.versions import version_of
 from fourfold.formats.writable import StoredAs
 from fourfold.types import DType, Quantization, Shape, TensorType
 
-_SHARED = 256  # bytes of a constant up to which equal ones are looked for
+_MAX_SHARED_BYTES = 256  # bytes up to which equal constants are shared
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of the file: its number, its type there, and what its integers stand for."""
+    """A tensor of the file: its index, its type and its quantization."""
 
     index: int
     type: TensorType
@@ -43,7 +43,7 @@ class Tensor:
 
     @property
     def stored(self) -> StoredAs | None:
-        """How it keeps real numbers, if not as floats."""
+        """Return how it stores real numbers; None for floats."""
         if self.quantization is None:
             return None
         return StoredAs(self.dtype, self.quantization)
@@ -51,7 +51,10 @@ class Tensor:
 
 @dataclass
 class Draft:
-    """One graph of a file. Graphs of a file share `buffers`, whose first is empty by convention."""
+    """One graph of a file.
+
+    Graphs of a file share `buffers`, whose first one is empty by convention.
+    """
 
     buffers: list[np.ndarray] = field(default_factory=lambda: [np.empty(0, np.uint8)])
     tensors: list[TensorRecord] = field(default_factory=list)
@@ -66,25 +69,29 @@ class Draft:
         quantization: Quantization | None = None,
         signature: Shape = (),
     ) -> Tensor:
-        """A tensor that an operator writes, or the caller of the graph."""
+        """Add a tensor that an operator writes or that a caller passes."""
         return self._add(name, type, quantization, 0, signature)
 
     def constant(self, name: str, array: np.ndarray) -> Tensor:
-        """A tensor whose elements are known. Small ones are there once, whatever their names."""
+        """Add a constant; small equal ones are shared, whatever their names."""
         type = TensorType.of(array)
-        key = (type.dtype.value, type.shape, array.tobytes()) if array.nbytes <= _SHARED else None
+        key = (
+            (type.dtype.value, type.shape, array.tobytes())
+            if array.nbytes <= _MAX_SHARED_BYTES
+            else None
+        )
         if key is None or key not in self.small:
             self.buffers.append(array)
-            made = self._add(name, type, None, len(self.buffers) - 1)
+            tensor = self._add(name, type, None, len(self.buffers) - 1)
             if key is None:
-                return made
-            self.small[key] = made
+                return tensor
+            self.small[key] = tensor
         return self.small[key]
 
     def stored_constant(
         self, name: str, array: np.ndarray, dtype: DType, quantization: Quantization
     ) -> Tensor:
-        """A constant whose integers stand for real numbers; those of four bits come as bytes."""
+        """Add a quantized constant; 4-bit numbers are passed as bytes."""
         type = TensorType(dtype, tuple(array.shape))
         self.buffers.append(_packed(array) if dtype is DType.I4 else array)
         return self._add(name, type, quantization, len(self.buffers) - 1)
@@ -98,7 +105,9 @@ class Draft:
         signature: Shape = (),
     ) -> Tensor:
         if type.dtype is DType.I16 and quantization is not None and any(quantization.zero_point):
-            raise Unconvertible(f"'{name}' would be 16 bits wide with a zero point other than 0")
+            raise Unconvertible(
+                f"'{name}' would be int16 with a zero point, which TFLite does not support"
+            )
         record = TensorRecord(
             name=self.names.fresh(name),
             dtype=type.dtype,
@@ -129,8 +138,8 @@ class Draft:
         self, code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], options: bytes
     ) -> None:
         raw = np.frombuffer(options, np.uint8)
-        ends = (_indices(inputs), _indices(outputs))
-        self.operators.append(OperatorRecord(CUSTOM, 1, *ends, None, code, raw))
+        tensors = (_indices(inputs), _indices(outputs))
+        self.operators.append(OperatorRecord(CUSTOM, 1, *tensors, None, code, raw))
 
     def subgraph(
         self, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
@@ -148,7 +157,7 @@ def _quantization(quantization: Quantization) -> QuantizationRecord:
 
 
 def _packed(array: np.ndarray) -> np.ndarray:
-    """Two signed numbers of four bits in each byte, the lower half first."""
+    """Pack two signed 4-bit numbers per byte, lower half first."""
     flat = array.reshape(-1).astype(np.int8).view(np.uint8) & 0xF
     pairs = np.append(flat, np.zeros(flat.size % 2, np.uint8)).reshape(-1, 2)
     return np.asarray(pairs[:, 0] | pairs[:, 1] << 4, np.uint8)

@@ -1,7 +1,7 @@
-"""The element types that LiteRT's kernels take for values that are no quantised numbers.
+"""The element types that LiteRT's kernels support for values that are not quantized.
 
-Kernels refuse other types when a file is opened, a few abort the process, and some take whole
-numbers of eight bits for quantised ones; so no file is written that would ask for them.
+Other types are rejected when a file is opened, a few abort the process, and some kernels take 8-bit
+integers for quantized values; no file is written that needs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOVED: _Types = _COMMON | {DType.BOOL}
 _COMPARED: _Types = _WIDE | {DType.BOOL}
 _BLOCKS: _Types = _WIDE | {DType.I8, DType.U8}
 
-KNOWN: Mapping[str, _Types] = {
+SUPPORTED: Mapping[str, _Types] = {
     **dict.fromkeys(("CEIL", "CONV_2D", "CONV_3D", "COS", "DEPTHWISE_CONV_2D", "ELU"), _REAL),
     **dict.fromkeys(("AVERAGE_POOL_2D", "BATCH_MATMUL", "EXP", "FLOOR", "FULLY_CONNECTED"), _REAL),
     **dict.fromkeys(("GELU", "HARD_SWISH", "L2_NORMALIZATION", "LEAKY_RELU", "LOG"), _REAL),
@@ -50,15 +50,15 @@ KNOWN: Mapping[str, _Types] = {
     "REVERSE_SEQUENCE": _WIDE | {DType.I16, DType.U8},
     "TOPK_V2": _COMMON,
 }
-# Which input has the values, where it is not the first.
-_PLACES = {"SCATTER_ND": 1, "TRANSPOSE_CONV": 2}
+# Index of the data input, if it is not the first.
+_DATA_INPUTS = {"SCATTER_ND": 1, "TRANSPOSE_CONV": 2}
 
 
 def check_types(op: str, inputs: Sequence[TensorRecord]) -> None:
-    """Refuses an operator whose values have a type that its kernels do not take."""
-    known = KNOWN.get(op)
-    if known is None or not inputs:
+    """Refuse an operator whose data input has a type that LiteRT does not support."""
+    supported = SUPPORTED.get(op)
+    if supported is None or not inputs:
         return
-    tensor = inputs[_PLACES.get(op, 0)]
-    if tensor.quantization is None and tensor.dtype is not None and tensor.dtype not in known:
+    tensor = inputs[_DATA_INPUTS.get(op, 0)]
+    if tensor.quantization is None and tensor.dtype is not None and tensor.dtype not in supported:
         raise Unconvertible(f"LiteRT has no {op} for {tensor.dtype.value}")

@@ -1,4 +1,4 @@
-"""One node while it becomes several: values on the way, constants, and what is given in the end."""
+"""Expansion: replaces one node by several, with intermediate values and constants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Inputs = Sequence[str | None]
 
 @dataclass
 class Expansion:
-    """What an expanding function sees. Types come from the ops' own rules."""
+    """The argument of an expanding function.
+
+    Types are inferred with the rules of the ops.
+    """
 
     node: Node
     types: dict[str, TensorType]
@@ -52,15 +55,15 @@ class Expansion:
         return name
 
     def number(self, value: float, like: str) -> str:
-        """A scalar of the element type of another value."""
+        """Add a scalar with the element type of another value."""
         return self.constant(np.array(value, self.type(like).dtype.numpy), "number")
 
     def add(self, op: str, *inputs: str | None, attributes: object = NONE) -> str:
-        """A node whose result is only needed on the way."""
+        """Add a node for an intermediate result."""
         return self._add(op, inputs, attributes, self.names.fresh(f"{self.node.outputs[0]}/{op}"))
 
     def give(self, op: str, *inputs: str | None, attributes: object = NONE) -> bool:
-        """The node that makes the result. Returns that the expansion was possible."""
+        """Add the node that writes the result; return True, since the expansion was possible."""
         self._add(op, inputs, attributes, self.node.outputs[0])
         return True
 
@@ -88,7 +91,7 @@ class Expansion:
         return self.add("cast", value, attributes=Cast(dtype))
 
     def spread(self, value: str, shape: Shape) -> str:
-        """The value repeated until it has this shape."""
+        """Broadcast the value to this shape."""
         old = self.type(value).shape
         ranked = (1,) * (len(shape) - len(old)) + old
         multiples = tuple(new // size for new, size in zip(shape, ranked, strict=True))
@@ -103,7 +106,7 @@ EXPANSIONS: dict[str, Expand] = {}
 
 
 def expands(*ops: str) -> Callable[[Expand], Expand]:
-    """Registers a function for ops; it returns whether it was possible."""
+    """Register a function for ops; it returns True if the expansion was possible."""
 
     def register(expand: Expand) -> Expand:
         EXPANSIONS.update(dict.fromkeys(ops, expand))

@@ -1,4 +1,4 @@
-"""Weights that a file had as halves: the graph has them as floats, the new file as halves again."""
+"""Stores weights as float16 again if the original file did; the graph has them as float32."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.types import DType
 
-_LEAST = 256  # elements of what counts as weights; shorter lists may be halves by chance
-_PART = 0.9  # of all weights, from which on a model was one of halves
+_MIN_ELEMENTS = 256  # elements of a weight tensor; shorter ones may be exact in float16 by chance
+_MIN_FRACTION = 0.9  # fraction of all weights that must be exact in float16
 
 
-def keep_halves(model: WritableModel) -> WritableModel:
-    """The model with weights that lose nothing as halves in `stored`, if nearly all of them are
-    such. Single ones are left: zeros or whole numbers of any model would be among them.
+def keep_float16(model: WritableModel) -> WritableModel:
+    """Store weights as float16 if nearly all of them are exact in it.
+
+    Single ones are not converted: zeros or integers of any model would be among them.
     """
     graph = model.graph
     weights = {
         name: array
         for name, array in graph.constants.items()
-        if array.dtype == np.float32 and array.size >= _LEAST and name not in model.stored
+        if array.dtype == np.float32 and array.size >= _MIN_ELEMENTS and name not in model.stored
     }
-    halves = {name: array for name, array in weights.items() if _fits(array)}
-    every, found = (sum(one.size for one in some.values()) for some in (weights, halves))
-    if not found or found < _PART * every:
+    exact = {name: array for name, array in weights.items() if _fits(array)}
+    total, exact_count = (sum(one.size for one in some.values()) for some in (weights, exact))
+    if not exact_count or exact_count < _MIN_FRACTION * total:
         return model
-    stored = {**dict.fromkeys(halves, StoredAs(DType.F16)), **model.stored}
+    stored = {**dict.fromkeys(exact, StoredAs(DType.F16)), **model.stored}
     return replace(model, stored=stored)
 
 

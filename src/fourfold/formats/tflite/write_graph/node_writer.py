@@ -1,4 +1,4 @@
-"""One node while it is written: its values as tensors, and how it adds operators."""
+"""NodeWriter: writes one node, with its values as tensors, as operators."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ Inputs = Sequence[Tensor | None]
 
 
 class NeedsRealNumbers(Exception):
-    """A rule that has written nothing yet: its node cannot be said on integers."""
+    """Raised by a rule, before it writes anything, if its node needs the float kernel."""
 
 
 @dataclass(frozen=True)
 class NodeWriter:
-    """What a rule sees of a node. `inputs` and `outputs` are how it reads and writes its values:
-    as integers of these grids, or as the graph has them (None). `activation` is to be fused;
-    `products` is the grid of the sums that the input numbered `bias` is added to, where these are
-    integers. With `open_batch`, first axes may be of another size when the file runs.
+    """The argument of a write rule.
+
+    `inputs` and `outputs` are the quantizations in which values are read and written; None for the
+    type in the graph. `activation` is the activation to fuse. `products` is the quantization of
+    integer sums that the input with index `bias` is added to. With `open_batch`, the size of first
+    axes is dynamic.
     """
 
     node: Node
@@ -57,14 +59,14 @@ class NodeWriter:
         return name
 
     def type(self, index: int) -> TensorType:
-        """The type that an input has in the graph."""
+        """Return the type of an input in the graph."""
         return self.values.graph.types[self.name(index)]
 
     def result_type(self, index: int = 0) -> TensorType:
         return self.values.graph.types[self.node.outputs[index]]
 
     def array(self, index: int) -> np.ndarray | None:
-        """An input that is known, as the graph has it."""
+        """Return a constant input as in the graph; None if it is not constant."""
         return self.values.graph.constants.get(self.name(index))
 
     def input(self, index: int) -> Tensor:
@@ -88,7 +90,7 @@ class NodeWriter:
         return self.constant(np.array(numbers, np.int32), part)
 
     def zeros(self, count: int) -> Tensor:
-        """The bias of a layer that has none; many runtimes insist on one."""
+        """Return a zero bias for a layer that has none; many runtimes require one."""
         if self.products is None:
             return self.constant(np.zeros(count, np.float32), "bias")
         assert self.products.quantization is not None
@@ -97,7 +99,7 @@ class NodeWriter:
         return self.draft.stored_constant(name, array, dtype, self.products.quantization)
 
     def number(self, value: float, like: Tensor, part: str) -> Tensor:
-        """A scalar of the element type of another tensor, real numbers on its grid."""
+        """Return a scalar with the type and quantization of another tensor."""
         if like.quantization is None:
             return self.constant(np.array(value, np.float64).astype(like.dtype.numpy), part)
         limits, (scale,), (zero,) = (
@@ -118,34 +120,32 @@ class NodeWriter:
         dtype: DType | None = None,
         **fields: object,
     ) -> Tensor:
-        """An operator whose result is only needed on the way, like its first input but in shape
-        or element type.
-        """
+        """Add an operator for an intermediate result, with the first input's type by default."""
         first = inputs[0]
         assert first is not None
-        made = self.temporary(op, TensorType(dtype or first.dtype, shape), first.quantization)
-        self.draft.operator(op, inputs, [made], **fields)
-        return made
+        result = self.temporary(op, TensorType(dtype or first.dtype, shape), first.quantization)
+        self.draft.operator(op, inputs, [result], **fields)
+        return result
 
     def temporary(
         self, op: str, type: TensorType, quantization: Quantization | None = None
     ) -> Tensor:
-        kept = None if type.dtype.is_float else quantization
-        return self.draft.tensor(f"{self.node.outputs[0]}/{op.lower()}", type, kept)
+        quantization_ = None if type.dtype.is_float else quantization
+        return self.draft.tensor(f"{self.node.outputs[0]}/{op.lower()}", type, quantization_)
 
     def give(self, op: str, inputs: Inputs, output: int = 0, **fields: object) -> None:
-        """The operator that makes an output of the node."""
-        made = self.made(output)
-        self.draft.operator(op, inputs, [made], **fields)
-        self.values.settle(self.node.outputs[output], made)
+        """Add the operator that writes an output of the node."""
+        tensor = self.made(output)
+        self.draft.operator(op, inputs, [tensor], **fields)
+        self.values.settle(self.node.outputs[output], tensor)
 
     def made(self, output: int = 0) -> Tensor:
-        """The tensor that an operator is to write an output to; `settle` it then."""
+        """Return the tensor of an output for an operator to write; `settle` it afterwards."""
         value, form = self.node.outputs[output], self.outputs[output]
         return self.values.result(value, form, own=form == self.values.form(value))
 
     def give_tensor(self, tensor: Tensor, output: int = 0) -> None:
-        """A tensor that is there already becomes an output of the node."""
+        """Use an existing tensor as an output of the node."""
         self.values.settle(self.node.outputs[output], tensor)
 
     def reshaped(self, tensor: Tensor, shape: Shape) -> Tensor:

@@ -1,6 +1,6 @@
-"""Which table of options each TFLite operator has, by its number in the schema's union.
+"""Maps TFLite operators to their options table, by its number in the schema's union.
 
-Operators without settings have an empty table there, which files may leave out.
+Operators without options have an empty table there, which files may omit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ OPTION_TABLES = {
 
 
 def options_of(op: str, fields: dict[str, object]) -> object | None:
-    """The options of an operator with these fields; None where it has none."""
+    """Return the options of an operator with these fields; None if it has none."""
     if op not in OPTION_TABLES:
         assert not fields, f"{op} has no options {sorted(fields)}"
         return None

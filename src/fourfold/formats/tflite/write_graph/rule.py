@@ -1,4 +1,4 @@
-"""Which function writes which op; a decorator fills the table."""
+"""The table of write rules by op, filled by a decorator."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ NIBBLES: Types = BYTES | {DType.I4}
 
 
 class Grids(Enum):
-    """What LiteRT's kernels ask of the grids of quantised inputs and outputs."""
+    """How LiteRT's kernels constrain the quantization of inputs and outputs."""
 
-    NONE = "it has no kernel for integers"
-    ANY = "each may have its own"
-    SAME = "all have one"
-    FIXED = "that of the output is prescribed"
+    NONE = "no integer kernel"
+    ANY = "any quantization for each value"
+    SAME = "one quantization for all values"
+    FIXED = "a fixed output quantization"
 
 
 @dataclass(frozen=True)
 class WriteRule:
-    """How one op is written. `integers` are the types of quantised values that LiteRT's kernels
-    know, where their grids are as `grids` says. `weights` and `bias` are the numbers of inputs;
-    `hybrid` are the types that weights may have beside real values. `fuses` says that an
-    activation that follows can be a setting of the operator.
+    """The rule for one op.
+
+    `integers` are the quantized types that LiteRT's kernels support, with the constraint `grids`.
+    `weights` and `bias` are indices of inputs. `hybrid` are weight types supported with float
+    values. `fuses` is True if a following activation can be an option of the operator.
     """
 
     write: Write
@@ -56,7 +57,7 @@ def writes(
     hybrid: Types = frozenset(),
     fuses: bool = False,
 ) -> Callable[[Write], Write]:
-    """Registers a function for ops of ours; its docstring says what it writes."""
+    """Register a function for ops; its docstring describes what it writes."""
 
     def register(write: Write) -> Write:
         for op in ops:

@@ -1,7 +1,7 @@
-"""States as TFLite's variables: read first, assigned last, and given what they begin with once.
+"""Writes states as TFLite variables: read first, assigned last, and initialized once.
 
-LiteRT refuses to read a variable that nobody has assigned, so a graph of its own, which the first
-run calls, assigns them all.
+LiteRT refuses to read a variable that was never assigned, so a separate graph, which the first run
+calls, assigns all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class States:
     handles: dict[str, Tensor] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Every state has what the last run left, before any node reads it."""
+        """Read every state before any node."""
         draft, states = self.values.draft, self.values.graph.states
         if states:
             draft.operator("CALL_ONCE", [], [], init_subgraph=STARTING_GRAPH)
@@ -37,7 +37,7 @@ class States:
             draft.operator("READ_VARIABLE", [self.handles[state]], [tensor])
 
     def keep(self) -> None:
-        """Every state gets what the next run begins with, after all nodes."""
+        """Assign every state its value for the next run, after all nodes."""
         draft, states = self.values.draft, self.values.graph.states
         for state, after in states.items():
             form = self.values.form(state)
@@ -45,7 +45,7 @@ class States:
             draft.operator("ASSIGN_VARIABLE", [self.handles[state], value], [])
 
     def starting_graph(self) -> SubgraphRecord:
-        """The graph that gives all states what they begin with."""
+        """Return the graph that assigns the initial values of all states."""
         graph, draft = self.values.graph, Draft(self.values.draft.buffers)
         for state in graph.states:
             handle, type = _handle(draft, state), graph.types[state]

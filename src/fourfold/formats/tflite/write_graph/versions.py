@@ -1,6 +1,6 @@
-"""The version of an operator: the oldest that knows these element types, ranks and options.
+"""The version of an operator: the oldest that supports its types, ranks and options.
 
-Runtimes refuse versions that are newer than they are, so no file asks for more than it needs.
+Runtimes refuse versions newer than they know, so files use the oldest possible ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Version = Callable[[Inputs, object, DType], int]
 _I8, _I16, _U8, _I64, _BOOL = DType.I8, DType.I16, DType.U8, DType.I64, DType.BOOL
 _HALF, _I4 = DType.F16, DType.I4
 
-# For operators where the element type of the first input decides alone; 1 for all others.
+# Versions that depend only on the element type of the first input; 1 for all others.
 _BY_TYPE: Mapping[str, Mapping[DType | None, int]] = {
     "ABS": {DType.I32: 5, _I16: 3, _I8: 2, _U8: 2},
     "ARG_MAX": {_BOOL: 3, _I8: 2},
@@ -64,12 +64,12 @@ _BY_TYPE: Mapping[str, Mapping[DType | None, int]] = {
 
 
 def version_of(op: str, inputs: Inputs, options: object | None, result: DType) -> int:
-    """The version for these inputs and options, and the element type of the first output."""
+    """Return the version for inputs, options, and the element type of the first output."""
     if op in _SPECIAL:
         return _SPECIAL[op](inputs, options, result)
-    known = _BY_TYPE.get(op, {})
+    versions = _BY_TYPE.get(op, {})
     first = inputs[0].dtype if inputs else None
-    return known.get(first, known.get(None, 1))
+    return versions.get(first, versions.get(None, 1))
 
 
 def _scales(tensor: TensorRecord) -> int:
@@ -81,7 +81,7 @@ def _hybrid(inputs: Inputs) -> bool:
 
 
 def _stretches(inputs: Inputs) -> bool:
-    """Whether shapes of more than four axes are spread over each other."""
+    """Return True if shapes with more than four axes are broadcast."""
     return inputs[0].shape != inputs[1].shape and max(len(one.shape) for one in inputs) > 4
 
 
@@ -148,7 +148,7 @@ def _mul(inputs: Inputs, options: object, result: DType) -> int:
     dtype, plain = inputs[0].dtype or result, not _scales(inputs[0])
     if dtype is DType.U32 or (dtype is _I16 and plain):
         return 7
-    # A product of scales beyond one also needs version 3, which costs nothing to ask for.
+    # A product of scales above one also needs version 3, which is always available with i8.
     return {DType.C64: 6, _I64: 5, _I16: 4, _I8: 3}.get(dtype, 1)
 
 
@@ -181,9 +181,7 @@ def _extreme(inputs: Inputs, options: object, result: DType) -> int:
 
 
 def _by_axes(newest: Mapping[DType, int], many: int, types: Mapping[DType, int]) -> Version:
-    """By an element type that came late, then by whether there are more than four axes, and then
-    by the other element types.
-    """
+    """Return a version rule: by recent element types, then by rank over four, then by others."""
 
     def version(inputs: Inputs, options: object, result: DType) -> int:
         dtype = inputs[0].dtype or result

@@ -1,4 +1,4 @@
-"""Pointwise ops: they work on whatever order of axes is there."""
+"""Pointwise ops, which work in any axis order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _BITS = {"bitwise_and": "And", "bitwise_or": "Or", "bitwise_xor": "Xor"}
 
 
 def pointwise(rule: Pointwise) -> Write:
-    """A rule that is given all inputs in one order of axes, in which its result is, too."""
+    """Wrap a rule so that it gets all inputs, and writes its result, in one axis order."""
 
     @wraps(rule)
     def write(writer: GraphWriter, node: Node) -> None:
@@ -74,7 +74,7 @@ def pointwise(rule: Pointwise) -> Write:
 @writes(*_SAME)
 @pointwise
 def same(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """the operator of ONNX that does the same"""
+    """the ONNX operator of the same meaning"""
     return writer.add(_SAME[node.op], *inputs)
 
 
@@ -89,18 +89,18 @@ def clipped(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
 @writes(*_BITS)
 @pointwise
 def bits(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """And, Or, Xor of bools or of the bits of integers"""
-    whole = "" if writer.type(node.inputs[0]).dtype is DType.BOOL else "Bitwise"
-    return writer.add(f"{whole}{_BITS[node.op]}", *inputs)
+    """And, Or, Xor of booleans or of the bits of integers"""
+    prefix = "" if writer.type(node.inputs[0]).dtype is DType.BOOL else "Bitwise"
+    return writer.add(f"{prefix}{_BITS[node.op]}", *inputs)
 
 
 @writes("bit_shift")
 @pointwise
 def bit_shift(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """BitShift, of unsigned integers"""
+    """BitShift of unsigned integers"""
     assert isinstance(node.attributes, BitShift)
     if not writer.type(node.inputs[0]).dtype.value.startswith("u"):
-        raise Unconvertible("ONNX shifts the bits of unsigned integers only")
+        raise Unconvertible("ONNX can only shift unsigned integers")
     return writer.add("BitShift", *inputs, direction="LEFT" if node.attributes.left else "RIGHT")
 
 
@@ -173,14 +173,14 @@ def squared_difference(writer: GraphWriter, node: Node, inputs: Sequence[str]) -
 @writes("remainder")
 @pointwise
 def remainder(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """Mod with the sign of the first"""
+    """Mod with the sign of the dividend"""
     return writer.add("Mod", *inputs, fmod=1)
 
 
 @writes("floor_mod")
 @pointwise
 def floor_mod(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """Mod of integers, or what is left of floats"""
+    """Mod for integers; for floats, a - b * Floor(Div)"""
     if not writer.type(node.outputs[0]).dtype.is_float:
         return writer.add("Mod", *inputs)
     a, b = inputs
@@ -191,7 +191,7 @@ def floor_mod(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
 @writes("floor_div")
 @pointwise
 def floor_div(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """Floor of Div; of integers, Div of what Mod leaves no rest of"""
+    """Floor of Div; for integers, Div of the dividend minus its Mod"""
     if writer.type(node.outputs[0]).dtype.is_float:
         return writer.add("Floor", writer.add("Div", *inputs))
     a, b = inputs
@@ -201,14 +201,14 @@ def floor_div(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
 @writes("atan2")
 @pointwise
 def atan2(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """Atan of the quotient, turned by half a circle to the left of zero"""
+    """Atan of the quotient, plus or minus pi for a negative second input"""
     a, b = inputs
     zero, pi = writer.number(0.0), writer.number(math.pi)
     sided = writer.add("Where", writer.add("Less", a, zero), writer.add("Neg", pi), pi)
     turned = writer.add("Where", writer.add("Less", b, zero), sided, zero)
     angle = writer.add("Add", writer.add("Atan", writer.add("Div", a, b)), turned)
-    nowhere = writer.add("And", writer.add("Equal", a, zero), writer.add("Equal", b, zero))
-    return writer.add("Where", nowhere, zero, angle)
+    is_origin = writer.add("And", writer.add("Equal", a, zero), writer.add("Equal", b, zero))
+    return writer.add("Where", is_origin, zero, angle)
 
 
 @writes("identity")

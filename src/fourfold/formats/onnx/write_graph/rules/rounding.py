@@ -1,4 +1,4 @@
-"""Ops that put real numbers onto a grid, or take them from one."""
+"""Ops that quantize and dequantize."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fourfold.types import DType
 def fake_quantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
     """Mul, Round, Clip, Mul
 
-    QuantizeLinear and DequantizeLinear would say it, too, but ONNX Runtime takes them as leave to
-    round the weights between two of them as well.
+    QuantizeLinear and DequantizeLinear would be equivalent, but ONNX Runtime would then also
+    quantize the weights between two of them.
     """
     assert isinstance(node.attributes, FakeQuantize)
     steps = _steps(writer, inputs[0], node.attributes)
@@ -34,13 +34,13 @@ def fake_quantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str
 @writes("quantize")
 @pointwise
 def quantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """QuantizeLinear, or Round, Clip and Cast for parts of a grid"""
+    """QuantizeLinear, or Round, Clip and Cast for a part of the integer range"""
     attributes = node.attributes
     assert isinstance(attributes, Quantize)
     limits = np.iinfo(attributes.to.numpy)
     point = attributes.zero_point
-    whole = (attributes.low + point, attributes.high + point) == (limits.min, limits.max)
-    if whole and attributes.pivot is None and attributes.to in GRIDS:
+    is_full_range = (attributes.low + point, attributes.high + point) == (limits.min, limits.max)
+    if is_full_range and attributes.pivot is None and attributes.to in GRIDS:
         grid = writer.number(attributes.scale), writer.number(point, attributes.to)
         return writer.add("QuantizeLinear", *inputs, *grid)
     moved = writer.add("Add", _steps(writer, inputs[0], attributes), writer.number(point))
@@ -50,7 +50,7 @@ def quantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
 @writes("dequantize")
 @pointwise
 def dequantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """DequantizeLinear, or Sub and Mul for other integers"""
+    """DequantizeLinear, or Sub and Mul for other integer types"""
     attributes = node.attributes
     assert isinstance(attributes, Dequantize)
     dtype = writer.type(node.inputs[0]).dtype
@@ -65,7 +65,7 @@ def dequantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
 
 
 def _steps(writer: GraphWriter, x: str, attributes: FakeQuantize | Quantize) -> str:
-    """How many steps of the grid each number is from zero, as floats."""
+    """Return the number of quantization steps of each value from zero, as floats."""
     steps = _times(writer, x, attributes.inverse)
     if attributes.pivot is None:
         rounded = writer.add("Round", steps)
@@ -77,13 +77,13 @@ def _steps(writer: GraphWriter, x: str, attributes: FakeQuantize | Quantize) -> 
 
 
 def _times(writer: GraphWriter, x: str, factor: float) -> str:
-    """A multiple; rewritten graphs count in steps of one, where there is nothing to do."""
+    """Multiply by a factor; nothing to do for 1, which rewritten graphs often have."""
     return x if factor == 1.0 else writer.add("Mul", x, writer.number(factor))
 
 
 def _rounded_away(writer: GraphWriter, steps: str, pivot: str) -> str:
-    """The nearest whole numbers; of two that are as near, the one farther from a pivot."""
+    """Round to the nearest integer; ties are rounded away from a pivot."""
     away = writer.add("Sub", steps, pivot)
     size = writer.add("Add", writer.add("Abs", away), writer.number(0.5))
-    whole = writer.add("Mul", writer.add("Sign", away), writer.add("Floor", size))
-    return writer.add("Add", whole, pivot)
+    rounded = writer.add("Mul", writer.add("Sign", away), writer.add("Floor", size))
+    return writer.add("Add", rounded, pivot)

@@ -1,6 +1,4 @@
-"""Ops that TFLite has no operator for, as several ops that it has: one function for each op, found
-by scanning this folder.
-"""
+"""Expands ops without a TFLite operator into several supported ops, discovered by scanning."""
 
 from __future__ import annotations
 
@@ -19,13 +17,14 @@ from fourfold.types import TensorType
 
 @cache
 def expansions() -> Mapping[str, Expand]:
-    """Every expansion by the op's name."""
+    """Return every expansion by op name."""
     return load_rules(__name__, __path__, EXPANSIONS)
 
 
 def expand_nodes(graph: Graph) -> Graph:
-    """The same function without tails, and without ops that are known here. An expansion that
-    does not apply to a node leaves it, for the writer to refuse.
+    """Return an equivalent graph without tails and expandable ops.
+
+    If an expansion does not apply, the node stays, and the writer refuses it.
     """
     types: dict[str, TensorType] = dict(graph.types)
     constants: dict[str, np.ndarray] = dict(graph.constants)

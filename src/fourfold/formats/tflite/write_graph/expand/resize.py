@@ -1,4 +1,4 @@
-"""Resizing along any axes: a gather for the nearest elements, a product for weighed ones."""
+"""Expansion of resizing along any axes: gather for nearest, matrix product for interpolation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fourfold.types import DType
 
 @expands("resize")
 def resize(to: Expansion) -> bool:
-    """One axis after the other; what lies outside of a crop is chosen in the end."""
+    """one axis after the other; elements outside a crop are selected at the end."""
     a, value = to.attributes(ResizeAxes), to.input(0)
     x = to.type(value)
     if x.dtype is not DType.F32 and a.sampling.mode != "nearest":
@@ -29,15 +29,15 @@ def resize(to: Expansion) -> bool:
             indices = to.constant(table.indices[:, 0].astype(np.int32), "indices")
             value = to.add("gather", value, indices, attributes=Gather(one.axis))
         else:
-            value = _weighed(to, value, one.axis, table)
+            value = _interpolate(to, value, one.axis, table)
     if not outside.any():
         return to.give("identity", value)
     mask, number = to.constant(outside, "outside"), to.number(a.extrapolation, value)
     return to.give("select", mask, number, value)
 
 
-def _weighed(to: Expansion, value: str, axis: int, table: TapTable) -> str:
-    """Every new element is a sum of old ones: a matrix says how much each counts."""
+def _interpolate(to: Expansion, value: str, axis: int, table: TapTable) -> str:
+    """Interpolate along an axis with a matrix product."""
     x = to.type(value)
     matrix = np.zeros((len(table.indices), x.shape[axis]), np.float32)
     for row, (places, shares) in enumerate(zip(table.indices, table.weights, strict=True)):
@@ -47,5 +47,5 @@ def _weighed(to: Expansion, value: str, axis: int, table: TapTable) -> str:
     back = tuple(order.index(other) for other in range(x.rank))
     last = axis == x.rank - 1
     turned = value if last else to.add("transpose", value, attributes=Transpose(tuple(order)))
-    made = to.add("fully_connected", turned, weights, None)
-    return made if last else to.add("transpose", made, attributes=Transpose(back))
+    product = to.add("fully_connected", turned, weights, None)
+    return product if last else to.add("transpose", product, attributes=Transpose(back))

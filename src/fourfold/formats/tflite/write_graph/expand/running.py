@@ -1,4 +1,4 @@
-"""Running products, in as many steps as their number of elements has binary digits."""
+"""Expansion of cumulative products, in log2(size) steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.types import Shape
 
 @expands("cumprod")
 def cumprod(to: Expansion) -> bool:
-    """Every element times the one that is a step before it; then steps twice as long."""
+    """a product with the value shifted by 1, 2, 4, ... elements."""
     a, value = to.attributes(Cumprod), to.input(0)
     size = to.type(value).shape[a.axis]
     value = _reversed(to, value, a.axis) if a.reverse else value
@@ -29,13 +29,13 @@ def _along(axis: int, rank: int, number: int, others: int = 0) -> Shape:
 
 
 def _moved(to: Expansion, value: str, axis: int, step: int) -> str:
-    """The value so many elements later, behind ones."""
+    """Return the value shifted by `step` elements, filled with ones."""
     x = to.type(value)
     sizes = tuple(size - step if one == axis else size for one, size in enumerate(x.shape))
-    nothing = (0,) * x.rank
+    zeros = (0,) * x.rank
     if sizes[axis] > 0:
-        value = to.add("slice", value, attributes=Slice(nothing, sizes, (1,) * x.rank))
-        pad = Pad(_along(axis, x.rank, step), nothing, 1.0)
+        value = to.add("slice", value, attributes=Slice(zeros, sizes, (1,) * x.rank))
+        pad = Pad(_along(axis, x.rank, step), zeros, 1.0)
         return to.add("pad", value, attributes=pad)
     return to.spread(to.number(1, value), x.shape)
 

@@ -1,4 +1,4 @@
-"""Transforms: by LiteRT's own where the length is a power of two, else as products of matrices."""
+"""Expansion of Fourier transforms: LiteRT's own for powers of two, else matrix products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.slice import Slice
 from fourfold.ops.spectrum import Spectrum
 
-_LONGEST = 4096  # of a transform by a matrix, which has as many numbers as half its square
+# length limit of a matrix transform, whose matrix has half its square of elements
+_MAX_LENGTH = 4096
 
 
 def is_power_of_two(number: int) -> bool:
@@ -19,7 +20,7 @@ def is_power_of_two(number: int) -> bool:
 
 @expands("spectrum")
 def spectrum(to: Expansion) -> bool:
-    """rfft2d of one row and complex_abs, or the lengths of two products."""
+    """rfft2d of one row and complex_abs, or the norm of two products."""
     size, result = to.attributes(Spectrum).size, to.types[to.node.outputs[0]]
     value = _fitted(to, to.input(0), size)
     if is_power_of_two(size) and size > 1:
@@ -27,7 +28,7 @@ def spectrum(to: Expansion) -> bool:
         row = to.reshaped(value, (*shape[:-1], 1, size))
         turned = to.add("rfft2d", row, attributes=Rfft2d((1, size)))
         return to.give_reshaped(to.add("complex_abs", turned), result.shape)
-    if size > _LONGEST:
+    if size > _MAX_LENGTH:
         return False
     angles = 2 * np.pi * np.outer(np.arange(size // 2 + 1), np.arange(size)) / size
     parts = [
@@ -41,12 +42,12 @@ def spectrum(to: Expansion) -> bool:
 
 
 def _fitted(to: Expansion, value: str, size: int) -> str:
-    """The value with so many channels: less cuts them off, more adds zeros."""
+    """Return the value cropped or zero-padded to `size` channels."""
     x = to.type(value)
-    nothing, missing = (0,) * (x.rank - 1), size - x.channels
+    zeros, missing = (0,) * (x.rank - 1), size - x.channels
     if missing > 0:
-        return to.add("pad", value, attributes=Pad((*nothing, 0), (*nothing, missing)))
+        return to.add("pad", value, attributes=Pad((*zeros, 0), (*zeros, missing)))
     if missing < 0:
-        box = Slice((*nothing, 0), (*x.shape[:-1], size), (1,) * x.rank)
+        box = Slice((*zeros, 0), (*x.shape[:-1], size), (1,) * x.rank)
         return to.add("slice", value, attributes=box)
     return value

@@ -1,4 +1,4 @@
-"""Arithmetic on narrow whole numbers, in i32: LiteRT would take these for quantised ones."""
+"""Expansion of arithmetic on narrow integers to i32; LiteRT would take them for quantized."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _COMPARING = ("equal", "greater", "greater_equal", "less", "less_equal", "not_eq
 
 @expands(*_FIRST, *_SECOND, *_COMPARING)
 def narrow(to: Expansion) -> bool:
-    """The same op on wider numbers, and its result as narrow as it was."""
+    """the op itself in i32, cast back to the narrow type."""
     dtype = to.type(to.input(0)).dtype
     if dtype not in _NARROW:
         return False
     wide = [to.cast(to.input(index), DType.I32) for index in range(len(to.node.inputs))]
     if to.node.op in _COMPARING:
         return to.give(to.node.op, *wide, attributes=to.node.attributes)
-    made = to.add(to.node.op, *wide, attributes=to.node.attributes)
-    return to.give_cast(made, dtype)
+    result = to.add(to.node.op, *wide, attributes=to.node.attributes)
+    return to.give_cast(result, dtype)

@@ -1,4 +1,4 @@
-"""Custom operators: those of a user, and the last step of detectors."""
+"""Custom operators: registered ones, and detection post-processing."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ def custom(to: NodeWriter) -> None:
     outputs = [to.made(index) for index in range(len(to.node.outputs))]
     inputs = [to.optional(index) for index in range(len(to.node.inputs))]
     to.draft.custom_operator(a.name, inputs, outputs, a.options)
-    for index, made in enumerate(outputs):
-        to.give_tensor(made, index)
+    for index, tensor in enumerate(outputs):
+        to.give_tensor(tensor, index)
 
 
 @writes("detection")
 def detection(to: NodeWriter) -> None:
-    """TFLite_Detection_PostProcess; who reads all of the table gets its outputs as columns."""
+    """TFLite_Detection_PostProcess; readers of the whole table get its outputs as columns."""
     a = to.attributes(Detection)
-    whole = len(to.node.outputs) == 1
+    as_table = len(to.node.outputs) == 1
     shapes = result_shapes(a).values()
-    found = [
-        to.temporary("detection", TensorType(DType.F32, shape)) if whole else to.made(index)
+    results = [
+        to.temporary("detection", TensorType(DType.F32, shape)) if as_table else to.made(index)
         for index, shape in enumerate(shapes)
     ]
     to.draft.custom_operator(
-        "TFLite_Detection_PostProcess", to.all_inputs(), found, _detection_options(a)
+        "TFLite_Detection_PostProcess", to.all_inputs(), results, _detection_options(a)
     )
-    if whole:
-        _give_table(to, a, found)
+    if as_table:
+        _give_table(to, a, results)
         return
-    for index, made in enumerate(found):
-        to.give_tensor(made, index)
+    for index, tensor in enumerate(results):
+        to.give_tensor(tensor, index)
 
 
-def _give_table(to: NodeWriter, a: Detection, found: list[Tensor]) -> None:
+def _give_table(to: NodeWriter, a: Detection, results: list[Tensor]) -> None:
     rows = a.rows
     columns = [
-        to.reshaped(one, (rows, width)) for one, width in zip(found, (4, 1, 1), strict=False)
+        to.reshaped(one, (rows, width)) for one, width in zip(results, (4, 1, 1), strict=False)
     ]
     columns.append(to.constant(np.ones((rows, 1), np.float32), "exists"))
     table = to.step("CONCATENATION", columns, (rows, 7), axis=1)
-    # The operator counts boxes, each of which may have a row for several classes.
+    # The operator counts boxes, each of which may have rows for several classes.
     each = 1 if a.by_class else min(a.classes_per_box, a.classes)
     numbers = to.constant((np.arange(rows) // each).astype(np.float32)[:, None], "numbers")
-    exists = to.step("LESS", [numbers, found[3]], (rows, 1), DType.BOOL)
-    nothing = to.constant(np.zeros((rows, 7), np.float32), "nothing")
-    to.give("SELECT_V2", [exists, table, nothing])
+    exists = to.step("LESS", [numbers, results[3]], (rows, 1), DType.BOOL)
+    empty = to.constant(np.zeros((rows, 7), np.float32), "nothing")
+    to.give("SELECT_V2", [exists, table, empty])
 
 
 def _detection_options(a: Detection) -> bytes:

@@ -1,4 +1,4 @@
-"""Ops that look elements up or put them elsewhere."""
+"""Gather, scatter and reverse ops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gather_nd(to: NodeWriter) -> None:
 def scatter_nd(to: NodeWriter) -> None:
     """SCATTER_ND."""
     indices, updates = to.input(0), to.input(1)
-    # The operator wants a list of places, as i32.
+    # The operator requires a list of index rows, as i32.
     if len(indices.shape) == 1:
         indices = to.reshaped(indices, (1, *indices.shape))
         updates = to.reshaped(updates, (1, *updates.shape))

@@ -1,4 +1,4 @@
-"""Ops that look along axes: sums, means, extremes, softmax, sums so far."""
+"""Ops along axes: sums, means, extrema, softmax, cumulative sums."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reduce_extreme(to: NodeWriter) -> None:
 
 @writes(*_PLAIN)
 def reduce(to: NodeWriter) -> None:
-    """The same operator."""
+    """The operator of the same name."""
     _reduce(to, _PLAIN[to.node.op])
 
 
@@ -84,8 +84,8 @@ def local_response(to: NodeWriter) -> None:
     if len(x.shape) == len(image):
         to.give(op, [x], **fields)
         return
-    made = to.step(op, [to.reshaped(x, image)], image, **fields)
-    to.give("RESHAPE", [made, to.shape(x.shape)], new_shape=x.shape)
+    result = to.step(op, [to.reshaped(x, image)], image, **fields)
+    to.give("RESHAPE", [result, to.shape(x.shape)], new_shape=x.shape)
 
 
 @writes("cumsum")
@@ -98,7 +98,7 @@ def cumsum(to: NodeWriter) -> None:
 
 @writes("arg_max", grids=Grids.ANY, integers=NARROW)
 def arg_max(to: NodeWriter) -> None:
-    """ARG_MAX, then RESHAPE where the axis stays; for the last of several, counted from the end."""
+    """ARG_MAX, then RESHAPE if the axis is kept; reversed to find the last of equal elements."""
     a, x = to.attributes(ArgMax), to.input(0)
     axis = to.constant(np.array(a.axis, np.int32), "axis")
     fields = {"output_type": TYPES.index(a.dtype)}
@@ -108,22 +108,22 @@ def arg_max(to: NodeWriter) -> None:
     shape = x.shape[: a.axis] + x.shape[a.axis + 1 :]
     if a.last:
         x = to.step("REVERSE_V2", [x, to.integers((a.axis,), "axes")], x.shape)
-    found = to.temporary("ARG_MAX", to.result_type().with_shape(*shape))
-    to.draft.operator("ARG_MAX", [x, axis], [found], **fields)
+    indices = to.temporary("ARG_MAX", to.result_type().with_shape(*shape))
+    to.draft.operator("ARG_MAX", [x, axis], [indices], **fields)
     if a.last:
         end = to.constant(np.array(x.shape[a.axis] - 1, a.dtype.numpy), "end")
-        found = to.step("SUB", [end, found], shape)
-    wanted = to.result_type().shape
-    to.give("RESHAPE", [found, to.shape(wanted)], new_shape=wanted)
+        indices = to.step("SUB", [end, indices], shape)
+    target = to.result_type().shape
+    to.give("RESHAPE", [indices, to.shape(target)], new_shape=target)
 
 
 @writes("top_indices", grids=Grids.SAME, integers=NARROW)
 def top_indices(to: NodeWriter) -> None:
-    """TOPK_V2, of which only the places are kept."""
+    """TOPK_V2, of which only the indices are used."""
     x, count = to.input(0), to.attributes(TopIndices).count
     number = to.constant(np.array(count, np.int32), "count")
     best = to.temporary("TOPK_V2", x.type.with_shape(*x.shape[:-1], count), x.quantization)
-    made = to.made()
-    assert made.dtype is DType.I32
-    to.draft.operator("TOPK_V2", [x, number], [best, made])
-    to.give_tensor(made)
+    indices = to.made()
+    assert indices.dtype is DType.I32
+    to.draft.operator("TOPK_V2", [x, number], [best, indices])
+    to.give_tensor(indices)

@@ -1,4 +1,4 @@
-"""Ops that make images larger or smaller."""
+"""Ops that resize images."""
 
 from __future__ import annotations
 

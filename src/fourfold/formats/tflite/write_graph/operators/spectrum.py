@@ -1,4 +1,4 @@
-"""Transforms into complex numbers."""
+"""Fourier transforms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fourfold.ops.rfft2d import Rfft2d
 
 @writes("rfft2d")
 def rfft2d(to: NodeWriter) -> None:
-    """RFFT2D, whose lengths are powers of two."""
+    """RFFT2D, for lengths that are powers of two."""
     size = to.attributes(Rfft2d).size
     if any(number & (number - 1) for number in size):
-        raise to.refuse(f"LiteRT transforms powers of two, not {size[0]} by {size[1]}")
+        raise to.refuse(f"LiteRT only transforms powers of two, not {size[0]} by {size[1]}")
     to.give("RFFT2D", [to.input(0), to.integers(size, "lengths")])
