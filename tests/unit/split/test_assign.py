@@ -83,20 +83,20 @@ def test_only_so_many_parts_the_dearest_first() -> None:
 
 
 def test_a_placement_tells_itself() -> None:
-    found = problem({"c": "this op is not known yet"}, FAST_GPU)
+    found = problem({"c": "this operator is not supported"}, FAST_GPU)
     placement = describe_placement(
         found, assign_units(found, PlacementOptions()), "some GPU", "auto", "LiteRT"
     )
     assert not placement.whole
     assert placement.on_gpu == 4
     assert placement.summary.startswith("4 of 5 operators run on some GPU (")
-    assert "this op is not known yet" in str(placement)
+    assert "this operator is not supported" in str(placement)
     data = placement.to_json()
     assert [row["target"] for row in data["rows"]] == [GPU, GPU, NUMPY, GPU, GPU]
     assert data["operators"] == 5
     assert "<table>" in placement._repr_html_()
     (row,) = placement.fallbacks
-    assert (row.name, row.reason, row.able) == ("c", "this op is not known yet", False)
+    assert (row.name, row.reason, row.able) == ("c", "this operator is not supported", False)
 
 
 def test_estimates_grow_with_the_work() -> None:

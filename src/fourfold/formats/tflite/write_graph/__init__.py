@@ -11,7 +11,7 @@ from fourfold.formats.tflite.metadata import BUFFER
 from fourfold.formats.tflite.write_graph.expand import expansions
 from fourfold.formats.tflite.write_graph.metadata import write_metadata
 from fourfold.formats.tflite.write_graph.operators import rules
-from fourfold.formats.tflite.write_graph.serialise import serialise
+from fourfold.formats.tflite.write_graph.serialize import serialize
 from fourfold.formats.tflite.write_graph.walk import file_of
 from fourfold.formats.writable import WritableModel
 
@@ -23,10 +23,10 @@ def write(model: WritableModel) -> bytes:
     """
     file, described = file_of(model), write_metadata(model.metadata)
     if described is None:
-        return serialise(file)
+        return serialize(file)
     buffer = np.frombuffer(described.content, np.uint8)
     file = replace(file, buffers=(*file.buffers, buffer), metadata={BUFFER: buffer})
-    return described.append_files(serialise(file))
+    return described.append_files(serialize(file))
 
 
 def operators() -> Mapping[str, str]:

@@ -71,11 +71,11 @@ class NodeWriter:
 
     def input(self, index: int) -> Tensor:
         if index == self.bias and self.products is not None:
-            return self.values.kept(self.name(index), self.products)
+            return self.values.stored_as(self.name(index), self.products)
         form = self.inputs[index]
         if form is None:
             return self.values.plain(self.name(index))
-        return self.values.kept(self.name(index), form)
+        return self.values.stored_as(self.name(index), form)
 
     def optional(self, index: int) -> Tensor | None:
         return self.input(index) if self.has(index) else None
@@ -135,11 +135,11 @@ class NodeWriter:
 
     def give(self, op: str, inputs: Inputs, output: int = 0, **fields: object) -> None:
         """Add the operator that writes an output of the node."""
-        tensor = self.made(output)
+        tensor = self.output_tensor(output)
         self.draft.operator(op, inputs, [tensor], **fields)
         self.values.settle(self.node.outputs[output], tensor)
 
-    def made(self, output: int = 0) -> Tensor:
+    def output_tensor(self, output: int = 0) -> Tensor:
         """Return the tensor of an output for an operator to write; `settle` it afterwards."""
         value, form = self.node.outputs[output], self.outputs[output]
         return self.values.result(value, form, own=form == self.values.form(value))

@@ -41,7 +41,7 @@ class States:
         draft, states = self.values.draft, self.values.graph.states
         for state, after in states.items():
             form = self.values.form(state)
-            value = self.values.plain(after) if form is None else self.values.kept(after, form)
+            value = self.values.plain(after) if form is None else self.values.stored_as(after, form)
             draft.operator("ASSIGN_VARIABLE", [self.handles[state], value], [])
 
     def starting_graph(self) -> SubgraphRecord:

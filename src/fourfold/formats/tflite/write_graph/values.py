@@ -91,7 +91,7 @@ class Values:
             self.others[value, None] = self._dequantize(tensor, f"{value}/real")
         return self.others[value, None]
 
-    def kept(self, value: str, form: StoredAs) -> Tensor:
+    def stored_as(self, value: str, form: StoredAs) -> Tensor:
         """Return the value quantized in a given form."""
         if value in self.graph.constants:
             return self._constant(value, form)
@@ -130,7 +130,7 @@ class Values:
         if own_form is None:
             return self.draft.constant(self.title(value), array)
         if own_form.quantization is not None:
-            return self._dequantize(self.kept(value, own_form), f"{value}/real")
+            return self._dequantize(self.stored_as(value, own_form), f"{value}/real")
         if own_form.dtype is not DType.F16:
             raise Unconvertible(f"'{value}' cannot be stored as {own_form.dtype.value}")
         halves = self.draft.constant(self.title(value), array.astype(np.float16))

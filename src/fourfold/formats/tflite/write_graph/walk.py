@@ -187,7 +187,9 @@ class _Walk:
         for value, name in zip(self.graph.results, self.model.output_names, strict=True):
             with self._noting("output", value):
                 form = self.values.form(value)
-                tensor = self.values.plain(value) if form is None else self.values.kept(value, form)
+                tensor = (
+                    self.values.plain(value) if form is None else self.values.stored_as(value, form)
+                )
                 tensors.append(self._own(tensor, name, [*self.inputs, *tensors]))
         with self._noting("state", ", ".join(self.graph.states)):
             self.states.keep()

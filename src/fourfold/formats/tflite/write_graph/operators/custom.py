@@ -18,7 +18,7 @@ from fourfold.types import DType, TensorType
 def custom(to: NodeWriter) -> None:
     """The operator under its own name, with its own options."""
     a = to.attributes(Custom)
-    outputs = [to.made(index) for index in range(len(to.node.outputs))]
+    outputs = [to.output_tensor(index) for index in range(len(to.node.outputs))]
     inputs = [to.optional(index) for index in range(len(to.node.inputs))]
     to.draft.custom_operator(a.name, inputs, outputs, a.options)
     for index, tensor in enumerate(outputs):
@@ -32,7 +32,9 @@ def detection(to: NodeWriter) -> None:
     as_table = len(to.node.outputs) == 1
     shapes = result_shapes(a).values()
     results = [
-        to.temporary("detection", TensorType(DType.F32, shape)) if as_table else to.made(index)
+        to.temporary("detection", TensorType(DType.F32, shape))
+        if as_table
+        else to.output_tensor(index)
         for index, shape in enumerate(shapes)
     ]
     to.draft.custom_operator(

@@ -41,7 +41,7 @@ def quantize(to: NodeWriter) -> None:
     limits = np.iinfo(a.to.numpy)
     full_range = (limits.min - a.zero_point, limits.max - a.zero_point)
     if (a.low, a.high) == full_range:
-        to.give_tensor(to.values.kept(to.name(0), form))
+        to.give_tensor(to.values.stored_as(to.name(0), form))
         return
     to.give_tensor(_rounded(to, _clamped(to, a), form))
 
@@ -52,7 +52,7 @@ def fake_quantize(to: NodeWriter) -> None:
     a = to.attributes(FakeQuantize)
     requested = to.values.form(to.node.outputs[0])
     if requested is not None and to.values.form(to.name(0)) is not None:
-        to.give_tensor(to.values.kept(to.name(0), requested))
+        to.give_tensor(to.values.stored_as(to.name(0), requested))
         return
     form = _form(a)
     if form is None:
@@ -61,7 +61,7 @@ def fake_quantize(to: NodeWriter) -> None:
     assert form.quantization is not None
     limits = np.iinfo(form.dtype.numpy)
     if limits.max - limits.min == a.high - a.low and exact:
-        to.give_tensor(to.values.kept(to.name(0), form))
+        to.give_tensor(to.values.stored_as(to.name(0), form))
         return
     rounded = _rounded(to, _clamped(to, a), form)
     if exact:

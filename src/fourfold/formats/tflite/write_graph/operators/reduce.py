@@ -123,7 +123,7 @@ def top_indices(to: NodeWriter) -> None:
     x, count = to.input(0), to.attributes(TopIndices).count
     number = to.constant(np.array(count, np.int32), "count")
     best = to.temporary("TOPK_V2", x.type.with_shape(*x.shape[:-1], count), x.quantization)
-    indices = to.made()
+    indices = to.output_tensor()
     assert indices.dtype is DType.I32
     to.draft.operator("TOPK_V2", [x, number], [best, indices])
     to.give_tensor(indices)

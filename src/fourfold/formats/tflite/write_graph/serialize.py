@@ -28,7 +28,7 @@ _PLACEHOLDER = 2  # placeholder for an offset that is not known yet
 Fill = Callable[[flatbuffers.Builder], None]
 
 
-def serialise(file: FileRecord, max_inside: int = MAX_INSIDE_BYTES) -> bytes:
+def serialize(file: FileRecord, max_inside: int = MAX_INSIDE_BYTES) -> bytes:
     """Return the bytes of the file.
 
     If there are too many weights for a flatbuffer, they follow it, and its tables have their
@@ -36,10 +36,10 @@ def serialise(file: FileRecord, max_inside: int = MAX_INSIDE_BYTES) -> bytes:
     """
     total = sum(buffer.nbytes for buffer in file.buffers)
     if total <= max_inside:
-        return _Serialiser().file(file)
+        return _Serializer().file(file)
     sizes = [buffer.nbytes for buffer in file.buffers]
     # The size of the tables does not depend on the offsets in them.
-    start = len(_Serialiser([_PLACEHOLDER] * len(sizes)).file(file))
+    start = len(_Serializer([_PLACEHOLDER] * len(sizes)).file(file))
     buffer_offsetss: list[int] = []
     parts: list[bytes | memoryview] = []
     for buffer in file.buffers:
@@ -47,7 +47,7 @@ def serialise(file: FileRecord, max_inside: int = MAX_INSIDE_BYTES) -> bytes:
         buffer_offsetss.append(start + gap if buffer.nbytes else 0)
         parts += [bytes(gap), _bytes(buffer)]
         start += gap + buffer.nbytes
-    return b"".join([_Serialiser(buffer_offsetss).file(file), *parts])
+    return b"".join([_Serializer(buffer_offsetss).file(file), *parts])
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -55,7 +55,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 @dataclass
-class _Serialiser:
+class _Serializer:
     """Builds one file from its end; `offsets` are those of buffers after the tables, if any."""
 
     buffer_offsets: Sequence[int] | None = None
