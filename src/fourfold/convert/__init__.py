@@ -14,7 +14,7 @@ from fourfold.config import Config
 from fourfold.convert.process import run_converter
 from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats import Format, ModelSource, find_format, identify
-from fourfold.formats.converter import Converter
+from fourfold.formats.format import Converter
 from fourfold.log import Log
 from fourfold.store.entry import MODEL
 from fourfold.store.keys import conversion_parts, digest

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from fourfold.errors import ModelError
 from fourfold.formats import ModelSource
-from fourfold.formats.converter import Converter
+from fourfold.formats.format import Converter
 
 # Isolated mode keeps the caller's folder off the search path; our own search path is set next.
 START = """

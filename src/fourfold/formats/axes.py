@@ -1,7 +1,10 @@
-"""Normalizes axes, which model files may count from the end."""
+"""Normalizes axes, which model files may count from the end, and applies ops along any axis."""
 
 from __future__ import annotations
 
+from fourfold.formats.operator_nodes import OperatorNodes
+from fourfold.graph import NONE
+from fourfold.ops.transpose import Transpose
 from fourfold.types import Shape
 
 
@@ -28,3 +31,18 @@ def last_order(axis: int, rank: int) -> Shape:
 def inverse_order(order: Shape) -> Shape:
     """Return the inverse of a permutation."""
     return tuple(order.index(axis) for axis in range(len(order)))
+
+
+def give_along(
+    nodes: OperatorNodes, op: str, value: str, axis: int, attributes: object = NONE
+) -> None:
+    """Write the output of an op along an axis; other axes than the last are transposed there and
+    back.
+    """
+    order = last_order(axis, nodes.type_of(value).rank)
+    last = nodes.transposed(value, order, "last")
+    if last == value:
+        nodes.give(op, value, attributes=attributes)
+        return
+    result = nodes.add(op, last, attributes=attributes, part="result")
+    nodes.give("transpose", result, attributes=Transpose(inverse_order(order)))

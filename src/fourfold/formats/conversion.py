@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError
+from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.inputs import DeclaredInput, declare_inputs
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import TypeMismatch, Unconvertible
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
-from fourfold.types import DType
+from fourfold.types import DType, Shape, TensorType
 
 DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 EXPORT_AGAIN = "export the model again; if other tools accept the file, report it"
@@ -207,3 +210,50 @@ def unsupported(title: str, refusals: Sequence[Refusal], fix: str = SEE_OPS) -> 
     """Build the error for a model with refused operators."""
     count = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''}"
     return UnsupportedError(f"{title} has {count} that cannot be converted", refusals, fix)
+
+
+Names = tuple[str, ...]
+
+
+@dataclass
+class OverwritingConversion(Conversion):
+    """Gives every write a value of its own; `values` maps names of the file to their current value.
+
+    `own` has the types of values in the unchanged shapes, if the caller changed the batch.
+    """
+
+    values: dict[str, str] = field(default_factory=dict)
+    own: Mapping[str, TensorType] = field(default_factory=dict)
+
+    def add_operator(
+        self,
+        title: str,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        add_nodes: Callable[[Names, Names], None],
+    ) -> None:
+        """Convert an operator given by the names that it reads and writes in the file.
+
+        `add_nodes` receives the current values of these names.
+        """
+        inputs = tuple(self.values.get(name, name) for name in reads)
+        outputs = tuple(self.builder.fresh(name) for name in writes)
+        operator = FileOperator(title, inputs, outputs)
+        self.convert(operator, lambda: self._checked(operator, inputs, add_nodes))
+        self.values.update(zip(writes, outputs, strict=True))
+
+    def _checked(
+        self, operator: FileOperator, inputs: Names, add_nodes: Callable[[Names, Names], None]
+    ) -> None:
+        before = len(self.builder.nodes)
+        with np.errstate(all="ignore"):  # parameters may hold any bit pattern
+            add_nodes(inputs, operator.outputs)
+        if self.own:
+            read = {value: self.own[value] for value in inputs}
+            written = {value: self.own[value] for value in operator.outputs}
+            nodes = self.builder.nodes[before:]
+            check_batch(self.builder, str(operator), OwnTypes(read, written), nodes)
+
+    def own_shapes(self, values: Names) -> tuple[Shape, ...]:
+        """Return the shapes that values have in the file; () if the batch was not changed."""
+        return tuple(self.own[value].shape for value in values) if self.own else ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fourfold.formats.budget import check_shape
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE
@@ -125,3 +127,79 @@ class OperatorNodes:
         """
         if not self.builder.budget.take(type, stored):
             raise Unconvertible(f"its constant result {type} is too large")
+
+
+def give_range(
+    nodes: OperatorNodes, start: np.ndarray, limit: np.ndarray, step: np.ndarray
+) -> None:
+    """Write the numbers from `start` up to, but not including, `limit`, in steps of `step`."""
+    if not start.size == limit.size == step.size == 1 or step.reshape(-1)[0] == 0:
+        raise ValueError("start, limit and step must be single numbers, and the step not zero")
+    first, last, increment = (array.reshape(-1)[0].item() for array in (start, limit, step))
+    if not all(math.isfinite(number) for number in (first, last, increment)):
+        raise ValueError(f"a range from {first} to {last} by {increment} has no end")
+    count = max(math.ceil((last - first) / increment), 0)
+    type = TensorType(DType.of(start), (count,))
+    nodes.reserve(type)
+    nodes.give_constant((first + np.arange(count) * increment).astype(type.dtype.numpy))
+
+
+def give_full(nodes: OperatorNodes, shape: Shape, value: np.ndarray) -> None:
+    """Write a tensor filled with one number."""
+    if value.size != 1:
+        raise ValueError(f"cannot fill {list(shape)} with {value.size} values")
+    check_shape(shape)
+    nodes.reserve(TensorType(DType.of(value), shape))
+    nodes.give_constant(np.full(shape, value.reshape(-1)[0], value.dtype))
+
+
+MAX_LIST_LENGTH = 4096  # elements of a constant that configures an operator
+
+
+@dataclass(frozen=True)
+class PositionalOperator(OperatorNodes):
+    """An operator with numbered inputs; None marks an input that is omitted."""
+
+    inputs: tuple[str | None, ...]
+
+    def input(self, index: int = 0) -> str:
+        name = self.optional(index)
+        if name is None:
+            raise ValueError(f"input {index} is missing")
+        return name
+
+    def optional(self, index: int) -> str | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def all_inputs(self) -> tuple[str, ...]:
+        if not self.inputs:
+            raise ValueError("it has no inputs")
+        return tuple(self.input(index) for index in range(len(self.inputs)))
+
+    def input_type(self, index: int = 0) -> TensorType:
+        return self.type_of(self.input(index))
+
+    def constant(self, index: int, what: str) -> np.ndarray:
+        """Return the array of an input that must be a constant, such as a shape."""
+        name = self.input(index)
+        if name not in self.builder.constants:
+            raise Unconvertible(f"{what} '{name}' is computed at run time; it must be a constant")
+        return self.builder.constants[name]
+
+    def integers(self, index: int, what: str) -> tuple[int, ...]:
+        """Return a short constant list of integers or of pairs; a scalar is a list of one."""
+        array = self.constant(index, what)
+        if array.dtype.kind not in "iu" or array.ndim > 2 or array.size > MAX_LIST_LENGTH:
+            raise ValueError(f"{what} '{self.inputs[index]}' is not a short list of integers")
+        return tuple(int(item) for item in array.reshape(-1))
+
+    def integer(self, index: int, what: str) -> int:
+        numbers = self.integers(index, what)
+        if len(numbers) != 1:
+            raise ValueError(f"{what} '{self.inputs[index]}' is not one number")
+        return numbers[0]
+
+    def in_file(self, index: int) -> bool:
+        """Return True if an input is a constant of the file, not one folded while reading."""
+        name = self.optional(index)
+        return name in self.builder.constants and name not in self.builder.folded

@@ -1,12 +1,16 @@
-"""ModelSource: a model as a memory-mapped file, a folder, or bytes."""
+"""ModelSource: a model as a memory-mapped file, a folder, or bytes; and members of zip archives."""
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from fourfold.errors import InputError
+from fourfold.lazy import lazy_import
 
 Content = bytes | mmap.mmap
 PathOrBytes = str | os.PathLike[str] | bytes
@@ -90,3 +94,21 @@ def _map_file(path: str) -> Content:
         why = getattr(error, "strerror", None) or str(error)
         fix = "check the path and that the file may be read"
         raise InputError(f"cannot open '{path}'", why, fix) from error
+
+
+if TYPE_CHECKING:
+    import zipfile
+else:
+    zipfile = lazy_import("zipfile")
+
+START = b"PK\x03\x04"
+
+
+def zip_members(content: Content) -> tuple[str, ...]:
+    """Return the member names of an archive; () for other content or a damaged archive."""
+    if content[:4] != START:
+        return ()
+    with suppress(zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, EOFError):
+        file: Any = io.BytesIO(content) if isinstance(content, bytes) else content
+        return tuple(zipfile.ZipFile(file).namelist())
+    return ()

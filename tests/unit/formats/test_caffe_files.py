@@ -16,8 +16,8 @@ from fourfold.cli import main
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import Model, ReadOptions, find_format, formats, read_model
-from fourfold.formats.caffe.text import MAX_DEPTH, TextMessage, parse_text
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.caffe.record import MAX_DEPTH, TextMessage, parse_text
+from fourfold.formats.protobuf import MessageWriter
 
 INPUT = input_text(1, 2, 5, 5)
 CONV = "convolution_param { num_output: 3 kernel_size: 3 }"

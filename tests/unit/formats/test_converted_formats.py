@@ -15,7 +15,7 @@ from onnx_writer import small_model
 
 from fourfold.errors import InputError, ModelError
 from fourfold.formats import find_format, formats, model_files, read_model
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 
 HDF5 = b"\x89HDF\r\n\x1a\n" + bytes(32)
 NODE = MessageWriter().text(1, "image")

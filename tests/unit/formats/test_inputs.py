@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from fourfold.errors import InputError
-from fourfold.formats.batch import OwnTypes, axis_of_batch, batch_growth, check_batch
+from fourfold.formats.batch import (
+    OwnTypes,
+    axis_of_batch,
+    batch_growth,
+    check_batch,
+    reshape_batch,
+    reshape_literally,
+)
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.inputs import DeclaredInput, declare_inputs, open_sizes
 from fourfold.formats.options import ReadOptions
-from fourfold.formats.reshape import reshape_batch, reshape_literally
 from fourfold.graph import NONE
 from fourfold.ops.concat import Concat
 from fourfold.types import DType, Shape, TensorType

@@ -8,8 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from fourfold.formats.protobuf import MAX_DEPTH, Message
-from fourfold.formats.protobuf_writer import MessageWriter, varint
+from fourfold.formats.protobuf import MAX_DEPTH, Message, MessageWriter, varint
 
 LIMITS = (0, 1, 127, 128, 300, 2**31, 2**63 - 1, -1, -(2**63))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,9 @@ from fourfold.formats.axes import axis_of
 from fourfold.formats.caffe.net import Layer
 from fourfold.formats.caffe.record import Record
 from fourfold.formats.channels_first import require_images, to_channels_last
-from fourfold.formats.positional_operator import PositionalOperator
+from fourfold.formats.operator_nodes import PositionalOperator
 from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import register
 from fourfold.types import Shape
 
 
@@ -62,3 +64,12 @@ class Operation(PositionalOperator):
         """Refuse layers with more than one output."""
         if len(self.outputs) != 1:
             raise Unconvertible(f"it has {len(self.outputs)} outputs; only one is supported")
+
+
+Convert = Callable[[Operation], None]
+RULES: dict[str, Convert] = {}
+
+
+def converts(*types: str) -> Callable[[Convert], Convert]:
+    """Register a function for layer types; its docstring is shown to users."""
+    return register(RULES, types)

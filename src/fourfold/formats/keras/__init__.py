@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fourfold.formats.format import Format
-from fourfold.formats.source import ModelSource
+from fourfold.formats.source import ModelSource, zip_members
 from fourfold.formats.tensorflow import CONVERTER, HELPERS
-from fourfold.formats.zip_members import zip_members
 
 ARCHIVE, HDF5 = ".keras", ".h5"
 HDF5_START = b"\x89HDF\r\n\x1a\n"

@@ -12,7 +12,7 @@ from fourfold.formats.onnx.file import read_tensor
 from fourfold.formats.onnx.records import NodeRecord
 from fourfold.formats.onnx.schema import AttributeField
 from fourfold.formats.onnx.tensors import array_of
-from fourfold.formats.positional_operator import MAX_LIST_LENGTH, PositionalOperator
+from fourfold.formats.operator_nodes import MAX_LIST_LENGTH, PositionalOperator
 from fourfold.formats.protobuf import Message
 from fourfold.types import Shape, TensorType
 

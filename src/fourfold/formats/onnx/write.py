@@ -23,7 +23,7 @@ from fourfold.formats.onnx.schema import (
 )
 from fourfold.formats.onnx.scope import captured
 from fourfold.formats.onnx.tensors import is_external, stored_array
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 from fourfold.types import DType, Shape
 
 MIN_IR_VERSION = 4  # first IR version in which initializers need not be inputs

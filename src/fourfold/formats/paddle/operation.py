@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -139,3 +139,28 @@ class Operation(OperatorNodes):
         if array.size != 1 or array.dtype.kind not in "fiu":
             raise ValueError(f"its {parameter} is not one number")
         return float(array.reshape(()))
+
+
+Convert = Callable[[Operation], None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A convert function, and the output parameters it writes; others are only for training."""
+
+    convert: Convert
+    outputs: tuple[str, ...]
+
+
+RULES: dict[str, Rule] = {}
+
+
+def converts(*types: str, gives: tuple[str, ...] = ("Out",)) -> Callable[[Convert], Convert]:
+    """Register a function for operator types; its docstring is shown to users."""
+
+    def register(convert: Convert) -> Convert:
+        for name in types:
+            RULES[name] = Rule(convert, gives)
+        return convert
+
+    return register

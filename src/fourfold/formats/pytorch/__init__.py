@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from fourfold.formats.converter import Converter, Package
-from fourfold.formats.format import Format
-from fourfold.formats.source import ModelSource
-from fourfold.formats.zip_members import zip_members
+from fourfold.formats.format import Converter, Format, Package
+from fourfold.formats.source import ModelSource, zip_members
 
 PROGRAM = ".pt2"
 MEMBERS = ("archive_format", "serialized_exported_program.json")  # of current files, of older ones

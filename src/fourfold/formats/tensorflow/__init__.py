@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from fourfold.formats.converter import Converter, Package
-from fourfold.formats.format import Format, one_file
+from fourfold.formats.format import Converter, Format, Package, one_file
 from fourfold.formats.protobuf import Message
 from fourfold.formats.source import Content, ModelSource, files_below
 
@@ -53,7 +52,7 @@ def files(source: ModelSource) -> tuple[str, ...]:
     )
 
 
-HELPERS = (f"{__name__}.function", f"{__name__}.ends")
+HELPERS = (f"{__name__}.function",)
 CONVERTER = Converter(
     "TensorFlow",
     (f"{__name__}.script", *HELPERS),

@@ -13,8 +13,7 @@ import tensorflow as tf
 from tensorflow.python.tools import saved_model_utils
 
 from fourfold.formats.tensorflow import SAVED_MODEL
-from fourfold.formats.tensorflow.ends import DEFAULT, Ends, name_ends
-from fourfold.formats.tensorflow.function import convert_function
+from fourfold.formats.tensorflow.function import DEFAULT, Ends, convert_function, name_ends
 
 # Operations that are not results, although nothing reads them.
 _NO_RESULTS = (

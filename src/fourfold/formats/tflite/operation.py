@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from fourfold.formats.batch import OwnTypes, axis_of_batch
-from fourfold.formats.positional_operator import PositionalOperator
+from fourfold.formats.operator_nodes import PositionalOperator
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.records import OperatorRecord

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.budget import check_shape
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.detection import Detection

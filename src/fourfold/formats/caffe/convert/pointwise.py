@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from fourfold.formats.activations import give_elu, softplus_parts
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.rules import Reduce
 from fourfold.ops.cast import Cast

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.op.rules import Reduce
 from fourfold.ops.reshape import Reshape
 from fourfold.types import Shape

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-from fourfold.formats.along_axis import give_along
-from fourfold.formats.caffe.operation import Operation
-from fourfold.formats.caffe.rule import converts
+from fourfold.formats.axes import give_along
+from fourfold.formats.batch import reshape_batch
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.channels_first import check_window, give_channels_first
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.reshape import reshape_batch
 from fourfold.op.rules import Reduce, Resize
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cast import Cast

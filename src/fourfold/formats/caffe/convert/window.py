@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.formats.channels_first import check_window, give_channels_first
 from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.pools import add_pool, count_windows

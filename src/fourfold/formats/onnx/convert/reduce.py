@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
-from fourfold.formats.along_axis import give_along
-from fourfold.formats.axes import axes_of, axis_of
-from fourfold.formats.constant_results import give_full
+from fourfold.formats.axes import axes_of, axis_of, give_along
 from fourfold.formats.onnx.convert.sort import turned_round
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
+from fourfold.formats.operator_nodes import give_full
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax

@@ -22,7 +22,7 @@ from fourfold.formats.onnx.schema import (
 )
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
 from fourfold.formats.onnx.write_graph.operator_list import Attribute, Port, WrittenNode
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 from fourfold.formats.writable import WritableModel
 from fourfold.version import VERSION
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.onnx.schema import ELEMENTS, Element, TensorField
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 from fourfold.types import DType, Quantization, Shape, to_integers
 
 MIN_INT4, MAX_INT4 = -8, 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from fourfold.formats.paddle.rule import RULES, Rule
+from fourfold.formats.paddle.operation import RULES, Rule
 from fourfold.formats.rule_table import load_rules
 
 

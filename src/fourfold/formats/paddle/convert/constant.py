@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from fourfold.formats.constant_results import give_full, give_range
-from fourfold.formats.paddle.operation import Operation
-from fourfold.formats.paddle.rule import converts
+from fourfold.formats.operator_nodes import give_full, give_range
+from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import DType, Shape
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from fourfold.formats.paddle.convert.pointwise import add_activation
-from fourfold.formats.paddle.operation import Operation
-from fourfold.formats.paddle.rule import converts
+from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.transpose import Transpose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.constant_results import give_full, give_range
+from fourfold.formats.operator_nodes import give_full, give_range
 from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import ShapeOptions
 from fourfold.formats.tflite.rule import converts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.reshape import reshape_batch, reshape_literally
+from fourfold.formats.batch import reshape_batch, reshape_literally
 from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
     PackOptions,
