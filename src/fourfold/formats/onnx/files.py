@@ -6,12 +6,10 @@ import os
 from collections.abc import Iterator
 
 from fourfold.formats.conversion import sound
-from fourfold.formats.onnx.external import external_path
-from fourfold.formats.onnx.file import read_entries, read_file
-from fourfold.formats.onnx.records import GraphRecord
+from fourfold.formats.onnx.file import GraphRecord, read_entries, read_file
 from fourfold.formats.onnx.schema import TensorField
 from fourfold.formats.onnx.scope import inner_graphs
-from fourfold.formats.onnx.tensors import is_external
+from fourfold.formats.onnx.tensors import external_path, is_external
 from fourfold.formats.source import ModelSource
 
 

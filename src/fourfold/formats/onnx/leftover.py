@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fourfold.formats.onnx.records import NodeRecord, ValueRecord
+from fourfold.formats.onnx.file import NodeRecord, ValueRecord
 from fourfold.formats.onnx.schema import AttributeField, Element, TensorField, graph_dtype
 from fourfold.formats.onnx.scope import inner_graphs
 from fourfold.formats.onnx.sizes import NamedSizes, declared_type

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_tensor
-from fourfold.formats.onnx.records import NodeRecord
+from fourfold.formats.onnx.file import NodeRecord, read_tensor
 from fourfold.formats.onnx.schema import AttributeField
-from fourfold.formats.onnx.tensors import array_of
+from fourfold.formats.onnx.tensors import ExternalFiles, array_of
 from fourfold.formats.operator_nodes import MAX_LIST_LENGTH, PositionalOperator
 from fourfold.formats.protobuf import Message
+from fourfold.formats.rule_table import register
 from fourfold.types import Shape, TensorType
 
 
@@ -96,3 +95,17 @@ class Operation(PositionalOperator):
         new = np.asarray(numbers, self.builder.constants[name].dtype)
         if not np.array_equal(self.changed.setdefault(name, new), new):
             raise ValueError(f"'{name}' would need two values at once")
+
+
+Convert = Callable[[Operation], None]
+
+RULES: dict[str, Convert] = {}
+
+
+def converts(*ops: str) -> Callable[[Convert], Convert]:
+    """Register a function for operators; its docstring is shown to users.
+
+    Operators of other domains than ONNX's own have a prefix: 'com.microsoft.FusedConv'. A rule
+    checks `Operation.version` if versions differ.
+    """
+    return register(RULES, ops)

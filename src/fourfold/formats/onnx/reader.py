@@ -12,11 +12,10 @@ from fourfold.formats.inputs import OPEN, open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.onnx.convert import rules
-from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_file
+from fourfold.formats.onnx.file import FileRecord, read_file
 from fourfold.formats.onnx.main_graph import convert_graph
-from fourfold.formats.onnx.records import FileRecord
 from fourfold.formats.onnx.source_graph import OnnxSourceGraph
+from fourfold.formats.onnx.tensors import ExternalFiles
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.printable import printable, short_properties
 from fourfold.formats.rule_table import summary

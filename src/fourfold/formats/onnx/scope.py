@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fourfold.formats.onnx.file import read_graph
-from fourfold.formats.onnx.records import GraphRecord, NodeRecord, TensorRecord
+from fourfold.formats.onnx.file import GraphRecord, NodeRecord, TensorRecord, read_graph
 from fourfold.formats.onnx.schema import AttributeField
 from fourfold.formats.protobuf import Message
 

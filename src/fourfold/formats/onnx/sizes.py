@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fourfold.errors import InputError
 from fourfold.formats.budget import check_shape
 from fourfold.formats.inputs import OPEN, SHAPE_NEEDED, DeclaredInput, open_sizes
-from fourfold.formats.onnx.records import Size, ValueRecord
+from fourfold.formats.onnx.file import Size, ValueRecord
 from fourfold.formats.onnx.schema import graph_dtype, port_dtype
 from fourfold.types import DType, Shape, TensorType
 

@@ -13,22 +13,21 @@ from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
 from fourfold.formats.onnx.convert import rules
-from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_graph
-from fourfold.formats.onnx.leftover import element_guess, result_types, stored_element
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.records import (
+from fourfold.formats.onnx.file import (
     FileRecord,
     FunctionRecord,
     GraphRecord,
     NodeRecord,
     TensorRecord,
     ValueRecord,
+    read_graph,
 )
+from fourfold.formats.onnx.leftover import element_guess, result_types, stored_element
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.schema import NIBBLES, AttributeField, Element
 from fourfold.formats.onnx.scope import Scope, captured, needed_nodes
 from fourfold.formats.onnx.sizes import NamedSizes, declared_type
-from fourfold.formats.onnx.tensors import array_of, declared, is_widened, no_arrays
+from fourfold.formats.onnx.tensors import ExternalFiles, array_of, declared, is_widened, no_arrays
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.cast import Cast

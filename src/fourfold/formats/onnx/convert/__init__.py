@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from fourfold.formats.onnx.rule import RULES, Convert
+from fourfold.formats.onnx.operation import RULES, Convert
 from fourfold.formats.rule_table import load_rules
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.operator_nodes import give_full, give_range
 from fourfold.formats.refusal import Unconvertible

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.op.rules import Reduce
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.slice import Slice

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import NIBBLES, graph_dtype
 from fourfold.op.rules import Reduce
 from fourfold.ops.cast import Cast

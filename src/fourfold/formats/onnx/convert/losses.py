@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.op.rules import Reduce
 from fourfold.ops.gather import Gather
 from fourfold.ops.gather_elements import GatherElements

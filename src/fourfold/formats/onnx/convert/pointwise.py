@@ -1,13 +1,15 @@
-"""Pointwise operators: arithmetic and activations."""
+"""Pointwise operators: arithmetic, activations, comparisons and bits."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from fourfold.formats.activations import elu_parts, give_elu, give_mish, softplus_parts
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
+from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu
 from fourfold.ops.leaky_relu import LeakyRelu
@@ -273,3 +275,86 @@ def atanh(op: Operation) -> None:
     up, down = op.add("add", one, x, part="up"), op.add("sub", one, x, part="down")
     log = op.add("log", op.add("div", up, down, part="fraction"), part="log")
     op.give("mul", log, op.add_constant(0.5, "half"))
+
+
+_BITWISE = {"BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor"}
+
+
+@converts(*_BITWISE)
+def bitwise(op: Operation) -> None:
+    """the op of the same name."""
+    op.give(_BITWISE[op.record.op], op.input(0), op.input(1))
+
+
+@converts("BitwiseNot")
+def bitwise_not(op: Operation) -> None:
+    """bitwise_xor with all bits."""
+    dtype = op.input_type(0).dtype
+    all_bits = np.asarray(np.invert(np.zeros((), dtype.numpy)))
+    op.give("bitwise_xor", op.input(0), op.add_constant(all_bits, "every"))
+
+
+@converts("BitShift")
+def bit_shift(op: Operation) -> None:
+    """bit_shift."""
+    direction = op.text_attribute("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError(f"its direction '{direction}' is neither LEFT nor RIGHT")
+    op.give("bit_shift", op.input(0), op.input(1), attributes=BitShift(direction == "LEFT"))
+
+
+@converts("IsNaN")
+def is_nan(op: Operation) -> None:
+    """not_equal to itself."""
+    op.give("not_equal", op.input(0), op.input(0))
+
+
+@converts("IsInf")
+def is_inf(op: Operation) -> None:
+    """equal to infinity, to minus infinity, or to either."""
+    x, dtype = op.input(0), op.input_type(0).dtype
+    positive, negative = op.attribute("detect_positive", 1), op.attribute("detect_negative", 1)
+    if positive and negative:
+        x = op.add("absolute", x, part="size")
+    if positive or negative:
+        infinity = math.inf if positive else -math.inf
+        op.give("equal", x, op.add_constant(infinity, "infinity", dtype))
+    else:
+        op.give("less", x, op.add_constant(-math.inf, "below", dtype))
+
+
+_COMPARISONS = {
+    "And": "logical_and",
+    "Equal": "equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Or": "logical_or",
+    "Xor": "not_equal",
+}
+
+
+@converts(*_COMPARISONS)
+def compare(op: Operation) -> None:
+    """the op of the same name on two values."""
+    op.give(_COMPARISONS[op.record.op], op.input(0), op.input(1))
+
+
+@converts("Not")
+def negation(op: Operation) -> None:
+    """logical_not."""
+    op.give("logical_not", op.input(0))
+
+
+@converts("Where")
+def where(op: Operation) -> None:
+    """select with broadcasting."""
+    op.give("select", op.input(0), op.input(1), op.input(2))
+
+
+@converts("Mod")
+def mod(op: Operation) -> None:
+    """floor_mod, or remainder with the sign of the dividend."""
+    name = "remainder" if op.attribute("fmod", 0) else "floor_mod"
+    op.give(name, op.input(0), op.input(1))

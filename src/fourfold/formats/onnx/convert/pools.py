@@ -13,8 +13,7 @@ from fourfold.formats.channels_first import (
     to_channels_last,
 )
 from fourfold.formats.onnx.convert.window import read_window
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.pooling import PoolAxes

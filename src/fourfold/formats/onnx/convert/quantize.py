@@ -23,8 +23,7 @@ from fourfold.formats.onnx.convert.pools import pool
 from fourfold.formats.onnx.convert.reduce import global_pool, softmax
 from fourfold.formats.onnx.convert.slices import concat
 from fourfold.formats.onnx.convert.window import conv
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.dequantize import Dequantize

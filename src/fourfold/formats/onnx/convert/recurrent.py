@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape

@@ -1,4 +1,4 @@
-"""Operators that reduce axes: sums, means, extrema, softmax."""
+"""Operators along axes: reductions, softmax, cumulative results, largest elements."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import math
 
 import numpy as np
 
-from fourfold.formats.axes import axes_of, axis_of, give_along
-from fourfold.formats.onnx.convert.sort import turned_round
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.axes import axes_of, axis_of, give_along, inverse_order, last_order
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.operator_nodes import give_full
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.cumprod import Cumprod
 from fourfold.ops.cumsum import Cumsum
+from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.softmax import Softmax
-from fourfold.types import DType
+from fourfold.ops.top_indices import TopIndices
+from fourfold.types import DType, Shape
 
 _PLAIN = {
     "ReduceMax": "reduce_max",
@@ -167,3 +168,62 @@ def cumsum(op: Operation) -> None:
     axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
     flags = bool(op.attribute("exclusive", 0)), bool(op.attribute("reverse", 0))
     op.give("cumsum", op.input(0), attributes=Cumsum(axis, *flags))
+
+
+@converts("CumProd")
+def cumprod(op: Operation) -> None:
+    """cumprod along a constant axis."""
+    axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
+    flags = bool(op.attribute("exclusive", 0)), bool(op.attribute("reverse", 0))
+    op.give("cumprod", op.input(0), attributes=Cumprod(axis, *flags))
+
+
+@converts("TopK")
+def top_k(op: Operation) -> None:
+    """top_indices along the last axis, and gather_elements for the values."""
+    x, count = op.input_type(0), op.integer(1, "k")
+    axis = axis_of(op.attribute("axis", -1), x.rank)
+    order = last_order(axis, x.rank)
+    back = inverse_order(order)
+    turned = op.transposed(op.input(0), order, "last")
+    ranked = turned
+    if not op.attribute("largest", 1):
+        ranked = turned_round(op, turned)
+    indices = op.add("top_indices", ranked, attributes=TopIndices(count), part="indices")
+    last = GatherElements(x.rank - 1)
+    values = op.add("gather_elements", turned, indices, attributes=last, part="values")
+    op.give_value(op.transposed(values, back, "values_back"))
+    wide = op.converted(indices, DType.I64, "whole")
+    op.give_value(op.transposed(wide, back, "indices_back"), 1)
+
+
+def turned_round(op: Operation, value: str) -> str:
+    """Return numbers in reverse order; -1 - x cannot overflow, unlike -x."""
+    dtype = op.type_of(value).dtype
+    if dtype.is_float:
+        return op.add("negate", value, part="minus")
+    return op.add(
+        "sub", op.add_constant(np.array(-1, dtype.numpy), "minus_one"), value, part="minus"
+    )
+
+
+@converts("Hardmax")
+def hardmax(op: Operation) -> None:
+    """one at the position of arg_max, zero elsewhere."""
+    x = op.input_type(0)
+    axis = axis_of(op.attribute("axis", -1 if op.version >= 13 else 1), x.rank)
+    shape: Shape = x.shape
+    value = op.input(0)
+    if op.version < 13:
+        shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
+        value, axis = op.reshaped(value, shape, "rows"), 1
+    best = op.add("arg_max", value, attributes=ArgMax(axis, DType.I32, keep_dims=True), part="best")
+    line = [1] * len(shape)
+    line[axis] = shape[axis]
+    positions = op.add_constant(np.arange(shape[axis], dtype=np.int32).reshape(line), "places")
+    is_best = op.add("equal", best, positions, part="meant")
+    one, zero = (
+        op.add_constant(number, name, x.dtype) for number, name in ((1.0, "one"), (0.0, "zero"))
+    )
+    result = op.add("select", is_best, one, zero, part="hard")
+    op.give("reshape", result, attributes=Reshape(x.shape))

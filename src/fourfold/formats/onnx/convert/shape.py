@@ -9,8 +9,7 @@ import numpy as np
 from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.batch import reshape_batch, reshape_literally
 from fourfold.formats.budget import check_shape
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import graph_dtype
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.cast import Cast

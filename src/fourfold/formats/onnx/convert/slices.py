@@ -1,17 +1,21 @@
-"""Operators that slice, concatenate, pad and look up."""
+"""Operators that slice, concatenate, pad, gather and scatter."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
+from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
+from fourfold.ops.reverse_sequence import ReverseSequence
+from fourfold.ops.scatter_elements import ScatterElements
+from fourfold.ops.scatter_update import ScatterUpdate
 from fourfold.ops.slice import Slice
+from fourfold.ops.tile import Tile
 from fourfold.types import DType, Shape
 
 _MAX_INDEX = 2**62  # exporters write larger numbers for 'to the end'
@@ -214,3 +218,103 @@ def _amounts(op: Operation, shape: Shape) -> tuple[Shape, Shape]:
     for index, axis in enumerate(axes):
         before[axis], after[axis] = pads[index], pads[index + len(axes)]
     return tuple(before), tuple(after)
+
+
+@converts("GatherElements")
+def gather_elements(op: Operation) -> None:
+    """gather_elements."""
+    axis = axis_of(op.attribute("axis", 0), op.input_type(0).rank)
+    op.give("gather_elements", op.input(0), op.input(1), attributes=GatherElements(axis))
+
+
+@converts("ScatterElements", "Scatter")
+def scatter_elements(op: Operation) -> None:
+    """scatter_elements."""
+    axis = axis_of(op.attribute("axis", 0), op.input_type(0).rank)
+    attributes = ScatterElements(axis, op.text_attribute("reduction", "none"))
+    op.give("scatter_elements", op.input(0), op.input(1), op.input(2), attributes=attributes)
+
+
+@converts("ScatterND")
+def scatter_nd(op: Operation) -> None:
+    """scatter_update."""
+    attributes = ScatterUpdate(op.text_attribute("reduction", "none"))
+    op.give("scatter_update", op.input(0), op.input(1), op.input(2), attributes=attributes)
+
+
+@converts("TensorScatter")
+def tensor_scatter(op: Operation) -> None:
+    """scatter_elements, from an offset per batch entry on."""
+    target, update = op.input_type(0), op.input_type(1)
+    axis = axis_of(op.attribute("axis", -2), target.rank)
+    if axis == 0:
+        raise ValueError("its axis is the batch axis")
+    steps = [1] * update.rank
+    steps[axis] = update.shape[axis]
+    indices = op.add_constant(np.arange(update.shape[axis], dtype=np.int64).reshape(steps), "steps")
+    if op.optional(2) is not None:
+        starts = op.reshaped(op.input(2), (update.shape[0], *(1,) * (update.rank - 1)), "starts")
+        starts = op.converted(starts, DType.I64, "whole_starts")
+        indices = op.add("add", indices, starts, part="places")
+        if op.text_attribute("mode", "linear") == "circular":
+            size = op.add_constant(np.array(target.shape[axis], np.int64), "size")
+            indices = op.add("floor_mod", indices, size, part="around")
+    sizes = op.type_of(indices).shape
+    multiples = tuple(a // b for a, b in zip(update.shape, sizes, strict=True))
+    indices = op.add("tile", indices, attributes=Tile(multiples), part="all_places")
+    attributes = ScatterElements(axis)
+    op.give("scatter_elements", op.input(0), indices, op.input(1), attributes=attributes)
+
+
+@converts("ReverseSequence")
+def reverse_sequence(op: Operation) -> None:
+    """reverse_sequence; if the last axis takes part, a new axis is appended."""
+    x = op.input_type(0)
+    time, batch = (
+        axis_of(op.attribute(name, default), x.rank)
+        for name, default in (("time_axis", 0), ("batch_axis", 1))
+    )
+    value, attributes = op.input(0), ReverseSequence(time, batch)
+    if max(time, batch) < x.rank - 1:
+        op.give("reverse_sequence", value, op.input(1), attributes=attributes)
+        return
+    value = op.reshaped(value, (*x.shape, 1), "column")
+    value = op.add("reverse_sequence", value, op.input(1), attributes=attributes, part="reversed")
+    op.give_value(op.reshaped(value, x.shape, "row"))
+
+
+@converts("Trilu")
+def trilu(op: Operation) -> None:
+    """select with a constant mask."""
+    x = op.input_type(0)
+    if x.rank < 2:
+        raise ValueError(f"{x} is not a matrix")
+    shift = 0 if op.optional(1) is None else op.integer(1, "k")
+    shift = max(-(2**31), min(2**31, shift))
+    rows, columns = x.shape[-2:]
+    ahead = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+    kept = ahead >= shift if op.attribute("upper", 1) else ahead <= shift
+    zero = op.add_constant(np.array(0, x.dtype.numpy), "zero")
+    if x.dtype is DType.BOOL:
+        op.give("logical_and", op.input(0), op.add_constant(kept, "kept"))
+    else:
+        op.give("select", op.add_constant(kept, "kept"), op.input(0), zero)
+
+
+@converts("CenterCropPad")
+def center_crop_pad(op: Operation) -> None:
+    """slice, then pad; an odd difference puts the smaller part first."""
+    x, sizes = op.input_type(0), op.integers(1, "shape")
+    named = op.list_attribute("axes")
+    axes = range(x.rank) if named is None else [axis_of(axis, x.rank) for axis in named]
+    if len(sizes) != len(axes):
+        raise ValueError(f"{list(sizes)} does not fit {x}")
+    begin, kept, before, after = [0] * x.rank, [*x.shape], [0] * x.rank, [0] * x.rank
+    for axis, size in zip(axes, sizes, strict=True):
+        less, more = max(x.shape[axis] - size, 0), max(size - x.shape[axis], 0)
+        begin[axis], kept[axis] = less // 2, x.shape[axis] - less
+        before[axis], after[axis] = more // 2, more - more // 2
+    value, ones = op.input(0), (1,) * x.rank
+    box = Slice(tuple(begin), tuple(kept), ones)
+    value = value if tuple(kept) == x.shape else op.add("slice", value, attributes=box, part="crop")
+    op.give("pad", value, attributes=Pad(tuple(before), tuple(after)))

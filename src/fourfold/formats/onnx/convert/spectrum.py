@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fourfold.formats.axes import axis_of, inverse_order, last_order
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import graph_dtype
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.gather import Gather

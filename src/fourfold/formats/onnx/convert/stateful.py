@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.window import NO_PADDING
 from fourfold.ops.batch_matmul import BatchMatmul

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from fourfold.formats.inputs import OPEN
-from fourfold.formats.onnx.write_graph.operator_list import Port
-from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.onnx.write_graph.operator_list import Port, element_of
 from fourfold.formats.onnx.write_graph.written_values import WrittenValues, identity
+from fourfold.formats.rule_table import register
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Node
 from fourfold.op.axis_orders import Order
@@ -88,3 +88,16 @@ class GraphWriter(WrittenValues):
         if any(OPEN in sizes[1:] for sizes in self.model.open_sizes):
             return (OPEN,) * len(shape)
         return (OPEN, *shape[1:]) if self.open_batch and shape else shape
+
+
+Write = Callable[[GraphWriter, Node], None]
+
+RULES: dict[str, Write] = {}
+
+
+def writes(*ops: str) -> Callable[[Write], Write]:
+    """Register a function for ops; its docstring is shown to users.
+
+    It raises Unconvertible with a reason if ONNX cannot express a node.
+    """
+    return register(RULES, ops)

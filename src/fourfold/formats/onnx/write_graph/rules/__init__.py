@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from fourfold.formats.onnx.write_graph.rule import RULES, Write
+from fourfold.formats.onnx.write_graph.graph_writer import RULES, Write
 from fourfold.formats.rule_table import load_rules
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
-from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
+from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.graph import Node
 from fourfold.op.axis_orders import Order, permuted
 from fourfold.op.rules import Reduce

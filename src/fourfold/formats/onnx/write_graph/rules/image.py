@@ -6,9 +6,8 @@ from math import isclose
 
 import numpy as np
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
-from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
+from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node

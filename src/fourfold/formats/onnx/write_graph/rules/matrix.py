@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.graph import Node
 from fourfold.ops.batch_matmul import BatchMatmul
 

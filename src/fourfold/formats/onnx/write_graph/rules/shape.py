@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fourfold.formats.onnx.write_graph.graph_writer import FlatImage, GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
+from fourfold.formats.onnx.write_graph.graph_writer import FlatImage, GraphWriter, writes
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.graph import Node
 from fourfold.kernels.move import Block
