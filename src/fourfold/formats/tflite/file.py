@@ -10,7 +10,6 @@ import numpy as np
 from fourfold.formats.budget import MAX_RANK
 from fourfold.formats.conversion import sound
 from fourfold.formats.source import Content
-from fourfold.formats.tflite.constants import check_texts
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.options import SECOND, read_options
 from fourfold.formats.tflite.records import (
@@ -24,6 +23,7 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.schema import CUSTOM, element_type, operator_name
+from fourfold.formats.tflite.tensors import check_texts
 from fourfold.types import DType, Shape
 
 _INDEX_TYPES: dict[int, type[np.integer]] = {1: np.int32, 2: np.uint16, 3: np.uint8}

@@ -6,7 +6,6 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.options import (
     CallOnceOptions,
     CompositeOptions,
@@ -19,7 +18,7 @@ from fourfold.formats.tflite.records import (
     SubgraphRecord,
     TensorRecord,
 )
-from fourfold.formats.tflite.tensors import declared
+from fourfold.formats.tflite.tensors import declared, quantization_of
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, TensorType
 

@@ -1,21 +1,69 @@
-"""Operation: one operator during conversion, with its values, options and constants."""
+"""Operation: one operator during conversion, and the rules that convert operators."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 
 from fourfold.formats.batch import OwnTypes, axis_of_batch
+from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.operator_nodes import PositionalOperator
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.records import OperatorRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS, CLAMPING
 from fourfold.graph import NONE
-from fourfold.types import DType, Shape, TensorType
+from fourfold.types import DType, Shape, TensorType, dequantize
+
+
+@dataclass
+class TFLiteBuilder(GraphBuilder):
+    """A GraphBuilder with TFLite's variables and quantized constants."""
+
+    reals: dict[str, str] = field(default_factory=dict)  # constants and their float32 form
+    signed: dict[str, str] = field(default_factory=dict)  # constants and their bytes as int8
+    # constants adapted to other shapes
+    changed: dict[str, np.ndarray] = field(default_factory=dict)
+    variables: dict[str, TensorType] = field(default_factory=dict)  # states of the file
+    handles: dict[str, str] = field(default_factory=dict)  # values that refer to a state
+    starting: bool = False  # assignments set initial values of states
+
+    def changed_constants(self) -> Mapping[str, np.ndarray]:
+        """Return constants of the file that must change for the caller's shapes."""
+        return {
+            name: array
+            for name, array in self.changed.items()
+            if not np.array_equal(array, self.constants[name])
+        }
+
+    def signed_bytes(self, name: str) -> str:
+        """Return a constant's bytes as int8 with a zero point of zero, whatever the file has."""
+        if name not in self.signed:
+            stored = self.quantization[name]
+            signed = self.constant(self.fresh(f"{name}/signed"), self.constants[name].view(np.int8))
+            self.quantization[signed] = replace(stored, zero_point=(0,) * len(stored.scale))
+            self.signed[name] = signed
+        return self.signed[name]
+
+    def real(self, name: str) -> str:
+        """Return a constant as float32: dequantized, or widened from float16."""
+        if name not in self.reals:
+            stored, dtype = self.constants[name], self.types[name].dtype
+            if not (dtype.is_float or dtype.is_integer):
+                raise Unconvertible(
+                    f"'{name}' holds {dtype.value} values, which cannot become floats"
+                )
+            if not self.budget.take(self.types[name].with_dtype(DType.F32), stored.nbytes):
+                raise Unconvertible(f"'{name}' is too large to dequantize")
+            quantization = self.quantization.get(name)
+            real = self.constant(self.fresh(f"{name}/float"), dequantize(stored, quantization))
+            self.reals[name] = real
+            if quantization is not None:
+                self.quantization[real] = quantization
+        return self.reals[name]
+
 
 T = TypeVar("T")
 # With float values, these operators read u8 weights as int8 without a zero point: the first
@@ -123,3 +171,43 @@ class Operation(PositionalOperator):
         new = np.asarray(numbers, old.dtype).reshape(old.shape)
         if not np.array_equal(self.builder.changed.setdefault(name, new), new):
             raise ValueError(f"'{name}' would need two values at once")
+
+
+Convert = Callable[[Operation], None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The rule for one TFLite operator.
+
+    `weights`: its constants may be quantized while its values are float. `moves`: it only moves
+    elements, so it can work on quantized constants directly. `states`: it handles its states itself
+    (`Operation.recall`, `Operation.keep`). `resources`: it may have values that are not arrays, and
+    no results.
+    """
+
+    convert: Convert
+    weights: bool = False
+    moves: bool = False
+    states: bool = False
+    resources: bool = False
+
+
+RULES: dict[str, Rule] = {}
+
+
+def converts(
+    *ops: str,
+    weights: bool = False,
+    moves: bool = False,
+    states: bool = False,
+    resources: bool = False,
+) -> Callable[[Convert], Convert]:
+    """Register a function for TFLite operators; its docstring is shown to users."""
+
+    def register(convert: Convert) -> Convert:
+        for op in ops:
+            RULES[op] = Rule(convert, weights, moves, states, resources)
+        return convert
+
+    return register

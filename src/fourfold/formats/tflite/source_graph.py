@@ -11,9 +11,9 @@ import numpy as np
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats.model import SourceGraph
 from fourfold.formats.source import Content
-from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.foreign import CALLING, called_graphs, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
+from fourfold.formats.tflite.tensors import quantization_of
 from fourfold.formats.tflite.write import Excerpt, first_outputs, write_excerpt
 from fourfold.types import DType, Quantization, to_integers
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 
+from fourfold.custom import CUSTOM_OPS
 from fourfold.errors import ModelError, Refusal
 from fourfold.formats.batch import check_batch
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.builder import TFLiteBuilder
-from fourfold.formats.tflite.constants import array_of
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.foreign import Leftover, unit_name
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, Rule, TFLiteBuilder
 from fourfold.formats.tflite.options import CallOnceOptions, CompositeOptions
 from fourfold.formats.tflite.quantized import FloatView
 from fourfold.formats.tflite.records import (
@@ -28,9 +27,8 @@ from fourfold.formats.tflite.records import (
     SubgraphRecord,
     TensorRecord,
 )
-from fourfold.formats.tflite.registered import registered_rule
-from fourfold.formats.tflite.rule import Rule
 from fourfold.formats.tflite.tensors import (
+    array_of,
     declared,
     declared_input,
     declared_types,
@@ -38,8 +36,32 @@ from fourfold.formats.tflite.tensors import (
     no_arrays,
     tensor_names,
 )
-from fourfold.graph import Graph
-from fourfold.types import DType
+from fourfold.graph import Graph, Node
+from fourfold.op.registry import registry
+from fourfold.ops.custom import Custom
+from fourfold.types import DType, TensorType
+
+
+def registered_rule(custom_code: str) -> Rule | None:
+    return Rule(_convert) if custom_code in CUSTOM_OPS else None
+
+
+def _convert(op: Operation) -> None:
+    """the registered implementation."""
+    options = op.record.custom_options.tobytes()
+    custom = Custom(op.record.custom_code, options, tuple(_graph_types(op.declared, op.clamped)))
+    inputs = tuple(None if name is None else op.type_of(name) for name in op.inputs)
+    types = registry()["custom"].infer(custom, *inputs)
+    custom = Custom(custom.name, options, types)
+    op.builder.nodes.append(Node("custom", op.inputs, op.outputs, custom, name=op.name))
+    op.builder.types.update(zip(op.outputs, types, strict=True))
+
+
+def _graph_types(types: Sequence[TensorType], real: bool) -> list[TensorType]:
+    """Return the result types in the graph; f32 for quantized ones if inputs are real numbers."""
+    small = (DType.I8, DType.U8, DType.I16)
+    return [type.with_dtype(DType.F32) if real and type.dtype in small else type for type in types]
+
 
 MAX_DEPTH, MAX_VALUES = 8, 2**17  # limits for nested composites and for values after inlining
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from fourfold.formats.rule_table import load_rules
-from fourfold.formats.tflite.rule import RULES, Rule
+from fourfold.formats.tflite.operation import RULES, Rule
 
 
 @cache

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.formats.operator_nodes import give_full, give_range
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import ShapeOptions
-from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import element_type
 from fourfold.types import DType
 

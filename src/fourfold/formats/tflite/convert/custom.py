@@ -6,8 +6,7 @@ import struct
 
 from flatbuffers import flexbuffers
 
-from fourfold.formats.tflite.operation import Operation
-from fourfold.formats.tflite.rule import converts
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.op.rules import Reduce
 from fourfold.op.window import NO_PADDING, Padding, Pair, Pool2d, same
 from fourfold.ops.detection import Detection

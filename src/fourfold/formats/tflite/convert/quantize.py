@@ -7,8 +7,7 @@ remains, which follows every operator on quantized values.
 from __future__ import annotations
 
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.operation import Operation
-from fourfold.formats.tflite.rule import converts
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.types import DType, dequantize
 
 

@@ -1,6 +1,6 @@
-"""Recurrent operators: sequence LSTM and SVDF, unrolled to other ops.
+"""Operators with states, which persist between runs until the caller resets them.
 
-Their states persist between runs until the caller resets them.
+Sequence LSTM and SVDF are unrolled to other ops; named variables become states.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     LSTMOptions,
     SVDFOptions,
     UnidirectionalSequenceLSTMOptions,
+    VarHandleOptions,
 )
-from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
-from fourfold.types import TensorType
+from fourfold.types import DType, TensorType
 
 MAX_STEPS = 64
 _INPUTS, _MEMORY = 24, 4
@@ -235,3 +235,38 @@ class _Cell:
 
     def _add(self, op: str, *inputs: str | None, attributes: object = NONE) -> str:
         return self.op.add(op, *inputs, attributes=attributes, part="step")
+
+
+@converts("VAR_HANDLE", resources=True)
+def var_handle(op: Operation) -> None:
+    """nothing; a variable is a state, identified by its name."""
+    options = op.options(VarHandleOptions)
+    op.builder.handles[op.outputs[0]] = f"variable {options.container}/{options.shared_name}"
+    op.builder.types[op.outputs[0]] = TensorType(DType.RESOURCE, ())
+
+
+@converts("READ_VARIABLE", resources=True)
+def read_variable(op: Operation) -> None:
+    """the current value of the state."""
+    type = op.declared[0].with_dtype(DType.F32) if op.clamped else op.declared[0]
+    op.give("identity", op.builder.state(_state(op), type))
+
+
+@converts("ASSIGN_VARIABLE", resources=True)
+def assign_variable(op: Operation) -> None:
+    """sets the state."""
+    builder, value = op.builder, op.input(1)
+    if not builder.starting:
+        builder.state(_state(op), op.type_of(value))
+        builder.states[_state(op)] = op.add("identity", value, part="kept")
+    elif value in builder.constants:
+        builder.starts[_state(op)] = builder.constants[value]
+    else:
+        raise Unconvertible(f"the initial value '{value}' of a variable is computed at run time")
+
+
+def _state(op: Operation) -> str:
+    handle = op.input(0)
+    if handle not in op.builder.handles:
+        raise Unconvertible(f"'{handle}' is not a variable")
+    return op.builder.handles[handle]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fourfold.formats.axes import axis_of
 from fourfold.formats.batch import reshape_batch, reshape_literally
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     PackOptions,
     ReshapeOptions,
     SqueezeOptions,
     UnpackOptions,
 )
-from fourfold.formats.tflite.rule import converts
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice

@@ -8,9 +8,8 @@ import numpy as np
 
 from fourfold.formats.axes import axis_of
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import SplitOptions, StridedSliceOptions
-from fourfold.formats.tflite.rule import converts
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
 from fourfold.types import Shape

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.operation import Operation
-from fourfold.formats.tflite.rule import converts
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.ops.rfft2d import Rfft2d
 
 MAX_LENGTH = 1 << 16

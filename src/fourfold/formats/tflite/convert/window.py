@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.formats.channels_first import check_window
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     BlockOptions,
     Conv2DOptions,
@@ -13,7 +13,6 @@ from fourfold.formats.tflite.options import (
     ResizeNearestNeighborOptions,
     TransposeConvOptions,
 )
-from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.kernels.move import Block
 from fourfold.op.rules import Resize

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.tflite.write_graph.rule import Grids, WriteRule
+from fourfold.formats.tflite.write_graph.node_writer import Grids, WriteRule
 from fourfold.formats.tflite.write_graph.values import Values
 from fourfold.formats.writable import StoredAs
 from fourfold.graph import Node

@@ -18,7 +18,7 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.schema import OPERATORS, TYPES
-from fourfold.formats.tflite.write_graph.option_tables import OPTION_TABLES
+from fourfold.formats.tflite.write_graph.draft import OPTION_TABLES
 
 ALIGNMENT = 64  # weights are read in place; this is a cache line
 MAX_INSIDE_BYTES = 2**31 - 2**26  # bytes of weights; flatbuffer offsets have 31 bits

@@ -10,23 +10,75 @@ import numpy as np
 
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.records import FileRecord, SignatureRecord
+from fourfold.formats.tflite.records import FileRecord, SignatureRecord, SubgraphRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS
-from fourfold.formats.tflite.write_graph.detections import split_tables
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.expand import expand_nodes
 from fourfold.formats.tflite.write_graph.forms import Forms, forms_of, real_forms
-from fourfold.formats.tflite.write_graph.halves import keep_float16
 from fourfold.formats.tflite.write_graph.node_writer import NeedsRealNumbers, NodeWriter
 from fourfold.formats.tflite.write_graph.operators import rules
-from fourfold.formats.tflite.write_graph.roundings import keep_roundings
-from fourfold.formats.tflite.write_graph.states import States
+from fourfold.formats.tflite.write_graph.operators.custom import split_tables
+from fourfold.formats.tflite.write_graph.roundings import keep_float16, keep_roundings
 from fourfold.formats.tflite.write_graph.values import Values
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.quantize import Quantize
-from fourfold.types import DType, Quantization
+from fourfold.types import DType, Quantization, TensorType, to_integers
+
+STARTING_GRAPH = 1
+_HANDLE = TensorType(DType.RESOURCE, ())
+
+
+@dataclass
+class States:
+    """The variables of a graph, each with its handle."""
+
+    values: Values
+    handles: dict[str, Tensor] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Read every state before any node."""
+        draft, states = self.values.draft, self.values.graph.states
+        if states:
+            draft.operator("CALL_ONCE", [], [], init_subgraph=STARTING_GRAPH)
+        for state in states:
+            self.handles[state] = _handle(draft, state)
+            tensor = self.values.declare(state)
+            draft.operator("READ_VARIABLE", [self.handles[state]], [tensor])
+
+    def keep(self) -> None:
+        """Assign every state its value for the next run, after all nodes."""
+        draft, states = self.values.draft, self.values.graph.states
+        for state, after in states.items():
+            form = self.values.form(state)
+            value = self.values.plain(after) if form is None else self.values.stored_as(after, form)
+            draft.operator("ASSIGN_VARIABLE", [self.handles[state], value], [])
+
+    def starting_graph(self) -> SubgraphRecord:
+        """Return the graph that assigns the initial values of all states."""
+        graph, draft = self.values.graph, Draft(self.values.draft.buffers)
+        for state in graph.states:
+            handle, type = _handle(draft, state), graph.types[state]
+            form = self.values.form(state)
+            array = graph.starts.get(state)
+            first = np.zeros(type.shape, type.dtype.numpy) if array is None else array
+            if form is None or form.quantization is None:
+                start = draft.constant(f"{state}/start", first)
+            else:
+                integers = to_integers(first, form.quantization, form.dtype)
+                start = draft.stored_constant(
+                    f"{state}/start", integers, form.dtype, form.quantization
+                )
+            draft.operator("ASSIGN_VARIABLE", [handle, start], [])
+        return draft.subgraph("start", [], [])
+
+
+def _handle(draft: Draft, state: str) -> Tensor:
+    handle = draft.tensor(f"{state}/variable", _HANDLE)
+    draft.operator("VAR_HANDLE", [], [handle], shared_name=state)
+    return handle
+
 
 SCHEMA_VERSION = 3
 SIGNATURE = "serving_default"

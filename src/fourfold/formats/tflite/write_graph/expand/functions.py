@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.op.rules import Reduce, stretched
 from fourfold.ops.gather import Gather
 from fourfold.ops.picture import Picture
@@ -83,3 +83,32 @@ def picture(to: Expansion) -> bool:
     zero = to.constant(zeros.astype(np.float32), "zeros")
     moved = to.add("sub", to.cast(taken, DType.F32), zero)
     return to.give("mul", moved, to.constant(scales.astype(np.float32), "scales"))
+
+
+_NARROW_INTEGERS = frozenset({DType.I8, DType.I16, DType.U8, DType.U16})
+_ARITHMETIC = (
+    "absolute",
+    "add",
+    "cumsum",
+    "div",
+    "floor_div",
+    "floor_mod",
+    "mul",
+    "negate",
+    "sign",
+)
+_MORE_ARITHMETIC = ("squared_difference", "sub", "sum")
+_COMPARING = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+
+
+@expands(*_ARITHMETIC, *_MORE_ARITHMETIC, *_COMPARING)
+def narrow(to: Expansion) -> bool:
+    """the op itself in i32, cast back to the narrow type."""
+    dtype = to.type(to.input(0)).dtype
+    if dtype not in _NARROW_INTEGERS:
+        return False
+    wide = [to.cast(to.input(index), DType.I32) for index in range(len(to.node.inputs))]
+    if to.node.op in _COMPARING:
+        return to.give(to.node.op, *wide, attributes=to.node.attributes)
+    result = to.add(to.node.op, *wide, attributes=to.node.attributes)
+    return to.give_cast(result, dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.kernels.joined import Joined, part_types
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.op.pooling import PoolAxes, tap_views
 from fourfold.op.window import Padding, Pool2d, pool_window, windows
 from fourfold.ops.arg_max import ArgMax

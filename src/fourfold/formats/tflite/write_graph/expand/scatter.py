@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.scatter_elements import ScatterElements

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from fourfold.formats.rule_table import load_rules
-from fourfold.formats.tflite.write_graph.rule import RULES, WriteRule
+from fourfold.formats.tflite.write_graph.node_writer import RULES, WriteRule
 
 
 @cache

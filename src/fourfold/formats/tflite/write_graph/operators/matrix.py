@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import BYTES, NIBBLES, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import (
+    BYTES,
+    NIBBLES,
+    Grids,
+    NodeWriter,
+    writes,
+)
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.types import DType
 

@@ -1,22 +1,24 @@
-"""Ops that move elements: concat, transpose, pad, slice, reshape, blocks."""
+"""Ops that move elements: concat, transpose, pad, slice, reshape, blocks, gather, scatter."""
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
+from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC, TYPES
 from fourfold.formats.tflite.write_graph.draft import Tensor
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
 from fourfold.kernels.move import Block
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.concat import Concat
+from fourfold.ops.gather import Gather
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.reshape import Reshape
+from fourfold.ops.reverse_sequence import ReverseSequence
+from fourfold.ops.scatter_nd import ScatterNd
 from fourfold.ops.slice import Slice
 from fourfold.ops.space_to_batch import SpaceToBatch
 from fourfold.ops.tile import Tile
 from fourfold.ops.transpose import Transpose
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
 
 @writes("concat", grids=Grids.SAME, fuses=True)
@@ -149,3 +151,39 @@ def batches(to: NodeWriter) -> None:
     block = to.integers(attributes.block + ones, "block")
     around = _pairs(attributes.before + zeros, attributes.after + zeros)
     to.give(f"{to.node.op.upper()}_ND", [to.input(0), block, to.integers(around, "around")])
+
+
+@writes("gather", grids=Grids.SAME)
+def gather(to: NodeWriter) -> None:
+    """GATHER."""
+    a = to.attributes(Gather)
+    to.give("GATHER", to.all_inputs(), axis=a.axis, batch_dims=a.batch_dims)
+
+
+@writes("gather_nd", grids=Grids.SAME)
+def gather_nd(to: NodeWriter) -> None:
+    """GATHER_ND."""
+    to.give("GATHER_ND", to.all_inputs())
+
+
+@writes("scatter_nd")
+def scatter_nd(to: NodeWriter) -> None:
+    """SCATTER_ND."""
+    indices, updates = to.input(0), to.input(1)
+    # The operator requires a list of index rows, as i32.
+    if len(indices.shape) == 1:
+        indices = to.reshaped(indices, (1, *indices.shape))
+        updates = to.reshaped(updates, (1, *updates.shape))
+    if indices.dtype is not DType.I32:
+        kinds = (TYPES.index(indices.dtype), TYPES.index(DType.I32))
+        fields = {"in_data_type": kinds[0], "out_data_type": kinds[1]}
+        indices = to.step("CAST", [indices], indices.shape, DType.I32, **fields)
+    shape = to.integers(to.attributes(ScatterNd).shape, "shape")
+    to.give("SCATTER_ND", [indices, updates, shape])
+
+
+@writes("reverse_sequence")
+def reverse_sequence(to: NodeWriter) -> None:
+    """REVERSE_SEQUENCE."""
+    a = to.attributes(ReverseSequence)
+    to.give("REVERSE_SEQUENCE", to.all_inputs(), seq_dim=a.axis, batch_dim=a.batch_axis)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fourfold.formats.tflite.schema import TYPES
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
 from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu
 from fourfold.ops.leaky_relu import LeakyRelu

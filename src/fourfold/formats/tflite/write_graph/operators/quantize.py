@@ -8,8 +8,7 @@ import numpy as np
 
 from fourfold.formats.tflite.schema import TYPES
 from fourfold.formats.tflite.write_graph.draft import Tensor
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import writes
+from fourfold.formats.tflite.write_graph.node_writer import NodeWriter, writes
 from fourfold.formats.writable import StoredAs
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize

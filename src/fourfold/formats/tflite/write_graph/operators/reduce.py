@@ -1,4 +1,4 @@
-"""Ops along axes: sums, means, extrema, softmax, cumulative sums."""
+"""Ops along axes: sums, means, extrema, softmax, cumulative sums, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from fourfold.formats.tflite.schema import TYPES
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.local_response import LocalResponse
+from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.softmax import Softmax
 from fourfold.ops.top_indices import TopIndices
 from fourfold.types import DType
@@ -127,3 +127,12 @@ def top_indices(to: NodeWriter) -> None:
     assert indices.dtype is DType.I32
     to.draft.operator("TOPK_V2", [x, number], [best, indices])
     to.give_tensor(indices)
+
+
+@writes("rfft2d")
+def rfft2d(to: NodeWriter) -> None:
+    """RFFT2D, for lengths that are powers of two."""
+    size = to.attributes(Rfft2d).size
+    if any(number & (number - 1) for number in size):
+        raise to.refuse(f"LiteRT only transforms powers of two, not {size[0]} by {size[1]}")
+    to.give("RFFT2D", [to.input(0), to.integers(size, "lengths")])

@@ -1,4 +1,4 @@
-"""Convolutions and pools in two and three dimensions."""
+"""Convolutions and pools in two and three dimensions, and resizing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ import numpy as np
 
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.formats.tflite.write_graph.draft import Tensor
-from fourfold.formats.tflite.write_graph.node_writer import NeedsRealNumbers, NodeWriter
-from fourfold.formats.tflite.write_graph.rule import BYTES, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import (
+    BYTES,
+    Grids,
+    NeedsRealNumbers,
+    NodeWriter,
+    writes,
+)
+from fourfold.op.rules import Resize
 from fourfold.op.window import Pair, Pool2d, pool_window, same, windows
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
@@ -200,3 +206,22 @@ def average_pool2d(to: NodeWriter) -> None:
     counts = windows(ones, pool_window(attributes)).sum(axis=(4, 5))
     factor = to.constant(np.float32(np.prod(attributes.filter)) / counts, "factor")
     to.give("MUL", [mean, factor], activation=to.activation)
+
+
+_OPERATORS = {
+    "resize_bilinear": "RESIZE_BILINEAR",
+    "resize_nearest": "RESIZE_NEAREST_NEIGHBOR",
+}
+
+
+@writes(*_OPERATORS, grids=Grids.SAME)
+def resize_image(to: NodeWriter) -> None:
+    """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR."""
+    attributes = to.attributes(Resize)
+    size = to.integers(attributes.size, "size")
+    to.give(
+        _OPERATORS[to.node.op],
+        [to.input(0), size],
+        align_corners=attributes.align_corners,
+        half_pixel_centers=attributes.half_pixel_centers,
+    )
