@@ -114,9 +114,7 @@ class TensorMetadata:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def label_texts(self, locale: str = "", kind: str = AXIS) -> tuple[str, ...]:
-        """Return the labels of a kind in a language ('en'), or the first ones; () if there are
-        none.
-        """
+        """Return the labels of a kind in a language ('en'), else the first ones; () if none."""
         of_kind = [labels for labels in self.labels if labels.kind == kind]
         in_locale = [labels for labels in of_kind if labels.locale == locale]
         return next((labels.texts for labels in (*in_locale, *of_kind)), ())

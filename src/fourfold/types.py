@@ -173,9 +173,7 @@ def blank_array(type_: TensorType) -> np.ndarray:
 
 @contextmanager
 def silent_arithmetic() -> Iterator[None]:
-    """Silence NumPy's floating-point warnings: values of a model may be infinite or overflow
-    float16.
-    """
+    """Silence NumPy's floating-point warnings; values of a model may overflow or be infinite."""
     with np.errstate(all="ignore"):
         yield
 

@@ -99,9 +99,7 @@ def _members(content: Content, offset: int, end: int, shift: int) -> list[tuple[
 
 
 def _unpacked(content: Content, member: _Member) -> bytes:
-    """Return the unpacked bytes, at most one more than the archive declares, to detect a wrong
-    size.
-    """
+    """Return the unpacked bytes, at most one more than declared, to detect a wrong size."""
     start = member.offset
     if start + _LOCAL.size > len(content):
         return b""

@@ -36,9 +36,7 @@ def inverse_order(order: Shape) -> Shape:
 def give_along(
     nodes: OperatorNodes, op: str, value: str, axis: int, attributes: object = NONE
 ) -> None:
-    """Write the output of an op along an axis; other axes than the last are transposed there and
-    back.
-    """
+    """Write the output of an op along an axis, which is transposed to the end if needed."""
     order = last_order(axis, nodes.type_of(value).rank)
     last = nodes.transposed(value, order, "last")
     if last == value:

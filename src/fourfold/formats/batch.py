@@ -71,9 +71,7 @@ def _batch_axes(builder: GraphBuilder, inputs: Mapping[str, TensorType]) -> dict
 
 
 def _reads(nodes: Sequence[Node]) -> Iterator[tuple[str | None, Node]]:
-    """Yield the data inputs of nodes: all inputs of a concat, else the first one (weights follow
-    it).
-    """
+    """Yield the data inputs of nodes: all inputs of a concat, else the first one."""
     for node in nodes:
         for name in node.inputs if node.op == "concat" else node.inputs[:1]:
             yield name, node

@@ -50,9 +50,7 @@ class GraphBuilder:
         return name
 
     def state(self, name: str, type: TensorType) -> str:
-        """Return the value that a state holds now: the last one assigned in this run, or the stored
-        one.
-        """
+        """Return the current value of a state: the last one assigned in this run, or the input."""
         if name not in self.states:
             if not type.dtype.has_numpy or type.bytes > FOLD_LIMIT:
                 raise Unconvertible(f"the state '{name}' is too large")

@@ -121,9 +121,7 @@ class Conversion:
                 self.refuse("input", name, self.no_arrays(name))
 
     def convert(self, operator: FileOperator, add_nodes: Callable[[], None]) -> None:
-        """Convert one operator to nodes, or record a refusal and the output types that the file
-        declares.
-        """
+        """Convert one operator to nodes, or record a refusal and take its types from the file."""
         if not self.unknown.isdisjoint(operator.inputs):
             self.unknown.update(operator.outputs)
             return

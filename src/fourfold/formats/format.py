@@ -155,9 +155,7 @@ class Format:
         return described
 
     def written_ops(self) -> Mapping[str, str]:
-        """Return the ops that can be written, each with a short description; empty without a
-        writer.
-        """
+        """Return the ops that can be written, with short descriptions; {} without a writer."""
         if self.writer is None:
             return {}
         described: Mapping[str, str] = import_module(self.writer).operators()

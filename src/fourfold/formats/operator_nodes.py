@@ -45,10 +45,10 @@ class OperatorNodes:
 
     def add_constant(self, array: np.ndarray | float, part: str, dtype: DType = DType.F32) -> str:
         """Add an array that is not in the file in this form, or a single number of type `dtype`."""
-        made = np.asarray(array, None if isinstance(array, np.ndarray) else dtype.numpy)
+        value = np.asarray(array, None if isinstance(array, np.ndarray) else dtype.numpy)
         name = self.builder.fresh(f"{self.name}/{part}")
         self.builder.folded.add(name)
-        return self.builder.constant(name, made)
+        return self.builder.constant(name, value)
 
     def transposed(self, value: str, permutation: Shape, part: str) -> str:
         """Transpose a value.

@@ -24,11 +24,11 @@ Entry = tuple[int, int, int]
 
 
 class Message:
-    """One message: the positions of its fields. Values are decoded on access; blocks are views of
-    the file.
+    """One message: the positions of its fields.
 
-    A missing field reads as 0, empty or None. If a field with a single value occurs more than once,
-    the last one counts. All errors are ValueErrors, which readers turn into ModelErrors.
+    Values are decoded on access; blocks are views of the file. A missing field reads as 0, empty or
+    None. If a field with a single value occurs more than once, the last one counts. All errors are
+    ValueErrors, which readers turn into ModelErrors.
     """
 
     def __init__(self, content: Content | memoryview, depth: int = 0) -> None:

@@ -12,8 +12,9 @@ from fourfold.types import DType, Quantization, Shape
 
 @dataclass(frozen=True)
 class StoredAs:
-    """How a file stores a value that is float in the graph: as `dtype` float16 without
-    `quantization`, or as quantized integers.
+    """How a file stores a value that is float32 in the graph.
+
+    With `quantization`, as integers of type `dtype`; without it, as float16.
     """
 
     dtype: DType

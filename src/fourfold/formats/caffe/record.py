@@ -55,15 +55,15 @@ class _Parser:
     def _scan(self) -> Iterator[tuple[str, bytes]]:
         position, content = 0, self._content
         while position < len(content):
-            found = _TOKEN.match(content, position)
-            if found is None:
+            token = _TOKEN.match(content, position)
+            if token is None:
                 raise ValueError(
                     f"line {self._line(position)} has {content[position : position + 1]!r}"
                 )
-            self._position, position = position, found.end()
-            assert found.lastgroup is not None
-            if found.lastgroup != "space":
-                yield found.lastgroup, found[0]
+            self._position, position = position, token.end()
+            assert token.lastgroup is not None
+            if token.lastgroup != "space":
+                yield token.lastgroup, token[0]
 
     def _line(self, position: int) -> int:
         return self._content.count(b"\n", 0, position) + 1
@@ -89,19 +89,19 @@ class _Parser:
         """Parse fields up to a closing mark; b'' stands for the end of the text."""
         if depth > MAX_DEPTH:
             raise ValueError(f"its messages are nested more than {MAX_DEPTH} deep")
-        found = TextMessage()
+        parsed = TextMessage()
         while not (self._ahead is None if not end else self._skip(end)):
             kind, name = self._next()
             if kind != "word":
                 raise self._fail("the name of a field")
-            values = found.fields.setdefault(name.decode("ascii", "backslashreplace"), [])
+            values = parsed.fields.setdefault(name.decode("ascii", "backslashreplace"), [])
             colon = self._skip(b":")
             if self._skip(b"["):
                 while not self._skip(b"]"):
                     values.append(self._value(True, depth))
             else:
                 values.append(self._value(colon, depth))
-        return found
+        return parsed
 
     def _value(self, plain: bool, depth: int) -> str | TextMessage:
         """Parse a value: a message or, after a colon, a word or a string."""

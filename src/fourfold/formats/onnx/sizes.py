@@ -17,17 +17,17 @@ EXAMPLE = 224
 
 def settle_names(inputs: Sequence[ValueRecord], shapes: Mapping[str, Shape]) -> NamedSizes:
     """Return the named sizes that follow from the caller's shapes; an unknown batch is 1."""
-    found: dict[str, int] = {}
+    settled: dict[str, int] = {}
     for value in inputs:
         shape = shapes.get(value.name, ())
         if len(shape) != len(value.sizes or ()):
             continue  # a wrong rank is reported where shapes are checked
         for own, size in zip(value.sizes or (), shape, strict=True):
-            if isinstance(own, str) and own and found.setdefault(own, int(size)) != size:
-                raise _contradiction(own, found[own], int(size))
+            if isinstance(own, str) and own and settled.setdefault(own, int(size)) != size:
+                raise _contradiction(own, settled[own], int(size))
     for name in _batches(inputs):
-        found.setdefault(name, 1)
-    return found
+        settled.setdefault(name, 1)
+    return settled
 
 
 def _batches(inputs: Sequence[ValueRecord]) -> Iterator[str]:

@@ -75,11 +75,11 @@ def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageW
     excerpt = _with_dequantization(file, excerpt)
     graph = MessageWriter().text(GraphField.NAME, file.graph.name or "main")
     written = {name for node in excerpt.nodes for name in node.outputs}
-    given = {port.name for port in excerpt.inputs}
+    passed = {port.name for port in excerpt.inputs}
     constants = {node.outputs[0]: node for node in file.graph.nodes if _is_constant(node)}
     for name in _names_read(excerpt):
         tensor = file.graph.initializers.get(name)
-        if name in written or name in given:
+        if name in written or name in passed:
             continue
         if name in excerpt.changed:
             graph.message(GraphField.INITIALIZERS, tensor_message(name, excerpt.changed[name]))
@@ -206,8 +206,8 @@ class OnnxSourceGraph(SourceGraph):
         return {name: name for name in self._value_names()}
 
     def _value_names(self) -> Iterator[str]:
-        held = self.file.graph.initializers
-        yield from (value.name for value in self.file.graph.inputs if value.name not in held)
+        constants = self.file.graph.initializers
+        yield from (value.name for value in self.file.graph.inputs if value.name not in constants)
         yield from (name for node in self.file.graph.nodes for name in node.outputs if name)
 
     def reads(self, unit: str) -> tuple[str, ...]:

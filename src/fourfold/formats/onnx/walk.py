@@ -113,9 +113,9 @@ class Walk(Conversion):
 
     def value(self, name: str) -> str:
         """Return the value of a name that must exist by now; constants are loaded on first use."""
-        found = self.scope.find(name)
-        if found is not None and (found in self.builder.types or found in self.written):
-            return found
+        existing = self.scope.find(name)
+        if existing is not None and (existing in self.builder.types or existing in self.written):
+            return existing
         record = self.scope.initializer(name)
         if record is None:
             raise ValueError(f"it reads '{name}', which no earlier operator has written")

@@ -34,13 +34,15 @@ def read_program(content: Content) -> Program:
     feeds = _ports(operators, "feed")
     fetches = _ports(operators, "fetch")
     computing = [one for one in operators if one.type not in ("feed", "fetch")]
-    held = (name for name, one in variables.items() if one.persistable and one.dtype is not None)
+    persistable = (
+        name for name, one in variables.items() if one.persistable and one.dtype is not None
+    )
     return Program(
         operators=tuple(computing),
         variables=variables,
         feeds=tuple(_single(one.outputs, "Out") for one in feeds),
         fetches={name: name for name in (_single(one.inputs, "X") for one in fetches)},
-        parameters=tuple(sorted(held)),
+        parameters=tuple(sorted(persistable)),
     )
 
 

@@ -18,10 +18,9 @@ DEFAULT = "serving_default"  # the default signature
 
 @dataclass(frozen=True)
 class Ends:
-    """The inputs and outputs of a signature in order: names for callers, with the converter's
-    names.
+    """The inputs and outputs of a signature in order, by the names that callers use.
 
-    A converter's name is that of the signature or of the tensor.
+    Each has the name that the converter gave it: that of the signature or of the tensor.
     """
 
     inputs: Mapping[str, str]

@@ -97,8 +97,8 @@ class Leftover:
     def _sizes_change(self, builder: GraphBuilder) -> bool:
         """Return True if the sizes of the results may differ from those in the file."""
         op, read = self.record.op, [index for index in self.record.inputs if index != -1]
-        known = [(index, builder.types.get(self.names[index])) for index in read]
-        if any(type and type.shape != self._tensor(index).shape for index, type in known):
+        read_types = [(index, builder.types.get(self.names[index])) for index in read]
+        if any(type and type.shape != self._tensor(index).shape for index, type in read_types):
             return True
         if op in CALLING:
             return any(-1 in (self._tensor(index).signature or ()) for index in self.record.outputs)

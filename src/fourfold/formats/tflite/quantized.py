@@ -260,19 +260,19 @@ class FloatView:
         if index >= len(record.inputs) or record.inputs[index] == -1:
             return
         name, weights = self.names[record.inputs[index]], self.names[record.inputs[1]]
-        found = self.builder.quantization
+        quantizations = self.builder.quantization
         grid = grid_of(self.tensors[record.inputs[2 if index == 3 else 0]])
         whole = self.builder.types[name].dtype.is_integer
-        if weights not in found or grid is None or not whole:
+        if weights not in quantizations or grid is None or not whole:
             return
-        scales = tuple(grid.scale * scale for scale in found[weights].scale)
+        scales = tuple(grid.scale * scale for scale in quantizations[weights].scale)
         axis = 0 if len(scales) > 1 else None
         expected = Quantization(scales, (0,) * len(scales), axis)
-        if name in found and _is_close(found[name], expected):
+        if name in quantizations and _is_close(quantizations[name], expected):
             return
         if name in self.builder.reals:
             raise Unconvertible(f"its bias '{name}' is shared with products of another scale")
-        found[name] = expected
+        quantizations[name] = expected
 
     def _rounds(self, record: OperatorRecord, output: int) -> bool:
         """Return True if computed numbers may be off the grid of the output."""

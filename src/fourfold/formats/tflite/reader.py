@@ -58,13 +58,13 @@ def find_entry_point(file: FileRecord, signature: str | None) -> EntryPoint:
     """Return the entry point of a signature; without one, the first graph."""
     if signature is None:
         return _by_tensor_names(file)
-    found = {item.key: item for item in file.signatures}
-    if signature not in found:
-        names = ", ".join(f"'{key}'" for key in found)
-        why = f"its signatures are {names}" if found else "the model has no signatures"
-        fix = nearest(signature, found) if found else "leave the signature out"
+    by_key = {item.key: item for item in file.signatures}
+    if signature not in by_key:
+        names = ", ".join(f"'{key}'" for key in by_key)
+        why = f"its signatures are {names}" if by_key else "the model has no signatures"
+        fix = nearest(signature, by_key) if by_key else "leave the signature out"
         raise InputError(f"the model has no signature '{signature}'", why, fix)
-    return _by_signature(file, found[signature])
+    return _by_signature(file, by_key[signature])
 
 
 def _by_tensor_names(file: FileRecord) -> EntryPoint:

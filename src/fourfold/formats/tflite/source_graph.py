@@ -42,8 +42,8 @@ class TFLiteSourceGraph(SourceGraph):
         """Return a file whose first graph is this one, since engines run the first one."""
         if self.main == 0 and self.outputs == first_outputs(self.source):
             return bytes(self.source)
-        ends = ([self.names[i] for i in numbers] for numbers in (self.graph.inputs, self.outputs))
-        return self.write(tuple(self.units), *ends)
+        ports = ([self.names[i] for i in numbers] for numbers in (self.graph.inputs, self.outputs))
+        return self.write(tuple(self.units), *ports)
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -64,9 +64,7 @@ class TFLiteSourceGraph(SourceGraph):
         return {name: shared for name, shared in by_unit.items() if shared}
 
     def _states(self, number: int) -> Iterator[str]:
-        """Yield the variables that an operator uses, and values that only one interpreter
-        understands.
-        """
+        """Yield the states of an operator: variables, and values private to an interpreter."""
         record = self.graph.operators[number]
         for index in {*record.inputs, *record.outputs} - {-1}:
             tensor = self.graph.tensors[index]
@@ -158,9 +156,7 @@ class TFLiteSourceGraph(SourceGraph):
         return write_excerpt(self.source, excerpt)
 
     def _check_calls(self) -> None:
-        """Raise UnsupportedError if this graph calls the first one, whose place it takes in the
-        file.
-        """
+        """Raise UnsupportedError if this graph calls the first one, which it replaces."""
         visited, pending = set[int](), [self.main]
         while pending:
             graph = pending.pop()

@@ -53,11 +53,11 @@ def slice_blob(op: Operation) -> None:
         if not count or x.shape[axis] % count:
             raise ValueError(f"axis {axis} of {x} cannot be split into {count} equal parts")
         points = tuple(i * (x.shape[axis] // count) for i in range(1, count))
-    ends = (*points, x.shape[axis])
-    if len(ends) != count:
+    stops = (*points, x.shape[axis])
+    if len(stops) != count:
         raise ValueError(f"it has {count} outputs and {len(points)} slice points")
     first = 0
-    for index, end in enumerate(ends):
+    for index, end in enumerate(stops):
         _cut(op, axis, first, end - first, index)
         first = end
 

@@ -22,9 +22,9 @@ def constant(op: Operation) -> None:
 
 
 def _constant(op: Operation) -> np.ndarray:
-    found = op.tensor_attribute("value")
-    if found is not None:
-        return found
+    stored = op.tensor_attribute("value")
+    if stored is not None:
+        return stored
     if op.has("value_float"):
         return np.array(op.real_attribute("value_float", 0), np.float32)
     if op.has("value_int"):

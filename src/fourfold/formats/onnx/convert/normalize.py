@@ -49,7 +49,7 @@ def _computed_numbers(op: Operation, shape: Shape) -> None:
     op.give("add", even, shift)
 
 
-def _normalised(op: Operation, value: str, axes: Shape, epsilon: float, part: str = "") -> str:
+def _normalized(op: Operation, value: str, axes: Shape, epsilon: float, part: str = "") -> str:
     """Return (x - mean) / sqrt(variance + epsilon) over axes."""
     return _parts(op, value, axes, epsilon, part)[0]
 
@@ -87,7 +87,7 @@ def instance_normalization(op: Operation) -> None:
     """mean, variance and pointwise ops over each plane."""
     x = op.input_type(0)
     epsilon, axes = op.real_attribute("epsilon", 1e-5), tuple(range(2, x.rank))
-    value = _normalised(op, op.input(0), axes, epsilon)
+    value = _normalized(op, op.input(0), axes, epsilon)
     shape = (x.shape[1], *(1,) * (x.rank - 2))
     value = op.add("mul", value, op.reshaped(op.input(1), shape, "scales"), part="scaled")
     op.give("add", value, op.reshaped(op.input(2), shape, "shifts"))
@@ -98,7 +98,7 @@ def mean_variance_normalization(op: Operation) -> None:
     """mean, variance and pointwise ops."""
     axes = op.list_attribute("axes") or (0, 2, 3)
     rank = op.input_type(0).rank
-    op.give_value(_normalised(op, op.input(0), axes_of(axes, rank), 1e-9))
+    op.give_value(_normalized(op, op.input(0), axes_of(axes, rank), 1e-9))
 
 
 @converts("LpNormalization")

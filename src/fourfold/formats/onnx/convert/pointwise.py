@@ -90,8 +90,8 @@ def power(op: Operation) -> None:
         return
     # Integers are exact as long as float32 represents them.
     real = [op.converted(op.input(index), DType.F32, f"real{index}") for index in (0, 1)]
-    whole = op.add("round", op.add("power", *real, part="power"), part="whole")
-    op.give("cast", whole, attributes=Cast(dtype))
+    rounded = op.add("round", op.add("power", *real, part="power"), part="whole")
+    op.give("cast", rounded, attributes=Cast(dtype))
 
 
 @converts("Reciprocal")

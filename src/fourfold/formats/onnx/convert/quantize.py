@@ -151,8 +151,8 @@ def _note_scales(
     op: Operation, real: str, numbers: tuple[np.ndarray, np.ndarray], axis: int
 ) -> None:
     """Record the quantization of a constant, so that products of it can use integers."""
-    found = _quantization(op, op.builder.constants[real], numbers, axis)
-    op.builder.quantization[real] = found
+    recorded = _quantization(op, op.builder.constants[real], numbers, axis)
+    op.builder.quantization[real] = recorded
 
 
 def _weights(op: Operation, index: int, axis: int) -> str:

@@ -52,14 +52,14 @@ def write_file(writer: GraphWriter, model: WritableModel) -> bytes:
 
 def _describe(file: MessageWriter, model: WritableModel) -> None:
     """Write the metadata that ONNX supports: a description and key-value pairs."""
-    said = model.metadata
-    text = said.description or model.description
+    about = model.metadata
+    text = about.description or model.description
     if text:
         file.text(ModelField.DESCRIPTION, text)
-    if said.version.isdecimal():
-        file.integer(ModelField.VERSION, int(said.version))
-    own = {"author": said.author, "licence": said.licence}
-    for name, words in {**own, **said.properties}.items():
+    if about.version.isdecimal():
+        file.integer(ModelField.VERSION, int(about.version))
+    own = {"author": about.author, "licence": about.licence}
+    for name, words in {**own, **about.properties}.items():
         if words and name != "producer":
             entry = MessageWriter().text(EntryField.KEY, name).text(EntryField.VALUE, words)
             file.message(ModelField.METADATA, entry)

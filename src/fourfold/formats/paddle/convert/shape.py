@@ -30,11 +30,11 @@ def _give_reshape(op: Operation, x: str, shape: Shape) -> None:
 def reshape(op: Operation) -> None:
     """reshape, with sizes of 0 and -1 filled in."""
     x = op.input("X")
-    wanted = op.sizes("shape", "ShapeTensor", "Shape")
+    requested = op.sizes("shape", "ShapeTensor", "Shape")
     own = op.own_shape(x)
-    if any(size == 0 and axis >= len(own) for axis, size in enumerate(wanted)):
-        raise ValueError(f"{wanted} keeps sizes that {op.type_of(x)} does not have")
-    target = tuple(own[axis] if size == 0 else size for axis, size in enumerate(wanted))
+    if any(size == 0 and axis >= len(own) for axis, size in enumerate(requested)):
+        raise ValueError(f"{requested} copies sizes that {op.type_of(x)} does not have")
+    target = tuple(own[axis] if size == 0 else size for axis, size in enumerate(requested))
     result = reshape_batch(op.type_of(x), own, target, op.builder.batch_factor)
     _give_reshape(op, x, result.shape)
 
@@ -154,8 +154,8 @@ def slice_value(op: Operation) -> None:
     """slice, and reshape if axes are removed."""
     axes = op.integers("axes")
     starts = op.sizes("starts", "StartsTensor", "StartsTensorList")
-    ends = op.sizes("ends", "EndsTensor", "EndsTensorList")
-    _give_slice(op, axes, starts, ends, (1,) * len(axes))
+    stops = op.sizes("ends", "EndsTensor", "EndsTensorList")
+    _give_slice(op, axes, starts, stops, (1,) * len(axes))
 
 
 @converts("strided_slice")
@@ -163,9 +163,9 @@ def strided_slice(op: Operation) -> None:
     """slice with steps, and reshape if axes are removed."""
     axes = op.integers("axes")
     starts = op.sizes("starts", "StartsTensor", "StartsTensorList")
-    ends = op.sizes("ends", "EndsTensor", "EndsTensorList")
+    stops = op.sizes("ends", "EndsTensor", "EndsTensorList")
     strides = op.sizes("strides", "StridesTensor", "StridesTensorList")
-    _give_slice(op, axes, starts, ends, strides)
+    _give_slice(op, axes, starts, stops, strides)
 
 
 def _give_slice(op: Operation, axes: Shape, starts: Shape, ends: Shape, strides: Shape) -> None:

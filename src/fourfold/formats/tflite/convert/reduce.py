@@ -68,12 +68,12 @@ def arg_min(op: Operation) -> None:
 
 def _arg_max(op: Operation, options: type[ArgMaxOptions | ArgMinOptions]) -> ArgMax:
     axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
-    found = op.declared[0].dtype
+    index_type = op.declared[0].dtype
     if op.record.options is not None:
-        found = element_type(op.options(options).output_type) or found
-    if found not in (DType.I32, DType.I64):
-        raise ValueError(f"its indices cannot be {found.value}")
-    return ArgMax(axis, found)
+        index_type = element_type(op.options(options).output_type) or index_type
+    if index_type not in (DType.I32, DType.I64):
+        raise ValueError(f"its indices cannot be {index_type.value}")
+    return ArgMax(axis, index_type)
 
 
 @converts("CUMSUM")

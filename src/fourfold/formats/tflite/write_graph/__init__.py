@@ -21,12 +21,12 @@ def write(model: WritableModel) -> bytes:
 
     Raises UnsupportedError with every node that TFLite cannot express.
     """
-    file, described = file_of(model), write_metadata(model.metadata)
-    if described is None:
+    file, about = file_of(model), write_metadata(model.metadata)
+    if about is None:
         return serialize(file)
-    buffer = np.frombuffer(described.content, np.uint8)
+    buffer = np.frombuffer(about.content, np.uint8)
     file = replace(file, buffers=(*file.buffers, buffer), metadata={BUFFER: buffer})
-    return described.append_files(serialize(file))
+    return about.append_files(serialize(file))
 
 
 def operators() -> Mapping[str, str]:

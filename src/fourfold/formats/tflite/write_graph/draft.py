@@ -184,8 +184,8 @@ class Draft:
         read = [self.tensors[one.index] for one in inputs if one is not None]
         check_types(op, read)
         version = version_of(op, read, options, outputs[0].dtype) if outputs else 1
-        ends = (_indices(inputs), _indices(outputs))
-        self.operators.append(OperatorRecord(op, version, *ends, options))
+        values = (_indices(inputs), _indices(outputs))
+        self.operators.append(OperatorRecord(op, version, *values, options))
 
     def custom_operator(
         self, code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], options: bytes
@@ -197,8 +197,8 @@ class Draft:
     def subgraph(
         self, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
     ) -> SubgraphRecord:
-        ends = (_indices(inputs), _indices(outputs))
-        return SubgraphRecord(name, tuple(self.tensors), *ends, tuple(self.operators))
+        ports = (_indices(inputs), _indices(outputs))
+        return SubgraphRecord(name, tuple(self.tensors), *ports, tuple(self.operators))
 
 
 def _indices(tensors: Sequence[Tensor | None]) -> tuple[int, ...]:

@@ -106,7 +106,7 @@ class _Writer:
 
     def units(self, tensor: TensorMetadata) -> Iterator[int]:
         """Yield the processing steps before and after the model."""
-        scaled, calibration, least = tensor.normalization, tensor.calibration, tensor.threshold
+        scaled, calibration, minimum = tensor.normalization, tensor.calibration, tensor.threshold
         if scaled is not None:
             numbers = {0: self.numbers(scaled.mean), 1: self.numbers(scaled.std)}
             yield self.union(Unit.NORMALIZATION, self.table(numbers))
@@ -116,21 +116,21 @@ class _Writer:
                 {}, lambda b: (b.PrependInt8Slot(0, number, 0), b.PrependFloat32Slot(1, default, 0))
             )
             yield self.union(Unit.CALIBRATION, options)
-        if least is not None:
-            options = self.table({}, lambda b: b.PrependFloat32Slot(0, least, 0))
+        if minimum is not None:
+            options = self.table({}, lambda b: b.PrependFloat32Slot(0, minimum, 0))
             yield self.union(Unit.THRESHOLD, options)
 
     def content(self, tensor: TensorMetadata) -> int:
-        said, color = tensor.properties, _number(COLORS, tensor.color)
+        about, color = tensor.properties, _number(COLORS, tensor.color)
         if tensor.content == "audio":
-            rate, channels = (_integer(said.get(name)) for name in ("sample rate", "channels"))
+            rate, channels = (_integer(about.get(name)) for name in ("sample rate", "channels"))
             details = self.table(
                 {}, lambda b: (b.PrependUint32Slot(0, rate, 0), b.PrependUint32Slot(1, channels, 0))
             )
         elif tensor.content == "bounding boxes":
-            corners = _number(BOXES, said.get("corners", ""))
-            unit = _number(COORDINATES, said.get("coordinates", ""))
-            order = [_integer(one) for one in said.get("order", "").split()]
+            corners = _number(BOXES, about.get("corners", ""))
+            unit = _number(COORDINATES, about.get("coordinates", ""))
+            order = [_integer(one) for one in about.get("order", "").split()]
             details = self.table(
                 {0: self.numbers(order, "uint32")},
                 lambda b: (b.PrependInt8Slot(1, corners, 0), b.PrependInt8Slot(2, unit, 0)),

@@ -69,16 +69,16 @@ class Values:
 
     def settle(self, value: str, tensor: Tensor) -> None:
         """Define the value as a tensor, converted to its storage form if needed."""
-        wanted = self.form(value)
-        if wanted == tensor.stored or self.graph.types[value].dtype is not DType.F32:
+        target = self.form(value)
+        if target == tensor.stored or self.graph.types[value].dtype is not DType.F32:
             self.own[value] = tensor
             return
-        if wanted is None:
+        if target is None:
             # Keep both forms of the same numbers; the other conversion would round.
             self.others[value, tensor.stored] = tensor
             self.own[value] = self._dequantize(tensor, self.title(value))
         else:
-            self.own[value] = self._convert(value, tensor, wanted, own=True)
+            self.own[value] = self._convert(value, tensor, target, own=True)
 
     def plain(self, value: str) -> Tensor:
         """Return the value in the graph's type."""
@@ -133,8 +133,8 @@ class Values:
             return self._dequantize(self.stored_as(value, own_form), f"{value}/real")
         if own_form.dtype is not DType.F16:
             raise Unconvertible(f"'{value}' cannot be stored as {own_form.dtype.value}")
-        halves = self.draft.constant(self.title(value), array.astype(np.float16))
-        return self._dequantize(halves, f"{value}/real")
+        narrow = self.draft.constant(self.title(value), array.astype(np.float16))
+        return self._dequantize(narrow, f"{value}/real")
 
     def _integers(self, value: str, array: np.ndarray, form: StoredAs) -> Tensor:
         if form.quantization is None or form.dtype not in (*GRID_TYPES, DType.I4, DType.I64):

@@ -194,12 +194,12 @@ def slice_(writer: GraphWriter, node: Node) -> None:
         return
     begins = [attributes.begin[axis] for axis in cut]
     steps = [attributes.strides[axis] for axis in cut]
-    ends = [
+    stops = [
         attributes.begin[axis] + attributes.size[axis] * attributes.strides[axis] for axis in cut
     ]
-    ends = [_BEFORE_ALL if end < 0 else end for end in ends]
+    stops = [_BEFORE_ALL if end < 0 else end for end in stops]
     positions = [order.index(axis) for axis in cut]
-    numbers = (writer.integers(side) for side in (begins, ends, positions, steps))
+    numbers = (writer.integers(side) for side in (begins, stops, positions, steps))
     writer.give(node.outputs[0], writer.add("Slice", x, *numbers), order)
 
 

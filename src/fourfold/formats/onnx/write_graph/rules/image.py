@@ -79,9 +79,9 @@ def _resize_inputs(
     """Return region, scales and sizes; sizes are preferred if they are equivalent to scales."""
     by_axis = {one.axis: one for one in attributes.axes}
     starts = [by_axis[axis].start if axis in by_axis else 0.0 for axis in order]
-    ends = [by_axis[axis].end if axis in by_axis else 1.0 for axis in order]
+    stops = [by_axis[axis].end if axis in by_axis else 1.0 for axis in order]
     crops = attributes.sampling.coordinates == "tf_crop_and_resize"
-    region = writer.constant(np.asarray([*starts, *ends], np.float32)) if crops else None
+    region = writer.constant(np.asarray([*starts, *stops], np.float32)) if crops else None
     for one in attributes.axes:
         if crops and one.size == shape[one.axis] and (one.start, one.end) != (0.0, 1.0):
             raise Unconvertible("ONNX cannot crop an axis that keeps its size")

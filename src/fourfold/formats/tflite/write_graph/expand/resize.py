@@ -45,8 +45,8 @@ def _interpolate(to: Expansion, value: str, axis: int, table: TapTable) -> str:
     """Interpolate along an axis with a matrix product."""
     x = to.type(value)
     matrix = np.zeros((len(table.indices), x.shape[axis]), np.float32)
-    for row, (places, shares) in enumerate(zip(table.indices, table.weights, strict=True)):
-        np.add.at(matrix[row], places, shares)
+    for row, (sources, shares) in enumerate(zip(table.indices, table.weights, strict=True)):
+        np.add.at(matrix[row], sources, shares)
     weights = to.constant(matrix, "shares")
     order = [*(other for other in range(x.rank) if other != axis), axis]
     back = tuple(order.index(other) for other in range(x.rank))

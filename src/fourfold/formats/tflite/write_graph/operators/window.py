@@ -140,11 +140,11 @@ def conv3d(to: NodeWriter) -> None:
     kind = kind_of(x.shape[1:4], weights.shape[1:4], stride, dilation, attributes.padding)
     if kind is None:
         x, kind = padded(to, x, attributes.padding), VALID
-    order, known = (1, 2, 3, 4, 0), to.array(1)
+    order, constant = (1, 2, 3, 4, 0), to.array(1)
     turned = (
         to.transposed(weights, order)
-        if known is None
-        else to.constant(np.ascontiguousarray(known.transpose(order)), "weights")
+        if constant is None
+        else to.constant(np.ascontiguousarray(constant.transpose(order)), "weights")
     )
     bias = to.optional(2)
     to.give(
