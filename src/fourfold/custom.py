@@ -53,7 +53,7 @@ def register_op(
     """
     if not name:
         fix = "pass the name that the model file has"
-        raise InputError("a custom op needs a name", "operators are found by it", fix)
+        raise InputError("a custom op needs a name", "operators are identified by name", fix)
 
     def register(reference: Reference) -> Reference:
         CUSTOM_OPS[name] = CustomOp(name, reference, infer, pointwise, kernel)

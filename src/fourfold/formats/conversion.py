@@ -26,7 +26,7 @@ ON_THE_CPU = "a Session runs these on the CPU, unless it was opened with strict=
 
 
 @contextmanager
-def sound(title: str, kind: str, *others: type[Exception]) -> Iterator[None]:
+def report_damage(title: str, kind: str, *others: type[Exception]) -> Iterator[None]:
     """Turn errors caused by a damaged file into a ModelError.
 
     `others` are further exceptions that a format raises for damage.
@@ -112,7 +112,7 @@ class Conversion:
         for one in inputs:
             if one.name in self.written:
                 what = f"input '{one.name}' is listed twice"
-                raise ModelError(what, "each input is a value", EXPORT_AGAIN)
+                raise ModelError(what, "input names must be unique", EXPORT_AGAIN)
             self.written.add(one.name)
         declare_inputs(self.builder, inputs, options)
         self.inputs = tuple(one.name for one in inputs)
@@ -129,7 +129,7 @@ class Conversion:
             self._add(operator, add_nodes)
         except DAMAGE as error:
             if self.builder.reshaped and isinstance(error, ValueError):
-                raise _misfit(operator, str(error)) from error
+                raise _shape_error(operator, str(error)) from error
             what = f"{operator} cannot be converted"
             raise ModelError(what, str(error) or type(error).__name__, EXPORT_AGAIN) from error
 
@@ -171,7 +171,7 @@ class Conversion:
         """Handle inputs that a type rule rejects: refuse unsupported types, else raise."""
         if mismatch.only_floats and not self._reads_guesses(operator):
             if self.builder.reshaped:
-                raise _misfit(operator, mismatch.why)
+                raise _shape_error(operator, mismatch.why)
             raise ModelError(f"{operator} cannot take its inputs", mismatch.why, EXPORT_AGAIN)
         self._give_up(operator, mismatch.why, at_fault=not self._reads_guesses(operator))
 
@@ -199,7 +199,7 @@ class Conversion:
         return self.builder.finish(self.inputs, tuple(outputs), name)
 
 
-def _misfit(operator: FileOperator, why: str) -> InputError:
+def _shape_error(operator: FileOperator, why: str) -> InputError:
     what = f"{operator} does not fit the requested shapes"
     return InputError(what, why, "pass other shapes, or none")
 

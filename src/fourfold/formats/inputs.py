@@ -61,7 +61,9 @@ def declare_inputs(
 def _check_names(shapes: Iterable[str], known: Sequence[str]) -> None:
     for name in shapes:
         if name not in known:
-            raise InputError(f"no input '{name}'", "shapes= names inputs", nearest(name, known))
+            raise InputError(
+                f"no input '{name}'", "shapes= must have names of inputs", nearest(name, known)
+            )
 
 
 def _checked_shape(one: DeclaredInput, shape: Shape) -> Shape:

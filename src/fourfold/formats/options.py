@@ -29,7 +29,7 @@ class ReadOptions:
     def refuse_signature(self, title: str) -> None:
         """Raise InputError if a signature was set, for formats that have none."""
         if self.signature is not None:
-            what, why = f"no signature '{self.signature}'", f"{title} models have none"
+            what, why = f"no signature '{self.signature}'", f"{title} models have no signatures"
             raise InputError(what, why, "leave the signature out")
 
 

@@ -11,7 +11,7 @@ import pytest
 from fourfold.errors import FourfoldError, InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.conversion import Conversion, FileOperator, sound, unsupported
+from fourfold.formats.conversion import Conversion, FileOperator, report_damage, unsupported
 from fourfold.formats.inputs import DeclaredInput
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import Unconvertible
@@ -188,11 +188,14 @@ def test_the_error_lists_all_refusals() -> None:
 
 
 def test_damage_of_a_file_says_what_it_is_not() -> None:
-    with pytest.raises(ModelError) as found, sound("'x'", "toy model"):
+    with pytest.raises(ModelError) as found, report_damage("'x'", "toy model"):
         raise ValueError("no graph")
     assert (found.value.what, found.value.why) == ("'x' is not a valid toy model", "no graph")
     assert "report it" in found.value.fix
-    with pytest.raises(ModelError, match="RecursionError"), sound("'x'", "toy", RecursionError):
+    with (
+        pytest.raises(ModelError, match="RecursionError"),
+        report_damage("'x'", "toy", RecursionError),
+    ):
         raise RecursionError
-    with pytest.raises(RecursionError), sound("'x'", "toy"):
+    with pytest.raises(RecursionError), report_damage("'x'", "toy"):
         raise RecursionError

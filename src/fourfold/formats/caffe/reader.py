@@ -18,7 +18,7 @@ from fourfold.formats.conversion import (
     EXPORT_AGAIN,
     Names,
     OverwritingConversion,
-    sound,
+    report_damage,
     unsupported,
 )
 from fourfold.formats.inputs import DeclaredInput
@@ -90,7 +90,7 @@ WEIGHTED = {"Convolution", "Deconvolution", "InnerProduct", "BatchNorm", "PReLU"
 def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("Caffe")
     files = find_files(source)
-    with sound(source.title, "Caffe network"):
+    with report_damage(source.title, "Caffe network"):
         net = _read_files(files)
     _check_weights(net, files, source.title)
     conversion = convert_net(net, files.size, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from fourfold.formats.conversion import sound
+from fourfold.formats.conversion import report_damage
 from fourfold.formats.onnx.file import GraphRecord, read_entries, read_file
 from fourfold.formats.onnx.schema import TensorField
 from fourfold.formats.onnx.scope import inner_graphs
@@ -18,7 +18,7 @@ def all_files(source: ModelSource) -> tuple[str, ...]:
     if source.path is None:
         return ()
     folder = os.path.dirname(os.path.abspath(source.path))
-    with sound(source.title, "ONNX model", RecursionError):
+    with report_damage(source.title, "ONNX model", RecursionError):
         names = dict.fromkeys(_locations(read_file(source.content).graph))
         external = [external_path(folder, name) for name in names]
     return (source.path, *(path for path in external if os.path.isfile(path)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from fourfold.formats.budget import Budget
-from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, sound, unsupported
+from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, report_damage, unsupported
 from fourfold.formats.inputs import OPEN, open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
@@ -28,7 +28,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("ONNX")
     folder = None if source.path is None else os.path.dirname(os.path.abspath(source.path))
     files = ExternalFiles(folder)
-    with sound(source.title, "ONNX model", RecursionError):
+    with report_damage(source.title, "ONNX model", RecursionError):
         file = read_file(source.content)
         converted = convert_graph(file, files, options, Budget.of(len(source.content)))
     if converted.graph is None:

@@ -42,14 +42,14 @@ class Scope:
         """Return a node's attributes; references to attributes of a function call are resolved."""
         if not self.unit:
             return record.attributes
-        found = {}
+        looked_up = {}
         for name, message in record.attributes.items():
             reference = message.text(AttributeField.REFERENCE)
             if not reference:
-                found[name] = message
+                looked_up[name] = message
             elif reference in self.attributes:
-                found[name] = self.attributes[reference]
-        return found
+                looked_up[name] = self.attributes[reference]
+        return looked_up
 
 
 def inner_graphs(record: NodeRecord) -> Iterator[GraphRecord]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fourfold.errors import FourfoldError, ModelError
-from fourfold.formats.conversion import sound, unsupported
+from fourfold.formats.conversion import report_damage, unsupported
 from fourfold.formats.inputs import open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
@@ -87,7 +87,7 @@ class _Stream:
 def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("Paddle")
     files = find_files(source)
-    with sound(source.title, "Paddle model", AttributeError, AssertionError):
+    with report_damage(source.title, "Paddle model", AttributeError, AssertionError):
         file = open_source(files.program)
         program = read_json(file.content) if is_json(file) else read_program(file.content)
         parameters = _parameters(program, files)

@@ -88,7 +88,11 @@ def _frozen_graph(path: str) -> bytes:
     inputs = [node.outputs[0] for node in nodes if node.type == "Placeholder"]
     outputs = list(_unread(nodes))
     if not inputs or not outputs:
-        raise ValueError("it has no placeholders" if not inputs else "every value in it is read")
+        raise ValueError(
+            "it has no placeholders"
+            if not inputs
+            else "it has no outputs: every value in it is read"
+        )
 
     def call(arrays: Sequence[Any]) -> dict[str, Any]:
         feeds = dict(zip((one.name for one in inputs), arrays, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fourfold.formats.budget import MAX_RANK
-from fourfold.formats.conversion import sound
+from fourfold.formats.conversion import report_damage
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.options import SECOND, read_options
@@ -32,7 +32,7 @@ _Codes = list[tuple[str, int, str]]
 
 def read_file(content: Content, title: str) -> FileRecord:
     """Read all records of a file; errors from a damaged file become a ModelError here."""
-    with sound(title, "TFLite file", struct.error):
+    with report_damage(title, "TFLite file", struct.error):
         return _file(Table.root(FlatBuffer(content)))
 
 

@@ -262,8 +262,8 @@ class FloatView:
         name, weights = self.names[record.inputs[index]], self.names[record.inputs[1]]
         quantizations = self.builder.quantization
         grid = grid_of(self.tensors[record.inputs[2 if index == 3 else 0]])
-        whole = self.builder.types[name].dtype.is_integer
-        if weights not in quantizations or grid is None or not whole:
+        is_quantized = self.builder.types[name].dtype.is_integer
+        if weights not in quantizations or grid is None or not is_quantized:
             return
         scales = tuple(grid.scale * scale for scale in quantizations[weights].scale)
         axis = 0 if len(scales) > 1 else None

@@ -95,7 +95,7 @@ def _bias(op: Operation, beta: float, columns: int) -> str | None:
 _MAX_EXACT_PRODUCTS = 258  # products of two 8-bit numbers whose sum is exact in float32
 
 
-def _by(rule: Callable[[Operation], None], op: Operation, *inputs: str | None) -> str:
+def _apply_rule(rule: Callable[[Operation], None], op: Operation, *inputs: str | None) -> str:
     """Return the result of another operator's rule on these values."""
     output = op.builder.fresh(f"{op.name}/product")
     rule(replace(op, inputs=inputs, outputs=(output,)))
@@ -123,7 +123,7 @@ def matmul_integer(op: Operation) -> None:
         raise Unconvertible(f"a sum of {depth} products is not exact in float32")
     left = _shifted(op, 0, 2, op.input_type(0).rank - 2)
     right = _shifted(op, 1, 3, op.input_type(1).rank - 1)
-    op.give("cast", _by(matmul, op, left, right), attributes=Cast(DType.I32))
+    op.give("cast", _apply_rule(matmul, op, left, right), attributes=Cast(DType.I32))
 
 
 @converts("ConvInteger")
@@ -133,5 +133,5 @@ def conv_integer(op: Operation) -> None:
     depth = weights.elements // max(weights.shape[0], 1)
     if depth > _MAX_EXACT_PRODUCTS:
         raise Unconvertible(f"a sum of {depth} products is not exact in float32")
-    value = _by(conv, op, _shifted(op, 0, 2, 1), _shifted(op, 1, 3, 0))
+    value = _apply_rule(conv, op, _shifted(op, 0, 2, 1), _shifted(op, 1, 3, 0))
     op.give("cast", value, attributes=Cast(DType.I32))

@@ -122,8 +122,8 @@ def _limit(op: Operation, index: int, name: str, none: float) -> float | str:
     value = op.optional(index)
     if value is not None and value not in op.builder.constants:
         return op.reshaped(value, (), name)
-    found = op.number(index, name)
-    return none if found is None else found
+    limit = op.number(index, name)
+    return none if limit is None else limit
 
 
 @converts("LeakyRelu")

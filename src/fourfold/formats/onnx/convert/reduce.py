@@ -157,7 +157,7 @@ def arg_max(op: Operation) -> None:
     x, value = op.input_type(0), op.input(0)
     axis = axis_of(op.attribute("axis", 0), x.rank)
     if op.record.op == "ArgMin":
-        value = turned_round(op, value)
+        value = _reverse_order(op, value)
     keep, last = bool(op.attribute("keepdims", 1)), bool(op.attribute("select_last_index", 0))
     op.give("arg_max", value, attributes=ArgMax(axis, DType.I64, keep, last))
 
@@ -188,7 +188,7 @@ def top_k(op: Operation) -> None:
     turned = op.transposed(op.input(0), order, "last")
     ranked = turned
     if not op.attribute("largest", 1):
-        ranked = turned_round(op, turned)
+        ranked = _reverse_order(op, turned)
     indices = op.add("top_indices", ranked, attributes=TopIndices(count), part="indices")
     last = GatherElements(x.rank - 1)
     values = op.add("gather_elements", turned, indices, attributes=last, part="values")
@@ -197,7 +197,7 @@ def top_k(op: Operation) -> None:
     op.give_value(op.transposed(wide, back, "indices_back"), 1)
 
 
-def turned_round(op: Operation, value: str) -> str:
+def _reverse_order(op: Operation, value: str) -> str:
     """Return numbers in reverse order; -1 - x cannot overflow, unlike -x."""
     dtype = op.type_of(value).dtype
     if dtype.is_float:

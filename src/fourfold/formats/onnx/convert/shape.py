@@ -134,10 +134,10 @@ def expand(op: Operation) -> None:
     """a reshape to the rank of the result, then tile."""
     target = op.integers(1, "shape")
     check_shape(target)
-    op.give_value(spread(op, op.input(0), target))
+    op.give_value(broadcast_to(op, op.input(0), target))
 
 
-def spread(op: Operation, value: str, target: Shape) -> str:
+def broadcast_to(op: Operation, value: str, target: Shape) -> str:
     """Broadcast a value and a target shape to each other."""
     x = op.type_of(value)
     rank = max(x.rank, len(target))

@@ -85,8 +85,8 @@ def stored_constant(
     else:
         numbers = stored_numbers(array, stored.dtype, grid)
         if grid.axis is not None:
-            place = grid.axis + len(order) - array.ndim
-            grid = replace(grid, axis=order.index(place))
+            axis = grid.axis + len(order) - array.ndim
+            grid = replace(grid, axis=order.index(axis))
     turned = np.array(numbers.reshape(shape).transpose(order), order="C")
     initializer = file.fresh(f"{name}/{stored.dtype.value}")
     file.initializers[initializer] = stored_initializer(turned, stored.dtype)

@@ -196,12 +196,12 @@ def pool2d(op: Operation) -> None:
     image, kind = image_of(op, op.input("X")), op.text("pooling_type", "max")
     if kind not in ("max", "avg"):
         raise Unconvertible(f"pooling with {kind} is not supported")
-    shape, wanted = op.type_of(image).shape, op.sizes("ksize", "KSize")
+    shape, kernel_size = op.type_of(image).shape, op.sizes("ksize", "KSize")
     if op.flag("global_pooling"):
-        wanted = (1, 1)
-    if len(wanted) != 2:
-        raise ValueError(f"its window {wanted} is not a height and a width")
-    filter = (wanted[0], wanted[1])
+        kernel_size = (1, 1)
+    if len(kernel_size) != 2:
+        raise ValueError(f"its window {kernel_size} is not a height and a width")
+    filter = (kernel_size[0], kernel_size[1])
     check_window(*filter)
     if op.flag("adaptive") or op.flag("global_pooling"):
         if kind == "max" and filter != (1, 1):

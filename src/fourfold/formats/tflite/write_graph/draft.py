@@ -159,7 +159,7 @@ class Draft:
     ) -> Tensor:
         if type.dtype is DType.I16 and quantization is not None and any(quantization.zero_point):
             raise Unconvertible(
-                f"'{name}' would be int16 with a zero point, which TFLite does not support"
+                f"'{name}' would be int16 with a nonzero zero point, which TFLite does not support"
             )
         record = TensorRecord(
             name=self.names.fresh(name),

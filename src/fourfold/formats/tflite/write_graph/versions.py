@@ -1,4 +1,4 @@
-"""What LiteRT's kernels support: operator versions and element types.
+"""Operator versions and element types that LiteRT's kernels support.
 
 Runtimes refuse versions newer than they know, so files use the oldest version that supports the
 types, ranks and options of an operator.

@@ -92,7 +92,7 @@ class Expansion:
             return value
         return self.add("cast", value, attributes=Cast(dtype))
 
-    def spread(self, value: str, shape: Shape) -> str:
+    def broadcast(self, value: str, shape: Shape) -> str:
         """Broadcast the value to this shape."""
         old = self.type(value).shape
         ranked = (1,) * (len(shape) - len(old)) + old

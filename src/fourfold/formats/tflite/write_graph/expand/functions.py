@@ -63,7 +63,7 @@ def stretch(to: Expansion) -> bool:
     same = op == "prelu" or to.type(b).shape == shape
     if to.type(a).shape == shape and same:
         return False
-    return to.give(op, to.spread(a, shape), b if op == "prelu" else to.spread(b, shape))
+    return to.give(op, to.broadcast(a, shape), b if op == "prelu" else to.broadcast(b, shape))
 
 
 @expands("variance")

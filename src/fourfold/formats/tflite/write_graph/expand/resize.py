@@ -84,7 +84,7 @@ def _moved(to: Expansion, value: str, axis: int, step: int) -> str:
         value = to.add("slice", value, attributes=Slice(zeros, sizes, (1,) * x.rank))
         pad = Pad(_along(axis, x.rank, step), zeros, 1.0)
         return to.add("pad", value, attributes=pad)
-    return to.spread(to.number(1, value), x.shape)
+    return to.broadcast(to.number(1, value), x.shape)
 
 
 def _reversed(to: Expansion, value: str, axis: int) -> str:
