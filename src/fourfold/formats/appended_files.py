@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from fourfold.formats.source import Content
 
-# signature, disks, entries on this disk and total, size and offset, comment length
+# Signature, disks, entries on this disk and total, size and offset, comment length.
 _END = struct.Struct("<4s4HIIH")
 _ENTRY = struct.Struct("<4s6H3I5H2I")
 _LOCAL = struct.Struct("<4s5H3I2H")

@@ -32,7 +32,7 @@ class GraphBuilder:
     names: UniqueNames = field(default_factory=UniqueNames)
     folded: set[str] = field(default_factory=set)  # constants computed while reading
     states: dict[str, str] = field(default_factory=dict)  # each state and the value it holds now
-    # initial values of states other than zeros
+    # Initial values of states other than zeros.
     starts: dict[str, np.ndarray] = field(default_factory=dict)
     reshaped: bool = False  # the caller set input shapes
     batch_factor: int = 1  # factor by which the caller changed the batch, if nothing else

@@ -70,9 +70,9 @@ class Conversion:
     inputs: tuple[str, ...] = ()
     refusals: list[Refusal] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
-    # outputs of refused operators, typed by the file
+    # Outputs of refused operators, typed by the file.
     guessed: set[str] = field(default_factory=set)
-    # outputs of refused operators without a type in the file
+    # Outputs of refused operators without a type in the file.
     unknown: set[str] = field(default_factory=set)
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known only at run time
 

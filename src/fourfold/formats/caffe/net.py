@@ -64,7 +64,10 @@ _NEW_SIZES = ("new_num", "new_channels", "new_height", "new_width")
 
 
 def upgraded_layers(net: Record) -> tuple[Record, ...]:
-    """Return all layers of a net in the current form."""
+    """Return all layers of a net in the current form.
+
+    Caffe wrote V0 layers before 2014 and V1 layers before 2015.
+    """
     return (
         *_without_padding([_upgrade(layer) for layer in net.records("layers")]),
         *net.records("layer"),

@@ -33,7 +33,7 @@ from fourfold.formats.source import ModelSource, open_source
 from fourfold.metadata import ModelMetadata
 from fourfold.types import DType
 
-# suffixes of layer types used only in training
+# Suffixes of layer types used only in training.
 _TRAINING = ("Data", "Loss", "Accuracy", "WithLoss")
 
 

@@ -86,7 +86,7 @@ def element_guess(record: NodeRecord, index: int, types: Types, value: ValueReco
     if value is not None and value.element is not None:
         return graph_dtype(value.element)
     for branch in inner_graphs(record):
-        # the first output of a loop is its condition
+        # The first output of a loop is its condition.
         position = index + 1 if record.op == "Loop" else index
         if position < len(branch.outputs) and branch.outputs[position].element is not None:
             return graph_dtype(branch.outputs[position].element or 0)

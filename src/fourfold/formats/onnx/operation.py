@@ -30,7 +30,7 @@ class Operation(PositionalOperator):
     nibbles: Set[str] = frozenset()  # values stored in 4 bits
     # types in the file's own batch
     own_types: Mapping[str, TensorType] = field(default_factory=dict)
-    # constants adapted to another batch
+    # Constants adapted to another batch.
     changed: dict[str, np.ndarray] = field(default_factory=dict)
 
     def number(self, index: int, what: str) -> float | None:

@@ -50,7 +50,7 @@ class Excerpt:
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    # constants adapted to another batch
+    # Constants adapted to another batch.
     changed: Mapping[str, np.ndarray] = field(default_factory=dict)
     float16_values: Set[str] = frozenset()  # values stored as float16
 

@@ -39,7 +39,7 @@ LOOPS = {
     "Loop": "its number of iterations is known only at run time, and loops are not unrolled",
     "Scan": "its body runs for each element of a sequence, and loops are not unrolled",
 }
-# prefixes of operator names
+# Prefixes of operator names.
 QUANTIZED_PREFIXES = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")
 Values = tuple[str | None, ...]
 MAX_DEPTH, MAX_VALUES = 8, 2**17  # limits for nested functions and for values after inlining
@@ -63,7 +63,7 @@ class Walk(Conversion):
     nibbles: set[str] = field(default_factory=set)  # 4-bit constants and inputs
     # types in the file's own batch
     own_types: Mapping[str, TensorType] = field(default_factory=dict)
-    # constants adapted to another batch
+    # Constants adapted to another batch.
     changed: dict[str, np.ndarray] = field(default_factory=dict)
     depth: int = 0
 

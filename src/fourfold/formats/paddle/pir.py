@@ -19,7 +19,10 @@ from fourfold.types import DType, Shape
 
 @dataclass(frozen=True)
 class PirOperator:
-    """The older type ('' if unchanged), its parameters in order, and renamed attributes."""
+    """The older type ('' if unchanged), its parameters in order, and renamed attributes.
+
+    In the newer form inputs are positional, and some former attributes are inputs.
+    """
 
     type: str = ""
     inputs: tuple[str, ...] = ("X",)

@@ -24,7 +24,7 @@ class TFLiteBuilder(GraphBuilder):
 
     reals: dict[str, str] = field(default_factory=dict)  # constants and their float32 form
     signed: dict[str, str] = field(default_factory=dict)  # constants and their bytes as int8
-    # constants adapted to other shapes
+    # Constants adapted to other shapes.
     changed: dict[str, np.ndarray] = field(default_factory=dict)
     variables: dict[str, TensorType] = field(default_factory=dict)  # states of the file
     handles: dict[str, str] = field(default_factory=dict)  # values that refer to a state
@@ -84,7 +84,7 @@ class Operation(PositionalOperator):
     outputs: tuple[str, ...]
     record: OperatorRecord
     declared: tuple[TensorType, ...]
-    # the quantization range of the output already applies the fused activation
+    # The quantization range of the output already applies the fused activation.
     clamped: bool = False
     read: tuple[TensorType, ...] = ()  # input types in the file
 

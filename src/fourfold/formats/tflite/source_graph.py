@@ -18,7 +18,7 @@ from fourfold.formats.tflite.write import Excerpt, first_outputs, write_excerpt
 from fourfold.types import DType, Quantization, to_integers
 
 COMPOSITE = "STABLEHLO_COMPOSITE"
-# stands for all resources: an operator that calls another graph may use any of them
+# Stands for all resources: an operator that calls another graph may use any of them.
 RESOURCES = "resources"
 
 

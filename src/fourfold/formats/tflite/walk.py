@@ -73,9 +73,9 @@ class Converted:
     graph: Graph | None
     names: tuple[str, ...]
     refusals: tuple[Refusal, ...]
-    # constants, including folded ones
+    # Constants, including folded ones.
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    # constants adapted to other shapes
+    # Constants adapted to other shapes.
     changed: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 

@@ -26,7 +26,11 @@ _MIN_EXPONENT = -126  # exponent of the smallest scale that is a normal float32
 
 
 def keep_weights(model: WritableModel) -> WritableModel:
-    """Store float weights and biases as int32, if the model has quantized values."""
+    """Store float weights and biases as int32, if the model has quantized values.
+
+    ONNX Runtime quantizes a layer between DequantizeLinear and QuantizeLinear, and rounds its
+    weights to 8 bits if they are floats. It leaves int32 weights alone.
+    """
     graph, stored = model.graph, dict(model.stored)
     values = (one for name, one in stored.items() if name not in graph.constants)
     if all(one.quantization is None for one in values):

@@ -30,7 +30,7 @@ else:
     zipfile = lazy_import("zipfile")
 
 CALIBRATION = "score calibration"
-# minimum schema version; everything written here has always been in it
+# Minimum schema version; everything written here has always been in it.
 _MIN_SCHEMA_VERSION = "1.0.0"
 
 Fill = Callable[[flatbuffers.Builder], object]

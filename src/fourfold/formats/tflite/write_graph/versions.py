@@ -314,7 +314,11 @@ _DATA_INPUTS = {"SCATTER_ND": 1, "TRANSPOSE_CONV": 2}
 
 
 def check_types(op: str, inputs: Sequence[TensorRecord]) -> None:
-    """Refuse an operator whose data input has a type that LiteRT does not support."""
+    """Refuse an operator whose data input has a type that LiteRT does not support.
+
+    LiteRT would reject such a file or even abort, and some kernels take 8-bit integers for
+    quantized values.
+    """
     supported = SUPPORTED.get(op)
     if supported is None or not inputs:
         return

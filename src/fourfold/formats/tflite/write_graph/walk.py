@@ -32,7 +32,11 @@ _HANDLE = TensorType(DType.RESOURCE, ())
 
 @dataclass
 class States:
-    """The variables of a graph, each with its handle."""
+    """The variables of a graph, each with its handle: read first, assigned last.
+
+    LiteRT refuses to read a variable that was never assigned, so the first run calls a separate
+    graph that assigns all of them.
+    """
 
     values: Values
     handles: dict[str, Tensor] = field(default_factory=dict)

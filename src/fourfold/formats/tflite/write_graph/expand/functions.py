@@ -85,6 +85,7 @@ def picture(to: Expansion) -> bool:
     return to.give("mul", moved, to.constant(scales.astype(np.float32), "scales"))
 
 
+# LiteRT would take narrow integers for quantized values, so these ops run in i32.
 _NARROW_INTEGERS = frozenset({DType.I8, DType.I16, DType.U8, DType.U16})
 _ARITHMETIC = (
     "absolute",

@@ -94,7 +94,7 @@ def _reversed(to: Expansion, value: str, axis: int) -> str:
     return to.add("slice", value, attributes=box)
 
 
-# length limit of a matrix transform, whose matrix has half its square of elements
+# Length limit of a matrix transform, whose matrix has half its square of elements.
 _MAX_LENGTH = 4096
 
 

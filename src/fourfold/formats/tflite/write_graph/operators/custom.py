@@ -24,7 +24,11 @@ def result_shapes(attributes: Detection) -> Mapping[int, Shape]:
 
 
 def split_tables(graph: Graph) -> Graph:
-    """Return the graph with four results for each detection whose table has no other readers."""
+    """Return the graph with four results for each detection whose table has no other readers.
+
+    These are the results of TFLite's operator: boxes, classes, scores and count. Rows beyond the
+    count are zeros in the table, but undefined in LiteRT's results.
+    """
     removed: set[str] = set()  # first outputs of nodes that only slice a table
     split: dict[str, tuple[str, ...]] = {}
     types = dict(graph.types)
