@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 
 Blobs = Mapping[str, Sequence[np.ndarray]]
 

@@ -13,7 +13,7 @@ import pytest
 
 from fourfold import formats
 from fourfold.formats import Format, ModelSource
-from fourfold.formats.converter import Converter, Package
+from fourfold.formats.format import Converter, Package
 from fourfold.formats.source import files_below
 
 ORDER = "order.txt"

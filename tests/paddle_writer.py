@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 
 ELEMENTS = {"bool": 0, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "uint8": 20}
 SHORT = {"int32": "i32", "int64": "i64", "float32": "f32", "bool": "b"}

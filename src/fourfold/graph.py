@@ -1,4 +1,4 @@
-"""Node and Graph: the model as immutable data, in NHWC, printed one node a line."""
+"""Node and Graph: the model as immutable data in NHWC layout; prints one node per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.types import Quantization, TensorType
 
 @dataclass(frozen=True)
 class NoAttributes:
-    """For ops that have nothing to set."""
+    """Attributes of ops without parameters."""
 
 
 NONE = NoAttributes()
@@ -21,7 +21,7 @@ NONE = NoAttributes()
 
 @dataclass(frozen=True)
 class Step:
-    """One pointwise op of a tail. `None` among the inputs stands for the running result."""
+    """One pointwise op of a tail; `None` in `inputs` is the result of the previous step."""
 
     op: str
     attributes: object
@@ -30,8 +30,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Node:
-    """One op: the values it reads and writes, its attributes, and the tail fused onto its
-    result.
+    """One op: the values it reads and writes, its attributes, and its tail.
+
+    The tail is a chain of pointwise ops fused onto the result.
     """
 
     op: str
@@ -43,12 +44,12 @@ class Node:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Every value that this node needs, tail included, each once."""
+        """Return every value that this node reads, including its tail, without repetition."""
         names = [*self.inputs, *(name for step in self.tail for name in step.inputs)]
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def renamed(self, names: Mapping[str, str]) -> Node:
-        """The same node with other names for the values that have one there."""
+        """Return the node with values renamed; names not in the mapping stay."""
 
         def of(old: Sequence[str | None]) -> tuple[str | None, ...]:
             return tuple(None if name is None else names.get(name, name) for name in old)
@@ -70,18 +71,18 @@ class Node:
 
 
 def _attributes(attributes: object, after: bool = True) -> str:
-    shown = [f"{f.name}={getattr(attributes, f.name)}" for f in fields(attributes)]  # type: ignore[arg-type]
-    text = ", ".join(shown)
+    texts = [f"{f.name}={getattr(attributes, f.name)}" for f in fields(attributes)]  # type: ignore[arg-type]
+    text = ", ".join(texts)
     return f"; {text}" if text and after else text
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which they can run, the type of every value, and the constants.
+    """Nodes in execution order, the type of every value, and the constants.
 
-    `states` are inputs that nobody passes, each with an output that nobody gets: what the output
-    holds after a run, the input holds in the next one. Before the first run they are what `starts`
-    has, or zeros.
+    `states` maps inputs that callers do not pass to outputs that they do not get: after a run, the
+    value of the output becomes the value of the input in the next run. Initial values are in
+    `starts`; the default is zeros.
     """
 
     nodes: tuple[Node, ...]
@@ -96,14 +97,14 @@ class Graph:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The inputs that a caller passes: all but states."""
+        """Return the inputs that a caller passes: all except states."""
         return tuple(name for name in self.inputs if name not in self.states)
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The outputs that a caller gets: all but what states become."""
-        kept = set(self.states.values())
-        return tuple(name for name in self.outputs if name not in kept)
+        """Return the outputs that a caller gets: all except new states."""
+        state_outputs = set(self.states.values())
+        return tuple(name for name in self.outputs if name not in state_outputs)
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:
@@ -127,7 +128,7 @@ class Graph:
         return name is not None and name in self.constants
 
     def with_nodes(self, nodes: tuple[Node, ...], **changes: object) -> Graph:
-        """The same graph with other nodes, less the values that nothing mentions any more."""
+        """Return the graph with other nodes, without values that are no longer used."""
         graph = replace(self, nodes=nodes, **changes)  # type: ignore[arg-type]
         used = {*graph.inputs, *graph.outputs}
         for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""What a model says of itself: names, descriptions, labels, scaling, and the ways to call it."""
+"""Metadata of a model: names, descriptions, labels, normalization and signatures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AXIS, VALUE, VOCABULARY = "axis", "value", "vocabulary"
 
 @dataclass(frozen=True)
 class Signature:
-    """A named way to call a model: its own names of inputs and outputs, each for one value."""
+    """A named way to call a model: maps its input and output names to values."""
 
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
@@ -25,7 +25,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Normalization:
-    """The model takes (number - mean) / std; one number for all channels, or one for each."""
+    """The model expects (number - mean) / std, with one value for all channels or one each."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -33,11 +33,11 @@ class Normalization:
 
 @dataclass(frozen=True)
 class Labels:
-    """Names in the order of a file's lines.
+    """Label texts in the order of the lines of a label file.
 
-    Labels of an 'axis' belong to the places along the tensor's last axis, such as scores of
-    classes; a 'value' n stands for the n-th label; a 'vocabulary' has the words that numbers stand
-    for.
+    Labels of kind 'axis' belong to the positions along the tensor's last axis, such as class
+    scores. For kind 'value', n stands for the n-th label. A 'vocabulary' maps token numbers to
+    words.
     """
 
     texts: tuple[str, ...]
@@ -48,7 +48,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class AssociatedFile:
-    """A file that comes with a model. `size` is None where the model names it but lacks it."""
+    """A file attached to a model; `size` is None if the model names it but does not contain it."""
 
     name: str
     kind: str = ""
@@ -60,11 +60,11 @@ class AssociatedFile:
 
 @dataclass(frozen=True)
 class ScoreCalibration:
-    """How scores become comparable: scale / (1 + exp(-(slope * g(score) + offset))).
+    """Calibrates scores: scale / (1 + exp(-(slope * g(score) + offset))).
 
     g is `transform`: 'identity', 'log' or 'inverse logistic'. `curves` has (scale, slope, offset,
-    least score) for each place along the last axis; scores below the least one, and those without
-    a curve, become `default`.
+    minimum score) for each position along the last axis. Lower scores, and scores without a curve,
+    become `default`.
     """
 
     transform: str = "identity"
@@ -72,31 +72,31 @@ class ScoreCalibration:
     curves: tuple[tuple[float, ...], ...] = ()
 
     def apply(self, scores: np.ndarray) -> np.ndarray:
-        """The calibrated scores, as floats; what has no curves stays as it is."""
+        """Return calibrated scores as floats; unchanged if the number of curves does not match."""
         real = np.asarray(scores, np.float64)
         if not real.ndim or real.shape[-1] != len(self.curves):
             return real
         rows = [curve or (np.nan, 0.0, 0.0, -np.inf) for curve in self.curves]
-        scale, slope, offset, least = np.array(rows, np.float64).T
+        scale, slope, offset, minimum = np.array(rows, np.float64).T
         with np.errstate(all="ignore"):
             if self.transform == "log":
-                moved = np.log(real)
+                transformed = np.log(real)
             elif self.transform == "inverse logistic":
-                moved = np.log(real) - np.log1p(-real)
+                transformed = np.log(real) - np.log1p(-real)
             else:
-                moved = real
-            found = scale / (1 + np.exp(-(slope * moved + offset)))
-        unusable = np.isnan(found) | (real < least)
-        return np.where(unusable, self.default, found)
+                transformed = real
+            calibrated = scale / (1 + np.exp(-(slope * transformed + offset)))
+        unusable = np.isnan(calibrated) | (real < minimum)
+        return np.where(unusable, self.default, calibrated)
 
 
 @dataclass(frozen=True)
 class TensorMetadata:
-    """What a model says of an input or output.
+    """Metadata of an input or output.
 
-    `content` is 'image', 'audio', 'features', 'bounding boxes' or ''; `color` that of an image:
-    'rgb', 'gray' or ''. `minimum` and `maximum` are those of the numbers that the tensor usually
-    holds, one for all channels or one each. Scores below `threshold` mean nothing.
+    `content` is 'image', 'audio', 'features', 'bounding boxes' or ''. `color` is the color space of
+    an image: 'rgb', 'gray' or ''. `minimum` and `maximum` are the usual range of values, for all
+    channels or per channel. Scores below `threshold` should be ignored.
     """
 
     name: str = ""
@@ -114,17 +114,19 @@ class TensorMetadata:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def label_texts(self, locale: str = "", kind: str = AXIS) -> tuple[str, ...]:
-        """The labels of a kind in a language ('en'), or the first ones; () where there are none."""
-        found = [labels for labels in self.labels if labels.kind == kind]
-        wanted = [labels for labels in found if labels.locale == locale]
-        return next((labels.texts for labels in (*wanted, *found)), ())
+        """Return the labels of a kind in a language ('en'), else the first ones; () if none."""
+        of_kind = [labels for labels in self.labels if labels.kind == kind]
+        in_locale = [labels for labels in of_kind if labels.locale == locale]
+        return next((labels.texts for labels in (*in_locale, *of_kind)), ())
 
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What a model says of itself. `inputs` and `outputs` are in the order of the session's; they
-    are empty where nothing is known of any. `properties` are what else it says, in plain words.
-    `problems` has a reason for everything that is there and could not be read.
+    """Metadata of a model.
+
+    `inputs` and `outputs` are in the session's order, or empty if nothing is known about any of
+    them. `properties` are further key-value pairs. `problems` has a reason for each piece of
+    metadata that could not be read.
     """
 
     name: str = ""
@@ -139,25 +141,25 @@ class ModelMetadata:
     problems: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether the model says anything."""
+        """Return True if the model has any metadata."""
         return self != ModelMetadata()
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the metadata as plain data."""
         return asdict(self)
 
 
-def tensor_at(tensors: Sequence[TensorMetadata], place: int) -> TensorMetadata | None:
-    """That of an input or output by its place, where anything is said of it."""
-    found = tensors[place] if place < len(tensors) else None
-    return None if found == TensorMetadata() else found
+def tensor_at(tensors: Sequence[TensorMetadata], index: int) -> TensorMetadata | None:
+    """Return the metadata of the input or output at an index; None if there is none."""
+    metadata = tensors[index] if index < len(tensors) else None
+    return None if metadata == TensorMetadata() else metadata
 
 
 Signatures = Mapping[str, Signature]
 
 
 def write_about(metadata: ModelMetadata, signatures: Signatures) -> bytes:
-    """Both as bytes, for files; b'' where there is nothing to be said."""
+    """Serialize metadata and signatures; b'' if both are empty."""
     if not metadata and not signatures:
         return b""
     record = {"metadata": metadata, "signatures": dict(signatures)}
@@ -166,15 +168,15 @@ def write_about(metadata: ModelMetadata, signatures: Signatures) -> bytes:
 
 
 def read_about(content: bytes) -> tuple[ModelMetadata, Signatures]:
-    """What `write_about` wrote."""
+    """Deserialize the output of `write_about`."""
     if not content:
         return ModelMetadata(), {}
     try:
         record = json.loads(content)
-        ways = {str(name): Signature(**one) for name, one in record["signatures"].items()}
-        return _metadata(record["metadata"]), ways
+        signatures = {str(name): Signature(**one) for name, one in record["signatures"].items()}
+        return _metadata(record["metadata"]), signatures
     except MALFORMED as error:
-        return ModelMetadata(problems=(f"the record of it does not fit: {error!r}",)), {}
+        return ModelMetadata(problems=(f"the stored metadata is damaged: {error!r}",)), {}
 
 
 def _metadata(record: Mapping[str, Any]) -> ModelMetadata:

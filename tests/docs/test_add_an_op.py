@@ -16,7 +16,7 @@ import fourfold
 from fourfold import ops
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite import convert
-from fourfold.formats.tflite.rule import RULES
+from fourfold.formats.tflite.operation import RULES
 from fourfold.kernel.context import KernelOptions
 from fourfold.op.registry import registry
 from fourfold.session import explain_stage

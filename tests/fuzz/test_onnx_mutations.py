@@ -13,7 +13,7 @@ from model_collection import ONNX, needs_models
 from onnx_writer import graph, helper, model, node, small_model, value
 
 from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.protobuf_writer import varint
+from fourfold.formats.protobuf import varint
 
 ROUNDS = 4000  # mutations of each file
 MEMORY = 256 << 20  # bytes that reading one of them may take at any time

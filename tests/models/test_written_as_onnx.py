@@ -77,8 +77,8 @@ INTEGER = (
     "vww_96_int8",
 )
 REFUSED = {
-    "recommendation_rnn_i10o100": "outlive a run",
-    "trained_lstm": "outlive a run",
+    "recommendation_rnn_i10o100": "persist between runs",
+    "trained_lstm": "persist between runs",
     "ssd_mobilenet_v1_uint8": "detection",
     "yamnet_audio_classifier_with_metadata": "rfft2d",
 }

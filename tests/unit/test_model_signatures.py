@@ -128,7 +128,10 @@ def test_a_graph_that_calls_the_first_one_is_refused_in_parts() -> None:
 
 @pytest.mark.parametrize(
     ("data", "why"),
-    [(two_graphs(), "its signatures are 'absolute', 'negative'"), (b"", "the model has none")],
+    [
+        (two_graphs(), "its signatures are 'absolute', 'negative'"),
+        (b"", "the model has no signatures"),
+    ],
 )
 def test_a_signature_that_is_not_there(data: bytes, why: str) -> None:
     data = data or writer.write_model([graph("ABS", "first")])

@@ -72,9 +72,9 @@ def test_an_unknown_op_becomes_a_node_that_stands_for_it() -> None:
     (foreign,) = [node for node in graph.nodes if node.op == "foreign"]
     assert foreign.attributes.title == "TANH"
     assert foreign.attributes.operators == (1,)
-    assert foreign.attributes.reason == "this op is not known yet"
+    assert foreign.attributes.reason == "this operator is not supported"
     assert foreign.inputs == ("a",)
-    with pytest.raises(fourfold.UnsupportedError, match="TANH 'b': this op is not known yet"):
+    with pytest.raises(fourfold.UnsupportedError, match="TANH 'b': this operator is not supported"):
         read_model(TANH)
 
 
@@ -106,7 +106,7 @@ def test_strict_refuses_and_a_callback_is_told() -> None:
     told = []
     run(TANH, placement="gpu", on_fallback=told.append)
     assert [(row.op, row.name, row.reason) for row in told] == [
-        ("TANH", "b", "this op is not known yet")
+        ("TANH", "b", "this operator is not supported")
     ]
 
 

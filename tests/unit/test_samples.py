@@ -63,7 +63,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     listed = json.loads(CliRunner().invoke(main, ["sample", "--json"]).stdout)
     assert [one["name"] for one in listed["samples"]] == ["colors", "face"]
-    assert "which colour" in CliRunner().invoke(main, ["sample"]).stdout
+    assert "share of each color" in CliRunner().invoke(main, ["sample"]).stdout
     assert CliRunner().invoke(main, ["sample", "colors"]).exit_code == 0
     assert Path("colors.tflite").read_bytes() == fourfold.sample("colors")
     written = CliRunner().invoke(main, ["sample", "colors", "-o", "mine.tflite", "--json"])

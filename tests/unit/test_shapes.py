@@ -107,7 +107,7 @@ def test_a_shape_that_does_not_fit_names_the_operator_and_changes_nothing(
 ) -> None:
     with fourfold.Session(image_model(None), device, cache=None) as session:
         session.resize(SHAPES[0])
-        with pytest.raises(InputError, match="CONV_2D 'conv' does not fit the shapes"):
+        with pytest.raises(InputError, match="CONV_2D 'conv' does not fit the requested shapes"):
             session.resize((1, 5, 7, 4))
         for shape in ((1, 5, 7), (1, 0, 7, 3), (1, -5, 7, 3)):
             with pytest.raises(InputError, match="does not fit input 'x'"):

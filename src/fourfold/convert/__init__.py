@@ -1,5 +1,6 @@
-"""Models of formats that are not read here become such that are: a child process converts them with
-the framework that they come from, and the store keeps what comes out.
+"""Converts models of formats that fourfold cannot read directly.
+
+A child process converts them with their own framework, and the store caches the result.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fourfold.config import Config
 from fourfold.convert.process import run_converter
 from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats import Format, ModelSource, find_format, identify
-from fourfold.formats.converter import Converter
+from fourfold.formats.format import Converter
 from fourfold.log import Log
 from fourfold.store.entry import CONVERTED
 from fourfold.store.keys import conversion_parts, digest
@@ -24,8 +25,9 @@ log = Log("convert")
 
 
 class ReadableModel(NamedTuple):
-    """A model as readers take it: what was passed, or what a converter made of it; then `origin`
-    says in words who did.
+    """A model that readers accept: the caller's, or its converted form.
+
+    `origin` describes the conversion; '' if there was none.
     """
 
     content: str | bytes
@@ -33,8 +35,10 @@ class ReadableModel(NamedTuple):
 
 
 def make_readable(model: str | bytes, store: Store | None, limit: float) -> ReadableModel:
-    """The model itself where its format is read; else what it becomes, from the store, or made now
-    by a child that has `limit` seconds for it.
+    """Return a model that readers accept.
+
+    A model of a converted format comes from the store, or is converted now by a child process with
+    a time limit of `limit` seconds.
     """
     source, form = identify(model)
     if form.converter is None:
@@ -45,13 +49,13 @@ def make_readable(model: str | bytes, store: Store | None, limit: float) -> Read
 
 
 def make_readable_by(config: Config, model: str | bytes) -> ReadableModel:
-    """The same with the store and the time that the settings say."""
+    """Convert a model with the store and the time limit of the configuration."""
     return make_readable(model, configured_store(config), config.conversion_limit)
 
 
 @dataclass(frozen=True)
 class ModelConversion:
-    """A model that has to be converted, and who does so."""
+    """A model that must be converted, and its converter."""
 
     source: ModelSource
     form: Format
@@ -60,32 +64,33 @@ class ModelConversion:
 
     @cached_property
     def _digest(self) -> str:
-        """That of all files of the model."""
+        """Return the digest of all files of the model."""
         if self.source.path is None:
             return digest(self.source.content)
         return digest_files(self.files)[2]
 
     def find(self, store: Store) -> ReadableModel | None:
-        """What was kept of this very model; where nothing is installed that could make it anew,
-        whoever made it.
+        """Return the cached conversion of this model; None if there is none.
+
+        If the converter is not installed, a result of any converter version is accepted.
         """
         parts = self._parts(self.converter.version)
         if self.converter.missing:
-            kept = (one.parts for one in store.entries() if one.kind == CONVERTED)
-            parts = next((one for one in kept if one["model"] == self._digest), parts)
+            cached = (one.parts for one in store.entries() if one.kind == CONVERTED)
+            parts = next((one for one in cached if one["model"] == self._digest), parts)
         content = store.find_converted(parts)
         if content is None:
             return None
         origin = self._origin(parts["converter"])
-        log.info("%s was %s before, and what came out is used", self.source.title, origin)
+        log.info("%s: using the cached model, %s", self.source.title, origin)
         return ReadableModel(content, origin)
 
     def run(self, store: Store | None, limit: float) -> ReadableModel:
-        """Converts it now and keeps what comes out."""
+        """Convert the model and cache the result."""
         self.converter.check_installed(self.source.title)
         version = self.converter.version
-        pace = "which takes seconds to a minute" + (", once" if store is not None else "")
-        log.info("%s is being %s, %s", self.source.title, self._origin(version), pace)
+        duration = "this may take up to a minute" + (", once" if store is not None else "")
+        log.info("%s is being %s; %s", self.source.title, self._origin(version), duration)
         began = time.perf_counter()
         content = run_converter(self.converter, self.source, limit)
         self._check(content)
@@ -98,15 +103,15 @@ class ModelConversion:
         return conversion_parts(self._digest, version, digest(self.converter.source.encode()))
 
     def _origin(self, version: str) -> str:
-        return f"converted from {self.form.name} to {self.converter.target} by {version}"
+        return f"converted from {self.form.name} to {self.converter.target} with {version}"
 
     def _check(self, content: bytes) -> None:
-        """Whether what came out is what was promised."""
+        """Raise ModelError if the result is not a model of the target format."""
         try:
-            made = find_format(content).name
+            actual = find_format(content).name
         except FourfoldError:
-            made = "nothing that can be read"
-        if made != self.converter.target:
-            why = f"it made {made} where {self.converter.target} was expected"
+            actual = "no readable model"
+        if actual != self.converter.target:
+            why = f"its result is {actual}, expected {self.converter.target}"
             fix = f"convert the model yourself, and pass the {self.converter.target} file"
             raise ModelError(f"{self.converter.name} did not convert {self.source.title}", why, fix)

@@ -1,4 +1,4 @@
-"""What the child process does: it converts one model, and ends when its parent has."""
+"""Entry point of the child process: converts one model; exits when its parent does."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from fourfold.convert.process import RESULT, WORDS
 
 
 def main(job: Mapping[str, str]) -> None:
-    """Converts `job['path']` with `job['script']`; the result, or the words of an error, are files
-    in `job['folder']`.
+    """Convert `job['path']` with `job['script']`.
+
+    The result, or the error message, is written to files in `job['folder']`.
     """
     folder = job["folder"]
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     sys.excepthook = partial(_note_error, folder)
     calm_frameworks()
     content: bytes = import_module(job["script"]).convert(job["path"])
-    aside = os.path.join(folder, f".{RESULT}")
-    with open(aside, "wb") as file:
+    temporary = os.path.join(folder, f".{RESULT}")
+    with open(temporary, "wb") as file:
         file.write(content)
-    os.replace(aside, os.path.join(folder, RESULT))
+    os.replace(temporary, os.path.join(folder, RESULT))
 
 
 def _end_with_parent(folder: str) -> None:
-    """Nothing is ever written to our input: when it ends, the parent has, however it did."""
-    os.read(0, 1)  # without the lock of a file object, which would be held when Python ends
+    """Exit when the parent does: stdin stays empty and only ends with it."""
+    os.read(0, 1)  # Avoid a file object, whose lock would still be held at interpreter exit.
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 

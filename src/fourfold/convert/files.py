@@ -1,4 +1,4 @@
-"""A model as a file that readers take, for those who need one."""
+"""Provides a model as a file that readers accept."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def readable_file(path: str, store: Store | None, limit: float) -> Iterator[str]:
-    """The path itself where its format is read; else that of a file of the same name with what it
-    becomes, which is there as long as this is open.
+    """Yield the path of a readable file.
+
+    If the model must be converted, this is a temporary file of the same name, deleted on exit.
     """
     readable = make_readable(path, store, limit)
     if isinstance(readable.content, str):
@@ -27,7 +28,7 @@ def readable_file(path: str, store: Store | None, limit: float) -> Iterator[str]
         return
     extension = find_format(readable.content).extensions[0]
     with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:
-        made = os.path.join(folder, f"{open_source(path).name}{extension}")
-        with open(made, "wb") as file:
+        converted = os.path.join(folder, f"{open_source(path).name}{extension}")
+        with open(converted, "wb") as file:
             file.write(readable.content)
-        yield made
+        yield converted

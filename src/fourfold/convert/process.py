@@ -1,4 +1,4 @@
-"""A converter as a child process: it has a time limit, dies with us, and leaves nothing behind."""
+"""Runs a converter in a child process with a time limit, and cleans up after it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import IO, Any
 
 from fourfold.errors import ModelError
 from fourfold.formats import ModelSource
-from fourfold.formats.converter import Converter
+from fourfold.formats.format import Converter
 
-# Isolated, so that no folder of the caller's is looked into first; then with our own search path.
+# Isolated mode keeps the caller's folder off the search path; our own search path is set next.
 START = """
 import json, sys
 job = json.loads(sys.argv[1])
@@ -23,19 +23,22 @@ sys.path[:] = job["search_path"]
 from fourfold.convert.child import main
 main(job)
 """
-RESULT, WORDS, LOG = "result", "words", "log"  # files of the child
-MOST_WORDS, MOST_LINES = 600, 4
+RESULT, WORDS, LOG = "result", "words", "log"  # files written by the child
+MAX_MESSAGE_CHARACTERS, MAX_MESSAGE_LINES = 600, 4
 
 
 def run_converter(converter: Converter, source: ModelSource, limit: float) -> bytes:
-    """What a converter makes of a model; ModelError with its own words where it fails."""
+    """Return the converted model.
+
+    Raises ModelError with the converter's message if it fails.
+    """
     with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:
         path = _path_for(converter, source, folder)
         job = {
             "script": converter.scripts[0],
             "path": path,
             "folder": folder,
-            "search_path": [os.path.abspath(place) for place in sys.path],
+            "search_path": [os.path.abspath(folder_) for folder_ in sys.path],
         }
         code = _run(job, limit, os.path.join(folder, LOG))
         result = os.path.join(folder, RESULT)
@@ -44,21 +47,21 @@ def run_converter(converter: Converter, source: ModelSource, limit: float) -> by
                 return file.read()
         what = f"{converter.name} cannot convert {source.title} to {converter.target}"
         if code is None:
-            why = f"it was not done after {limit:g} seconds"
-            fix = "give it more with FOURFOLD_CONVERSION_LIMIT, or convert the model yourself"
+            why = f"it did not finish within {limit:g} seconds"
+            fix = "raise the limit with FOURFOLD_CONVERSION_LIMIT, or convert the model yourself"
             raise ModelError(what, why, fix)
-        fix = f"change the model so that {converter.name} converts it, or pass a file of "
+        fix = f"change the model so that {converter.name} can convert it, or pass it as "
         raise ModelError(what, _last_words(folder, code), f"{fix}{converter.target}")
 
 
 def _path_for(converter: Converter, source: ModelSource, folder: str) -> str:
-    """Where the converter finds the model, under a name that it takes."""
+    """Return a path of the model with the suffix that the converter requires."""
     suffix = converter.suffix(source)
     if source.path is not None and (source.is_folder or source.path.endswith(suffix)):
         return os.path.abspath(source.path)
     path = os.path.join(folder, f"{source.name}{suffix}")
     if source.path is not None:
-        with suppress(OSError):  # not everywhere a link may be made
+        with suppress(OSError):  # symbolic links are not permitted everywhere
             os.symlink(os.path.abspath(source.path), path)
             return path
     with open(path, "wb") as file:
@@ -67,29 +70,30 @@ def _path_for(converter: Converter, source: ModelSource, folder: str) -> str:
 
 
 def _run(job: dict[str, Any], limit: float, log: str) -> int | None:
-    """The exit status of a child; None where it was not done in time."""
+    """Return the exit status of the child; None on timeout."""
     with open(log, "wb") as output:
         process = _start(job, output)
         try:
             return process.wait(limit)
         except subprocess.TimeoutExpired:
             return None
-        finally:  # after Ctrl-C, too
+        finally:  # also after Ctrl-C
             _end(process)
 
 
 def _start(job: dict[str, Any], output: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", "-c", START, json.dumps(job)],
-        stdin=subprocess.PIPE,  # which ends when we do, and so does the child
+        stdin=subprocess.PIPE,  # closed when this process ends, which ends the child
         stdout=output,
         stderr=output,
-        start_new_session=True,  # Ctrl-C is ours; and what it starts can be ended with it
+        # Ctrl-C reaches only this process, and _end kills the child's own children, too
+        start_new_session=True,
     )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """No child of it is left."""
+    """Kill the child and all its children."""
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
@@ -102,10 +106,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_words(folder: str, code: int) -> str:
-    """What the converter said at last: as an error, or in what it printed before it died."""
+    """Return the converter's error message, or its last lines of output."""
     for name in (WORDS, LOG):
         with suppress(OSError), open(os.path.join(folder, name), errors="replace") as file:
             lines = [line.strip() for line in file.read().splitlines() if line.strip()]
             if lines:
-                return " ".join(lines[-MOST_LINES:])[-MOST_WORDS:]
-    return f"it ended with {code} and said nothing"
+                return " ".join(lines[-MAX_MESSAGE_LINES:])[-MAX_MESSAGE_CHARACTERS:]
+    return f"it exited with {code} and printed nothing"

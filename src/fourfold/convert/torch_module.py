@@ -1,4 +1,4 @@
-"""Modules of PyTorch that a caller has in hand, as models."""
+"""Exports PyTorch modules to models."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from typing import Any
 from fourfold.errors import InputError, ModelError
 from fourfold.formats.pytorch import FORMAT
 
-# What the exporter raises for a module that it cannot take, or that itself fails.
+# Raised by the exporter for a module that it cannot export, or that fails itself.
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
 
 
 def from_torch(module: Any, example: Any = (), dynamic_shapes: Any = None) -> bytes:
-    """A model for `Session` from a `torch.nn.Module` or a `torch.export.ExportedProgram`: the bytes
-    of an ONNX file.
+    """Export a `torch.nn.Module` or a `torch.export.ExportedProgram` to ONNX, for `Session`.
 
-    `example` is what the module is called with: a tensor, or a tuple of them; a program has it
-    already. `dynamic_shapes` says which sizes stay open, as in `torch.export.export`. Inputs have
-    the names of the module's own parameters, and where it gives a dict, outputs those of its keys.
-    The module is exported as it is in `eval()`.
+    Inputs have the names of the module's parameters. If it returns a dict, outputs have the names
+    of its keys. The module is exported in `eval()` mode.
+
+    Args:
+        module: The module, or an exported program.
+        example: The arguments of the module: a tensor, or a tuple of them. A program needs none.
+        dynamic_shapes: The dynamic sizes, as in `torch.export.export`.
+
+    Returns:
+        The content of an ONNX file.
     """
     converter = FORMAT.converter
     assert converter is not None
-    converter.check_installed("a module of PyTorch")
+    converter.check_installed("a PyTorch module")
     script = import_module(converter.scripts[0])
     exported = hasattr(module, "graph_signature")
     if not exported and not hasattr(module, "named_parameters"):
-        what, why = "from_torch got no module", f"it is of type {type(module).__name__}"
+        what, why = "from_torch needs a module", f"it got a {type(module).__name__}"
         raise InputError(what, why, "pass a torch.nn.Module or a torch.export.ExportedProgram")
     inputs = example if isinstance(example, tuple) else (example,)
     try:

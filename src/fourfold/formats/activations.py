@@ -1,4 +1,4 @@
-"""Activations that no op says alone, of parts that several formats share."""
+"""Activation functions built from several ops, shared by several formats."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fourfold.formats.operator_nodes import OperatorNodes
 
 
 def give_elu(nodes: OperatorNodes, x: str, alpha: float) -> None:
-    """x where it is not negative, else alpha * (e**x - 1)."""
+    """Write x where x >= 0, else alpha * (e**x - 1), to the output."""
     if alpha == 1.0:
         nodes.give("elu", x)
     else:
@@ -14,7 +14,7 @@ def give_elu(nodes: OperatorNodes, x: str, alpha: float) -> None:
 
 
 def elu_parts(nodes: OperatorNodes, x: str, alpha: float, scale: float = 1.0) -> tuple[str, str]:
-    """Two values whose sum is x where it is not negative, else alpha * (e**(x / scale) - 1)."""
+    """Return two values whose sum is x where x >= 0, else alpha * (e**(x / scale) - 1)."""
     below = nodes.add("minimum", x, nodes.scalar(0.0, x, "zero"), part="below")
     if scale != 1.0:
         below = nodes.add("div", below, nodes.scalar(scale, x, "scale"), part="slower")
@@ -24,7 +24,7 @@ def elu_parts(nodes: OperatorNodes, x: str, alpha: float, scale: float = 1.0) ->
 
 
 def softplus_parts(nodes: OperatorNodes, x: str) -> tuple[str, str]:
-    """Two values whose sum is log(1 + e**x), of parts that cannot overflow."""
+    """Return two values whose sum is log(1 + e**x), computed without overflow."""
     away = nodes.add("negate", nodes.add("absolute", x, part="absolute"), part="away")
     one = nodes.scalar(1.0, x, "one")
     total = nodes.add("add", nodes.add("exp", away, part="exp"), one, part="total")
@@ -32,6 +32,6 @@ def softplus_parts(nodes: OperatorNodes, x: str) -> tuple[str, str]:
 
 
 def give_mish(nodes: OperatorNodes, x: str) -> None:
-    """x * tanh(log(1 + e**x))."""
+    """Write x * tanh(log(1 + e**x)) to the output."""
     soft = nodes.add("add", *softplus_parts(nodes, x), part="soft")
     nodes.give("mul", x, nodes.add("tanh", soft, part="bend"))

@@ -1,4 +1,4 @@
-"""How much memory a model may ask for while it is read: a hostile file must not cost gigabytes."""
+"""Limits the memory a model may use while it is read, so that a hostile file cannot exhaust it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fourfold.types import Shape, TensorType
 
 MAX_ELEMENTS = 2**31
 MAX_RANK = 16
-FOLD_LIMIT = 64 << 20  # bytes of one result that is made from little
-FOLD_TOTAL = 512 << 20  # bytes of all results beyond what unpacking the file may take
-UNPACKED = 8  # numbers of four bits that become floats take eight times the room
+FOLD_LIMIT = 64 << 20  # bytes of one folded constant
+FOLD_TOTAL = 512 << 20  # bytes of all folded constants, beyond those unpacked from the file
+UNPACK_FACTOR = 8  # 4-bit numbers expanded to float32 take eight times the space
 
 
 def check_shape(shape: Shape) -> None:
-    """Refuses sizes below zero, and tensors that no machine could hold or no model has."""
+    """Raise ValueError for negative sizes and for tensors larger than any real model has."""
     if len(shape) > MAX_RANK:
-        raise ValueError(f"it has {len(shape)} axes; more than {MAX_RANK} make no sense")
+        raise ValueError(f"it has {len(shape)} axes; at most {MAX_RANK} are supported")
     if min(shape, default=0) < 0:
         raise ValueError(f"its shape {list(shape)} has a negative size")
     if math.prod(shape) > MAX_ELEMENTS:
@@ -26,18 +26,21 @@ def check_shape(shape: Shape) -> None:
 
 @dataclass
 class Budget:
-    """How many bytes of folded constants a file may still ask for."""
+    """The number of bytes of folded constants that a file may still use."""
 
     left: int
 
     @staticmethod
     def of(size: int) -> Budget:
-        """What a file of so many bytes may ask for."""
-        return Budget(UNPACKED * size + FOLD_TOTAL)
+        """Return the budget of a file of `size` bytes."""
+        return Budget(UNPACK_FACTOR * size + FOLD_TOTAL)
 
     def take(self, type: TensorType, stored: int = 0) -> bool:
-        """Whether a result made from so many stored bytes may be computed now; counts it if so."""
-        limit = min(self.left, max(FOLD_LIMIT, UNPACKED * stored))
+        """Take a result from the budget; return False if it does not fit.
+
+        `stored` is the number of bytes in the file that the result is computed from.
+        """
+        limit = min(self.left, max(FOLD_LIMIT, UNPACK_FACTOR * stored))
         if not type.dtype.has_numpy or type.bytes > limit:
             return False
         self.left -= type.bytes

@@ -1,4 +1,4 @@
-"""The graph under construction: values, constants and nodes, folded as they come."""
+"""GraphBuilder: collects values, constants and nodes of a graph and folds constants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from fourfold.types import Quantization, TensorType
 
 @dataclass
 class GraphBuilder:
-    """Grows a graph node by node. Types come from the ops' own rules."""
+    """Builds a graph node by node.
+
+    Types are inferred with the rules of the ops.
+    """
 
     budget: Budget
     types: dict[str, TensorType] = field(default_factory=dict)
@@ -27,18 +30,19 @@ class GraphBuilder:
     quantization: dict[str, Quantization] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     names: UniqueNames = field(default_factory=UniqueNames)
-    folded: set[str] = field(default_factory=set)  # constants that the file does not have itself
-    states: dict[str, str] = field(default_factory=dict)  # those in use, and what each holds by now
-    starts: dict[str, np.ndarray] = field(default_factory=dict)  # what states begin with, if no 0
-    reshaped: bool = False  # the caller gave shapes of his own
-    batch_factor: int = 1  # by which the caller has changed the batch, if that alone
+    folded: set[str] = field(default_factory=set)  # constants computed while reading
+    states: dict[str, str] = field(default_factory=dict)  # each state and the value it holds now
+    # Initial values of states other than zeros.
+    starts: dict[str, np.ndarray] = field(default_factory=dict)
+    reshaped: bool = False  # the caller set input shapes
+    batch_factor: int = 1  # factor by which the caller changed the batch, if nothing else
 
     def fresh(self, name: str) -> str:
-        """A name that no value has: this one, or this one with a number."""
-        found = self.names.fresh(name)
-        while found in self.types:
-            found = self.names.fresh(name)
-        return found
+        """Return an unused value name: this one, or this one with a number."""
+        unused = self.names.fresh(name)
+        while unused in self.types:
+            unused = self.names.fresh(name)
+        return unused
 
     def constant(self, name: str, array: np.ndarray) -> str:
         self.constants[name] = array
@@ -46,7 +50,7 @@ class GraphBuilder:
         return name
 
     def state(self, name: str, type: TensorType) -> str:
-        """What a state holds by now: what the last run left there, or what was kept in this one."""
+        """Return the current value of a state: the last one assigned in this run, or the input."""
         if name not in self.states:
             if not type.dtype.has_numpy or type.bytes > FOLD_LIMIT:
                 raise Unconvertible(f"the state '{name}' is too large")
@@ -59,7 +63,7 @@ class GraphBuilder:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Takes back nodes and states where what they are for cannot be converted."""
+        """Undo added nodes and states if the operator turns out not to be convertible."""
         count, states = len(self.nodes), dict(self.states)
         try:
             yield
@@ -71,7 +75,7 @@ class GraphBuilder:
     def node(
         self, op: str, inputs: tuple[str | None, ...], attributes: object, output: str, name: str
     ) -> str:
-        """Adds a node, or its result where all it reads is known; returns the output."""
+        """Add a node, or fold it to a constant if all inputs are constants; return the output."""
         type = self._infer(op, inputs, attributes)
         if self._foldable(op, inputs) and self.budget.take(type):
             self.folded.add(output)
@@ -91,12 +95,12 @@ class GraphBuilder:
 
     def _type(self, name: str) -> TensorType:
         if name not in self.types:
-            raise ValueError(f"it reads '{name}', which nothing has written before")
+            raise ValueError(f"it reads '{name}', which no earlier operator has written")
         return self.types[name]
 
     def _foldable(self, op: str, inputs: tuple[str | None, ...]) -> bool:
-        known = all(name is None or name in self.constants for name in inputs)
-        return known and not registry()[op].heavy and op != "identity"
+        is_constant = all(name is None or name in self.constants for name in inputs)
+        return is_constant and not registry()[op].heavy and op != "identity"
 
     def _evaluate(
         self, op: str, inputs: tuple[str | None, ...], attributes: object, type: TensorType
@@ -105,11 +109,11 @@ class GraphBuilder:
         with np.errstate(all="ignore"):
             result = np.asarray(registry()[op].reference(attributes, *arrays))
         if result.shape != type.shape:
-            raise ValueError(f"{op} gave {list(result.shape)} where {type} was expected")
+            raise ValueError(f"{op} returned {list(result.shape)}, expected {type}")
         return np.asarray(result, type.dtype.numpy, order="C")
 
     def finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...], name: str) -> Graph:
-        """The graph, less what nothing mentions; every output is a value of its own."""
+        """Return the graph without unused values; every output becomes a value of its own."""
         states = dict(self.states)
         inputs = (*inputs, *states)
         taken: set[str] = {*inputs, *states.values()}

@@ -1,6 +1,6 @@
-"""Images of [N,C,H,W], rows of [N,C,L] and volumes, as graphs have them: with channels last.
+"""Converts images [N,C,H,W], rows [N,C,L] and volumes to channels-last and back.
 
-Each layer over them stands between two transposes, which rewrites push together until they cancel.
+Every layer over them is placed between two transposes; graph rewrites cancel adjacent ones.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from fourfold.op.window import Pair
 from fourfold.ops.transpose import Transpose
 from fourfold.types import Shape
 
-LARGEST = 2**20  # no stride, dilation, padding or filter of a real model comes near it
+MAX_WINDOW_SIZE = 2**20  # far above any stride, dilation, padding or filter size of a real model
 
 
 def require_images(nodes: OperatorNodes, value: str) -> None:
-    """Refuses rows, volumes and what has no channels."""
+    """Refuse rows, volumes and tensors without channels."""
     if nodes.type_of(value).rank != 4:
-        raise Unconvertible(f"its input is {nodes.type_of(value)}, which is no batch of images")
+        raise Unconvertible(f"its input is {nodes.type_of(value)}, not a batch of images")
 
 
 def to_channels_last(nodes: OperatorNodes, value: str, part: str = "image") -> str:
-    """[N,C,...] as [N,...,C]."""
+    """Return [N,C,...] as [N,...,C]."""
     rank = nodes.type_of(value).rank
     if rank < 3:
         raise ValueError(f"{nodes.type_of(value)} is not an image")
@@ -29,12 +29,12 @@ def to_channels_last(nodes: OperatorNodes, value: str, part: str = "image") -> s
 
 
 def to_channels_first(nodes: OperatorNodes, image: str) -> str:
-    """[N,...,C] as [N,C,...]."""
+    """Return [N,...,C] as [N,C,...]."""
     return nodes.transposed(image, _to_first(nodes.type_of(image).rank), "planes")
 
 
 def give_channels_first(nodes: OperatorNodes, image: str, output: int = 0) -> None:
-    """The same as an output."""
+    """Write [N,...,C] as [N,C,...] to an output of the operator."""
     order = Transpose(_to_first(nodes.type_of(image).rank))
     nodes.give("transpose", image, attributes=order, output=output)
 
@@ -44,7 +44,7 @@ def _to_first(rank: int) -> Shape:
 
 
 def with_line(nodes: OperatorNodes, image: str) -> str:
-    """A row of [N,L,C] as an image of one line, [N,1,L,C]; images as they are."""
+    """Return a row [N,L,C] as an image with one line, [N,1,L,C]; images are returned unchanged."""
     shape = nodes.type_of(image).shape
     if len(shape) != 3:
         return image
@@ -52,7 +52,7 @@ def with_line(nodes: OperatorNodes, image: str) -> str:
 
 
 def without_line(nodes: OperatorNodes, image: str, rank: int) -> str:
-    """The way back to a row, if it was one."""
+    """Undo `with_line` for a value that had rank 3."""
     if rank != 3:
         return image
     images, _, length, channels = nodes.type_of(image).shape
@@ -60,17 +60,17 @@ def without_line(nodes: OperatorNodes, image: str, rank: int) -> str:
 
 
 def as_pair(numbers: Shape) -> Pair:
-    """Numbers of an image; those of a row have a one before them."""
+    """Return the sizes of an image as a pair; sizes of a row get a leading one."""
     first, second = (1, *numbers)[-2:]
     return first, second
 
 
 def check_window(*sizes: int) -> None:
-    """Filters, strides and dilations must be possible."""
-    if min(sizes, default=1) < 1 or max(sizes, default=1) > LARGEST:
-        raise ValueError(f"a filter, stride or dilation among {sizes} is not possible")
+    """Raise ValueError if a filter, stride or dilation is out of range."""
+    if min(sizes, default=1) < 1 or max(sizes, default=1) > MAX_WINDOW_SIZE:
+        raise ValueError(f"a filter, stride or dilation among {sizes} is out of range")
 
 
 def check_padding(*sizes: int) -> None:
-    if min(sizes, default=0) < 0 or max(sizes, default=0) > LARGEST:
-        raise ValueError(f"padding {sizes} is not possible")
+    if min(sizes, default=0) < 0 or max(sizes, default=0) > MAX_WINDOW_SIZE:
+        raise ValueError(f"padding {sizes} is out of range")

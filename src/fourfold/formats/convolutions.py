@@ -1,4 +1,4 @@
-"""Convolutions of formats that keep filters as [O,I,H,W], and convolutions turned around."""
+"""Convolutions and transposed convolutions for formats that store filters as [O,I,H,W]."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fourfold.ops.slice import Slice
 from fourfold.ops.transpose_conv2d import TransposeConv2d
 from fourfold.types import TensorType
 
-MOST_GROUPS = 32  # that become a node each
-FILLED = 4  # channels that fill the vectors of a kernel
+MAX_SPLIT_GROUPS = 32  # groups that are split into one node each
+VECTOR_CHANNELS = 4  # channels that fill a vector of a kernel
 
 
 def convolve(
     nodes: OperatorNodes, image: str, weights: str, bias: str | None, attributes: Conv2d
 ) -> str:
-    """A convolution of [N,...,I] by weights of [O,I / groups,...]; its result is [N,...,O]."""
+    """Convolve [N,...,I] with weights [O,I / groups,...]; the result is [N,...,O]."""
     x, kind = nodes.type_of(image), nodes.type_of(weights)
     if x.rank != kind.rank or x.rank not in (3, 4):
-        raise ValueError(f"{kind} is no filter for {x}")
+        raise ValueError(f"{kind} is not a filter for {x}")
     check_window(*kind.shape[2:], *attributes.stride, *attributes.dilation)
     check_padding(*attributes.padding.height, *attributes.padding.width)
     source, filters = with_line(nodes, image), _filters_with_line(nodes, weights)
@@ -45,15 +45,17 @@ def convolve(
 def _is_depthwise(
     nodes: OperatorNodes, x: TensorType, weights: str, bias: str | None, groups: int
 ) -> bool:
-    """Whether every channel is a group of its own, and weights and bias are constants."""
+    """Return True if every channel is its own group and weights and bias are constants."""
     shape = nodes.type_of(weights).shape
-    known = nodes.known(weights) is not None and (bias is None or nodes.known(bias) is not None)
-    alone = groups == x.channels and shape[1] == 1 and shape[0] % groups == 0
-    return groups > 1 and alone and known
+    is_constant = nodes.known(weights) is not None and (
+        bias is None or nodes.known(bias) is not None
+    )
+    one_channel_groups = groups == x.channels and shape[1] == 1 and shape[0] % groups == 0
+    return groups > 1 and one_channel_groups and is_constant
 
 
 def _filters_with_line(nodes: OperatorNodes, weights: str) -> str:
-    """Filters of rows, [O,I,L], as those of images of one line."""
+    """Return filters of rows, [O,I,L], as filters of images with one line."""
     shape = nodes.type_of(weights).shape
     if len(shape) != 3:
         return weights
@@ -62,7 +64,7 @@ def _filters_with_line(nodes: OperatorNodes, weights: str) -> str:
 
 @dataclass(frozen=True)
 class Deconvolution:
-    """A convolution turned around: `padding` is cut off, `extra` rows and columns are added."""
+    """A transposed convolution: `padding` is cropped, `extra` rows and columns are added."""
 
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
@@ -71,7 +73,7 @@ class Deconvolution:
     extra: Pair = (0, 0)
 
     def size(self, image: Pair, filter: Pair) -> Pair:
-        """The height and width that it gives."""
+        """Return the output height and width."""
         reach = [(filter[i] - 1) * self.dilation[i] + 1 for i in (0, 1)]
         pads = (sum(self.padding.height), sum(self.padding.width))
         height, width = (
@@ -83,10 +85,10 @@ class Deconvolution:
 def deconvolve(
     nodes: OperatorNodes, image: str, weights: str, bias: str | None, attributes: Deconvolution
 ) -> str:
-    """A transposed convolution of [N,...,I] by weights of [I,O / groups,...]."""
+    """Apply a transposed convolution to [N,...,I] with weights [I,O / groups,...]."""
     x, kind, groups = nodes.type_of(image), nodes.type_of(weights), attributes.groups
     if x.rank != kind.rank or x.rank not in (3, 4):
-        raise Unconvertible(f"{kind} is no filter of an image or a row")
+        raise Unconvertible(f"{kind} is not a filter of an image or a row")
     if groups < 1 or x.channels % groups or x.channels != kind.shape[0]:
         raise ValueError(f"{kind} in {groups} groups cannot read {x}")
     check_window(*kind.shape[2:], *attributes.stride, *attributes.dilation)
@@ -95,7 +97,7 @@ def deconvolve(
     sizes, taps = nodes.type_of(source).shape, nodes.type_of(filters).shape
     size = attributes.size((sizes[1], sizes[2]), (taps[2], taps[3]))
     if min(size) < 1:
-        raise ValueError(f"it would give an image of {size}")
+        raise ValueError(f"its result would have the size {size}")
     turned = TransposeConv2d(attributes.stride, attributes.padding, size)
     filters = _spread(nodes, filters, attributes.dilation)
     filters, groups = _merged_groups(nodes, filters, groups)
@@ -108,12 +110,12 @@ def deconvolve(
 
 
 def _spread(nodes: OperatorNodes, filters: str, dilation: Pair) -> str:
-    """Filters with zeros between taps that lie apart."""
+    """Return dilated filters as dense filters with zeros between the taps."""
     if dilation == (1, 1):
         return filters
     array = nodes.known(filters)
     if array is None:
-        raise Unconvertible("its filter lies apart and is computed at run time")
+        raise Unconvertible("its dilated filter is computed at run time")
     height, width = ((array.shape[2 + i] - 1) * dilation[i] + 1 for i in (0, 1))
     shape = (*array.shape[:2], height, width)
     nodes.reserve(nodes.type_of(filters).with_shape(*shape), array.nbytes)
@@ -123,26 +125,28 @@ def _spread(nodes: OperatorNodes, filters: str, dilation: Pair) -> str:
 
 
 def _merged_groups(nodes: OperatorNodes, filters: str, groups: int) -> tuple[str, int]:
-    """Filters of [I,O / groups,H,W] in fewer groups, with zeros where they do not meet: few enough
-    for a node each, of enough channels for a kernel.
+    """Merge groups of filters [I,O / groups,H,W] by filling with zeros.
+
+    The result has few enough groups for one node each, and enough channels per group for a kernel.
     """
     array, (inputs, outputs, *taps) = nodes.known(filters), nodes.type_of(filters).shape
     each = inputs // groups
-    left = next(
+    new_groups = next(
         count
-        for count in range(min(groups, MOST_GROUPS), 0, -1)
-        if groups % count == 0 and (count == 1 or groups // count * min(each, outputs) >= FILLED)
+        for count in range(min(groups, MAX_SPLIT_GROUPS), 0, -1)
+        if groups % count == 0
+        and (count == 1 or groups // count * min(each, outputs) >= VECTOR_CHANNELS)
     )
-    merged = groups // left
+    merged = groups // new_groups
     if array is None or merged == 1:
         return filters, groups
     shape = (inputs, outputs * merged, *taps)
     nodes.reserve(nodes.type_of(filters).with_shape(*shape), array.nbytes)
-    whole = np.zeros(shape, array.dtype)
+    dense = np.zeros(shape, array.dtype)
     for group in range(groups):
         rows, first = slice(group * each, (group + 1) * each), group % merged * outputs
-        whole[rows, first : first + outputs] = array[rows]
-    return nodes.add_constant(whole, "merged"), left
+        dense[rows, first : first + outputs] = array[rows]
+    return nodes.add_constant(dense, "merged"), new_groups
 
 
 def _by_groups(
@@ -151,9 +155,11 @@ def _by_groups(
     attributes: TransposeConv2d,
     groups: int,
 ) -> str:
-    """A node for each group, and their channels together; the bias is added to all of them."""
-    if groups > MOST_GROUPS:
-        raise Unconvertible(f"its {groups} groups are too many for nodes of their own")
+    """Add a node per group, concatenate their channels and add the bias."""
+    if groups > MAX_SPLIT_GROUPS:
+        raise Unconvertible(
+            f"its {groups} groups are more than the {MAX_SPLIT_GROUPS} that can be split"
+        )
     image, filters, bias = inputs
     parts = [
         nodes.add(
@@ -171,7 +177,7 @@ def _by_groups(
 
 
 def _last_part(nodes: OperatorNodes, value: str, group: int, groups: int) -> str:
-    """The part of the last axis that a group has."""
+    """Return the slice of the last axis that belongs to a group."""
     shape = nodes.type_of(value).shape
     count = shape[3] // groups
     box = Slice((0, 0, 0, group * count), (*shape[:3], count), (1, 1, 1, 1))

@@ -1,4 +1,4 @@
-"""The inputs of a model: which sizes the file leaves open, and which shapes the caller gives."""
+"""Inputs of a model: dynamic sizes in the file, and shapes set by the caller."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.options import ReadOptions
 from fourfold.types import DType, Shape, TensorType
 
-OPEN = -1  # stands for a size that the file leaves open
-# What readers say where sizes are open that are no batch, and the caller gives none.
+OPEN = -1  # marks a dynamic size
+# Error for dynamic sizes other than the batch that the caller does not set.
 SHAPE_NEEDED = "the shape of input '{}' is needed"
 
 
 @dataclass(frozen=True)
 class DeclaredInput:
-    """An input as the file has it. `open_sizes` has -1 for each size that is left open, and is ()
-    where none is; the type has a size for every axis.
+    """An input as the file declares it.
+
+    `open_sizes` has -1 for each dynamic size and is () if there are none; `type` has a size for
+    every axis.
     """
 
     name: str
@@ -30,28 +32,26 @@ class DeclaredInput:
 
     @staticmethod
     def of(name: str, dtype: DType, sizes: Shape) -> DeclaredInput:
-        """For files that have no size of their own where they leave one open: it is 1 then, until
-        a caller says more.
-        """
-        sizes = tuple(index(size) for size in sizes)  # a file may have anything there
+        """Declare an input of a file without default sizes; dynamic sizes are 1 until set."""
+        sizes = tuple(index(size) for size in sizes)  # damaged files may contain non-integers
         shape = tuple(1 if size == OPEN else size for size in sizes)
         check_shape(shape)
         return DeclaredInput(name, TensorType(dtype, shape), open_sizes(sizes))
 
 
 def open_sizes(sizes: Shape) -> Shape:
-    """The sizes if any of them is open, else ()."""
+    """Return the sizes if any is dynamic, else ()."""
     return sizes if OPEN in sizes else ()
 
 
 def declare_inputs(
     builder: GraphBuilder, inputs: Sequence[DeclaredInput], options: ReadOptions
 ) -> None:
-    """Gives the inputs the caller's shapes where there are some, and notes a changed batch."""
+    """Declare inputs with the caller's shapes where given, and detect a changed batch."""
     _check_names(options.shapes, [one.name for one in inputs])
     for one in inputs:
-        wanted = options.shapes.get(one.name)
-        shape = one.type.shape if wanted is None else _given_shape(one, wanted)
+        requested = options.shapes.get(one.name)
+        shape = one.type.shape if requested is None else _checked_shape(one, requested)
         builder.types[one.name] = one.type.with_shape(*shape)
     builder.reshaped = bool(options.shapes)
     if options.follow_batch:
@@ -61,28 +61,30 @@ def declare_inputs(
 def _check_names(shapes: Iterable[str], known: Sequence[str]) -> None:
     for name in shapes:
         if name not in known:
-            raise InputError(f"no input '{name}'", "shapes= names inputs", nearest(name, known))
+            raise InputError(
+                f"no input '{name}'", "shapes= must have names of inputs", nearest(name, known)
+            )
 
 
-def _given_shape(one: DeclaredInput, shape: Shape) -> Shape:
-    """The shape that a caller gives to an input, if it is one that the input could have."""
+def _checked_shape(one: DeclaredInput, shape: Shape) -> Shape:
+    """Return the caller's shape of an input, checked against the declared one."""
     own = one.type.shape
     try:
-        given = tuple(int(size) for size in shape)
-        fits = given == own or (len(given) == len(own) and min(given, default=1) > 0)
-        check_shape(given)
+        sizes = tuple(int(size) for size in shape)
+        fits = sizes == own or (len(sizes) == len(own) and min(sizes, default=1) > 0)
+        check_shape(sizes)
     except (TypeError, ValueError):
         fits = False
     if not fits:
-        why = f"the model has {list(own)}; the rank must stay and sizes must be possible"
+        why = f"the model has {list(own)}; the rank must be equal and sizes must be positive"
         raise InputError(f"shape {shape} does not fit input '{one.name}'", why, "change the shape")
-    return given
+    return sizes
 
 
 def _batch_factor(inputs: Iterable[DeclaredInput], types: Mapping[str, TensorType]) -> int:
-    """By how much the caller has changed the batch; 1 where he has not, or not that alone.
+    """Return the factor by which the caller changed the batch; 1 if other sizes changed, too.
 
-    Where the file leaves sizes open itself, it is taken at its word.
+    Sizes that the file declares as dynamic are not followed: the file handles them itself.
     """
     factors = set()
     for one in inputs:

@@ -1,4 +1,4 @@
-"""Model: what a reader of any format gives back."""
+"""Model: the result of reading a file of any format."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from fourfold.metadata import ModelMetadata, Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import DType, Quantization, Shape
 
-_FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
+_FORMS = ("stored", "real", "out")  # suffixes of values that are another form of a tensor
 
 
 class SourceGraph(Protocol):
-    """The main graph as the file has it, so that parts of it can run in the format's CPU engine.
+    """The main graph as stored in the file, so that parts of it can run in the format's CPU engine.
 
-    A unit is one operator of the file. A format says so where its units share something, where
-    nodes have other names than their units, and where values are stored otherwise than graphs see
-    them: what it has nothing to say of stands here.
+    A unit is one operator of the file. A format overrides the defaults here if its units share
+    state, if nodes are named differently from their units, or if values are stored quantized.
     """
 
     @property
     def titles(self) -> Mapping[str, str]:
-        """The units of the graph, each with the operator as people know it: 'CONV_2D'."""
+        """Return the units of the graph, each with its operator type: 'CONV_2D'."""
 
     @property
     def states(self) -> Mapping[str, tuple[str, ...]]:
-        """The units that share something which outlives them, each with what it shares."""
+        """Return the units that share state, each with the names of its states."""
         return {}
 
     @property
     def content(self) -> bytes:
-        """All of the file, or one that is the same for who calls this graph."""
+        """Return the whole file, or an equivalent one for calling this graph."""
 
     @property
     def values(self) -> Mapping[str, TensorId]:
-        """The tensors of the file by name."""
+        """Return the tensors of the file by name."""
 
     def reads(self, unit: str) -> tuple[str, ...]:
-        """The values that a unit needs and that the file does not hold itself."""
+        """Return the values that a unit reads and that are not constants of the file."""
 
     def writes(self, unit: str) -> tuple[str, ...]:
-        """The values that a unit gives."""
+        """Return the values that a unit writes."""
 
     def tensor(self, value: str) -> TensorId | None:
-        """The value's tensor in the file; None for a value that only the graph has. Copies for
-        outputs and values of another element type stand for the tensor that they are of.
+        """Return the tensor of a value in the file; None for a value that only the graph has.
+
+        Copies for outputs and values of another element type map to the original tensor.
         """
-        whole, _, ending = value.rpartition("/")
-        return self.values.get(value, self.values.get(whole) if ending in _FORMS else None)
+        base, _, ending = value.rpartition("/")
+        return self.values.get(value, self.values.get(base) if ending in _FORMS else None)
 
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
-        """How the file keeps a value that graphs see as real numbers: scale and integer type."""
+        """Return scale and integer type of a value that is stored quantized; None if it is not."""
         return None
 
     def rounds(self, unit: str) -> bool:
-        """Whether the file's own engine rounds what a unit reads: floats beside integer weights."""
+        """Return True if the CPU engine quantizes float inputs of a unit with integer weights."""
         return False
 
     def unit(self, node: str) -> str:
-        """The unit that nodes of this name belong to."""
+        """Return the unit that a node of this name belongs to."""
         return node
 
     def write(
@@ -72,21 +72,20 @@ class SourceGraph(Protocol):
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> bytes:
-        """A file with these units alone, which gets and gives these values."""
+        """Return a file with only these units, with these inputs and outputs."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """The main graph of a file, and what else the file says.
+    """The main graph of a file, and the file's other content.
 
-    `input_names` and `output_names` belong to the main graph, in its order, as the file gives them;
-    a name that comes again gets a number: 'x', 'x:1'. `open_sizes` are the sizes of each of its
-    inputs with -1 where the file leaves one open, () where it leaves none. `graphs` are all graphs,
-    indexed as in the file; None where one cannot run here, for which `refusals` have the reason.
-    `source_graph` is None where the format has no CPU engine. The format's name and CPU engine
-    come from its `Format`. `holds_variables` says that resource variables became states of the
-    graph, which only a model that runs whole on the device can use. `read_metadata` reads what the
-    file says of the model for people.
+    `input_names` and `output_names` are those of the main graph, in its order; a repeated name gets
+    a number: 'x', 'x:1'. `open_sizes` has the sizes of each input with -1 for dynamic ones, or ()
+    if none is. `graphs` are all graphs, indexed as in the file; None for one that cannot run, with
+    the reason in `refusals`. `source_graph` is None if the format has no CPU engine. The format's
+    name and CPU engine come from its `Format`. `holds_variables`: resource variables became
+    states of the graph, which only a model that runs whole on the device can use. `read_metadata`
+    reads the model's metadata.
     """
 
     main: Graph
@@ -105,5 +104,5 @@ class Model:
 
     @cached_property
     def metadata(self) -> ModelMetadata:
-        """What the model says of itself; read when it is asked for."""
+        """Return the metadata of the model; it is read on first access."""
         return self.read_metadata()

@@ -1,4 +1,4 @@
-"""Names that are all different, for files whose own names are not."""
+"""Makes names unique."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable
 
 
 class UniqueNames:
-    """Hands out names, with a number on those that are taken: 'x', 'x:1', 'x:2'."""
+    """Returns unique names by numbering those already taken: 'x', 'x:1', 'x:2'."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:
-        found = name
-        while found in self._taken:
+        unused = name
+        while unused in self._taken:
             number = self._next[name] = self._next.get(name, 0) + 1
-            found = f"{name}:{number}"
-        self._taken.add(found)
-        return found
+            unused = f"{name}:{number}"
+        self._taken.add(unused)
+        return unused
 
 
 def unique(names: Iterable[str]) -> tuple[str, ...]:
-    """The same names, made different from each other."""
+    """Return the names, with numbers added to repeated ones."""
     taken = UniqueNames()
     return tuple(taken.fresh(name) for name in names)

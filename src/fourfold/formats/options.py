@@ -1,4 +1,4 @@
-"""ReadOptions: what a caller may say about how a model is read, in any format."""
+"""ReadOptions: options for reading a model of any format."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from fourfold.types import Shape
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """`shapes` sets input shapes by name; `signature` chooses one of several graphs.
+    """Options for reading a model.
 
-    What cannot be converted is refused, or with `keep_unsupported` becomes a node that stands for
-    it, if the format has a CPU engine to run that; so is what works on quantised values unless
-    `quantized` allows it. With `follow_batch`, a batch goes through reshapes that have another one
-    written into them; without it they are taken literally. Resource variables are states of the
-    graph where every operator can be converted; `variables='cpu'` leaves them to the CPU engine.
+    `shapes` sets input shapes by name. `signature` selects one of several graphs. Unsupported
+    operators are refused, or with `keep_unsupported` become placeholder nodes if the format has a
+    CPU engine that can run them; the same holds for operators on quantized values unless
+    `quantized` allows them. With `follow_batch`, reshapes that contain a fixed batch follow the
+    caller's batch; without it they are taken literally. Resource variables become states of the
+    graph if every operator can be converted; `variables='cpu'` leaves them to the CPU engine.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -29,9 +30,9 @@ class ReadOptions:
     variables: Literal["auto", "cpu"] = "auto"
 
     def refuse_signature(self, title: str) -> None:
-        """For formats whose models can be called in one way only."""
+        """Raise InputError if a signature was set, for formats that have none."""
         if self.signature is not None:
-            what, why = f"no signature '{self.signature}'", f"{title} models have none"
+            what, why = f"no signature '{self.signature}'", f"{title} models have no signatures"
             raise InputError(what, why, "leave the signature out")
 
 

@@ -1,4 +1,4 @@
-"""Pools of formats: how many windows there are, and by which op an average or a maximum is said."""
+"""Pooling: counts windows and selects the op for an average or a maximum."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from fourfold.types import Shape
 
 
 def count_windows(size: int, reach: int, stride: int, padding: Pair, up: bool) -> int:
-    """How many windows there are along an axis. With `up` the last one need not fit wholly; one
-    that would begin in the padding behind does not count.
+    """Return the number of windows along an axis.
+
+    With `up`, the last one may extend past the end, unless it would start in the padding there.
     """
     space = size + sum(padding) - reach
     count = (-(-space // stride) if up else space // stride) + 1
@@ -37,8 +38,9 @@ def add_pool(
     average: bool,
     counts_padding: bool = False,
 ) -> str:
-    """A pool of [N,...,C]; an average may count the padding, but not what a last window reaches
-    beyond that.
+    """Add a pool of [N,...,C].
+
+    An average may count the padding, but never positions beyond it that a last window covers.
     """
     check_window(*attributes.filter, *attributes.stride, *attributes.dilation)
     check_padding(*attributes.before, *attributes.after)
@@ -57,12 +59,12 @@ def add_pool(
 
 
 def _is_flat(attributes: PoolAxes) -> bool:
-    """Whether it is about an image or a row, with taps that lie side by side."""
+    """Return True for a pool of an image or a row without dilation."""
     return attributes.axes <= 2 and max(attributes.dilation) == 1
 
 
 def _padded(nodes: OperatorNodes, image: str, attributes: PoolAxes) -> tuple[str, PoolAxes]:
-    """The image with zeros around it, and the pool of that: faster than to count padding."""
+    """Pad the image with zeros instead of the pool, which is faster than counting padding."""
     if not any(attributes.before + attributes.after):
         return image, attributes
     pad = Pad((0, *attributes.before, 0), (0, *attributes.after, 0))
@@ -72,9 +74,9 @@ def _padded(nodes: OperatorNodes, image: str, attributes: PoolAxes) -> tuple[str
 
 
 def _plain(attributes: PoolAxes, sizes: Shape) -> Pool2d | None:
-    """The same as a pool of an image or a row; None where it is none of a plain kind.
+    """Return the attributes as those of a 2-D pool; None if it cannot be expressed as one.
 
-    What a last window reaches beyond the end is padding, too.
+    Positions that the last window covers beyond the end become padding.
     """
     if not _is_flat(attributes):
         return None

@@ -1,4 +1,4 @@
-"""Texts of a model as they may be shown: a terminal must not take any of them for a command."""
+"""Escapes and shortens texts of a model, so that a terminal cannot interpret them as commands."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-MOST_CHARACTERS = 2**16
-MOST_PROPERTIES = 256
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
+MAX_CHARACTERS = 2**16
+MAX_PROPERTIES = 256
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line ends
 
 
 def escaped(text: str) -> str:
-    """The text with control characters as escapes."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """Return the text with control characters escaped."""
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def printable(text: str) -> str:
-    """The same, and no longer than anybody would read."""
-    return escaped(text[:MOST_CHARACTERS])
+    """Return the text with control characters escaped, cut to a readable length."""
+    return escaped(text[:MAX_CHARACTERS])
 
 
-def short_properties(given: Mapping[str, str]) -> dict[str, str]:
-    """The first of what a file says by name, each as it may be shown."""
-    pairs = islice(given.items(), MOST_PROPERTIES)
+def short_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the first properties of a file, escaped and shortened."""
+    pairs = islice(properties.items(), MAX_PROPERTIES)
     return {printable(name): printable(text) for name, text in pairs}

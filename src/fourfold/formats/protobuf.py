@@ -1,10 +1,12 @@
-"""Reads messages of protobuf's wire format, and checks every length: a damaged file cannot lead
-astray. No schema is needed: a reader asks for fields by number, in the type that it expects.
+"""Reads messages in protobuf's wire format and checks every length.
+
+No schema is needed: a reader asks for fields by number, in the type it expects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
@@ -12,26 +14,26 @@ import numpy as np
 from fourfold.formats.source import Content
 
 VARINT, FIXED64, BLOCK, FIXED32 = 0, 1, 2, 5
-DEEPEST = 100  # messages inside of each other, as protobuf's own readers have it
-LONGEST_VARINT = 10  # bytes of 64 bits, seven in each
+MAX_DEPTH = 100  # nesting limit of messages, as in protobuf's own readers
+MAX_VARINT_BYTES = 10  # bytes of a 64-bit number, with seven bits each
 _KINDS = {VARINT: "a number", FIXED64: "8 bytes", BLOCK: "a block", FIXED32: "4 bytes"}
 _SIZES = {FIXED64: 8, FIXED32: 4}
 
-# What a field holds: its wire type, and its number, or where its bytes begin and end.
+# Wire type of a field, and its number, or the start and end of its bytes.
 Entry = tuple[int, int, int]
 
 
 class Message:
-    """One message: where its fields are. What they hold is looked at when it is asked for, and
-    blocks are views of the file.
+    """One message: the positions of its fields.
 
-    A field that is not there is 0, empty or None; of one that is there twice and has one value, the
-    last counts. All errors are a ValueError, which a reader makes a ModelError of.
+    Values are decoded on access; blocks are views of the file. A missing field reads as 0, empty or
+    None. If a field with a single value occurs more than once, the last one counts. All errors are
+    ValueErrors, which readers turn into ModelErrors.
     """
 
     def __init__(self, content: Content | memoryview, depth: int = 0) -> None:
-        if depth > DEEPEST:
-            raise ValueError(f"its messages lie more than {DEEPEST} deep inside of each other")
+        if depth > MAX_DEPTH:
+            raise ValueError(f"its messages are nested more than {MAX_DEPTH} deep")
         self.content = memoryview(content)
         self._depth = depth
         self._fields: dict[int, list[Entry]] = {}
@@ -43,7 +45,7 @@ class Message:
             tag, position = _varint(data, position)
             field, wire = tag >> 3, tag & 7
             if field == 0 or wire not in _KINDS:
-                raise ValueError(f"byte {position - 1} of a message begins no field")
+                raise ValueError(f"byte {position - 1} of a message is not the start of a field")
             if wire == VARINT:
                 number, position = _varint(data, position)
                 entry = (wire, number, 0)
@@ -52,7 +54,9 @@ class Message:
                 if size is None:
                     size, position = _varint(data, position)
                 if size > end - position:
-                    raise ValueError(f"field {field} has {size} bytes, and {end - position} follow")
+                    raise ValueError(
+                        f"field {field} has {size} bytes, but only {end - position} follow"
+                    )
                 entry = (wire, position, position + size)
                 position += size
             self._fields.setdefault(field, []).append(entry)
@@ -61,19 +65,19 @@ class Message:
         return field in self._fields
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers of the fields that are there."""
+        """Iterate over the numbers of the fields present."""
         return iter(self._fields)
 
     def _last(self, field: int, wire: int) -> Entry | None:
-        found = self._fields.get(field)
-        if found is None:
+        entries = self._fields.get(field)
+        if entries is None:
             return None
-        if found[-1][0] != wire:
-            _mismatch(field, found[-1][0], wire)
-        return found[-1]
+        if entries[-1][0] != wire:
+            _mismatch(field, entries[-1][0], wire)
+        return entries[-1]
 
     def integer(self, field: int, default: int = 0) -> int:
-        """A number of up to 64 bits with a sign; truth values and choices are numbers, too."""
+        """Return a signed number of up to 64 bits; booleans and enumerations are numbers, too."""
         entry = self._last(field, VARINT)
         return default if entry is None else _signed(entry[1])
 
@@ -82,7 +86,7 @@ class Message:
         return default if entry is None else float(self._view(entry, np.dtype("<f4"))[0])
 
     def block(self, field: int) -> memoryview | None:
-        """The bytes of a field, as a view of the file; None where it is not there."""
+        """Return the bytes of a field as a view of the file; None if it is missing."""
         entry = self._last(field, BLOCK)
         return None if entry is None else self.content[entry[1] : entry[2]]
 
@@ -93,7 +97,7 @@ class Message:
             yield self.content[start:end]
 
     def text(self, field: int) -> str:
-        """A string; bytes that are not UTF-8 become escapes, since names need only be unique."""
+        """Return a string; bytes that are not UTF-8 are escaped, as names need only be unique."""
         block = self.block(field)
         return "" if block is None else _decode(block)
 
@@ -109,7 +113,7 @@ class Message:
             yield Message(block, self._depth + 1)
 
     def integers(self, field: int) -> np.ndarray:
-        """A list of numbers as i64, packed into blocks or one by one; unsigned ones need a view."""
+        """Return a list of numbers as int64, whether packed or not; unsigned ones need a view."""
         parts = [
             _unpack(self.content[start:end]) if wire == BLOCK else np.array([_signed(start)])
             for wire, start, end in self._numbers(field, VARINT)
@@ -117,11 +121,11 @@ class Message:
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 
     def floats(self, field: int) -> np.ndarray:
-        """A list of f32; a view of the file where it is one block."""
+        """Return a list of float32; a view of the file if it is one block."""
         return self._fixed(field, FIXED32, np.dtype("<f4"))
 
     def doubles(self, field: int) -> np.ndarray:
-        """A list of f64; a view of the file where it is one block."""
+        """Return a list of float64; a view of the file if it is one block."""
         return self._fixed(field, FIXED64, np.dtype("<f8"))
 
     def _fixed(self, field: int, wire: int, dtype: np.dtype) -> np.ndarray:
@@ -129,7 +133,7 @@ class Message:
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype), *parts])
 
     def _numbers(self, field: int, wire: int) -> Iterator[Entry]:
-        """The entries of a list of numbers, each one of them or a block of them."""
+        """Yield the entries of a list of numbers; each is one number or a packed block."""
         for entry in self._fields.get(field, ()):
             if entry[0] not in (wire, BLOCK):
                 _mismatch(field, entry[0], wire)
@@ -138,22 +142,22 @@ class Message:
     def _view(self, entry: Entry, dtype: np.dtype) -> np.ndarray:
         _, start, end = entry
         if (end - start) % dtype.itemsize:
-            raise ValueError(f"{end - start} bytes are no list of numbers of {dtype.itemsize}")
+            raise ValueError(f"{end - start} bytes are not a list of {dtype.itemsize}-byte numbers")
         return np.frombuffer(self.content[start:end], dtype)
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    """A number and where it ends."""
+    """Decode a number; return it and the position after it."""
     value = 0
-    for shift in range(0, 7 * LONGEST_VARINT, 7):
+    for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
         if position == len(data):
-            raise ValueError("a number lies across the end")
+            raise ValueError("a number extends past the end")
         octet = data[position]
         position += 1
         value |= (octet & 127) << shift
         if octet < 128:
             return value & (2**64 - 1), position
-    raise ValueError(f"a number at byte {position} has more than {LONGEST_VARINT} bytes")
+    raise ValueError(f"a number at byte {position} has more than {MAX_VARINT_BYTES} bytes")
 
 
 def _signed(value: int) -> int:
@@ -165,16 +169,16 @@ def _decode(block: memoryview) -> str:
 
 
 def _unpack(block: memoryview) -> np.ndarray:
-    """All numbers of a block at once."""
+    """Decode all numbers of a packed block."""
     octets = np.frombuffer(block, np.uint8)
     last = np.flatnonzero(octets < 128)
     if octets.size and (not last.size or last[-1] != octets.size - 1):
-        raise ValueError("a number lies across the end of a list")
+        raise ValueError("a number extends past the end of a list")
     first = np.concatenate([[0], last[:-1] + 1]) if last.size else last
     lengths = last - first + 1
     longest = int(lengths.max(initial=0))
-    if longest > LONGEST_VARINT:
-        raise ValueError(f"a number in a list has more than {LONGEST_VARINT} bytes")
+    if longest > MAX_VARINT_BYTES:
+        raise ValueError(f"a number in a list has more than {MAX_VARINT_BYTES} bytes")
     values = np.zeros(last.size, np.uint64)
     for index in range(longest):
         reach = lengths > index
@@ -183,5 +187,69 @@ def _unpack(block: memoryview) -> np.ndarray:
     return values.view(np.int64)
 
 
-def _mismatch(field: int, found: int, expected: int) -> NoReturn:
-    raise ValueError(f"field {field} is {_KINDS[found]}, and {_KINDS[expected]} is expected")
+def _mismatch(field: int, actual: int, expected: int) -> NoReturn:
+    raise ValueError(f"field {field} is {_KINDS[actual]}, expected {_KINDS[expected]}")
+
+
+Chunk = bytes | memoryview
+
+
+@dataclass
+class MessageWriter:
+    """A message built field by field, in the order of the calls."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    size: int = 0
+
+    def integer(self, number: int, value: int) -> MessageWriter:
+        return self._put(_tag(number, VARINT), varint(value))
+
+    def integers(self, number: int, values: Iterable[int]) -> MessageWriter:
+        """Add a packed list of numbers."""
+        return self.block(number, b"".join(map(varint, values)))
+
+    def float32(self, number: int, value: float) -> MessageWriter:
+        return self._put(_tag(number, FIXED32), np.float32(value).astype("<f4").tobytes())
+
+    def floats(self, number: int, values: Sequence[float] | np.ndarray) -> MessageWriter:
+        """Add a packed list of float32."""
+        return self.block(number, np.asarray(values, "<f4").tobytes())
+
+    def text(self, number: int, value: str) -> MessageWriter:
+        return self.block(number, value.encode())
+
+    def texts(self, number: int, values: Iterable[str]) -> MessageWriter:
+        for value in values:
+            self.text(number, value)
+        return self
+
+    def block(self, number: int, content: Chunk) -> MessageWriter:
+        """Add bytes, or an already serialized message."""
+        return self._put(_tag(number, BLOCK), varint(len(content)), content)
+
+    def message(self, number: int, inner: MessageWriter) -> MessageWriter:
+        return self._put(_tag(number, BLOCK), varint(inner.size), *inner.chunks)
+
+    def finish(self) -> bytes:
+        """Return the serialized message."""
+        return b"".join(self.chunks)
+
+    def _put(self, *chunks: Chunk) -> MessageWriter:
+        self.chunks += chunks
+        self.size += sum(map(len, chunks))
+        return self
+
+
+def varint(value: int) -> bytes:
+    """Encode a number of up to 64 bits; a negative one takes ten bytes."""
+    value &= 2**64 - 1
+    octets = bytearray()
+    while value > 127:
+        octets.append(value & 127 | 128)
+        value >>= 7
+    octets.append(value)
+    return bytes(octets)
+
+
+def _tag(number: int, wire: int) -> bytes:
+    return varint(number << 3 | wire)

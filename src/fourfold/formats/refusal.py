@@ -1,4 +1,4 @@
-"""How a converter says no: exceptions that the conversion of a graph catches and collects."""
+"""Exceptions of convert functions, which the conversion of a graph catches and collects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from fourfold.types import DType, TensorType
 
 
 class Unconvertible(Exception):
-    """An operator cannot be converted; the reason goes into the list of refusals."""
+    """Raised for an operator that cannot be converted; the reason becomes a refusal."""
 
 
 class TypeMismatch(Exception):
-    """A type rule says that the inputs do not fit the op."""
+    """Raised when a type rule rejects the inputs of an op."""
 
     def __init__(self, op: str, why: str, types: tuple[TensorType | None, ...]) -> None:
         super().__init__(op, why, types)

@@ -1,4 +1,4 @@
-"""Tables of rules: modules of a folder fill them, each with functions for some operators or ops."""
+"""Rule tables, filled by decorated functions in the modules of a package."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ R = TypeVar("R")
 
 
 def load_rules(package: str, path: Iterable[str], table: Mapping[str, R]) -> Mapping[str, R]:
-    """A table in the order of names, once all modules of a package have filled it."""
+    """Import all modules of a package, which fill the table; return it sorted by name."""
     for info in iter_modules(path):
         import_module(f"{package}.{info.name}")
     return dict(sorted(table.items()))
 
 
 def register(table: dict[str, R], names: Iterable[str]) -> Callable[[R], R]:
-    """A decorator that puts what stands below it into a table, under each of these names."""
+    """Return a decorator that adds a function to a table under each of these names."""
 
     def put(rule: R) -> R:
         table.update(dict.fromkeys(names, rule))
@@ -28,5 +28,5 @@ def register(table: dict[str, R], names: Iterable[str]) -> Callable[[R], R]:
 
 
 def summary(rule: Callable[..., object]) -> str:
-    """What users are shown of a rule: the first line of its docstring."""
+    """Return the first line of a rule's docstring, which is shown to users."""
     return (rule.__doc__ or "").strip().split("\n")[0]

@@ -1,23 +1,28 @@
-"""Where a model comes from: a file mapped into memory, a folder, or bytes."""
+"""ModelSource: a model as a memory-mapped file, a folder, or bytes; and members of zip archives."""
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from fourfold.errors import InputError
+from fourfold.lazy import lazy_import
 
 Content = bytes | mmap.mmap
 PathOrBytes = str | os.PathLike[str] | bytes
-MOST_FILES = 10_000  # in a folder that is a model
+MAX_FILES = 10_000  # limit for a folder that is a model
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model as the caller passed it. `path` is None for bytes; a folder has no content of its
-    own. A format of several files finds the others by the path and opens them in the same way,
-    unless they were passed as well: then their paths are `others`.
+    """A model as the caller passed it.
+
+    `path` is None for bytes; `content` is empty for a folder. A format of several files finds the
+    others next to `path`, unless the caller passed them as well: then their paths are `others`.
     """
 
     content: Content
@@ -27,12 +32,12 @@ class ModelSource:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Return the name of the model for messages."""
         return "the model" if self.path is None else f"'{self.path}'"
 
     @property
     def name(self) -> str:
-        """What it is called: its folder, or its file without what comes behind the dot."""
+        """Return the folder name, or the file name without its extension."""
         if self.path is None:
             return "model"
         name = os.path.basename(os.path.abspath(self.path))
@@ -43,8 +48,9 @@ class ModelSource:
 
 
 def open_source(model: PathOrBytes) -> ModelSource:
-    """A file mapped into memory, so that constants need no copy; bytes as they are. Files that are
-    passed together are one path, as lists of folders are in the environment.
+    """Open a model: map a file into memory, so that constants need no copy, or wrap bytes.
+
+    Several files can be passed as one string, joined with `os.pathsep`.
     """
     if isinstance(model, bytes):
         return ModelSource(model)
@@ -58,23 +64,24 @@ def open_source(model: PathOrBytes) -> ModelSource:
 
 
 def files_below(folder: str) -> tuple[str, ...]:
-    """All files in a folder and in those below it, in order; none where there is no such folder.
-    What would keep a reader waiting, such as a pipe, is refused, and so are far too many files.
+    """Return all files below a folder in sorted order; none if the folder does not exist.
+
+    Raises InputError for entries that are not regular files, such as pipes, and for too many files.
     """
-    found: list[str] = []
-    for place, folders, names in os.walk(folder):
+    paths: list[str] = []
+    for directory, folders, names in os.walk(folder):
         folders.sort()
-        found.extend(os.path.join(place, name) for name in sorted(names))
-        if len(found) > MOST_FILES:
-            why = f"it holds more than {MOST_FILES} files"
+        paths.extend(os.path.join(directory, name) for name in sorted(names))
+        if len(paths) > MAX_FILES:
+            why = f"it holds more than {MAX_FILES} files"
             raise InputError(
-                f"'{folder}' is no part of a model", why, "pass the model's own folder"
+                f"'{folder}' is not part of a model", why, "pass the model's own folder"
             )
-    for path in found:
+    for path in paths:
         if not os.path.isfile(path):
             fix = "remove it, or save the model again"
-            raise InputError(f"'{path}' cannot be read", "it is no file", fix)
-    return tuple(found)
+            raise InputError(f"'{path}' cannot be read", "it is not a regular file", fix)
+    return tuple(paths)
 
 
 def _map_file(path: str) -> Content:
@@ -87,3 +94,21 @@ def _map_file(path: str) -> Content:
         why = getattr(error, "strerror", None) or str(error)
         fix = "check the path and that the file may be read"
         raise InputError(f"cannot open '{path}'", why, fix) from error
+
+
+if TYPE_CHECKING:
+    import zipfile
+else:
+    zipfile = lazy_import("zipfile")
+
+START = b"PK\x03\x04"
+
+
+def zip_members(content: Content) -> tuple[str, ...]:
+    """Return the member names of an archive; () for other content or a damaged archive."""
+    if content[:4] != START:
+        return ()
+    with suppress(zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, EOFError):
+        file: Any = io.BytesIO(content) if isinstance(content, bytes) else content
+        return tuple(zipfile.ZipFile(file).namelist())
+    return ()

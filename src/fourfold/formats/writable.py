@@ -1,4 +1,4 @@
-"""WritableModel: a graph and how a file is to keep its values, for formats that are written."""
+"""WritableModel: a graph and how its values are stored, for formats that can be written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from fourfold.types import DType, Quantization, Shape
 
 @dataclass(frozen=True)
 class StoredAs:
-    """How a file keeps a value that the graph has as real numbers: as halves, without
-    `quantization`, or as integers that stand for them.
+    """How a file stores a value that is float32 in the graph.
+
+    With `quantization`, as integers of type `dtype`; without it, as float16.
     """
 
     dtype: DType
@@ -22,15 +23,14 @@ class StoredAs:
 
 @dataclass(frozen=True)
 class WritableModel:
-    """What a writer is given. The nodes of `graph` have no tails, and its floats are F32.
+    """A model to be written.
 
-    `stored` names constants and values alike. A value that is not there is kept as the graph has
-    it. A writer puts whatever conversions its format needs where two ways to keep a value meet.
-    Inputs and outputs that are in `stored` are integers for the caller, others are floats.
-    `open_sizes` are the sizes of each input with -1 where the file is to leave one open, () where
-    it leaves none; without them, it leaves none at all. `metadata` are what the file is to say of
-    the model, as far as its format can. `to_look_at` says that it is for viewers,
-    which show the types of values between nodes where the file has them.
+    The nodes of `graph` have no tails, and its floats are F32. `stored` has constants and values
+    that are stored differently from the graph. A writer inserts conversions where two storage forms
+    meet. Inputs and outputs in `stored` are integers for the caller, others are floats.
+    `open_sizes` has the sizes of each input with -1 for dynamic ones, () for an input without; if
+    it is empty, no size is dynamic. `metadata` is written as far as the format supports it.
+    `to_look_at` selects output for model viewers, with the types of intermediate values.
     """
 
     graph: Graph

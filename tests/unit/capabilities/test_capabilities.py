@@ -142,7 +142,7 @@ def test_what_stays_on_the_cpu_has_a_reason(device: DeviceInfo) -> None:
     operators = [Operator("RELU", ["x"], ["t"]), Operator("MATRIX_DIAG", ["t"], ["y"])]
     support = fourfold.is_supported(write(tensors, operators, ["x"], ["y"]), device)
     assert support.on_gpu < support.operators == 2
-    assert any("not known" in reason.reason for reason in support.reasons)
+    assert any("not supported" in reason.reason for reason in support.reasons)
 
 
 @pytest.mark.needs_device

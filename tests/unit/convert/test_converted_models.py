@@ -55,7 +55,7 @@ def test_a_session_takes_it_like_any_other(
             np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
             assert session.origin == ("model" if number == 1 else "store")
             origin = session.placement.origin
-    assert origin == "converted from Fake to TFLite by abacus 1.0"
+    assert origin == "converted from Fake to TFLite with abacus 1.0"
     assert origin in str(session.placement)
     assert len(framework.runs(model)) == 1
 
@@ -136,7 +136,7 @@ def test_without_the_framework_one_error_has_the_command(
     [
         ("fail", "ValueError: the layer 'dense' is odd and so is 'conv'"),
         ("die", "out of memory in pass 7"),
-        ("nonsense", "nothing that can be read where TFLite was expected"),
+        ("nonsense", "no readable model, expected TFLite"),
     ],
 )
 def test_a_failure_has_the_converters_own_words(
@@ -156,7 +156,7 @@ def test_a_conversion_has_a_time_limit(
     framework: FakeFramework, left_behind: Path, tmp_path: Path
 ) -> None:
     model = framework.write(tmp_path / "net", "sleep")
-    with pytest.raises(ModelError, match="not done after 5 seconds") as caught:
+    with pytest.raises(ModelError, match="did not finish within 5 seconds") as caught:
         make_readable(str(model), None, 5.0)
     assert "FOURFOLD_CONVERSION_LIMIT" in caught.value.fix
     assert list(left_behind.iterdir()) == []
@@ -204,12 +204,12 @@ def test_commands_tell_what_they_wait_for(
     model = framework.write(tmp_path / "net", "copy", matrix())
     first = CliRunner().invoke(main, ["explain", str(model)])
     assert first.exit_code == 0
-    assert "is being converted from Fake to TFLite by abacus 1.0" in first.stderr
-    assert "which takes seconds to a minute, once" in first.stderr
-    assert first.stdout.startswith("# converted from Fake to TFLite by abacus 1.0\n")
+    assert "is being converted from Fake to TFLite with abacus 1.0" in first.stderr
+    assert "this may take up to a minute, once" in first.stderr
+    assert first.stdout.startswith("# converted from Fake to TFLite with abacus 1.0\n")
     assert "1 converted model\n" in CliRunner().invoke(main, ["cache", "info"]).stdout
     again = CliRunner().invoke(main, ["explain", str(model), "--stage", "kernels"])
-    assert "was converted from Fake to TFLite" in again.stderr
+    assert "using the cached model, converted from Fake to TFLite" in again.stderr
     assert again.stdout.startswith("// converted from Fake")
     assert len(framework.runs(model)) == 1
 
@@ -275,10 +275,10 @@ def test_pipes_and_far_too_many_files_are_refused(
     (model / "loop").symlink_to(model, target_is_directory=True)
     assert make_readable(str(model), None, LIMIT).content == matrix()
     (model / "gone").symlink_to(model / "nowhere")
-    with pytest.raises(InputError, match="it is no file"):
+    with pytest.raises(InputError, match="it is not a regular file"):
         make_readable(str(model), None, LIMIT)
     (model / "gone").unlink()
-    monkeypatch.setattr("fourfold.formats.source.MOST_FILES", 1)
+    monkeypatch.setattr("fourfold.formats.source.MAX_FILES", 1)
     with pytest.raises(InputError, match="more than 1 files"):
         make_readable(str(model), None, LIMIT)
     monkeypatch.undo()

@@ -14,8 +14,8 @@ from fourfold.cpu.registry import find_engine
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.paddle.parameters import read_parameters
 from fourfold.formats.paddle.program import read_program
+from fourfold.formats.paddle.reader import read_parameters
 from fourfold.targets import GPU
 
 ENGINE = find_engine("paddle")

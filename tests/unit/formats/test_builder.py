@@ -57,7 +57,7 @@ def test_impossible_shapes(shape: tuple[int, ...]) -> None:
 
 
 def test_what_nothing_has_written_cannot_be_read() -> None:
-    with pytest.raises(ValueError, match="it reads 'z', which nothing has written before"):
+    with pytest.raises(ValueError, match="it reads 'z', which no earlier operator has written"):
         builder().node("relu", ("z",), NONE, "y", "y")
 
 

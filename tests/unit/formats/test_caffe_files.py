@@ -16,8 +16,8 @@ from fourfold.cli import main
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import Model, ReadOptions, find_format, formats, read_model
-from fourfold.formats.caffe.text import DEEPEST, TextMessage, parse_text
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.caffe.record import MAX_DEPTH, TextMessage, parse_text
+from fourfold.formats.protobuf import MessageWriter
 
 INPUT = input_text(1, 2, 5, 5)
 CONV = "convolution_param { num_output: 3 kernel_size: 3 }"
@@ -44,7 +44,7 @@ def test_the_only_weights_of_a_folder_may_have_another_name(tmp_path: Path) -> N
     path.with_suffix(".caffemodel").rename(tmp_path / "weights_iter_100.caffemodel")
     assert read_model(path).output_names == ("y",)
     (tmp_path / "weights_iter_200.caffemodel").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"comes without its weights[\s\S]*under the same name"):
+    with pytest.raises(ModelError, match=r"has no weights[\s\S]*under the same name"):
         read_model(path)
 
 
@@ -68,7 +68,7 @@ def test_weights_of_another_network_are_not_taken(tmp_path: Path) -> None:
     write_net(tmp_path, NET, BLOBS)
     other = tmp_path / "other.prototxt"
     other.write_text(NET)
-    with pytest.raises(ModelError, match="comes without its weights"):
+    with pytest.raises(ModelError, match="has no weights"):
         read_model(other)
 
 
@@ -147,7 +147,7 @@ def test_a_batch_goes_through_reshapes(tmp_path: Path) -> None:
 def test_what_mixes_a_batch_is_named(tmp_path: Path) -> None:
     text = NET + layer_text("Reduction", "reduction_param { axis: 0 }", "y", "sum")
     path = write_net(tmp_path, text, BLOBS)
-    with pytest.raises(InputError, match="Reduction 'sum' does not take the images"):
+    with pytest.raises(InputError, match="Reduction 'sum' does not treat each image"):
         read_model(path, ReadOptions({"x": (2, 2, 5, 5)}))
 
 
@@ -168,8 +168,8 @@ def test_weights_of_half_precision(tmp_path: Path) -> None:
     [
         (layer_text("Convolution", CONV, "nothing"), "reads 'nothing'"),
         (layer_text("Convolution", CONV, name="other"), "no weights for this layer"),
-        (layer_text("Convolution", "convolution_param { num_output: 3 }"), "not possible"),
-        (layer_text("Convolution", CONV.replace("3 k", "4 k")), r"and \[4, 2, 3, 3\] is needed"),
+        (layer_text("Convolution", "convolution_param { num_output: 3 }"), "out of range"),
+        (layer_text("Convolution", CONV.replace("3 k", "4 k")), r"expected \[4, 2, 3, 3\]"),
         (layer_text("Pooling", "pooling_param { kernel_size: 9 }"), "larger than the padded"),
         (layer_text("Concat", "concat_param { axis: 7 }"), "axis 7 is not one"),
         (layer_text("Reshape", "reshape_param { shape { dim: 7 dim: -1 } }"), "do not fill"),
@@ -186,11 +186,11 @@ def test_what_is_impossible_is_named(layers: str, words: str, tmp_path: Path) ->
     [
         ("layer {", "the end in place of"),
         ("layer { name }", "in place of a value"),
-        ("layer: 5", "'layer' is no message"),
+        ("layer: 5", "'layer' is not a message"),
         ('name { a: "b" }', "'name' is a message"),
         ("layer { blobs { num: x } }", "'num' is 'x'"),
         ("name: $", "line 1 has"),
-        ("layer { " * (DEEPEST + 5), "deep inside"),
+        ("layer { " * (MAX_DEPTH + 5), "nested more than"),
         ('input: "x"', "1 inputs have 0 shapes"),
     ],
 )
@@ -216,5 +216,5 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     content = weights_file(BLOBS)
     path.with_suffix(".caffemodel").write_bytes(content[: len(content) // 2])
-    with pytest.raises(ModelError, match="not a sound Caffe network"):
+    with pytest.raises(ModelError, match="not a valid Caffe network"):
         read_model(path)

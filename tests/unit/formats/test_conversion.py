@@ -11,7 +11,7 @@ import pytest
 from fourfold.errors import FourfoldError, InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.conversion import Conversion, FileOperator, sound, unsupported
+from fourfold.formats.conversion import Conversion, FileOperator, report_damage, unsupported
 from fourfold.formats.inputs import DeclaredInput
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import Unconvertible
@@ -124,9 +124,9 @@ def test_a_rule_that_says_no_to_other_types_is_a_refusal() -> None:
 
 def test_with_the_callers_shapes_it_is_the_callers_error() -> None:
     setting = Setting.of(x=(5, 7))
-    with pytest.raises(InputError, match="reshape 'y' does not fit the shapes"):
+    with pytest.raises(InputError, match="reshape 'y' does not fit the requested shapes"):
         setting.run("reshape", "x", "y", Reshape((6,)))
-    with pytest.raises(InputError, match="relu 'q' does not fit the shapes"):
+    with pytest.raises(InputError, match="relu 'q' does not fit the requested shapes"):
         setting.run("relu", "nothing", "q")
 
 
@@ -156,8 +156,8 @@ def give_nothing(setting: Setting) -> None:
         (two_alike, "two of its outputs are the same"),
         (give_nothing, "'y' is not an output that this op has"),
         (lambda setting: setting.run("relu", "x", "x"), "it writes 'x'"),
-        (lambda setting: setting.run("relu", "z", "z"), "it reads what it writes"),
-        (lambda setting: setting.run("relu", "z", "y"), "nothing has written before"),
+        (lambda setting: setting.run("relu", "z", "z"), "it reads a value that it writes"),
+        (lambda setting: setting.run("relu", "z", "y"), "no earlier operator has written"),
         (lambda setting: setting.conversion.finish(["y"]), "output 'y' of graph 'main'"),
     ],
 )
@@ -188,11 +188,14 @@ def test_the_error_lists_all_refusals() -> None:
 
 
 def test_damage_of_a_file_says_what_it_is_not() -> None:
-    with pytest.raises(ModelError) as found, sound("'x'", "toy model"):
+    with pytest.raises(ModelError) as found, report_damage("'x'", "toy model"):
         raise ValueError("no graph")
-    assert (found.value.what, found.value.why) == ("'x' is not a sound toy model", "no graph")
+    assert (found.value.what, found.value.why) == ("'x' is not a valid toy model", "no graph")
     assert "report it" in found.value.fix
-    with pytest.raises(ModelError, match="RecursionError"), sound("'x'", "toy", RecursionError):
+    with (
+        pytest.raises(ModelError, match="RecursionError"),
+        report_damage("'x'", "toy", RecursionError),
+    ):
         raise RecursionError
-    with pytest.raises(RecursionError), sound("'x'", "toy"):
+    with pytest.raises(RecursionError), report_damage("'x'", "toy"):
         raise RecursionError

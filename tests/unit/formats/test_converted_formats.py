@@ -15,7 +15,7 @@ from onnx_writer import small_model
 
 from fourfold.errors import InputError, ModelError
 from fourfold.formats import find_format, formats, model_files, read_model
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 
 HDF5 = b"\x89HDF\r\n\x1a\n" + bytes(32)
 NODE = MessageWriter().text(1, "image")
@@ -70,7 +70,7 @@ def test_a_saved_model_is_a_folder_and_what_lies_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why", "fix"),
     [
-        (archive("net/data.pkl", "net/data/0"), "a pickle of PyTorch", "torch.export.save"),
+        (archive("net/data.pkl", "net/data/0"), "a PyTorch pickle", "torch.export.save"),
         (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a pickle", "torch.export.save"),
         (
             archive("net/data.pkl", "net/constants.pkl", "net/code/__torch__.py"),
@@ -78,12 +78,12 @@ def test_a_saved_model_is_a_folder_and_what_lies_there(tmp_path: Path) -> None:
             "fourfold.from_torch",
         ),
         (archive("net/model.tflite"), "with a model in it", "unpack it, and pass net/model.tflite"),
-        (archive("config.json"), "there is no model", "pass a file of"),
-        (KERAS[:200], "damaged or cut short", "save it again"),
+        (archive("config.json"), "without a model", "pass a file of"),
+        (KERAS[:200], "damaged or truncated", "save it again"),
         (b"FOURFOLD and more", "a prepared file", "pass the model"),
         (b"", "empty", "again"),
-        (NO_GRAPH, "no graph of TensorFlow", "under its own name"),
-        (b"\x08\x01\x12\x00", "no ONNX model", "SavedModel as its folder"),
+        (NO_GRAPH, "not a TensorFlow graph", "under its own name"),
+        (b"\x08\x01\x12\x00", "not an ONNX model", "SavedModel as its folder"),
     ],
     ids=[
         *("zip pickle", "pickle", "script", "zip", "other zip", "cut", "prepared"),
@@ -114,7 +114,7 @@ def test_an_onnx_file_stays_one() -> None:
 
 
 def test_who_reads_without_converting_is_told() -> None:
-    with pytest.raises(InputError, match="Keras models are converted"):
+    with pytest.raises(InputError, match="Keras models must be converted"):
         read_model(KERAS)
 
 

@@ -45,10 +45,10 @@ def test_caffe_has_a_name(tmp_path: Path) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text(NET)
     assert read_model(path).metadata.name == "a small net"
-    with pytest.raises(InputError, match="Caffe models have none"):
+    with pytest.raises(InputError, match="Caffe models have no signatures"):
         read_model(path, ReadOptions(signature="s"))
 
 
 def test_onnx_has_no_signatures() -> None:
-    with pytest.raises(InputError, match="ONNX models have none"):
+    with pytest.raises(InputError, match="ONNX models have no signatures"):
         read_model(onnx_model({}), ReadOptions(signature="s"))

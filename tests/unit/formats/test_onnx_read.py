@@ -30,7 +30,7 @@ def test_the_format_is_told_by_its_fields() -> None:
 
 
 def test_other_protobuf_files_are_no_models() -> None:
-    with pytest.raises(ModelError, match="no ONNX model"):
+    with pytest.raises(ModelError, match="not an ONNX model"):
         read_model(b"\x08\x05\x12\x01a")
 
 
@@ -214,7 +214,7 @@ def test_a_batch_that_is_left_open_is_one() -> None:
 
 @pytest.mark.parametrize("sizes", [("N", 3, "H", "W"), (1, 3, None, 8), (None, "time")])
 def test_other_open_sizes_are_asked_for(sizes: tuple[int | str | None, ...]) -> None:
-    with pytest.raises(InputError, match="leaves sizes of it open") as raised:
+    with pytest.raises(InputError, match="has dynamic sizes there") as raised:
         read_model(small_model("Relu", {"x": sizes}))
     assert "shapes={'x': (1," in raised.value.fix
 
@@ -223,7 +223,7 @@ def test_sizes_of_one_name_are_equal() -> None:
     content = small_model("Add", {"a": ("N", "T"), "b": (3, "N", "T")})
     main = read_model(content, ReadOptions({"a": (2, 5)})).main
     assert main.types["b"].shape == (3, 2, 5)
-    with pytest.raises(InputError, match="5 and 6 for one size"):
+    with pytest.raises(InputError, match="one size to 5 and to 6"):
         read_model(content, ReadOptions({"a": (2, 5), "b": (3, 2, 6)}))
 
 
@@ -232,7 +232,7 @@ def test_an_input_without_a_rank_needs_a_shape() -> None:
     bare = onnx.load_from_string(content)
     bare.graph.input[0].type.tensor_type.ClearField("shape")
     content = bare.SerializeToString()
-    with pytest.raises(InputError, match="how many axes"):
+    with pytest.raises(InputError, match="does not declare its rank"):
         read_model(content)
     assert read_model(content, ReadOptions({"x": (3, 4)})).main.types["x"].shape == (3, 4)
 
@@ -265,7 +265,7 @@ def test_a_function_that_calls_itself_ends() -> None:
     again = helper.make_function("own", "Again", ["a"], ["b"], nodes, sets)
     call = helper.make_node("Again", ["x"], ["y"], domain="own")
     made = graph([call], [("x", "float", (3,))], [("y", "float", None)])
-    with pytest.raises(ModelError, match="too deep inside"):
+    with pytest.raises(ModelError, match="nested too deeply"):
         read_model(model(made, functions=[again]))
 
 
@@ -289,8 +289,8 @@ def test_a_branch_whose_condition_is_known_is_taken(condition: bool) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (small_model("Unheard", {"x": (3,)}), "this op is not known yet"),
-        (small_model("Relu", {"x": (3,)}, opset=6), "7 is the oldest known"),
+        (small_model("Unheard", {"x": (3,)}), "this operator is not supported"),
+        (small_model("Relu", {"x": (3,)}, opset=6), "the oldest supported one is 7"),
         (small_model("Conv", {"x": (1, 2, 5, 5), "w": (2, 2, 3, 3)}, auto_pad="X"), "padding 'X'"),
     ],
 )
@@ -335,7 +335,7 @@ def test_a_batch_goes_through_reshapes_that_have_another() -> None:
 def test_what_mixes_images_of_a_batch_is_named() -> None:
     content = small_model("ReduceSum", {"x": (1, 4)}, {"a": np.array([0])})
     assert read_model(content).main.types["y"].shape == (1, 4)
-    with pytest.raises(InputError, match="the images of a batch each alone"):
+    with pytest.raises(InputError, match="each image of a batch separately"):
         read_model(content, ReadOptions({"x": (3, 4)}))
 
 

@@ -186,7 +186,7 @@ def test_states_are_refused() -> None:
         dict.fromkeys(("x", "before", "after"), type_),
         states={"before": "after"},
     )
-    with pytest.raises(UnsupportedError, match="outlive a run"):
+    with pytest.raises(UnsupportedError, match="persist between runs"):
         write(graph)
 
 
@@ -258,7 +258,7 @@ def test_ports_that_are_stored_are_integers_for_the_caller() -> None:
 
 
 def test_integers_that_onnx_does_not_round_to_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="does not round values to i32"):
+    with pytest.raises(UnsupportedError, match="cannot quantize values to i32"):
         write(convolution(), sum=StoredAs(DType.I32, WHOLE))
 
 

@@ -8,7 +8,7 @@ import pytest
 from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.positional_operator import LONGEST_LIST, PositionalOperator
+from fourfold.formats.operator_nodes import MAX_LIST_LENGTH, PositionalOperator
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import DType, TensorType
 
@@ -39,7 +39,7 @@ def test_numbers_that_must_be_known() -> None:
         op.integer(1, "size")
     with pytest.raises(Unconvertible, match="computed at run time"):
         op.integers(0, "sizes")
-    op.builder.constant("numbers", np.zeros(LONGEST_LIST + 1, np.int64))
+    op.builder.constant("numbers", np.zeros(MAX_LIST_LENGTH + 1, np.int64))
     with pytest.raises(ValueError, match="not a short list"):
         op.integers(1, "sizes")
 

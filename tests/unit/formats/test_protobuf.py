@@ -8,8 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from fourfold.formats.protobuf import DEEPEST, Message
-from fourfold.formats.protobuf_writer import MessageWriter, varint
+from fourfold.formats.protobuf import MAX_DEPTH, Message, MessageWriter, varint
 
 LIMITS = (0, 1, 127, 128, 300, 2**31, 2**63 - 1, -1, -(2**63))
 
@@ -91,14 +90,14 @@ def test_names_that_are_not_utf8_are_escaped() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\x08", "across the end"),
+        (b"\x08", "past the end"),
         (b"\x08" + b"\xff" * 10 + b"\x01", "more than 10 bytes"),
         (b"\x12\x05ab", "has 5 bytes"),
-        (b"\x12" + varint(2**63), "bytes, and 0 follow"),
+        (b"\x12" + varint(2**63), "bytes, but only 0 follow"),
         (b"\x0d\x00\x00", "has 4 bytes"),
-        (b"\x00\x01", "begins no field"),
-        (b"\x0b\x0c", "begins no field"),
-        (b"\x0e", "begins no field"),
+        (b"\x00\x01", "not the start of a field"),
+        (b"\x0b\x0c", "not the start of a field"),
+        (b"\x0e", "not the start of a field"),
     ],
 )
 def test_damage(content: bytes, words: str) -> None:
@@ -119,7 +118,7 @@ def test_other_wire_types_than_expected() -> None:
             read_it(1)
     with pytest.raises(ValueError, match="field 2 is a block"):
         message.integer(2)
-    with pytest.raises(ValueError, match="3 bytes are no list"):
+    with pytest.raises(ValueError, match="3 bytes are not a list"):
         message.floats(2)
 
 
@@ -134,7 +133,7 @@ def test_deep_nesting_ends_early() -> None:
     content = b""
     for _ in range(5000):
         content = b"\x0a" + varint(len(content)) + content
-    with pytest.raises(ValueError, match=f"more than {DEEPEST} deep"):
+    with pytest.raises(ValueError, match=f"more than {MAX_DEPTH} deep"):
         _descend(Message(content))
 
 

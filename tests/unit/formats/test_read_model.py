@@ -24,8 +24,8 @@ SIMPLE = write([Tensor("x", (1, 3)), Tensor("y", (1, 3))], [RELU], ["x"], ["y"])
         (b"  <!doctype html>", "HTML"),
         (b"\x08\x07\x12\x07pytorch", "ONNX"),
         (b"version https://git-lfs.github.com", "Git LFS"),
-        (b"anything at all", "no format that is known"),
-        (b"TFL", "no format that is known"),
+        (b"anything at all", "an unknown format"),
+        (b"TFL", "an unknown format"),
     ],
 )
 def test_other_content_is_named(content: bytes, word: str) -> None:

@@ -164,7 +164,7 @@ def test_a_file_with_open_sizes_is_taken_at_its_word(
 
 @pytest.mark.parametrize("shape", [(1, 10, 7, 6), (2, 5, 14, 6), (3, 10, 7, 6)])
 def test_another_picture_size_does_not_become_a_batch(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="RESHAPE 'y' does not fit the shapes"):
+    with pytest.raises(InputError, match="RESHAPE 'y' does not fit the requested shapes"):
         read_model(one_reshape([1, 70, 3]), ReadOptions({"x": shape}))
 
 
@@ -196,5 +196,7 @@ MIXED = {
 @pytest.mark.parametrize("op", list(MIXED))
 def test_what_mixes_images_is_named(op: str) -> None:
     assert read_model(MIXED[op]).main.types["y"]
-    with pytest.raises(InputError, match=f"{op} 'y' does not (take the images|fit the shapes)"):
+    with pytest.raises(
+        InputError, match=f"{op} 'y' does not (treat each image|fit the requested shapes)"
+    ):
         read_model(MIXED[op], ReadOptions({"x": (BATCH, *IMAGE[1:])}))

@@ -168,8 +168,8 @@ def test_every_refusal_is_listed_once() -> None:
     with pytest.raises(UnsupportedError) as caught:
         read_model(write(tensors, operators, ["x"], ["r", "y", "z"]))
     assert [str(refusal) for refusal in caught.value.refusals] == [
-        "CUSTOM Yours 'q': this op is not known yet",
-        "CUSTOM Mine 'u': this op is not known yet",
+        "CUSTOM Yours 'q': this operator is not supported",
+        "CUSTOM Mine 'u': this operator is not supported",
     ]
 
 
@@ -183,7 +183,7 @@ def test_quantisation_is_kept() -> None:
     ("tensor", "operator", "reason"),
     [
         (Tensor("x", (1,), "str"), Operator("RELU", ["x"], ["y"]), "string"),
-        (Tensor("x", (1,), variable=True), Operator("RELU", ["x"], ["y"]), "kept between runs"),
+        (Tensor("x", (1,), variable=True), Operator("RELU", ["x"], ["y"]), "persists between runs"),
         (Tensor("x", (2,), "int32"), Operator("EXP", ["x"], ["y"]), "not defined for i32"),
         (Tensor("x", (2,), "int32"), Operator("RESHAPE", ["z", "x"], ["y"]), "at run time"),
     ],

@@ -35,15 +35,15 @@ def segments(*numbers: int) -> np.ndarray:
 
 
 IMPOSSIBLE = {
-    "order": (one(Operator("RELU", ["u"], ["y"])), "'u', which nothing has written"),
+    "order": (one(Operator("RELU", ["u"], ["y"])), "'u', which no earlier operator has written"),
     "order of unknown ops": (
         one(Operator("CUMSUM", ["u"], ["y"])),
-        "'u', which nothing has written",
+        "'u', which no earlier operator has written",
     ),
-    "cycle": (one(Operator("ADD", ["x", "y"], ["y"])), "reads what it writes"),
+    "cycle": (one(Operator("ADD", ["x", "y"], ["y"])), "reads a value that it writes"),
     "written twice": (one(RELU, RELU), "'y', which already has a value"),
     "input written": (one(Operator("RELU", ["y"], ["x"])), "'x', which already has a value"),
-    "output missing": (one(), "nothing has written"),
+    "output missing": (one(), "no earlier operator has written"),
     "input twice": (write([X, Y], [RELU], ["x", "x"], ["y"]), "listed twice"),
     "same outputs": (one(Operator("SPLIT", ["x"], ["y", "y"])), "outputs are the same"),
     "index": (one(Operator("RELU", [99], ["y"])), "reads tensor 99"),
@@ -72,7 +72,7 @@ IMPOSSIBLE = {
             Operator("ADD", ["x", "c"], ["y"]),
             tensors=(X, Y, Tensor("c", (1, 4), data=np.zeros(17, np.uint8))),
         ),
-        "no whole number",
+        "not a multiple",
     ),
     "shapes": (
         one(Operator("ADD", ["x", "c"], ["y"]), tensors=(X, Y, constant("c", [1, 2], "float32"))),
@@ -101,7 +101,7 @@ IMPOSSIBLE = {
     ),
     "reshape": (
         one(Operator("RESHAPE", ["x", "s"], ["y"]), tensors=(X, Y, constant("s", [-1, -1]))),
-        "not possible",
+        "not valid",
     ),
     "reshape count": (
         one(Operator("RESHAPE", ["x", "s"], ["y"]), tensors=(X, Y, constant("s", [3, 3]))),
@@ -131,7 +131,7 @@ IMPOSSIBLE = {
                 sparse([Level(2), Level(segments=segments(0, 1, 2), indices=segments(0, 9))]),
             ),
         ),
-        "places that do not exist",
+        "invalid indices",
     ),
     "sparse segments": (
         one(
@@ -142,7 +142,7 @@ IMPOSSIBLE = {
                 sparse([Level(2), Level(segments=segments(0, 5, 2), indices=segments(0, 1))]),
             ),
         ),
-        "places that do not exist",
+        "invalid indices",
     ),
     "sparse size": (
         one(Operator("DENSIFY", ["c"], ["y"]), tensors=(X, Y, sparse([Level(2**30), Level(2)]))),

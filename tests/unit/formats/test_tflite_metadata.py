@@ -16,7 +16,7 @@ import tflite_writer as writer
 from model_collection import TFLITE, needs_models
 
 from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.appended_files import MOST_BYTES
+from fourfold.formats.appended_files import MAX_FILE_BYTES
 from fourfold.metadata import (
     AssociatedFile,
     Labels,
@@ -198,7 +198,7 @@ def test_a_record_keeps_everything() -> None:
     content = about.archive({"labels.txt": LABELS, "curves.txt": b"1,2,3\n"})
     found = described([], [about.tensor("p", units=units, files=files)], content)
     assert found.problems == (
-        "the labels in 'gone.txt' cannot be read: the file 'gone.txt' is not there",
+        "the labels in 'gone.txt' cannot be read: the file 'gone.txt' is missing",
     )
     again, signatures = read_about(write_about(found, {}))
     assert again == found
@@ -214,11 +214,11 @@ def test_a_record_that_is_none(record: bytes) -> None:
 @pytest.mark.parametrize(
     ("metadata", "reason"),
     [
-        (b"", "are of a kind"),
-        (b"M001", "are of a kind"),
-        (b"\xff\xff\xff\xffM001", "lies outside"),
+        (b"", "its identifier"),
+        (b"M001", "its identifier"),
+        (b"\xff\xff\xff\xffM001", "is outside"),
         (about.flatbuffer({0: "x"}, b"M002"), "M002"),
-        (bytes(MOST_BYTES + 1), "at most"),
+        (bytes(MAX_FILE_BYTES + 1), "the limit is"),
     ],
 )
 def test_metadata_that_are_none(metadata: bytes, reason: str) -> None:
@@ -249,7 +249,7 @@ def test_a_bomb_does_not_go_off() -> None:
     found = labelled(bomb)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert "more than are read" in found.problems[0]
+    assert "more than the limit" in found.problems[0]
     assert peak < 16 << 20
 
 

@@ -324,7 +324,7 @@ def test_a_composite_is_what_its_graph_says() -> None:
 
 def test_a_composite_that_cannot_be() -> None:
     unknown = [Operator("UNIQUE", ["p"], ["r"])]
-    with pytest.raises(UnsupportedError, match="inside of it, UNIQUE"):
+    with pytest.raises(UnsupportedError, match="inside it, UNIQUE"):
         read_model(composite(1, unknown))
     for number in (0, 7, -1):
         with pytest.raises(ModelError, match="defines it"):

@@ -12,7 +12,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError, UnsupportedError
 from fourfold.formats import read_model
-from fourfold.formats.tflite.convert.spectrum import LONGEST
+from fourfold.formats.tflite.convert.spectrum import MAX_LENGTH
 from fourfold.rewrite import rewrite
 
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed")
@@ -68,5 +68,5 @@ def test_the_device_agrees_with_litert(way: str, device: DeviceInfo) -> None:
 
 
 def test_a_transform_without_end_is_refused() -> None:
-    with pytest.raises((ModelError, UnsupportedError), match="too long"):
-        read_model(spectrum(1, (1, 2 * LONGEST)))
+    with pytest.raises((ModelError, UnsupportedError), match="too large"):
+        read_model(spectrum(1, (1, 2 * MAX_LENGTH)))

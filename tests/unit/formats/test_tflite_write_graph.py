@@ -14,7 +14,7 @@ from fourfold.errors import UnsupportedError
 from fourfold.formats import formats, read_model
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.tflite.records import FileRecord
-from fourfold.formats.tflite.write_graph.serialise import serialise
+from fourfold.formats.tflite.write_graph.serialize import serialize
 from fourfold.formats.tflite.write_graph.walk import file_of
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
@@ -100,7 +100,7 @@ def test_sizes_can_stay_open() -> None:
 def test_weights_lie_behind_the_tables_where_they_are_too_many() -> None:
     graph = build(NETWORK)
     file = file_of(WritableModel(graph, graph.arguments, graph.results))
-    content, inside = serialise(file, largest_inside=100), serialise(file)
+    content, inside = serialize(file, max_inside=100), serialize(file)
     assert content != inside
     for one, other in zip(record_of(content).buffers, record_of(inside).buffers, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -174,7 +174,7 @@ def test_weights_of_models_that_were_halves_stay_so() -> None:
 
 
 def test_values_cannot_be_halves() -> None:
-    with pytest.raises(UnsupportedError, match="halves"):
+    with pytest.raises(UnsupportedError, match="would be float16"):
         written(build(NETWORK), stored={"active": StoredAs(DType.F16)})
 
 

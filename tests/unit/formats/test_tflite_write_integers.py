@@ -11,8 +11,8 @@ from runtimes import interpreter, run
 
 from fourfold.cpu.reference import evaluate
 from fourfold.formats import formats
+from fourfold.formats.tflite.write_graph.node_writer import Grids
 from fourfold.formats.tflite.write_graph.operators import rules
-from fourfold.formats.tflite.write_graph.rule import Grids
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
 from fourfold.op import Case

@@ -30,7 +30,7 @@ REFUSED = {
     *("roi_align", "suppress_boxes"),
 }
 PARTLY = {
-    "quantize": "does not quantise to i32",
+    "quantize": "cannot quantize to i32",
     "rfft2d": "powers of two",
     "scatter_elements": "no operator",
     "scatter_update": "no operator",

@@ -170,7 +170,7 @@ def test_steps_of_one_are_not_multiplied() -> None:
 def test_what_onnx_cannot_say_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="rewritten graph cannot be said") as caught:
         rewritten_onnx(stream(), CompileOptions())
-    assert "outlive a run" in caught.value.why
+    assert "persist between runs" in caught.value.why
     assert "--export model-explorer" in caught.value.fix
 
 

@@ -44,7 +44,7 @@ def test_what_causes_a_split_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     report = check_model(network(), "it", NULL_GPU, CompileOptions())
     (split,) = [item for item in report.advice if item.kind == "split"]
     assert split.nodes == ("t",)
-    assert "this op is not known yet" in split.text
+    assert "this operator is not supported" in split.text
 
 
 def test_a_model_with_variables_is_checked_as_a_whole() -> None:

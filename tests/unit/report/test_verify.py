@@ -20,7 +20,7 @@ from fourfold.cli.verify import short_paths
 from fourfold.cpu import litert
 from fourfold.formats.tflite import operation, walk
 from fourfold.formats.tflite.convert import rules
-from fourfold.formats.tflite.rule import Rule
+from fourfold.formats.tflite.operation import Rule
 from fourfold.lower import specialise, storage
 from fourfold.op import Op
 from fourfold.op.registry import registry

@@ -83,20 +83,20 @@ def test_max_partitions_keeps_the_most_expensive() -> None:
 
 
 def test_placement_describes_itself() -> None:
-    result = problem({"c": "this op is not known yet"}, FAST_GPU)
+    result = problem({"c": "this operator is not supported"}, FAST_GPU)
     placement = describe_placement(
         result, assign_units(result, PlacementOptions()), "some GPU", "auto", "LiteRT"
     )
     assert not placement.whole
     assert placement.on_gpu == 4
     assert placement.summary.startswith("4 of 5 operators run on some GPU (")
-    assert "this op is not known yet" in str(placement)
+    assert "this operator is not supported" in str(placement)
     data = placement.to_json()
     assert [row["target"] for row in data["rows"]] == [GPU, GPU, NUMPY, GPU, GPU]
     assert data["operators"] == 5
     assert "<table>" in placement._repr_html_()
     (row,) = placement.fallbacks
-    assert (row.name, row.reason, row.able) == ("c", "this op is not known yet", False)
+    assert (row.name, row.reason, row.able) == ("c", "this operator is not supported", False)
 
 
 def test_estimates_grow_with_the_work() -> None:

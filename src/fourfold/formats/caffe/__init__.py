@@ -10,7 +10,7 @@ from fourfold.formats.source import ModelSource
 
 
 def matches(source: ModelSource) -> bool:
-    """By the path alone: no byte of these files is in the same place in all of them."""
+    """Match by extension: the content has no signature."""
     if source.is_folder:
         assert source.path is not None
         return any(name.lower().endswith((TEXT, WEIGHTS)) for name in os.listdir(source.path))

@@ -1,4 +1,4 @@
-"""The two files of a network: whichever is passed finds the other one beside it."""
+"""Finds the two files of a network: definition and weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT, WEIGHTS = ".prototxt", ".caffemodel"
 
 @dataclass(frozen=True)
 class NetFiles:
-    """The paths of a network's definition and of its weights; None for one that is not there."""
+    """The paths of a network's definition and weights; None for a missing file."""
 
     definition: str | None
     weights: str | None
@@ -24,16 +24,16 @@ class NetFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of both."""
+        """Return the size of both files in bytes."""
         return sum(os.path.getsize(path) for path in self.paths)
 
 
 def find_files(source: ModelSource) -> NetFiles:
-    """The files of a network by the path of one of them, or of their folder."""
+    """Return the files of a network, from the path of one of them or of their folder."""
     path = source.path
-    assert path is not None, "networks of several files are told by their paths"
+    assert path is not None, "Caffe networks are recognized by their paths"
     if source.others:
-        return _given((path, *source.others))
+        return _passed_files((path, *source.others))
     if source.is_folder:
         definition = _only(_files(path, TEXT), path)
         return NetFiles(definition, _only(_files(path, WEIGHTS), path))
@@ -42,12 +42,14 @@ def find_files(source: ModelSource) -> NetFiles:
     return NetFiles(_companion(path, TEXT), path)
 
 
-def _given(paths: tuple[str, ...]) -> NetFiles:
-    """Both files, in any order."""
+def _passed_files(paths: tuple[str, ...]) -> NetFiles:
+    """Return both files, which the caller may pass in any order."""
     kinds = {os.path.splitext(path)[1].lower(): path for path in paths}
     if set(kinds) != {TEXT, WEIGHTS} or len(paths) != 2:
-        what = f"{', '.join(map(repr, paths))} are no network"
-        raise InputError(what, f"it is one {TEXT} and one {WEIGHTS}", "pass these two")
+        what = f"{', '.join(map(repr, paths))} are not a Caffe network"
+        raise InputError(
+            what, f"a network is one {TEXT} and one {WEIGHTS} file", "pass these two files"
+        )
     return NetFiles(kinds[TEXT], kinds[WEIGHTS])
 
 
@@ -57,7 +59,7 @@ def _files(folder: str, extension: str) -> list[str]:
 
 
 def _companion(path: str, extension: str) -> str | None:
-    """The file of the same name; else the only one, where the folder holds one network."""
+    """Return the file of the same name, or the only candidate if the folder holds one network."""
     stem, own = os.path.splitext(path)
     if os.path.isfile(stem + extension):
         return stem + extension
@@ -69,6 +71,6 @@ def _companion(path: str, extension: str) -> str | None:
 def _only(paths: list[str], folder: str) -> str | None:
     if len(paths) > 1:
         what = f"'{folder}' holds more than one network"
-        fix = "pass the .prototxt of the one that is meant"
+        fix = "pass the .prototxt of the network to open"
         raise ModelError(what, f"it has {', '.join(map(os.path.basename, paths))}", fix)
     return paths[0] if paths else None

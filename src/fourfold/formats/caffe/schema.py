@@ -1,6 +1,6 @@
-"""The messages of Caffe's networks: their fields by name, each with its number and its kind.
+"""The protobuf messages of Caffe networks: fields by name, each with its number and kind.
 
-Only what is read here is listed; other fields, such as those for training, are passed over.
+Only fields that are read are listed; others, such as those for training, are skipped.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a field holds. Choices are an `Enumeration`, messages a schema of their own."""
+    """The kind of a scalar field; other fields have an `Enumeration` or a nested schema."""
 
-    INTEGER = "a number without fraction"
+    INTEGER = "an integer"
     NUMBER = "a number"
     FLOATS = "a list of numbers"
-    DOUBLES = "a list of numbers of 64 bits"
+    DOUBLES = "a list of 64-bit numbers"
     FLAG = "true or false"
-    TEXT = "a text"
+    TEXT = "a string"
     BYTES = "bytes"
 
 
 class Enumeration(tuple[str, ...]):
-    """A choice: its names, where the n-th has the number n."""
+    """The names of an enumeration; the n-th has the number n."""
 
 
 Field = tuple[int, "Kind | Enumeration | Schema"]
@@ -116,8 +116,8 @@ LRN: Schema = {
     "k": (5, NUMBER),
 }
 CURVE: Schema = {"base": (1, NUMBER), "scale": (2, NUMBER), "shift": (3, NUMBER)}
-# What a layer of each type has of its own: its number in LayerParameter and in V1LayerParameter,
-# 0 for those that came later.
+# Settings of each layer type: field number in LayerParameter and in V1LayerParameter (0 if absent
+# there), and schema.
 PARAMETERS: Mapping[str, tuple[int, int, Schema]] = {
     "argmax_param": (
         *(103, 23),
@@ -216,7 +216,7 @@ LAYER: Schema = {
     "exclude": (9, RULE),
     **{name: (number, schema) for name, (number, _, schema) in PARAMETERS.items()},
 }
-# The types of V1 layers in the order of their numbers, each with what it is called now.
+# V1 layer types in the order of their numbers, each with its current name.
 V1_TYPES = {
     "NONE": "",
     "ACCURACY": "Accuracy",

@@ -1,17 +1,16 @@
-"""Keras models (.keras, .h5), of which TensorFlow's converter makes TFLite files."""
+"""Keras models (.keras, .h5), converted to TFLite by TensorFlow."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from fourfold.formats.format import Format
-from fourfold.formats.source import ModelSource
+from fourfold.formats.source import ModelSource, zip_members
 from fourfold.formats.tensorflow import CONVERTER, HELPERS
-from fourfold.formats.zip_members import zip_members
 
 ARCHIVE, HDF5 = ".keras", ".h5"
 HDF5_START = b"\x89HDF\r\n\x1a\n"
-CONFIG = "config.json"  # what every archive has, and with it one of these
+CONFIG = "config.json"  # in every archive, with at least one of OTHERS
 OTHERS = ("metadata.json", "model.weights.h5", "model.weights.npz")
 
 
@@ -23,7 +22,7 @@ def matches(source: ModelSource) -> bool:
 
 
 def suffix(source: ModelSource) -> str:
-    """Keras goes by the name of a file."""
+    """Return the suffix that Keras requires."""
     return HDF5 if source.content[:8] == HDF5_START else ARCHIVE
 
 

@@ -15,11 +15,11 @@ else:
     model_files = lazy_import(f"{__name__}.files")
 
 IR_VERSION, GRAPH = 1, 7  # fields that every model has
-_STARTS = bytes.fromhex("08121a2228323a4272")  # bytes with which a field of a model can begin
+_STARTS = bytes.fromhex("08121a2228323a4272")  # possible first bytes of a model
 
 
 def matches(source: ModelSource) -> bool:
-    """By the fields that every model has; a damaged file still counts if it is called so."""
+    """Match by fields that every model has; a damaged .onnx file matches, too."""
     start = source.content[:1]
     if not start or start not in _STARTS:
         return False
@@ -33,7 +33,7 @@ def matches(source: ModelSource) -> bool:
 
 
 def files(source: ModelSource) -> tuple[str, ...]:
-    """The model, and what it names beside it: it is read for that."""
+    """Return the model and its external data files; reads the model to find them."""
     return model_files.all_files(source)
 
 

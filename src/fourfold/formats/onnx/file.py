@@ -1,19 +1,10 @@
-"""Reads the messages of an ONNX file into records."""
+"""Records of an ONNX file, and the functions that read its protobuf messages into them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from fourfold.formats.onnx.records import (
-    FileRecord,
-    FunctionKey,
-    FunctionRecord,
-    GraphRecord,
-    NodeRecord,
-    Size,
-    TensorRecord,
-    ValueRecord,
-)
 from fourfold.formats.onnx.schema import (
     AttributeField,
     EntryField,
@@ -32,8 +23,93 @@ from fourfold.formats.onnx.schema import (
 from fourfold.formats.protobuf import Message
 from fourfold.formats.source import Content
 
-MOST_RANK = 32
-_STANDARD = {"ai.onnx": ""}  # two names of one domain
+Size = int | str  # size of one axis: a number, or the name of a dynamic size, which may be ''
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """A constant of the file: its type and the message that holds its data."""
+
+    name: str
+    element: int
+    shape: tuple[int, ...]
+    message: Message
+
+
+@dataclass(frozen=True)
+class ValueRecord:
+    """A value and its type in the file.
+
+    `element` is None for a value that is not a tensor or has no type; `sizes` is None if the rank
+    is unknown.
+    """
+
+    name: str
+    element: int | None
+    sizes: tuple[Size, ...] | None
+    kind: str = "tensor"
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """One operator; '' stands for an omitted input or output."""
+
+    op: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Message]
+    content: memoryview
+    overload: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return the operator's full name: 'Conv', 'com.microsoft.FusedConv'."""
+        return f"{self.domain}.{self.op}" if self.domain else self.op
+
+
+@dataclass(frozen=True)
+class GraphRecord:
+    name: str
+    nodes: tuple[NodeRecord, ...]
+    initializers: Mapping[str, TensorRecord]
+    inputs: tuple[ValueRecord, ...]
+    outputs: tuple[ValueRecord, ...]
+    values: Mapping[str, ValueRecord]  # all values with a type in the file
+    sparse: tuple[str, ...] = ()  # names of sparse initializers
+
+
+FunctionKey = tuple[str, str, str]  # domain, name, overload
+
+
+@dataclass(frozen=True)
+class FunctionRecord:
+    """A function: an operator that the file defines with others. `defaults` are attributes, too."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: tuple[str, ...]
+    defaults: Mapping[str, Message]
+    nodes: tuple[NodeRecord, ...]
+    opsets: Mapping[str, int]
+    content: memoryview
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    ir_version: int
+    opsets: Mapping[str, int]
+    graph: GraphRecord
+    functions: Mapping[FunctionKey, FunctionRecord]
+    producer: str = ""
+    description: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0
+
+
+MAX_RANK = 32
+_STANDARD = {"ai.onnx": ""}  # two names of the default domain
 _NOT_TENSORS = {
     TypeField.SEQUENCE: "sequence",
     TypeField.MAP: "map",
@@ -43,7 +119,7 @@ _NOT_TENSORS = {
 
 
 def read_file(content: Content) -> FileRecord:
-    """All that a file says."""
+    """Read all records of a file."""
     message = Message(content)
     graph = message.message(ModelField.GRAPH)
     if graph is None:
@@ -71,12 +147,12 @@ def _domain(name: str) -> str:
 
 
 def read_entries(messages: Iterable[Message]) -> Mapping[str, str]:
-    """Pairs of strings."""
+    """Return key-value pairs of strings."""
     return {one.text(EntryField.KEY): one.text(EntryField.VALUE) for one in messages}
 
 
 def read_graph(message: Message) -> GraphRecord:
-    """A graph: that of a file, or one that an attribute holds."""
+    """Read the graph of a file, or one inside an attribute."""
     inputs = tuple(_value(one) for one in message.messages(GraphField.INPUTS))
     outputs = tuple(_value(one) for one in message.messages(GraphField.OUTPUTS))
     others = tuple(_value(one) for one in message.messages(GraphField.VALUES))
@@ -93,7 +169,7 @@ def read_graph(message: Message) -> GraphRecord:
 
 
 def _sparse(message: Message) -> str:
-    """Its name, which is that of the list of its values."""
+    """Return the name of a sparse tensor, which is the name of its values."""
     values = message.message(1)
     return "" if values is None else values.text(TensorField.NAME)
 
@@ -114,7 +190,7 @@ def _node(message: Message) -> NodeRecord:
 
 def read_tensor(message: Message) -> TensorRecord:
     shape = tuple(message.integers(TensorField.SHAPE).tolist())
-    if len(shape) > MOST_RANK:
+    if len(shape) > MAX_RANK:
         raise ValueError(f"a tensor has {len(shape)} axes")
     element = message.integer(TensorField.ELEMENT)
     return TensorRecord(message.text(TensorField.NAME), element, shape, message)
@@ -126,20 +202,20 @@ def _value(message: Message) -> ValueRecord:
         return ValueRecord(name, None, None)
     tensor = kind.message(TypeField.TENSOR)
     if tensor is None:
-        found = (words for number, words in _NOT_TENSORS.items() if kind.has(number))
-        return ValueRecord(name, None, None, next(found, "tensor"))
+        kinds = (words for number, words in _NOT_TENSORS.items() if kind.has(number))
+        return ValueRecord(name, None, None, next(kinds, "tensor"))
     shape = tensor.message(TensorTypeField.SHAPE)
     sizes = None if shape is None else tuple(map(_size, shape.messages(ShapeField.SIZES)))
-    if sizes is not None and len(sizes) > MOST_RANK:
+    if sizes is not None and len(sizes) > MAX_RANK:
         raise ValueError(f"'{name}' has {len(sizes)} axes")
     return ValueRecord(name, tensor.integer(TensorTypeField.ELEMENT), sizes)
 
 
 def _size(message: Message) -> Size:
-    """A number; a name or nothing where it is left open, for which some exporters have a -1."""
+    """Return a number, or the name of a dynamic size ('' for none, or for -1)."""
     if message.has(SizeField.NUMBER) and message.integer(SizeField.NUMBER) >= 0:
         return message.integer(SizeField.NUMBER)
-    return message.text(SizeField.NAME).strip("?")  # which stands for any size, and is no name
+    return message.text(SizeField.NAME).strip("?")  # '?' stands for any size and is not a name
 
 
 def _function(message: Message) -> tuple[FunctionKey, FunctionRecord]:

@@ -1,33 +1,31 @@
-"""The files of an ONNX model: itself, and those beside it that hold data of its constants."""
+"""Finds the files of an ONNX model: itself and its external data."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 
-from fourfold.formats.conversion import sound
-from fourfold.formats.onnx.external import external_path
-from fourfold.formats.onnx.file import read_entries, read_file
-from fourfold.formats.onnx.records import GraphRecord
+from fourfold.formats.conversion import report_damage
+from fourfold.formats.onnx.file import GraphRecord, read_entries, read_file
 from fourfold.formats.onnx.schema import TensorField
 from fourfold.formats.onnx.scope import inner_graphs
-from fourfold.formats.onnx.tensors import is_external
+from fourfold.formats.onnx.tensors import external_path, is_external
 from fourfold.formats.source import ModelSource
 
 
 def all_files(source: ModelSource) -> tuple[str, ...]:
-    """Their paths, without those that are missing: whoever reads the model says so."""
+    """Return the paths of all existing files; reading the model reports missing ones."""
     if source.path is None:
         return ()
     folder = os.path.dirname(os.path.abspath(source.path))
-    with sound(source.title, "ONNX model", RecursionError):
+    with report_damage(source.title, "ONNX model", RecursionError):
         names = dict.fromkeys(_locations(read_file(source.content).graph))
-        beside = [external_path(folder, name) for name in names]
-    return (source.path, *(path for path in beside if os.path.isfile(path)))
+        external = [external_path(folder, name) for name in names]
+    return (source.path, *(path for path in external if os.path.isfile(path)))
 
 
 def _locations(graph: GraphRecord) -> Iterator[str]:
-    """The names of files that constants name, in graphs inside of operators, too."""
+    """Yield the locations of external data, including those in subgraphs."""
     for tensor in graph.initializers.values():
         if is_external(tensor):
             entries = read_entries(tensor.message.messages(TensorField.EXTERNAL))

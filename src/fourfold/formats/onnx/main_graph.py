@@ -1,4 +1,4 @@
-"""The main graph of an ONNX file on its way: its inputs, its nodes, and its outputs."""
+"""Converts the main graph of an ONNX file: inputs, nodes and outputs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fourfold.errors import ModelError, Refusal
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN
-from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.records import FileRecord, GraphRecord, ValueRecord
+from fourfold.formats.onnx.file import FileRecord, GraphRecord, ValueRecord
 from fourfold.formats.onnx.schema import NIBBLES
 from fourfold.formats.onnx.scope import Scope, needed_nodes, read_names
 from fourfold.formats.onnx.sizes import declare_input, settle_names
+from fourfold.formats.onnx.tensors import ExternalFiles
 from fourfold.formats.onnx.walk import Walk
 from fourfold.formats.options import ReadOptions
 from fourfold.graph import Graph
@@ -25,10 +25,12 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class Converted:
-    """The main graph (None if anything was refused), and what is known of the file's values: which
-    value each name is, all types and constants, folded ones, too; constants that must be others for
-    the shapes that the caller has given; values that the file has as half floats, and those whose
-    sizes are known at run time only.
+    """The converted main graph and what is known about the file's values.
+
+    `graph` is None if an operator was refused. `names` maps names of the file to values. `types`
+    and `known` have all types and constants, including folded ones. `changed` has constants adapted
+    to the caller's shapes. `float16_values` are values stored as float16; `unsized` are values
+    whose are known only at run time.
     """
 
     graph: Graph | None
@@ -37,14 +39,14 @@ class Converted:
     types: Mapping[str, TensorType]
     known: Mapping[str, np.ndarray]
     changed: Mapping[str, np.ndarray]
-    halves: Set[str]
+    float16_values: Set[str]
     unsized: Set[str]
 
 
 def convert_graph(
     file: FileRecord, files: ExternalFiles, options: ReadOptions, budget: Budget
 ) -> Converted:
-    """The main graph of a file."""
+    """Convert the main graph of a file."""
     graph = file.graph
     builder, nodes = GraphBuilder(budget), needed_nodes(graph)
     inputs = [value for value in graph.inputs if value.name not in graph.initializers]
@@ -67,21 +69,21 @@ def convert_graph(
     for number in nodes:
         walk.number = number
         walk.convert_node(graph.nodes[number])
-    found = walk.result(graph)
+    main = walk.result(graph)
     return Converted(
-        found,
+        main,
         walk.scope.names,
         tuple(walk.refusals),
         builder.types,
         builder.constants,
         walk.changed,
-        walk.halves,
+        walk.float16_values,
         walk.unsized,
     )
 
 
 def _all_names(graph: GraphRecord, inputs: Sequence[ValueRecord]) -> Mapping[str, None]:
-    """Every name of the graph, so that no value made here takes one of them."""
+    """Return every name of the graph, so that new values do not use them."""
     names = dict.fromkeys(value.name for value in inputs)
     names.update(dict.fromkeys(graph.initializers))
     names.update(dict.fromkeys(name for node in graph.nodes for name in node.outputs if name))
@@ -92,10 +94,10 @@ def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions
     declared = []
     for record in inputs:
         try:
-            given = options.shapes.get(record.name)
-            declared.append(declare_input(record, walk.named, given))
+            shape = options.shapes.get(record.name)
+            declared.append(declare_input(record, walk.named, shape))
         except ValueError as error:
-            what = f"input '{record.name}' is not possible"
+            what = f"input '{record.name}' is not valid"
             raise ModelError(what, str(error), EXPORT_AGAIN) from error
     walk.take_inputs(declared, options)
     walk.nibbles.update(record.name for record in inputs if record.element in NIBBLES)
@@ -104,4 +106,4 @@ def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions
             real = walk.builder.fresh(f"{one.name}/real")
             walk.builder.node("cast", (one.name,), Cast(DType.F32), real, real)
             walk.scope.names[one.name] = real
-            walk.halves.add(real)
+            walk.float16_values.add(real)

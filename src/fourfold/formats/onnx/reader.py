@@ -1,4 +1,4 @@
-"""Makes a Model of an ONNX file."""
+"""Reads an ONNX file into a Model."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from functools import partial
 
 from fourfold.formats.budget import Budget
-from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, sound, unsupported
+from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, report_damage, unsupported
 from fourfold.formats.inputs import OPEN, open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.onnx.convert import rules
-from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_file
+from fourfold.formats.onnx.file import FileRecord, read_file
 from fourfold.formats.onnx.main_graph import convert_graph
-from fourfold.formats.onnx.records import FileRecord
 from fourfold.formats.onnx.source_graph import OnnxSourceGraph
+from fourfold.formats.onnx.tensors import ExternalFiles
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.printable import printable, short_properties
 from fourfold.formats.rule_table import summary
@@ -25,30 +24,30 @@ from fourfold.metadata import ModelMetadata
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
-    """The model; ONNX has one graph, and no signatures."""
+    """Read the model; ONNX has one graph and no signatures."""
     options.refuse_signature("ONNX")
     folder = None if source.path is None else os.path.dirname(os.path.abspath(source.path))
     files = ExternalFiles(folder)
-    with sound(source.title, "ONNX model", RecursionError):
+    with report_damage(source.title, "ONNX model", RecursionError):
         file = read_file(source.content)
-        found = convert_graph(file, files, options, Budget.of(len(source.content)))
-    if found.graph is None:
+        converted = convert_graph(file, files, options, Budget.of(len(source.content)))
+    if converted.graph is None:
         fix = f"{ON_THE_CPU}; {SEE_OPS}"
-        raise unsupported(source.title, found.refusals, fix)
-    taken = {value.name: value.sizes or () for value in file.graph.inputs}
+        raise unsupported(source.title, converted.refusals, fix)
+    input_sizes = {value.name: value.sizes or () for value in file.graph.inputs}
     sizes = [
-        tuple(size if isinstance(size, int) else OPEN for size in taken[name])
-        for name in found.graph.arguments
+        tuple(size if isinstance(size, int) else OPEN for size in input_sizes[name])
+        for name in converted.graph.arguments
     ]
     return Model(
-        main=found.graph,
-        input_names=found.graph.arguments,
+        main=converted.graph,
+        input_names=converted.graph.arguments,
         output_names=unique(value.name for value in file.graph.outputs),
         open_sizes=tuple(open_sizes(one) for one in sizes),
-        graphs=(found.graph,),
+        graphs=(converted.graph,),
         description=file.description or file.producer,
         read_metadata=partial(_metadata, file),
-        source_graph=OnnxSourceGraph(source.content, file, files, found),
+        source_graph=OnnxSourceGraph(source.content, file, files, converted),
     )
 
 

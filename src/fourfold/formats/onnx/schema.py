@@ -1,4 +1,4 @@
-"""The numbers of ONNX's schema: fields of its messages, and element types."""
+"""Numbers of ONNX's protobuf schema: message fields and element types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fourfold.types import DType
 
 
 class ModelField(IntEnum):
-    """A file: one graph, and the versions of the operators that it is written in."""
+    """Fields of a file: one graph, and the versions of its operator sets."""
 
     IR_VERSION = 1
     PRODUCER = 2
@@ -27,7 +27,7 @@ class OpsetField(IntEnum):
 
 
 class EntryField(IntEnum):
-    """A pair of strings: metadata, and where external data are."""
+    """Fields of a key-value pair: metadata, and locations of external data."""
 
     KEY = 1
     VALUE = 2
@@ -83,7 +83,7 @@ class FunctionField(IntEnum):
 
 
 class ValueField(IntEnum):
-    """A value with its type, which holds either a tensor or something that is no array."""
+    """Fields of a value and its type: a tensor, or something else, such as a sequence."""
 
     NAME = 1
     TYPE = 2
@@ -107,7 +107,7 @@ class ShapeField(IntEnum):
 
 
 class SizeField(IntEnum):
-    """One axis: a number, or a name for a size that is left open."""
+    """Fields of one axis: a number, or a name for a dynamic size."""
 
     NUMBER = 1
     NAME = 2
@@ -129,8 +129,6 @@ class TensorField(IntEnum):
 
 
 class Element(IntEnum):
-    """Element types."""
-
     FLOAT = 1
     UINT8 = 2
     INT8 = 3
@@ -151,7 +149,7 @@ class Element(IntEnum):
     INT4 = 22
 
 
-# What the file itself has; graphs have half floats as f32 (see tensors.py).
+# Element types as stored; graphs use f32 for float16 (see tensors.py).
 STORED = {
     Element.FLOAT: DType.F32,
     Element.UINT8: DType.U8,
@@ -176,19 +174,19 @@ _IN_GRAPHS = {
     Element.UINT4: DType.U8,
     Element.INT4: DType.I8,
 }
-NIBBLES = (Element.UINT4, Element.INT4)  # bytes in graphs
-EXTERNAL = 1  # of TensorField.LOCATION: the data are in a file of their own
+NIBBLES = (Element.UINT4, Element.INT4)  # stored as bytes in graphs
+EXTERNAL = 1  # value of TensorField.LOCATION for data in an external file
 
 
 def graph_dtype(element: int) -> DType:
-    """The element type that graphs have for one of the file; VARIANT where there is none."""
+    """Return the graph's element type for one of the file; VARIANT if there is none."""
     try:
-        known = Element(element)
+        type_ = Element(element)
     except ValueError:
         return DType.VARIANT
-    return _IN_GRAPHS.get(known) or STORED[known]
+    return _IN_GRAPHS.get(type_) or STORED[type_]
 
 
 def port_dtype(element: int) -> DType:
-    """The element type that callers see: the file's own, where NumPy has it."""
+    """Return the element type that callers see: the file's own if NumPy has it."""
     return DType.F16 if element == Element.FLOAT16 else graph_dtype(element)

@@ -1,58 +1,59 @@
-"""Which value a name of the file stands for: in the main graph, in a branch, in a function."""
+"""Resolves names of the file to values: in the main graph, in branches and in functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fourfold.formats.onnx.file import read_graph
-from fourfold.formats.onnx.records import GraphRecord, NodeRecord, TensorRecord
+from fourfold.formats.onnx.file import GraphRecord, NodeRecord, TensorRecord, read_graph
 from fourfold.formats.onnx.schema import AttributeField
 from fourfold.formats.protobuf import Message
 
 
 @dataclass
 class Scope:
-    """The names of one graph or function. What it does not have, `outer` may have: graphs inside of
-    others read their values, functions do not.
+    """The names of one graph or function.
+
+    Names that are missing are looked up in `outer`: subgraphs read values of the outer graph,
+    functions do not.
     """
 
     initializers: Mapping[str, TensorRecord]
     opsets: Mapping[str, int]
     names: dict[str, str] = field(default_factory=dict)
     outer: Scope | None = None
-    attributes: Mapping[str, Message] = field(default_factory=dict)  # of a function's call
-    unit: str = ""  # the operator of the main graph that this is inside of
+    attributes: Mapping[str, Message] = field(default_factory=dict)  # attributes of a function call
+    unit: str = ""  # the operator of the main graph that contains this scope
 
     def find(self, name: str) -> str | None:
-        """The value that a name stands for; None where nothing has it."""
-        found = self.names.get(name)
-        if found is None and self.outer is not None and name not in self.initializers:
+        """Return the value of a name; None if there is none."""
+        value = self.names.get(name)
+        if value is None and self.outer is not None and name not in self.initializers:
             return self.outer.find(name)
-        return found
+        return value
 
     def initializer(self, name: str) -> TensorRecord | None:
-        found = self.initializers.get(name)
-        if found is None and self.outer is not None:
+        record = self.initializers.get(name)
+        if record is None and self.outer is not None:
             return self.outer.initializer(name)
-        return found
+        return record
 
     def attributes_of(self, record: NodeRecord) -> Mapping[str, Message]:
-        """A node's attributes; those that a function takes from its call are looked up."""
+        """Return a node's attributes; references to attributes of a function call are resolved."""
         if not self.unit:
             return record.attributes
-        found = {}
+        looked_up = {}
         for name, message in record.attributes.items():
             reference = message.text(AttributeField.REFERENCE)
             if not reference:
-                found[name] = message
+                looked_up[name] = message
             elif reference in self.attributes:
-                found[name] = self.attributes[reference]
-        return found
+                looked_up[name] = self.attributes[reference]
+        return looked_up
 
 
 def inner_graphs(record: NodeRecord) -> Iterator[GraphRecord]:
-    """The graphs that a node holds: branches of an If, bodies of loops."""
+    """Yield the subgraphs of a node: branches of an If, bodies of loops."""
     for message in record.attributes.values():
         if message.has(AttributeField.GRAPH) or message.has(AttributeField.GRAPHS):
             for field_ in (AttributeField.GRAPH, AttributeField.GRAPHS):
@@ -61,11 +62,11 @@ def inner_graphs(record: NodeRecord) -> Iterator[GraphRecord]:
 
 
 def captured(record: NodeRecord) -> tuple[str, ...]:
-    """The values from outside that the graphs of a node read."""
-    found: dict[str, None] = {}
+    """Return the outer values that the subgraphs of a node read."""
+    names: dict[str, None] = {}
     for graph in inner_graphs(record):
-        found.update(dict.fromkeys(_free_names(graph)))
-    return tuple(found)
+        names.update(dict.fromkeys(_free_names(graph)))
+    return tuple(names)
 
 
 def _free_names(graph: GraphRecord) -> Iterable[str]:
@@ -81,21 +82,21 @@ def _free_names(graph: GraphRecord) -> Iterable[str]:
 
 
 def needed_nodes(graph: GraphRecord) -> tuple[int, ...]:
-    """The numbers of the nodes that outputs depend on, in the order of the file."""
-    wanted = {value.name for value in graph.outputs}
-    found = []
+    """Return the indices of the nodes that outputs depend on, in the order of the file."""
+    needed = {value.name for value in graph.outputs}
+    numbers = []
     for number in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[number]
-        if wanted.intersection(name for name in node.outputs if name):
-            wanted.update(node.inputs, captured(node))
-            found.append(number)
-    return tuple(reversed(found))
+        if needed.intersection(name for name in node.outputs if name):
+            needed.update(node.inputs, captured(node))
+            numbers.append(number)
+    return tuple(reversed(numbers))
 
 
 def read_names(graph: GraphRecord, nodes: Iterable[int]) -> set[str]:
-    """All values that nodes read or that are outputs."""
-    found = {value.name for value in graph.outputs}
+    """Return all values that nodes read or that are outputs."""
+    names = {value.name for value in graph.outputs}
     for number in nodes:
         node = graph.nodes[number]
-        found.update(node.inputs, captured(node))
-    return found - {""}
+        names.update(node.inputs, captured(node))
+    return names - {""}

@@ -1,4 +1,4 @@
-"""Sizes that a file leaves open by giving them names: which ones a caller's shapes settle."""
+"""Named dynamic sizes: which of them the caller's shapes determine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fourfold.errors import InputError
 from fourfold.formats.budget import check_shape
 from fourfold.formats.inputs import OPEN, SHAPE_NEEDED, DeclaredInput, open_sizes
-from fourfold.formats.onnx.records import Size, ValueRecord
+from fourfold.formats.onnx.file import Size, ValueRecord
 from fourfold.formats.onnx.schema import graph_dtype, port_dtype
 from fourfold.types import DType, Shape, TensorType
 
@@ -16,65 +16,68 @@ EXAMPLE = 224
 
 
 def settle_names(inputs: Sequence[ValueRecord], shapes: Mapping[str, Shape]) -> NamedSizes:
-    """The named sizes that follow from the caller's shapes; a batch that nobody gives is 1."""
-    found: dict[str, int] = {}
+    """Return the named sizes that follow from the caller's shapes; an unknown batch is 1."""
+    settled: dict[str, int] = {}
     for value in inputs:
-        given = shapes.get(value.name, ())
-        if len(given) != len(value.sizes or ()):
-            continue  # the wrong rank has its own message where shapes are taken
-        for own, size in zip(value.sizes or (), given, strict=True):
-            if isinstance(own, str) and own and found.setdefault(own, int(size)) != size:
-                raise _contradiction(own, found[own], int(size))
+        shape = shapes.get(value.name, ())
+        if len(shape) != len(value.sizes or ()):
+            continue  # a wrong rank is reported where shapes are checked
+        for own, size in zip(value.sizes or (), shape, strict=True):
+            if isinstance(own, str) and own and settled.setdefault(own, int(size)) != size:
+                raise _contradiction(own, settled[own], int(size))
     for name in _batches(inputs):
-        found.setdefault(name, 1)
-    return found
+        settled.setdefault(name, 1)
+    return settled
 
 
 def _batches(inputs: Sequence[ValueRecord]) -> Iterator[str]:
-    """The names of sizes that are a batch: those that come first somewhere, or are called so."""
+    """Yield the names of batch sizes: those of a first axis, or with 'batch' in the name."""
     for value in inputs:
         for axis, size in enumerate(value.sizes or ()):
             if isinstance(size, str) and size and (axis == 0 or "batch" in size.lower()):
                 yield size
 
 
-def declare_input(value: ValueRecord, named: NamedSizes, given: Shape | None) -> DeclaredInput:
-    """An input in the sizes that are known; InputError where one that is no batch is not."""
-    sizes = _own_sizes(value, given)
+def declare_input(value: ValueRecord, named: NamedSizes, requested: Shape | None) -> DeclaredInput:
+    """Declare an input with its known sizes.
+
+    Raises InputError if a size other than the batch is unknown.
+    """
+    sizes = _own_sizes(value, requested)
     dtype = DType.VARIANT if value.element is None else port_dtype(value.element)
     shape = []
     for axis, size in enumerate(sizes):
-        known = size if isinstance(size, int) else named.get(size)
-        if known is None and axis == 0:
-            known = 1
-        if known is None and given is None:
+        resolved = size if isinstance(size, int) else named.get(size)
+        if resolved is None and axis == 0:
+            resolved = 1
+        if resolved is None and requested is None:
             raise _unsettled(value, named)
-        shape.append(1 if known is None else known)
+        shape.append(1 if resolved is None else resolved)
     check_shape(tuple(shape))
     left_open = tuple(size if isinstance(size, int) else OPEN for size in sizes)
     return DeclaredInput(value.name, TensorType(dtype, tuple(shape)), open_sizes(left_open))
 
 
-def _own_sizes(value: ValueRecord, given: Shape | None) -> tuple[Size, ...]:
-    """What the file says; where it says nothing, the caller's shape counts."""
+def _own_sizes(value: ValueRecord, requested: Shape | None) -> tuple[Size, ...]:
+    """Return the sizes in the file; if it has none, the rank of the caller's shape."""
     if value.sizes is not None:
         return value.sizes
-    if given is None and value.element is not None:
+    if requested is None and value.element is not None:
         what = SHAPE_NEEDED.format(value.name)
-        why = "the model does not even say how many axes it has"
+        why = "the model does not declare its rank"
         raise InputError(what, why, f"pass shapes={{{value.name!r}: (...)}}")
-    return ("",) * len(given or ())
+    return ("",) * len(requested or ())
 
 
 def _unsettled(value: ValueRecord, named: NamedSizes) -> InputError:
     sizes = value.sizes or ()
-    shown = ", ".join(str(size) if size != "" else "?" for size in sizes)
+    declared = ", ".join(str(size) if size != "" else "?" for size in sizes)
     filled = [
         size if isinstance(size, int) else named.get(size, 1 if axis == 0 else EXAMPLE)
         for axis, size in enumerate(sizes)
     ]
     what = SHAPE_NEEDED.format(value.name)
-    why = f"the model leaves sizes of it open: [{shown}]"
+    why = f"the model has dynamic sizes there: [{declared}]"
     text = ",".join(map(str, filled))
     fix = (
         f"pass shapes={{{value.name!r}: ({text})}}, or --shape {value.name}={text}, with your sizes"
@@ -83,12 +86,12 @@ def _unsettled(value: ValueRecord, named: NamedSizes) -> InputError:
 
 
 def _contradiction(name: str, one: int, other: int) -> InputError:
-    why = f"the model has '{name}' for both"
-    return InputError(f"shapes have {one} and {other} for one size", why, "make them equal")
+    why = f"the model uses '{name}' for both"
+    return InputError(f"the shapes set one size to {one} and to {other}", why, "make them equal")
 
 
 def declared_type(value: ValueRecord, named: NamedSizes) -> TensorType | None:
-    """The file's type of a value inside of a graph; None where a size is not known."""
+    """Return the type of a value in the file; None if a size is unknown."""
     if value.element is None or value.sizes is None:
         return None
     shape = tuple(size if isinstance(size, int) else named.get(size, OPEN) for size in value.sizes)

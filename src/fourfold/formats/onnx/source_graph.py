@@ -1,27 +1,175 @@
-"""The main graph of an ONNX file by the names of its values, to write parts of it out again."""
+"""OnnxSourceGraph: the main graph of a file, whose parts can be written as files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from fourfold.formats.model import SourceGraph
-from fourfold.formats.onnx.external import ExternalFiles
+from fourfold.formats.onnx.file import FileRecord, NodeRecord, TensorRecord
 from fourfold.formats.onnx.main_graph import Converted
-from fourfold.formats.onnx.records import FileRecord, NodeRecord
-from fourfold.formats.onnx.schema import ELEMENTS, Element
+from fourfold.formats.onnx.schema import (
+    ELEMENTS,
+    Element,
+    GraphField,
+    ModelField,
+    OpsetField,
+    ShapeField,
+    SizeField,
+    TensorField,
+    TensorTypeField,
+    TypeField,
+    ValueField,
+)
 from fourfold.formats.onnx.scope import captured, needed_nodes, read_names
-from fourfold.formats.onnx.tensors import is_external
-from fourfold.formats.onnx.write import Excerpt, Port, write_excerpt
+from fourfold.formats.onnx.tensors import ExternalFiles, is_external, stored_array
+from fourfold.formats.protobuf import MessageWriter
 from fourfold.formats.source import Content
+from fourfold.types import DType, Shape
+
+MIN_IR_VERSION = 4  # first IR version in which initializers need not be inputs
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output; `shape` is None if it is known only at run time."""
+
+    name: str
+    element: int
+    shape: Shape | None
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A part of a graph: nodes, inputs, outputs, and constants computed while reading."""
+
+    nodes: Sequence[NodeRecord]
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    # Constants adapted to another batch.
+    changed: Mapping[str, np.ndarray] = field(default_factory=dict)
+    float16_values: Set[str] = frozenset()  # values stored as float16
+
+    def known_array(self, name: str) -> np.ndarray:
+        """Return a computed constant in the file's element type."""
+        array = self.known[name]
+        return array.astype(np.float16) if name in self.float16_values else array
+
+
+def write_excerpt(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> bytes:
+    model = MessageWriter()
+    model.integer(ModelField.IR_VERSION, max(file.ir_version, MIN_IR_VERSION))
+    for domain, version in file.opsets.items():
+        entry = MessageWriter().text(OpsetField.DOMAIN, domain)
+        model.message(ModelField.OPSETS, entry.integer(OpsetField.VERSION, version))
+    for function in file.functions.values():
+        model.block(ModelField.FUNCTIONS, function.content)
+    return model.message(ModelField.GRAPH, _graph(file, files, excerpt)).finish()
+
+
+def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageWriter:
+    excerpt = _with_dequantization(file, excerpt)
+    graph = MessageWriter().text(GraphField.NAME, file.graph.name or "main")
+    written = {name for node in excerpt.nodes for name in node.outputs}
+    passed = {port.name for port in excerpt.inputs}
+    constants = {node.outputs[0]: node for node in file.graph.nodes if _is_constant(node)}
+    for name in _names_read(excerpt):
+        tensor = file.graph.initializers.get(name)
+        if name in written or name in passed:
+            continue
+        if name in excerpt.changed:
+            graph.message(GraphField.INITIALIZERS, tensor_message(name, excerpt.changed[name]))
+        elif tensor is not None:
+            graph.message(GraphField.INITIALIZERS, _tensor(tensor, files))
+        elif name in constants:
+            graph.block(GraphField.NODES, constants[name].content)
+        elif name in excerpt.known:
+            graph.message(GraphField.INITIALIZERS, tensor_message(name, excerpt.known_array(name)))
+    for node in excerpt.nodes:
+        graph.block(GraphField.NODES, node.content)
+    for port in excerpt.inputs:
+        graph.message(GraphField.INPUTS, _port(port))
+    for port in excerpt.outputs:
+        graph.message(GraphField.OUTPUTS, _port(port))
+    return graph
+
+
+def _with_dequantization(file: FileRecord, excerpt: Excerpt) -> Excerpt:
+    """Add the nodes that dequantize constants of the excerpt.
+
+    If ONNX Runtime finds float weights between quantized values, it quantizes them itself.
+    """
+    makers: dict[str, NodeRecord] = {}
+    for node in file.graph.nodes:
+        is_constant = node.outputs[0] in excerpt.known and node.outputs[0] not in excerpt.changed
+        if is_constant and (
+            node.title == "DequantizeLinear" or not makers.keys().isdisjoint(node.inputs)
+        ):
+            makers[node.outputs[0]] = node
+    needed: dict[str, NodeRecord] = {}
+    waiting = list(_names_read(excerpt))
+    while waiting:
+        name = waiting.pop()
+        if name in makers and name not in needed:
+            needed[name] = makers[name]
+            waiting += makers[name].inputs
+    first = [node for name, node in makers.items() if name in needed]
+    return replace(excerpt, nodes=[*first, *excerpt.nodes])
+
+
+def _is_constant(node: NodeRecord) -> bool:
+    return node.title == "Constant" and len(node.outputs) == 1
+
+
+def _names_read(excerpt: Excerpt) -> Iterator[str]:
+    names = dict.fromkeys(
+        name for node in excerpt.nodes for name in (*node.inputs, *captured(node)) if name
+    )
+    yield from names
+    yield from (port.name for port in excerpt.outputs if port.name not in names)
+
+
+def _tensor(record: TensorRecord, files: ExternalFiles) -> MessageWriter:
+    """Return an initializer as stored in the file; external data is embedded."""
+    if not is_external(record):
+        return MessageWriter([record.message.content], len(record.message.content))
+    numbers = stored_array(record, files)
+    return _tensor_fields(record.name, record.element, record.shape, numbers)
+
+
+def tensor_message(name: str, array: np.ndarray) -> MessageWriter:
+    """Return an array as an initializer."""
+    dtype = array.dtype.newbyteorder("<")
+    numbers = np.ascontiguousarray(array, dtype)
+    return _tensor_fields(name, ELEMENTS[DType.of(array)], array.shape, numbers)
+
+
+def _tensor_fields(name: str, element: int, shape: Shape, numbers: np.ndarray) -> MessageWriter:
+    message = MessageWriter().integers(TensorField.SHAPE, shape)
+    message.integer(TensorField.ELEMENT, element).text(TensorField.NAME, name)
+    return message.block(
+        TensorField.RAW, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data
+    )
+
+
+def _port(port: Port) -> MessageWriter:
+    kind = MessageWriter().integer(TensorTypeField.ELEMENT, port.element)
+    if port.shape is not None:
+        shape = MessageWriter()
+        for size in port.shape:
+            shape.message(ShapeField.SIZES, MessageWriter().integer(SizeField.NUMBER, size))
+        kind.message(TensorTypeField.SHAPE, shape)
+    value = MessageWriter().text(ValueField.NAME, port.name)
+    return value.message(ValueField.TYPE, MessageWriter().message(TypeField.TENSOR, kind))
 
 
 @dataclass(frozen=True)
 class OnnxSourceGraph(SourceGraph):
-    """A graph of a file, its units and its values by name."""
+    """The main graph of a file, with its units and values by name."""
 
     source: Content
     file: FileRecord
@@ -34,7 +182,7 @@ class OnnxSourceGraph(SourceGraph):
 
     @cached_property
     def units(self) -> Mapping[str, NodeRecord]:
-        """The nodes by the first of their results that anybody reads."""
+        """Return the nodes by the first of their results that is read."""
         numbers = needed_nodes(self.file.graph)
         read = read_names(self.file.graph, numbers)
         nodes = (self.file.graph.nodes[number] for number in numbers)
@@ -46,7 +194,7 @@ class OnnxSourceGraph(SourceGraph):
 
     @property
     def content(self) -> bytes:
-        """The file; data that lie in files beside it are put into it."""
+        """Return the file, with external data embedded."""
         if not any(is_external(tensor) for tensor in self.file.graph.initializers.values()):
             return bytes(self.source)
         inputs = [value.name for value in self.file.graph.inputs if value.name in self.values]
@@ -54,12 +202,12 @@ class OnnxSourceGraph(SourceGraph):
 
     @cached_property
     def values(self) -> Mapping[str, str]:
-        """Names are the tensors' own numbers; initialisers are no values."""
+        """Return the values by name; the two are equal in ONNX. Initializers are not values."""
         return {name: name for name in self._value_names()}
 
     def _value_names(self) -> Iterator[str]:
-        held = self.file.graph.initializers
-        yield from (value.name for value in self.file.graph.inputs if value.name not in held)
+        constants = self.file.graph.initializers
+        yield from (value.name for value in self.file.graph.inputs if value.name not in constants)
         yield from (name for node in self.file.graph.nodes for name in node.outputs if name)
 
     def reads(self, unit: str) -> tuple[str, ...]:
@@ -76,29 +224,29 @@ class OnnxSourceGraph(SourceGraph):
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> bytes:
-        wanted = set(units)
+        selected = set(units)
         excerpt = Excerpt(
-            nodes=[node for name, node in self.units.items() if name in wanted],
+            nodes=[node for name, node in self.units.items() if name in selected],
             inputs=[self._port(name) for name in inputs],
             outputs=[self._port(name) for name in outputs],
             known=self.known,
             changed=self.converted.changed,
-            halves=self.converted.halves,
+            float16_values=self.converted.float16_values,
         )
         return write_excerpt(self.file, self.files, excerpt)
 
     def _port(self, value: str) -> Port:
         name = self.tensor(value)
-        assert isinstance(name, str), f"'{value}' is no value of the file"
-        said, type = (
+        assert isinstance(name, str), f"'{value}' is not a value of the file"
+        declared, type = (
             self.file.graph.values.get(name),
             self.converted.types.get(self.converted.names[name]),
         )
-        if said is not None and said.element is not None:
-            element = said.element
-        elif name in self.converted.halves:
+        if declared is not None and declared.element is not None:
+            element = declared.element
+        elif name in self.converted.float16_values:
             element = Element.FLOAT16
         else:
             element = Element.FLOAT if type is None else ELEMENTS[type.dtype]
-        known = type is not None and name not in self.converted.unsized
-        return Port(name, element, type.shape if known and type is not None else None)
+        is_sized = type is not None and name not in self.converted.unsized
+        return Port(name, element, type.shape if is_sized and type is not None else None)

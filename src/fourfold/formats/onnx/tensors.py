@@ -1,24 +1,78 @@
-"""What a tensor record means: its numbers as an array, a view of the file where possible.
+"""Reads tensor records into arrays, as views of the file or of external data files if possible.
 
-Graphs have no half floats: numbers of sixteen bits become f32 here, those of four bits bytes.
+Graphs have no float16: 16-bit floats become f32 here, 4-bit integers become bytes.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath, PureWindowsPath
 
 import numpy as np
 
+from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats.budget import check_shape
-from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_entries
-from fourfold.formats.onnx.records import TensorRecord
+from fourfold.formats.onnx.file import TensorRecord, read_entries
 from fourfold.formats.onnx.schema import EXTERNAL, STORED, Element, TensorField, graph_dtype
 from fourfold.formats.protobuf import Message
 from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.source import Content, open_source
 from fourfold.types import DType, TensorType
 
-_PACKED = {Element.UINT4, Element.INT4}  # two in each byte
+
+@dataclass
+class ExternalFiles:
+    """The external data files of a model, each memory-mapped once.
+
+    `folder` is None for a model passed as bytes, which has no files next to it.
+    """
+
+    folder: str | None
+    _opened: dict[str, Content] = field(default_factory=dict)
+
+    def data(self, entries: Mapping[str, str]) -> memoryview:
+        """Return the bytes that a tensor's entries refer to, as a view of the file."""
+        name = entries.get("location", "")
+        content = memoryview(self._open(name))
+        offset = int(entries.get("offset", "0"))
+        length = int(entries.get("length", len(content) - offset))
+        if min(offset, length) < 0 or offset + length > len(content):
+            end = offset + length
+            raise ValueError(
+                f"bytes {offset} to {end} are not in '{name}', which has {len(content)}"
+            )
+        return content[offset : offset + length]
+
+    def _open(self, name: str) -> Content:
+        if name not in self._opened:
+            path = external_path(self.folder, name)
+            try:
+                self._opened[name] = open_source(path).content
+            except FourfoldError as error:
+                what = f"'{path}', which holds weights of the model, cannot be opened"
+                fix = "put the file next to the model, under its original name"
+                raise ModelError(what, error.why, fix) from error
+        return self._opened[name]
+
+
+def external_path(folder: str | None, name: str) -> str:
+    """Return the path of a file next to the model.
+
+    Raises ValueError for any other location.
+    """
+    if folder is None:
+        raise ValueError(f"its data is in the file '{name}'; pass the path of the model, not bytes")
+    path = PurePosixPath(name)
+    outside = path.is_absolute() or ".." in path.parts or PureWindowsPath(name).anchor
+    if not path.parts or outside or "\\" in name or "\0" in name:
+        raise ValueError(f"its data is in '{name}', which is not in the folder of the model")
+    return os.path.join(folder, *path.parts)
+
+
+_PACKED = {Element.UINT4, Element.INT4}  # two per byte
 _IN_INTEGERS = {
     *(Element.INT32, Element.INT16, Element.INT8, Element.UINT16, Element.UINT8, Element.BOOL),
     *(Element.FLOAT16, Element.BFLOAT16, *_PACKED),
@@ -26,7 +80,7 @@ _IN_INTEGERS = {
 
 
 def declared(record: TensorRecord) -> TensorType:
-    """The type that graphs have for a constant."""
+    """Return the graph's type of a constant."""
     check_shape(record.shape)
     return TensorType(graph_dtype(record.element), record.shape)
 
@@ -36,12 +90,12 @@ def is_external(record: TensorRecord) -> bool:
 
 
 def is_widened(record: TensorRecord) -> bool:
-    """Whether the array takes more room than the file has for it."""
+    """Return True if the array takes more memory than its data in the file."""
     return record.element in (Element.FLOAT16, Element.BFLOAT16, *_PACKED)
 
 
 def array_of(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
-    """The numbers, as graphs have them."""
+    """Return the array in the graph's element type."""
     type = declared(record)
     if not type.dtype.has_numpy:
         raise Unconvertible(f"'{record.name}' holds {type.dtype.value} values")
@@ -51,12 +105,12 @@ def array_of(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
     elif record.element in _PACKED:
         stored = _unpack(stored, Element(record.element), math.prod(record.shape))
     if stored.size != math.prod(record.shape):
-        raise ValueError(f"it has {stored.size} elements, and {list(record.shape)} needs others")
+        raise ValueError(f"it has {stored.size} elements, which do not fill {list(record.shape)}")
     return stored.reshape(record.shape).astype(type.dtype.numpy, copy=False)
 
 
 def stored_array(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
-    """The numbers in one row, as the file has them."""
+    """Return the data as a flat array in the file's element type."""
     message, element = record.message, Element(record.element)
     if is_external(record):
         entries = read_entries(message.messages(TensorField.EXTERNAL))
@@ -70,7 +124,7 @@ def stored_array(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
 def _from_bytes(data: memoryview, element: Element) -> np.ndarray:
     kind = _raw_dtype(element)
     if len(data) % kind.itemsize:
-        raise ValueError(f"{len(data)} bytes do not hold elements of {kind.itemsize}")
+        raise ValueError(f"{len(data)} bytes do not hold {kind.itemsize}-byte elements")
     array = np.frombuffer(data, kind)
     return array != 0 if element is Element.BOOL else array
 
@@ -84,7 +138,7 @@ def _raw_dtype(element: Element) -> np.dtype:
 
 
 def _from_fields(message: Message, element: Element) -> np.ndarray:
-    """Numbers in the lists that the schema has for some types; small ones are in those of i32."""
+    """Return data from the typed lists of the schema; small types are stored in the int32 list."""
     if element is Element.FLOAT:
         return message.floats(TensorField.FLOATS)
     if element is Element.DOUBLE:
@@ -101,7 +155,7 @@ def _from_fields(message: Message, element: Element) -> np.ndarray:
 
 
 def _pairs(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Complex numbers, each of which is two real ones in the file."""
+    """Return complex numbers, which the file stores as pairs of real ones."""
     return np.ascontiguousarray(numbers[: numbers.size // 2 * 2]).view(dtype)
 
 
@@ -117,13 +171,13 @@ def _from_integers(numbers: np.ndarray, element: Element) -> np.ndarray:
 
 
 def _unpack(octets: np.ndarray, element: Element, count: int) -> np.ndarray:
-    """Numbers of four bits, the lower half of each byte first."""
+    """Unpack 4-bit numbers, lower half of each byte first."""
     if octets.size != -(-count // 2):
-        raise ValueError(f"{octets.size} bytes do not hold {count} numbers of four bits")
-    halves = np.stack([octets & 15, octets >> 4], axis=-1).reshape(-1)[:count]
+        raise ValueError(f"{octets.size} bytes do not hold {count} 4-bit numbers")
+    nibbles = np.stack([octets & 15, octets >> 4], axis=-1).reshape(-1)[:count]
     if element is Element.UINT4:
-        return halves
-    return (halves ^ 8).astype(np.int8) - np.int8(8)
+        return nibbles
+    return (nibbles ^ 8).astype(np.int8) - np.int8(8)
 
 
 def no_arrays(name: str, dtype: DType) -> str:

@@ -15,7 +15,7 @@ from fourfold.formats.source import ModelSource
 
 
 def matches(source: ModelSource) -> bool:
-    """By the path, and where that says nothing, by how a program as JSON begins."""
+    """Match by path; a JSON program is recognized by its first bytes."""
     if source.path is None:
         return False
     if source.is_folder:
@@ -24,7 +24,7 @@ def matches(source: ModelSource) -> bool:
 
 
 def files(source: ModelSource) -> tuple[str, ...]:
-    """The program and the parameters; where these have a file each, all files of the folder."""
+    """Return the paths of program and parameters; all files of the folder if they are separate."""
     return find_files(source).paths
 
 

@@ -1,4 +1,4 @@
-"""The operators of a program become nodes; a variable that is written again is a new value."""
+"""Converts the operators of a program to nodes; an overwritten variable becomes a new value."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 from fourfold.errors import InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.conversion import EXPORT_AGAIN, FileOperator
+from fourfold.formats.conversion import EXPORT_AGAIN, FileOperator, Names, OverwritingConversion
 from fourfold.formats.inputs import SHAPE_NEEDED, DeclaredInput
 from fourfold.formats.options import ReadOptions
-from fourfold.formats.overwriting import Names, OverwritingConversion
 from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.records import OperatorRecord, Program, Variable
@@ -26,17 +25,19 @@ EXAMPLE = 224
 
 @dataclass
 class ProgramConversion(OverwritingConversion):
-    """`left_out` are variables that no rule gives: they only count in training. With `stands_in`,
-    what is not converted is left to Paddle.
+    """Converts the operators of a program.
+
+    `left_out` are variables that only training uses, which no rule writes. With `stands_in`,
+    unsupported operators are left to Paddle.
     """
 
     program: Program = field(default_factory=lambda: Program((), {}, (), {}, ()))
     left_out: set[str] = field(default_factory=set)
     stands_in: bool = False
-    number: int = 0  # of the operator that is converted
+    number: int = 0  # index of the operator being converted
 
     def add_record(self, record: OperatorRecord) -> None:
-        """Its nodes, or a refusal."""
+        """Convert an operator to nodes, or record a refusal."""
         writes = written_by(record)
         self.left_out.update(name for names in record.outputs.values() for name in names)
         self.left_out.difference_update(writes)
@@ -47,32 +48,35 @@ class ProgramConversion(OverwritingConversion):
     def _add_nodes(self, record: OperatorRecord, inputs: Names, outputs: Names) -> None:
         rule = rules().get(record.type)
         if rule is None:
-            raise Unconvertible("operators of this type are not known")
+            raise Unconvertible("operators of this type are not supported")
         if not self.unsized.isdisjoint(inputs):
-            raise Unconvertible("the shapes of what it reads are known only at run time")
+            raise Unconvertible("the shapes of its inputs are known only at run time")
         for name, value in zip(record.read, inputs, strict=True):
             if name in self.left_out and value not in self.builder.types:
-                raise Unconvertible(f"'{name}' is not kept when a model is used")
-        rest = iter(inputs)
-        values = {one: tuple(next(rest) for _ in names) for one, names in record.inputs.items()}
+                raise Unconvertible(f"'{name}' is not computed at inference")
+        remaining = iter(inputs)
+        values = {
+            one: tuple(next(remaining) for _ in names) for one, names in record.inputs.items()
+        }
         own = {value: self.own[value].shape for value in inputs} if self.own else {}
         name = outputs[0] if outputs else record.type
         rule.convert(Operation(self.builder, name, outputs, record, values, own))
 
     def stand_in(self, operator: FileOperator, reason: str) -> bool:
-        """A node for an operator that stays as the program has it."""
+        """Add a placeholder node for an operator that Paddle runs."""
         record = self.program.operators[self.number]
         inputs = tuple(name for name in dict.fromkeys(operator.inputs) if name is not None)
-        known = all(name in self.builder.types for name in inputs)
-        if not self.stands_in or record.has_blocks or not known:
+        is_typed = all(name in self.builder.types for name in inputs)
+        if not self.stands_in or record.has_blocks or not is_typed:
             return False
         variables = [self.program.variables.get(name) for name in operator.outputs]
         if any(one is None or one.dtype is None for one in variables):
             return False
-        told = [one for one in variables if one is not None]
-        dynamic = any(-1 in one.sizes for one in told) or not self.unsized.isdisjoint(inputs)
+        declared = [one for one in variables if one is not None]
+        dynamic = any(-1 in one.sizes for one in declared) or not self.unsized.isdisjoint(inputs)
         types = tuple(
-            TensorType(one.dtype or DType.F32, () if -1 in one.sizes else one.sizes) for one in told
+            TensorType(one.dtype or DType.F32, () if -1 in one.sizes else one.sizes)
+            for one in declared
         )
         read = tuple(self.builder.types[name] for name in inputs)
         node = Foreign("paddle", (self.number,), record.type, reason, types, read, dynamic)
@@ -82,22 +86,22 @@ class ProgramConversion(OverwritingConversion):
 
 
 def written_by(record: OperatorRecord) -> list[str]:
-    """The variables that an operator gives when a model is used."""
+    """Return the variables that an operator writes at inference."""
     rule = rules().get(record.type)
-    given = (*record.outputs,) if rule is None else rule.outputs
-    return [name for one in given for name in record.outputs.get(one, ())]
+    parameters = (*record.outputs,) if rule is None else rule.outputs
+    return [name for one in parameters for name in record.outputs.get(one, ())]
 
 
 def convert_program(
     program: Program, parameters: Mapping[str, np.ndarray], size: int, options: ReadOptions
 ) -> ProgramConversion:
-    """All operators of a program whose files have so many bytes."""
+    """Convert all operators of a program whose files have `size` bytes."""
     builder = GraphBuilder(Budget.of(size))
     stands_in = options.keep_unsupported and program.can_be_cut
     conversion = ProgramConversion(builder, program=program, stands_in=stands_in)
     for name in (*program.feeds, *parameters):
         if builder.fresh(name) != name:
-            raise ModelError(f"'{name}' is there twice", "each is a value", EXPORT_AGAIN)
+            raise ModelError(f"'{name}' is defined twice", "names must be unique", EXPORT_AGAIN)
     for name, array in parameters.items():
         builder.constant(name, array)
     inputs = [
@@ -114,18 +118,21 @@ def convert_program(
     return conversion
 
 
-def declare_feed(name: str, variable: Variable | None, given: Shape | None) -> DeclaredInput:
-    """An input; InputError where a size is open that is no batch, and the caller gives none."""
+def declare_feed(name: str, variable: Variable | None, shape: Shape | None) -> DeclaredInput:
+    """Declare an input.
+
+    Raises InputError if a size other than the batch is dynamic and the caller did not set a shape.
+    """
     if variable is None or variable.dtype is None:
-        what, why = f"input '{name}' is not possible", "the program does not say what it is"
+        what, why = f"input '{name}' is not valid", "the program does not declare its type"
         raise ModelError(what, why, EXPORT_AGAIN)
     sizes = variable.sizes
-    if given is None and -1 in sizes[1:]:
+    if shape is None and -1 in sizes[1:]:
         filled = ",".join(str(EXAMPLE if size == -1 else size) for size in (1, *sizes[1:]))
-        why = f"the model leaves sizes of it open: {list(sizes)}"
+        why = f"the model has dynamic sizes there: {list(sizes)}"
         fix = f"pass shapes={{{name!r}: ({filled})}}, or --shape {name}={filled}, with your sizes"
         raise InputError(SHAPE_NEEDED.format(name), why, fix)
     try:
         return DeclaredInput.of(name, variable.dtype, sizes)
     except ValueError as error:
-        raise ModelError(f"input '{name}' is not possible", str(error), EXPORT_AGAIN) from error
+        raise ModelError(f"input '{name}' is not valid", str(error), EXPORT_AGAIN) from error

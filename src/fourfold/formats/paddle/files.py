@@ -1,4 +1,4 @@
-"""The files of a Paddle model: a program, and its parameters in one file or in one for each."""
+"""Finds the files of a Paddle model: a program, and parameters in one or several files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from fourfold.formats.source import ModelSource
 PROGRAM, JSON, PARAMETERS = ".pdmodel", ".json", ".pdiparams"
 OLD_PROGRAM = "__model__"
 OLD_PARAMETERS = ("__params__", "params", "weights")
-_START = 512  # bytes within which a JSON program says what it is
+_HEADER_BYTES = 512  # bytes in which a JSON program identifies itself
 
 
 @dataclass(frozen=True)
 class ProgramFiles:
-    """The paths of a program and of its parameters. `folder` is where parameters have a file each,
-    if they are not in one.
+    """The paths of a program and its parameters.
+
+    `parameters` is None if each parameter has its own file in `folder`.
     """
 
     program: str
@@ -26,7 +27,7 @@ class ProgramFiles:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All that a model is made of; the files of a folder where parameters have one each."""
+        """Return all files of a model."""
         if self.parameters is not None:
             return self.program, self.parameters
         if os.path.basename(self.program) != OLD_PROGRAM:
@@ -37,8 +38,8 @@ class ProgramFiles:
 
 
 def is_json(source: ModelSource) -> bool:
-    """Whether this is a program of Paddle 3 as JSON."""
-    start = bytes(source.content[:_START])
+    """Return True for a JSON program of Paddle 3."""
+    start = bytes(source.content[:_HEADER_BYTES])
     return start.lstrip().startswith(b"{") and b'"base_code"' in start and b'"pir"' in start
 
 
@@ -49,28 +50,30 @@ def is_program(source: ModelSource) -> bool:
 
 
 def program_in(folder: str) -> str | None:
-    """The program of a folder that holds one model."""
+    """Return the program of a folder that holds one model; None if there is none."""
     names = sorted(os.listdir(folder))
     if OLD_PROGRAM in names:
         return os.path.join(folder, OLD_PROGRAM)
     for extension in (PROGRAM, JSON):
-        found = [name for name in names if name.endswith(extension)]
-        if extension == JSON:  # other things are JSON, too
-            found = [name for name in found if os.path.splitext(name)[0] + PARAMETERS in names]
-        if len(found) > 1:
-            what, why = f"'{folder}' holds more than one model", f"it has {', '.join(found)}"
-            raise ModelError(what, why, f"pass the {extension} file of the one that is meant")
-        if found:
-            return os.path.join(folder, found[0])
+        programs = [name for name in names if name.endswith(extension)]
+        if extension == JSON:  # other files are JSON, too
+            programs = [
+                name for name in programs if os.path.splitext(name)[0] + PARAMETERS in names
+            ]
+        if len(programs) > 1:
+            what, why = f"'{folder}' holds more than one model", f"it has {', '.join(programs)}"
+            raise ModelError(what, why, f"pass the {extension} file of the model to open")
+        if programs:
+            return os.path.join(folder, programs[0])
     return None
 
 
 def find_files(source: ModelSource) -> ProgramFiles:
-    """The files of a model by the path of one of them, or of their folder."""
+    """Return the files of a model, from the path of one of them or of their folder."""
     path = source.path
-    assert path is not None, "models of several files are told by their paths"
+    assert path is not None, "Paddle models are recognized by their paths"
     if source.others:
-        return _given((path, *source.others))
+        return _passed_files((path, *source.others))
     program: str | None = path
     if source.is_folder:
         program = program_in(path)
@@ -79,19 +82,19 @@ def find_files(source: ModelSource) -> ProgramFiles:
         programs = (stem + extension for extension in (PROGRAM, JSON))
         program = next((name for name in programs if os.path.isfile(name)), None)
     if program is None:
-        what, why = f"{source.title} comes without its program", f"no {PROGRAM} is beside it"
-        raise ModelError(what, why, f"put the {PROGRAM} or {JSON} file beside it")
+        what, why = f"{source.title} has no program", f"there is no {PROGRAM} next to it"
+        raise ModelError(what, why, f"put the {PROGRAM} or {JSON} file next to it")
     return ProgramFiles(program, _parameters_of(program), os.path.dirname(program))
 
 
-def _given(paths: tuple[str, ...]) -> ProgramFiles:
-    """Both files, in any order; only parameters are called so."""
-    held = [path for path in paths if path.lower().endswith((PARAMETERS, *OLD_PARAMETERS))]
-    if len(paths) != 2 or len(held) != 1:
-        what = f"{', '.join(map(repr, paths))} are no model"
-        raise InputError(what, f"it is a program and its {PARAMETERS}", "pass these two")
-    (program,) = (path for path in paths if path not in held)
-    return ProgramFiles(program, held[0], os.path.dirname(program))
+def _passed_files(paths: tuple[str, ...]) -> ProgramFiles:
+    """Return both files, which the caller may pass in any order."""
+    parameters = [path for path in paths if path.lower().endswith((PARAMETERS, *OLD_PARAMETERS))]
+    if len(paths) != 2 or len(parameters) != 1:
+        what = f"{', '.join(map(repr, paths))} are not a Paddle model"
+        raise InputError(what, f"a model is a program and its {PARAMETERS}", "pass these two files")
+    (program,) = (path for path in paths if path not in parameters)
+    return ProgramFiles(program, parameters[0], os.path.dirname(program))
 
 
 def _parameters_of(program: str) -> str | None:

@@ -1,8 +1,8 @@
-"""One operator while it is converted: its values and attributes, and how it adds nodes."""
+"""Operation: one operator during conversion, with its values and attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,13 +13,15 @@ from fourfold.formats.paddle.schema import ELEMENTS, NAMED_ELEMENTS
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import DType, Shape, TensorType
 
-LONGEST_LIST = 4096  # of numbers that say how an operator works
+MAX_LIST_LENGTH = 4096  # elements of a list that configures an operator
 
 
 @dataclass(frozen=True)
 class Operation(OperatorNodes):
-    """What a convert function sees. `values` are those of the parameters that it reads, `own` the
-    shapes that values have in the file where the caller has changed the batch.
+    """The argument of a convert function.
+
+    `values` maps its parameters to values. If the caller changed the batch, `own` has the shapes of
+    values in the file.
     """
 
     record: OperatorRecord
@@ -27,7 +29,7 @@ class Operation(OperatorNodes):
     own: Mapping[str, Shape] = field(default_factory=dict)
 
     def input(self, *parameters: str) -> str:
-        """The value of a parameter, of the first of these that is there."""
+        """Return the value of the first of these parameters that is present."""
         name = self.optional(*parameters)
         if name is None:
             raise ValueError(f"it has no {' or '.join(parameters)}")
@@ -49,87 +51,87 @@ class Operation(OperatorNodes):
         return self.own.get(value, self.type_of(value).shape)
 
     def integer(self, name: str, default: int = 0) -> int:
-        found = self.record.attributes.get(name, default)
-        if not isinstance(found, int):
-            raise ValueError(f"its '{name}' is {found!r}, and not a whole number")
-        return found
+        value = self.record.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise ValueError(f"its '{name}' is {value!r}, not an integer")
+        return value
 
     def number(self, name: str, default: float = 0.0) -> float:
-        found = self.record.attributes.get(name, default)
-        if not isinstance(found, int | float):
-            raise ValueError(f"its '{name}' is {found!r}, and not a number")
-        return float(found)
+        value = self.record.attributes.get(name, default)
+        if not isinstance(value, int | float):
+            raise ValueError(f"its '{name}' is {value!r}, not a number")
+        return float(value)
 
     def flag(self, name: str, default: bool = False) -> bool:
         return bool(self.integer(name, default))
 
     def text(self, name: str, default: str = "") -> str:
-        found = self.record.attributes.get(name, default)
-        if not isinstance(found, str):
-            raise ValueError(f"its '{name}' is {found!r}, and not a text")
-        return found
+        value = self.record.attributes.get(name, default)
+        if not isinstance(value, str):
+            raise ValueError(f"its '{name}' is {value!r}, not a string")
+        return value
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """A list of whole numbers; a single one counts as a list of one."""
-        found = self.record.attributes.get(name, ())
-        items = found if isinstance(found, tuple) else (found,)
-        if len(items) > LONGEST_LIST or not all(isinstance(item, int) for item in items):
-            raise ValueError(f"its '{name}' is no short list of whole numbers")
+        """Return a list of integers; a single one counts as a list of one."""
+        value = self.record.attributes.get(name, ())
+        items = value if isinstance(value, tuple) else (value,)
+        if len(items) > MAX_LIST_LENGTH or not all(isinstance(item, int) for item in items):
+            raise ValueError(f"its '{name}' is not a short list of integers")
         return tuple(int(item) for item in items)
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        found = self.record.attributes.get(name, ())
-        items = found if isinstance(found, tuple) else (found,)
-        if len(items) > LONGEST_LIST or not all(isinstance(item, int | float) for item in items):
-            raise ValueError(f"its '{name}' is no short list of numbers")
+        value = self.record.attributes.get(name, ())
+        items = value if isinstance(value, tuple) else (value,)
+        if len(items) > MAX_LIST_LENGTH or not all(isinstance(item, int | float) for item in items):
+            raise ValueError(f"its '{name}' is not a short list of numbers")
         return tuple(float(item) for item in items)
 
     def pair(self, name: str, default: int | None = None) -> tuple[int, int]:
-        found = self.integers(name)
-        if not found and default is not None:
+        values = self.integers(name)
+        if not values and default is not None:
             return default, default
-        if len(found) != 2:
-            raise ValueError(f"its '{name}' has {len(found)} numbers, not 2")
-        return found[0], found[1]
+        if len(values) != 2:
+            raise ValueError(f"its '{name}' has {len(values)} numbers, not 2")
+        return values[0], values[1]
 
     def dtype(self, name: str) -> DType | None:
-        """An element type by its number or its name; None where it is not known or not set."""
-        found = self.record.attributes.get(name)
-        if isinstance(found, str):
-            return NAMED_ELEMENTS.get(found)
-        return ELEMENTS.get(found) if isinstance(found, int) else None
+        """Return an element type by its number or name; None if it is unknown or not set."""
+        value = self.record.attributes.get(name)
+        if isinstance(value, str):
+            return NAMED_ELEMENTS.get(value)
+        return ELEMENTS.get(value) if isinstance(value, int) else None
 
     def constant(self, value: str) -> np.ndarray:
-        """A value that must be known now, such as a shape."""
+        """Return the array of a value that must be constant, such as a shape."""
         array = self.known(value)
         if array is None:
             raise Unconvertible(f"'{value}' is computed at run time; it must be a constant")
-        if array.size > LONGEST_LIST:
-            raise ValueError(f"'{value}' is no short list of numbers")
+        if array.size > MAX_LIST_LENGTH:
+            raise ValueError(f"'{value}' is not a short list of numbers")
         return array
 
     def sizes(self, name: str, *parameters: str) -> tuple[int, ...]:
-        """Whole numbers from values, one list or one number each, else from an attribute."""
+        """Return integers from inputs (a list or one number each), else from an attribute."""
         for parameter in parameters:
             values = self.all(parameter)
             if values:
-                arrays = [self.constant(value) for value in values[:LONGEST_LIST]]
+                arrays = [self.constant(value) for value in values[:MAX_LIST_LENGTH]]
                 if any(array.dtype.kind not in "iu" for array in arrays):
-                    raise ValueError(f"its {parameter} holds other things than whole numbers")
+                    raise ValueError(f"its {parameter} is not of an integer type")
                 return tuple(int(number) for array in arrays for number in array.reshape(-1))
         return self.integers(name)
 
     def size(self, name: str, parameter: str, default: int) -> int:
-        """One whole number."""
+        """Return one integer from an input or an attribute."""
         if not self.all(parameter) and name not in self.record.attributes:
             return default
-        found = self.sizes(name, parameter)
-        if len(found) != 1:
-            raise ValueError(f"its '{name}' has {len(found)} numbers, not 1")
-        return found[0]
+        values = self.sizes(name, parameter)
+        if len(values) != 1:
+            raise ValueError(f"its '{name}' has {len(values)} numbers, not 1")
+        return values[0]
 
     def factor(self, name: str, parameter: str, default: float) -> float:
-        """One number, from a value or an attribute."""
+        """Return one number from an input or an attribute."""
         value = self.optional(parameter)
         if value is None:
             return self.number(name, default)
@@ -137,3 +139,28 @@ class Operation(OperatorNodes):
         if array.size != 1 or array.dtype.kind not in "fiu":
             raise ValueError(f"its {parameter} is not one number")
         return float(array.reshape(()))
+
+
+Convert = Callable[[Operation], None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A convert function, and the output parameters it writes; others are only for training."""
+
+    convert: Convert
+    outputs: tuple[str, ...]
+
+
+RULES: dict[str, Rule] = {}
+
+
+def converts(*types: str, gives: tuple[str, ...] = ("Out",)) -> Callable[[Convert], Convert]:
+    """Register a function for operator types; its docstring is shown to users."""
+
+    def register(convert: Convert) -> Convert:
+        for name in types:
+            RULES[name] = Rule(convert, gives)
+        return convert
+
+    return register

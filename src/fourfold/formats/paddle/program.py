@@ -1,4 +1,4 @@
-"""Reads the protobuf form of a program (.pdmodel, or __model__ of old)."""
+"""Reads the protobuf form of a program (.pdmodel, or the older __model__)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fourfold.types import DType, Shape
 
 
 def read_program(content: Content) -> Program:
-    """The first block is the program; others belong to operators that contain them."""
+    """Read a program from its first block; other blocks belong to control flow operators."""
     block = next(Message(content).messages(ProgramField.BLOCKS), None)
     if block is None:
         raise ValueError("it has no blocks")
@@ -33,23 +33,25 @@ def read_program(content: Content) -> Program:
     operators = [_operator(message) for message in block.messages(BlockField.OPERATORS)]
     feeds = _ports(operators, "feed")
     fetches = _ports(operators, "fetch")
-    kept = [one for one in operators if one.type not in ("feed", "fetch")]
-    held = (name for name, one in variables.items() if one.persistable and one.dtype is not None)
+    computing = [one for one in operators if one.type not in ("feed", "fetch")]
+    persistable = (
+        name for name, one in variables.items() if one.persistable and one.dtype is not None
+    )
     return Program(
-        operators=tuple(kept),
+        operators=tuple(computing),
         variables=variables,
         feeds=tuple(_single(one.outputs, "Out") for one in feeds),
         fetches={name: name for name in (_single(one.inputs, "X") for one in fetches)},
-        parameters=tuple(sorted(held)),
+        parameters=tuple(sorted(persistable)),
     )
 
 
 def _ports(operators: Iterable[OperatorRecord], type_: str) -> list[OperatorRecord]:
-    """Those that bring values in or out, by their column."""
+    """Return the feed or fetch operators, sorted by column."""
 
     def column(operator: OperatorRecord) -> int:
-        found = operator.attributes.get("col", 0)
-        return found if isinstance(found, int) else 0
+        column_number = operator.attributes.get("col", 0)
+        return column_number if isinstance(column_number, int) else 0
 
     return sorted((one for one in operators if one.type == type_), key=column)
 
@@ -74,7 +76,7 @@ def _variable(message: Message) -> tuple[str, Variable]:
 
 
 def read_description(message: Message) -> tuple[DType | None, Shape]:
-    """Element type and sizes; None for a type that is not known here."""
+    """Return element type and sizes; None for an unsupported type."""
     sizes = tuple(message.integers(TensorField.SIZES).tolist())
     return ELEMENTS.get(message.integer(TensorField.ELEMENT)), sizes
 
@@ -94,8 +96,10 @@ def _operator(message: Message) -> OperatorRecord:
 
 
 def _arguments(messages: Iterable[Message]) -> Arguments:
-    found = {one.text(ParameterField.NAME): one.texts(ParameterField.ARGUMENTS) for one in messages}
-    return {name: values for name, values in found.items() if values}
+    arguments = {
+        one.text(ParameterField.NAME): one.texts(ParameterField.ARGUMENTS) for one in messages
+    }
+    return {name: values for name, values in arguments.items() if values}
 
 
 def _attributes(messages: Iterable[Message]) -> Iterable[tuple[str, Attribute]]:

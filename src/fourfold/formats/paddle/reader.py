@@ -1,14 +1,16 @@
-"""Makes a Model of a Paddle program and its parameters."""
+"""Reads a Paddle program and its parameters into a Model."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fourfold.errors import FourfoldError, ModelError
-from fourfold.formats.conversion import sound, unsupported
+from fourfold.formats.conversion import report_damage, unsupported
 from fourfold.formats.inputs import open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
@@ -16,19 +18,76 @@ from fourfold.formats.options import ReadOptions
 from fourfold.formats.paddle.conversion import convert_program
 from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.files import ProgramFiles, find_files, is_json
-from fourfold.formats.paddle.parameters import read_parameters
 from fourfold.formats.paddle.pir import read_json
-from fourfold.formats.paddle.program import read_program
+from fourfold.formats.paddle.program import read_description, read_program
 from fourfold.formats.paddle.records import Program
 from fourfold.formats.paddle.source_graph import PaddleSourceGraph
+from fourfold.formats.protobuf import Message
 from fourfold.formats.rule_table import summary
-from fourfold.formats.source import ModelSource, open_source
+from fourfold.formats.source import Content, ModelSource, open_source
+
+
+def read_parameters(content: Content, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return the parameters of a file, in this order, as views of it."""
+    stream = _Stream(memoryview(content))
+    parameters = {}
+    for name in names:
+        try:
+            parameters[name] = stream.tensor()
+        except (ValueError, struct.error) as error:
+            raise ValueError(f"parameter '{name}' cannot be read: {error}") from error
+    if stream.position != len(stream.content):
+        extra = len(stream.content) - stream.position
+        raise ValueError(f"{extra} bytes follow the last of {len(names)} parameters")
+    return parameters
+
+
+class _Stream:
+    """A cursor over a parameter file."""
+
+    def __init__(self, content: memoryview) -> None:
+        self.content, self.position = content, 0
+
+    def _take(self, count: int) -> memoryview:
+        end = self.position + count
+        if count < 0 or end > len(self.content):
+            remaining = len(self.content) - self.position
+            raise ValueError(f"{count} bytes are expected, but only {remaining} remain")
+        block = self.content[self.position : end]
+        self.position = end
+        return block
+
+    def _number(self, form: str) -> int:
+        (number,) = struct.unpack(form, self._take(struct.calcsize(form)))
+        return int(number)
+
+    def tensor(self) -> np.ndarray:
+        self._version()
+        for _ in range(self._levels()):
+            self._take(self._number("<Q"))
+        self._version()
+        dtype, sizes = read_description(Message(self._take(self._number("<i"))))
+        if dtype is None or min(sizes, default=0) < 0:
+            raise ValueError(f"its type or its shape {list(sizes)} is not valid")
+        numbers = self._take(math.prod(sizes) * dtype.size)
+        return np.frombuffer(numbers, dtype.numpy).reshape(sizes)
+
+    def _version(self) -> None:
+        version = self._number("<I")
+        if version != 0:
+            raise ValueError(f"format version {version} is not supported")
+
+    def _levels(self) -> int:
+        levels = self._number("<Q")
+        if levels > 16:
+            raise ValueError(f"{levels} LoD levels are too many")
+        return levels
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("Paddle")
     files = find_files(source)
-    with sound(source.title, "Paddle model", AttributeError, AssertionError):
+    with report_damage(source.title, "Paddle model", AttributeError, AssertionError):
         file = open_source(files.program)
         program = read_json(file.content) if is_json(file) else read_program(file.content)
         parameters = _parameters(program, files)
@@ -56,17 +115,19 @@ def operators() -> Mapping[str, str]:
 def _parameters(program: Program, files: ProgramFiles) -> dict[str, np.ndarray]:
     if files.parameters is not None:
         return read_parameters(open_source(files.parameters).content, program.parameters)
-    return {name: _alone(name, files.folder) for name in program.parameters}
+    return {name: _read_separate(name, files.folder) for name in program.parameters}
 
 
-def _alone(name: str, folder: str) -> np.ndarray:
-    """A parameter that has a file of its own, which lies in the folder of the program."""
+def _read_separate(name: str, folder: str) -> np.ndarray:
+    """Read a parameter from its own file in the folder of the program."""
     if os.path.basename(name) != name or name in (os.curdir, os.pardir) or "\0" in name:
-        raise ValueError(f"parameter '{name}' is not the name of a file")
+        raise ValueError(f"parameter '{name}' is not a valid file name")
     try:
         content = open_source(os.path.join(folder, name)).content
     except FourfoldError as error:
         what = f"parameter '{name}' of the model is missing"
-        why = "there is neither a .pdiparams nor a file of its own beside the program"
-        raise ModelError(what, why, "put the .pdiparams beside it, under the same name") from error
+        why = "there is neither a .pdiparams file nor a file of that name next to the program"
+        raise ModelError(
+            what, why, "put the .pdiparams next to the program, under the same name"
+        ) from error
     return read_parameters(content, [name])[name]

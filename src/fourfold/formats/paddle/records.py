@@ -1,4 +1,4 @@
-"""Records: all that a Paddle program says, in either of its forms, nothing interpreted."""
+"""Records of a Paddle program, the same for both of its file forms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arguments = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Variable:
-    """The element type of a variable, None where it is no array, and its sizes: -1 is open."""
+    """A variable: its element type (None if it is not an array) and sizes (-1 is dynamic)."""
 
     dtype: DType | None
     sizes: Shape
@@ -23,14 +23,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """An operator by its type: the variables for each of its parameters, and its attributes."""
+    """An operator: its type, the variables of each parameter, and its attributes."""
 
     type: str
     inputs: Arguments
     outputs: Arguments
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    message: memoryview | None = None  # as the protobuf form has it
-    has_blocks: bool = False  # other operators are inside of it
+    message: memoryview | None = None  # serialized, in the protobuf form
+    has_blocks: bool = False  # contains other operators (control flow)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -39,8 +39,9 @@ class OperatorRecord:
 
 @dataclass(frozen=True)
 class Program:
-    """The operators in order, what is fed and fetched (each name with its variable), and the
-    variables. `parameters` are those that the weights hold, in the order in which they do.
+    """Operators in order, variables, and inputs (feeds) and outputs (fetches) with their variables.
+
+    `parameters` are the variables stored in the weights file, in its order.
     """
 
     operators: tuple[OperatorRecord, ...]
@@ -51,15 +52,16 @@ class Program:
 
     @cached_property
     def can_be_cut(self) -> bool:
-        """Whether some of its operators can be a program of their own: as protobuf, and where no
-        variable is written twice, so that its name says which value it is.
+        """Return True if a subset of its operators can be written as a program.
+
+        This needs the protobuf form, and no variable may be written twice.
         """
         written = [
             name
             for one in self.operators
             for names in one.outputs.values()
             for name in names
-            if name not in one.read  # numbers of training that are passed on
+            if name not in one.read  # training statistics that are passed through
         ]
         return (
             all(one.message is not None for one in self.operators)

@@ -1,4 +1,4 @@
-"""Numbers of Paddle's protobuf messages: the fields of each, kinds of attributes, element types."""
+"""Field numbers of Paddle's protobuf messages, attribute kinds and element types."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class TypeField(IntEnum):
 
 
 class TensorField(IntEnum):
-    """Of a description of a tensor, which also stands before the numbers of each parameter."""
+    """Fields of a tensor description, which also precedes the data of each parameter."""
 
     ELEMENT = 1
     SIZES = 2
 
 
-LOD_TENSOR = 7  # the kind of variables that are arrays
-DESCRIPTION = 1  # the field of its description
+LOD_TENSOR = 7  # the kind of array variables
+DESCRIPTION = 1  # the field with the tensor description
 
 
 class OperatorField(IntEnum):
@@ -84,7 +84,7 @@ class AttributeKind(IntEnum):
     DOUBLE = 15
 
 
-FEED, FETCH = 9, 10  # kinds of the variables that values come from and go to
+FEED, FETCH = 9, 10  # kinds of the variables for inputs and outputs
 ELEMENTS = {
     0: DType.BOOL,
     1: DType.I16,
@@ -96,7 +96,7 @@ ELEMENTS = {
     20: DType.U8,
     21: DType.I8,
 }
-# As attributes of the newer form call them, and its types.
+# Names of element types in attributes and in types of the newer form.
 NAMED_ELEMENTS = {
     "bool": DType.BOOL,
     "int8": DType.I8,

@@ -1,14 +1,12 @@
-"""PyTorch's exported programs (.pt2), of which its own exporter makes ONNX files."""
+"""PyTorch exported programs (.pt2), converted to ONNX by PyTorch's exporter."""
 
 from __future__ import annotations
 
-from fourfold.formats.converter import Converter, Package
-from fourfold.formats.format import Format
-from fourfold.formats.source import ModelSource
-from fourfold.formats.zip_members import zip_members
+from fourfold.formats.format import Converter, Format, Package
+from fourfold.formats.source import ModelSource, zip_members
 
 PROGRAM = ".pt2"
-MEMBERS = ("archive_format", "serialized_exported_program.json")  # of today's files, of older ones
+MEMBERS = ("archive_format", "serialized_exported_program.json")  # of current files, of older ones
 
 
 def matches(source: ModelSource) -> bool:

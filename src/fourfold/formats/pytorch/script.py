@@ -1,5 +1,7 @@
-"""Makes ONNX files of PyTorch's programs with its own exporter. It imports PyTorch, which takes
-seconds: a child process does so for files, and this one where a caller has a module already.
+"""Converts PyTorch programs to ONNX with PyTorch's exporter.
+
+Importing PyTorch takes seconds: files are converted in a child process, modules of a caller in this
+one.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ import torch
 
 
 def convert(path: str) -> bytes:
-    """An `ExportedProgram` in a `.pt2` file as an ONNX file."""
+    """Convert an `ExportedProgram` in a `.pt2` file to an ONNX file."""
     return export(torch.export.load(path))
 
 
 def trace(module: Any, example: tuple[Any, ...], dynamic_shapes: Any) -> Any:
-    """A module as an `ExportedProgram`, as it is for inference; its mode stays as it was."""
+    """Export a module as an `ExportedProgram` in inference mode, and restore its mode."""
     training = module.training
     module.eval()
     try:
@@ -27,18 +29,18 @@ def trace(module: Any, example: tuple[Any, ...], dynamic_shapes: Any) -> Any:
 
 
 def export(program: Any) -> bytes:
-    """An `ExportedProgram` as an ONNX file, with the names that it has for inputs and outputs."""
+    """Convert an `ExportedProgram` to an ONNX file that keeps the names of inputs and outputs."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter's own old ways
-        found = torch.onnx.export(
+        warnings.simplefilter("ignore")  # the exporter's own deprecation warnings
+        exported = torch.onnx.export(
             program, dynamo=True, verbose=False, output_names=_output_names(program)
         )
-    content: bytes = found.model_proto.SerializeToString()
+    content: bytes = exported.model_proto.SerializeToString()
     return content
 
 
 def _output_names(program: Any) -> list[str] | None:
-    """The keys where a program gives a dict; else PyTorch's own names."""
+    """Return the keys if a program returns a dict; else None for PyTorch's own names."""
     keys = program.call_spec.out_spec.context
     count = program.call_spec.out_spec.num_leaves
     if program.call_spec.out_spec.type is not dict or len(keys) != count:

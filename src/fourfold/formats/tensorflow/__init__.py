@@ -1,19 +1,16 @@
-"""TensorFlow's models, of which its own converter makes TFLite files: SavedModels, which are
-folders, and frozen graphs.
-"""
+"""TensorFlow models (SavedModel folders and frozen graphs), converted to TFLite by TensorFlow."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 
-from fourfold.formats.converter import Converter, Package
-from fourfold.formats.format import Format, one_file
+from fourfold.formats.format import Converter, Format, Package, one_file
 from fourfold.formats.protobuf import Message
 from fourfold.formats.source import Content, ModelSource, files_below
 
 SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
-FOLDERS = ("variables", "assets")  # of a SavedModel, beside its graph
+FOLDERS = ("variables", "assets")  # subfolders of a SavedModel
 FROZEN = ".pb"
 NODE, NAME, OPERATION = 1, 1, 2  # fields of a graph and of a node
 PACKAGES = (
@@ -22,13 +19,13 @@ PACKAGES = (
 
 
 def saved_model(source: ModelSource) -> str | None:
-    """The folder of a SavedModel, which may be passed by the file of its graph, too."""
+    """Return the folder of a SavedModel, passed as a folder or by its graph file; else None."""
     if source.path is None:
         return None
     folder, name = (source.path, "") if source.is_folder else os.path.split(source.path)
     names = SAVED_MODEL if source.is_folder else tuple({name} & {*SAVED_MODEL})
-    found = (os.path.isfile(os.path.join(folder, name)) for name in names)
-    return (folder or os.curdir) if any(found) else None
+    exists = (os.path.isfile(os.path.join(folder, name)) for name in names)
+    return (folder or os.curdir) if any(exists) else None
 
 
 def matches(source: ModelSource) -> bool:
@@ -36,7 +33,7 @@ def matches(source: ModelSource) -> bool:
 
 
 def is_graph(content: Content) -> bool:
-    """Whether a graph of TensorFlow begins so: with a node, which has a name and an operation."""
+    """Return True if the content starts like a TensorFlow graph: a node with name and operation."""
     with suppress(ValueError):
         node = Message(content).message(NODE) if content[:1] == b"\n" else None
         return node is not None and bool(node.text(NAME) and node.text(OPERATION))
@@ -48,11 +45,14 @@ def files(source: ModelSource) -> tuple[str, ...]:
     if folder is None:
         return one_file(source)
     graphs = (os.path.join(folder, name) for name in SAVED_MODEL)
-    found = [path for path in graphs if os.path.isfile(path)]
-    return (*found, *(path for name in FOLDERS for path in files_below(os.path.join(folder, name))))
+    present = [path for path in graphs if os.path.isfile(path)]
+    return (
+        *present,
+        *(path for name in FOLDERS for path in files_below(os.path.join(folder, name))),
+    )
 
 
-HELPERS = (f"{__name__}.function", f"{__name__}.ends")
+HELPERS = (f"{__name__}.function",)
 CONVERTER = Converter(
     "TensorFlow",
     (f"{__name__}.script", *HELPERS),

@@ -1,5 +1,6 @@
-"""Makes TFLite files of TensorFlow's models with its own converter. Only a child process imports
-this: it imports TensorFlow, which takes seconds.
+"""Converts TensorFlow models to TFLite with TensorFlow's converter.
+
+Imported only in a child process: importing TensorFlow takes seconds.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ import tensorflow as tf
 from tensorflow.python.tools import saved_model_utils
 
 from fourfold.formats.tensorflow import SAVED_MODEL
-from fourfold.formats.tensorflow.ends import DEFAULT, Ends, name_ends
-from fourfold.formats.tensorflow.function import convert_function
+from fourfold.formats.tensorflow.function import DEFAULT, Ends, convert_function, name_ends
 
-# Nothing reads these in a graph that is made for inference, and yet they are not its results.
+# Operations that are not results, although nothing reads them.
 _NO_RESULTS = (
     "Assert",
     "Const",
@@ -28,17 +28,17 @@ _NO_RESULTS = (
 
 
 def convert(path: str) -> bytes:
-    """A SavedModel, by its folder, or a frozen graph as a TFLite file."""
+    """Convert a SavedModel folder or a frozen graph to a TFLite file."""
     if os.path.basename(path) in SAVED_MODEL:
         path = os.path.dirname(path) or os.curdir
     return _saved_model(path) if os.path.isdir(path) else _frozen_graph(path)
 
 
 def _saved_model(folder: str) -> bytes:
-    """All signatures of a SavedModel, the default one first.
+    """Convert all signatures of a SavedModel, the default one first.
 
-    Some folders are not loaded by TensorFlow 2, such as those with the optimizer of another Keras.
-    The loader of TensorFlow 1 looks at nothing but graphs and takes them, one signature at a time.
+    TensorFlow 2 cannot load some folders, such as those with the optimizer of another Keras
+    version. The loader of TensorFlow 1 only reads graphs and accepts them, one signature at a time.
     """
     meta = _meta_graph(folder)
     tags = list(meta.meta_info_def.tags)
@@ -46,19 +46,19 @@ def _saved_model(folder: str) -> bytes:
     if not keys:
         raise ValueError("it has no signatures: save it with signatures=")
     try:
-        found = tf.lite.TFLiteConverter.from_saved_model(folder, keys, tags).convert()
-        return name_ends(found, keys)
+        content = tf.lite.TFLiteConverter.from_saved_model(folder, keys, tags).convert()
+        return name_ends(content, keys)
     except (AttributeError, KeyError, TypeError) as error:
         converter = tf.compat.v1.lite.TFLiteConverter
         try:
-            found = converter.from_saved_model(
+            content = converter.from_saved_model(
                 folder, tag_set=set(tags), signature_key=keys[0]
             ).convert()
         except (LookupError, RuntimeError, TypeError, ValueError):
-            raise error from None  # what the loader of today says tells more
+            raise error from None  # the error of the current loader is more helpful
         signature = meta.signature_def[keys[0]]
         return name_ends(
-            found, keys[:1], Ends(_tensors(signature.inputs), _tensors(signature.outputs))
+            content, keys[:1], Ends(_tensors(signature.inputs), _tensors(signature.outputs))
         )
 
 
@@ -67,20 +67,18 @@ def _default_first(key: str) -> tuple[bool, str]:
 
 
 def _meta_graph(folder: str) -> Any:
-    """The graph for serving, else the first."""
+    """Return the graph for serving, else the first."""
     graphs = list(saved_model_utils.read_saved_model(folder).meta_graphs)
     return next((graph for graph in graphs if "serve" in graph.meta_info_def.tags), graphs[0])
 
 
 def _tensors(ends: Any) -> dict[str, str]:
-    """The names of a signature in order, each with its tensor's, as files of TFLite have it."""
+    """Return the names of a signature in order, each with its tensor's name as in TFLite files."""
     return {name: ends[name].name.removesuffix(":0") for name in sorted(ends)}
 
 
 def _frozen_graph(path: str) -> bytes:
-    """A graph without signatures: it takes what its placeholders hold, and gives what no node
-    reads.
-    """
+    """Convert a graph without signatures: inputs are placeholders, outputs are unread values."""
     graph_def, graph = tf.compat.v1.GraphDef(), tf.Graph()
     with open(path, "rb") as file:
         graph_def.ParseFromString(file.read())
@@ -90,25 +88,29 @@ def _frozen_graph(path: str) -> bytes:
     inputs = [node.outputs[0] for node in nodes if node.type == "Placeholder"]
     outputs = list(_unread(nodes))
     if not inputs or not outputs:
-        raise ValueError("it has no placeholders" if not inputs else "every value in it is read")
+        raise ValueError(
+            "it has no placeholders"
+            if not inputs
+            else "it has no outputs: every value in it is read"
+        )
 
     def call(arrays: Sequence[Any]) -> dict[str, Any]:
-        given = dict(zip((one.name for one in inputs), arrays, strict=True))
+        feeds = dict(zip((one.name for one in inputs), arrays, strict=True))
         names = [one.name for one in outputs]
-        found = tf.graph_util.import_graph_def(graph_def, given, names, name="")
-        return {_node(one): value for one, value in zip(outputs, found, strict=True)}
+        values = tf.graph_util.import_graph_def(graph_def, feeds, names, name="")
+        return {_node(one): value for one, value in zip(outputs, values, strict=True)}
 
     return convert_function(call, {_node(one): one for one in inputs})
 
 
 def _node(tensor: Any) -> str:
-    """The name of a value that is its node's only one, or the first."""
+    """Return the name of a tensor, without the index of a first output."""
     name: str = tensor.name
     return name.removesuffix(":0")
 
 
 def _unread(nodes: Sequence[Any]) -> Iterator[Any]:
-    """The values that no node reads."""
+    """Yield the values that no node reads."""
     for node in nodes:
         if node.type not in _NO_RESULTS:
             yield from (tensor for tensor in node.outputs if not tensor.consumers())

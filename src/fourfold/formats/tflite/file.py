@@ -1,4 +1,4 @@
-"""Reads a TFLite file into records: bytes in, FileRecord out, every number checked on the way."""
+"""Reads a TFLite file into records and checks every number."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from fourfold.formats.budget import MAX_RANK
-from fourfold.formats.conversion import sound
+from fourfold.formats.conversion import report_damage
 from fourfold.formats.source import Content
-from fourfold.formats.tflite.constants import check_texts
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.options import SECOND, read_options
 from fourfold.formats.tflite.records import (
@@ -24,6 +23,7 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.schema import CUSTOM, element_type, operator_name
+from fourfold.formats.tflite.tensors import check_texts
 from fourfold.types import DType, Shape
 
 _INDEX_TYPES: dict[int, type[np.integer]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
@@ -31,8 +31,8 @@ _Codes = list[tuple[str, int, str]]
 
 
 def read_file(content: Content, title: str) -> FileRecord:
-    """All that the file says; the only place where damage becomes a ModelError."""
-    with sound(title, "TFLite file", struct.error):
+    """Read all records of a file; errors from a damaged file become a ModelError here."""
+    with report_damage(title, "TFLite file", struct.error):
         return _file(Table.root(FlatBuffer(content)))
 
 
@@ -41,7 +41,7 @@ def _file(root: Table) -> FileRecord:
     codes = [_code(table) for table in root.tables(1)]
     subgraphs = tuple(_subgraph(table, codes, len(buffers)) for table in root.tables(2))
     if not subgraphs:
-        raise ValueError("it holds no graph")
+        raise ValueError("it has no graph")
     for tensor in (tensor for graph in subgraphs for tensor in graph.tensors):
         if tensor.dtype is DType.STRING and buffers[tensor.buffer].size:
             check_texts(tensor, buffers[tensor.buffer])
@@ -60,7 +60,7 @@ def _file(root: Table) -> FileRecord:
 
 
 def _buffer(table: Table) -> np.ndarray:
-    """The bytes, within the tables or, in files beyond 2 GiB, behind them."""
+    """Return the bytes of a buffer: inside the tables, or after them in files over 2 GiB."""
     offset, size = table.scalar(1, "Q"), table.scalar(2, "Q")
     if offset > 1:
         return table.buffer.view(offset, np.dtype(np.uint8), size)
@@ -68,7 +68,7 @@ def _buffer(table: Table) -> np.ndarray:
 
 
 def _code(table: Table) -> tuple[str, int, str]:
-    """An operator's name, version and custom name. Numbers beyond 127 are in the second field."""
+    """Return an operator's name, version and custom name; codes over 127 have their own field."""
     name = operator_name(max(table.scalar(0, "b"), table.scalar(3, "i")))
     return name, table.scalar(2, "i", 1), table.text(1) if name == CUSTOM else ""
 
@@ -107,9 +107,7 @@ def _tensor(table: Table, buffers: int) -> TensorRecord:
 def _shape(table: Table, slot: int, name: str) -> Shape:
     rank = table.vector(slot, np.int32).size
     if rank > MAX_RANK:
-        raise ValueError(
-            f"tensor '{name}' has {rank} dimensions; more than {MAX_RANK} make no sense"
-        )
+        raise ValueError(f"tensor '{name}' has {rank} dimensions; at most {MAX_RANK} are supported")
     return table.integers(slot)
 
 
@@ -146,7 +144,7 @@ def _dimension(table: Table) -> DimensionRecord:
 def _indices(table: Table, slot: int) -> np.ndarray:
     kind, values = table.scalar(slot, "B"), table.table(slot + 1)
     if kind not in _INDEX_TYPES or values is None:
-        raise ValueError("a sparse tensor has no list of where its values are")
+        raise ValueError("a sparse tensor has no indices")
     return values.vector(0, _INDEX_TYPES[kind])
 
 
@@ -175,7 +173,7 @@ def _operator(table: Table, codes: _Codes, tensors: int) -> OperatorRecord:
 
 
 def _options(table: Table) -> object | None:
-    """Newer operators have theirs in a second union."""
+    """Return the options; newer operators have theirs in a second union."""
     second = table.scalar(11, "B")
     if second:
         return read_options(SECOND + second, table.table(12))
@@ -197,7 +195,7 @@ def _signature(table: Table, subgraphs: tuple[SubgraphRecord, ...]) -> Signature
 
 def _within(index: int, count: int, what: str) -> int:
     if not 0 <= index < count:
-        raise ValueError(f"{what} {index}, and there are {count}")
+        raise ValueError(f"{what} {index}, but there are only {count}")
     return index
 
 

@@ -1,4 +1,4 @@
-"""Reads tables of a flatbuffer, and checks every position: a damaged file cannot lead astray."""
+"""Reads tables of a flatbuffer and checks every offset."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SCALARS = {form: struct.Struct(f"<{form}") for form in "?bBhHiIqQfd"}
 
 
 class FlatBuffer:
-    """The bytes of a file, and how many of them may still be turned into Python objects.
+    """The bytes of a file, and a limit on how many may be converted to Python objects.
 
-    Offsets may point anywhere, so a small file can name one long vector thousands of times. What is
-    read as objects is therefore counted, and a file may not say much more than it has room for.
+    Offsets may point anywhere, so a small file can refer to one long vector thousands of times.
+    Converted bytes are therefore counted and limited relative to the file size.
     """
 
     def __init__(self, content: Content) -> None:
@@ -28,7 +28,7 @@ class FlatBuffer:
     def spend(self, count: int) -> None:
         self._allowance -= count
         if self._allowance < 0:
-            raise ValueError("its parts overlap: it lists more than a file of this size can hold")
+            raise ValueError("its parts overlap: it has more content than fits a file of this size")
 
     def unpack(self, form: struct.Struct, position: int) -> int:
         self.check(position, form.size, "a number")
@@ -37,18 +37,16 @@ class FlatBuffer:
 
     def check(self, position: int, size: int, what: str) -> None:
         if position < 0 or size < 0 or position + size > self.size:
-            raise ValueError(
-                f"{what} at byte {position} lies outside of the file ({self.size} bytes)"
-            )
+            raise ValueError(f"{what} at byte {position} is outside the file ({self.size} bytes)")
 
     def view(self, position: int, dtype: np.dtype, count: int) -> np.ndarray:
-        """`count` elements as an array that shares the file's memory."""
+        """Return `count` elements as a view of the file."""
         self.check(position, count * dtype.itemsize, f"a vector of {count} elements")
         return np.frombuffer(self.content, dtype, count, position)
 
 
 class Table:
-    """One table: fields by their slot number, absent ones by their default."""
+    """One table: fields by slot number; absent fields have their default."""
 
     def __init__(self, buffer: FlatBuffer, position: int) -> None:
         self.buffer, self.position = buffer, position
@@ -61,7 +59,7 @@ class Table:
         return Table(buffer, buffer.unpack(_OFFSET, 0))
 
     def _find(self, slot: int) -> int:
-        """Where the field is, or 0 if the table does not have it."""
+        """Return the position of a field; 0 if it is absent."""
         entry = 4 + 2 * slot
         if entry + 2 > self._end:
             return 0
@@ -80,7 +78,7 @@ class Table:
         return Table(self.buffer, self._follow(position)) if position else None
 
     def target(self, slot: int) -> int | None:
-        """Where that begins which a field points to; None if the table does not have it."""
+        """Return the position that a field points to; None if it is absent."""
         position = self._find(slot)
         return self._follow(position) if position else None
 
@@ -119,7 +117,7 @@ class Table:
         return tuple(array.tolist())
 
     def text(self, slot: int) -> str:
-        """A string; bytes that are not UTF-8 become escapes, since names need only be unique."""
+        """Return a string; bytes that are not UTF-8 are escaped, as names need only be unique."""
         position = self._find(slot)
         return self._text(position) if position else ""
 

@@ -1,4 +1,4 @@
-"""Operators that stay as the file has them: which values they read, and whether sizes are known."""
+"""Operators that LiteRT runs: the values they read, and whether their result sizes are known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.options import (
     CallOnceOptions,
     CompositeOptions,
@@ -19,14 +18,14 @@ from fourfold.formats.tflite.records import (
     SubgraphRecord,
     TensorRecord,
 )
-from fourfold.formats.tflite.tensors import declared
+from fourfold.formats.tflite.tensors import declared, quantization_of
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, TensorType
 
-# The sizes of their results are among the values that they read, or follow from them.
-COUNTING = {"WHERE", "UNIQUE", "HASHTABLE_FIND", "SEGMENT_SUM", "BROADCAST_ARGS"}
-# The same, where anything but their first input is computed at run time.
-SIZED = {
+# Operators whose result sizes depend on values that they read.
+DATA_DEPENDENT = {"WHERE", "UNIQUE", "HASHTABLE_FIND", "SEGMENT_SUM", "BROADCAST_ARGS"}
+# Operators whose result sizes depend on inputs other than the first.
+SIZED_BY_INPUTS = {
     *("RESHAPE", "FILL", "TILE", "BROADCAST_TO", "EXPAND_DIMS", "RANGE", "ONE_HOT", "TOPK_V2"),
     *("PAD", "PADV2", "MIRROR_PAD", "SLICE", "STRIDED_SLICE", "SPLIT_V", "SPARSE_TO_DENSE"),
     *("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV", "SCATTER_ND", "RFFT2D"),
@@ -37,7 +36,7 @@ CALLING = {"IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE", "STABLEHLO
 
 
 def called_graphs(record: OperatorRecord) -> tuple[int, ...]:
-    """The numbers of the graphs that an operator calls."""
+    """Return the indices of the graphs that an operator calls."""
     options = record.options
     if isinstance(options, IfOptions):
         return options.then_subgraph, options.else_subgraph
@@ -49,31 +48,31 @@ def called_graphs(record: OperatorRecord) -> tuple[int, ...]:
 
 
 def unit_name(record: OperatorRecord, number: int, names: tuple[str, ...]) -> str:
-    """What the nodes of an operator are called: its first result, or its number if it has none."""
+    """Return the name of an operator's nodes: its first result, or its number if it has none."""
     return names[record.outputs[0]] if record.outputs else f"{record.title} #{number}"
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """An operator that no rule converts, in the graph that it belongs to."""
+    """An operator that no rule converts, in its graph."""
 
     file: FileRecord
     graph: SubgraphRecord
     names: tuple[str, ...]
     number: int
     reason: str
-    unsized: Container[str] = ()  # values whose sizes are known at run time only
+    unsized: Container[str] = ()  # values whose sizes are known only at run time
 
     @property
     def record(self) -> OperatorRecord:
         return self.graph.operators[self.number]
 
     def inputs(self, builder: GraphBuilder) -> tuple[str | None, ...]:
-        """What it reads; what the file itself holds is left out."""
+        """Return the values it reads, without constants of the file."""
         return tuple(self._input(index, builder) for index in self.record.inputs)
 
     def attributes(self, builder: GraphBuilder) -> Foreign:
-        """What stands for it in a graph."""
+        """Return the attributes of its placeholder node."""
         types = tuple(self._type(index) for index in self.record.outputs)
         read = tuple(declared(self._tensor(i)) for i in self.record.inputs if i != -1)
         sizes = self._sizes_change(builder) or any(
@@ -89,24 +88,24 @@ class Leftover:
         return None if stored or self.names[index] not in builder.types else self.names[index]
 
     def _type(self, index: int) -> TensorType:
-        """The file's type; integers with one scale are seen as the real numbers they stand for."""
+        """Return the file's type; float for quantized values with a single scale."""
         tensor = self._tensor(index)
         quantization = quantization_of(tensor) if tensor.quantized else None
         plain = quantization is None or quantization.axis is not None
         return declared(tensor) if plain else declared(tensor).with_dtype(DType.F32)
 
     def _sizes_change(self, builder: GraphBuilder) -> bool:
-        """Whether the file's own sizes of the results may be wrong this time."""
+        """Return True if the sizes of the results may differ from those in the file."""
         op, read = self.record.op, [index for index in self.record.inputs if index != -1]
-        known = [(index, builder.types.get(self.names[index])) for index in read]
-        if any(type and type.shape != self._tensor(index).shape for index, type in known):
+        read_types = [(index, builder.types.get(self.names[index])) for index in read]
+        if any(type and type.shape != self._tensor(index).shape for index, type in read_types):
             return True
         if op in CALLING:
             return any(-1 in (self._tensor(index).signature or ()) for index in self.record.outputs)
         computed = [
             i for i in read[1:] if self._input(i, builder) not in {None, *builder.constants}
         ]
-        return op in COUNTING or (op in SIZED and bool(computed))
+        return op in DATA_DEPENDENT or (op in SIZED_BY_INPUTS and bool(computed))
 
     def _tensor(self, index: int) -> TensorRecord:
         return self.graph.tensors[index]

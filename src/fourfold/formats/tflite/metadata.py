@@ -1,5 +1,6 @@
-"""Reads what TFLite's metadata say of a model: a flatbuffer of its own inside of the file, and the
-files in an archive at its end. What cannot be read becomes a problem with a reason, never an error.
+"""Reads TFLite metadata: a flatbuffer inside the file, and files in an archive appended to it.
+
+Metadata that cannot be read is reported as a problem with a reason, never as an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fourfold.formats.appended_files import MOST_BYTES, MOST_FILES, AppendedFiles
+from fourfold.formats.appended_files import MAX_FILE_BYTES, MAX_FILES, AppendedFiles
 from fourfold.formats.printable import escaped, printable, short_properties
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
@@ -34,12 +35,12 @@ from fourfold.metadata import (
 )
 
 BUFFER, IDENTIFIER = "TFLITE_METADATA", b"M001"
-NOTES = "metadata.json"  # the file in which Ultralytics say what they exported
-MOST_UNITS, MOST_CHANNELS, MOST_DIMENSIONS, MOST_LABELS = 64, 4096, 16, 2**17
-MOST_PROPERTY = 256  # bytes of a buffer that is taken for a word
+NOTES = "metadata.json"  # written by Ultralytics exporters
+MAX_UNITS, MAX_CHANNELS, MAX_DIMENSIONS, MAX_LABELS = 64, 4096, 16, 2**17
+MAX_PROPERTY_BYTES = 256  # size of a buffer that is read as text
 _DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, RecursionError)
 
-# In the order of their numbers.
+# In the order of their numbers in the schema.
 FILES = ("", "descriptions", AXIS, VALUE, "score calibration", VOCABULARY, "index")
 CONTENTS = ("", "features", "image", "bounding boxes", "audio")
 COLORS = ("", "rgb", "gray")
@@ -52,7 +53,7 @@ Item = TypeVar("Item")
 
 
 class Unit(IntEnum):
-    """A step before or after a model."""
+    """A processing step before or after a model."""
 
     NORMALIZATION = 1
     CALIBRATION = 2
@@ -62,7 +63,7 @@ class Unit(IntEnum):
     REGEX = 6
 
 
-# Where steps that cut text into words name files.
+# Slots of tokenizer steps that name files.
 _VOCABULARIES: dict[int, tuple[int, ...]] = {
     Unit.BERT: (0,),
     Unit.SENTENCE_PIECE: (0, 1),
@@ -72,7 +73,7 @@ _VOCABULARIES: dict[int, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class EndTensors:
-    """Which of a graph's inputs and outputs a caller sees, by their places among all of these."""
+    """The inputs and outputs that a caller sees, by their positions in the graph's."""
 
     subgraph: int
     inputs: Sequence[int]
@@ -80,51 +81,51 @@ class EndTensors:
 
 
 def read_metadata(file: FileRecord, content: Content, ends: EndTensors) -> ModelMetadata:
-    """What the file says of the model as it is called by these inputs and outputs."""
+    """Read the metadata of the model for these inputs and outputs."""
     reading = _Reading()
     files = reading.attempt("its files", lambda: AppendedFiles.find(content), reading.files)
     reading.files = files
-    nothing: Mapping[str, str] = {}
-    notes = reading.attempt(NOTES, lambda: _notes(files), nothing)
+    empty: Mapping[str, str] = {}
+    notes = reading.attempt(NOTES, lambda: _notes(files), empty)
     plain = ModelMetadata(properties={**_properties(file), **notes})
-    found = file.metadata.get(BUFFER)
-    if found is not None:
+    buffer = file.metadata.get(BUFFER)
+    if buffer is not None:
         metadata = reading.attempt(
-            "its metadata", lambda: reading.model(_sound(found), ends), plain
+            "its metadata", lambda: reading.model(_sound(buffer), ends), plain
         )
         plain = replace(metadata, properties={**plain.properties, **metadata.properties})
     return replace(plain, problems=tuple(reading.problems))
 
 
 def _notes(files: AppendedFiles) -> Mapping[str, str]:
-    """What an appended file says by name, in words: what is no text as JSON."""
+    """Return the properties in an appended JSON file; values other than strings as JSON."""
     if NOTES not in files.members:
         return {}
-    found = json.loads(files.read(NOTES))
-    if not isinstance(found, dict):
-        raise ValueError("it has no names")
+    content = json.loads(files.read(NOTES))
+    if not isinstance(content, dict):
+        raise ValueError("it is not a JSON object")
     return short_properties(
-        {name: one if isinstance(one, str) else json.dumps(one) for name, one in found.items()}
+        {name: one if isinstance(one, str) else json.dumps(one) for name, one in content.items()}
     )
 
 
 def _sound(data: np.ndarray) -> bytes:
-    if data.size > MOST_BYTES:
-        raise ValueError(f"they have {data.size} bytes, and at most {MOST_BYTES} are read")
+    if data.size > MAX_FILE_BYTES:
+        raise ValueError(f"it has {data.size} bytes; the limit is {MAX_FILE_BYTES}")
     content = data.tobytes()
     if content[4:8] != IDENTIFIER:
-        raise ValueError(f"they are of a kind {content[4:8]!r} that is not known")
+        raise ValueError(f"its identifier {content[4:8]!r} is not supported")
     return content
 
 
 def _properties(file: FileRecord) -> Mapping[str, str]:
-    """What the file says in plain words outside of its metadata."""
-    found = {"file description": printable(file.description)} if file.description else {}
-    for name, data in islice(file.metadata.items(), MOST_UNITS):
-        text = data[:MOST_PROPERTY].tobytes().rstrip(b"\0")
-        if name != BUFFER and text and data.size <= MOST_PROPERTY and _is_word(text):
-            found[printable(name)] = text.decode("ascii")
-    return found
+    """Return the text properties that the file has outside its metadata."""
+    properties = {"file description": printable(file.description)} if file.description else {}
+    for name, data in islice(file.metadata.items(), MAX_UNITS):
+        text = data[:MAX_PROPERTY_BYTES].tobytes().rstrip(b"\0")
+        if name != BUFFER and text and data.size <= MAX_PROPERTY_BYTES and _is_word(text):
+            properties[printable(name)] = text.decode("ascii")
+    return properties
 
 
 def _is_word(text: bytes) -> bool:
@@ -133,7 +134,7 @@ def _is_word(text: bytes) -> bool:
 
 @dataclass
 class _Reading:
-    """Reads one model's metadata and notes what it cannot read."""
+    """Reads one model's metadata and records problems."""
 
     problems: list[str] = field(default_factory=list)
     files: AppendedFiles = field(default_factory=lambda: AppendedFiles(b"", {}))
@@ -142,7 +143,7 @@ class _Reading:
         try:
             return read()
         except _DAMAGE as error:
-            if len(self.problems) < MOST_UNITS:
+            if len(self.problems) < MAX_UNITS:
                 why = str(error) or type(error).__name__
                 self.problems.append(printable(f"{what} cannot be read: {why}"))
             return otherwise
@@ -155,7 +156,7 @@ class _Reading:
             () if graph is None else self.tensors(graph, slot, places)
             for slot, places in ((2, ends.inputs), (3, ends.outputs))
         )
-        name, description, version, author, licence, least = (
+        name, description, version, author, licence, minimum_version = (
             _text(root, slot) for slot in (0, 1, 2, 4, 5, 7)
         )
         return ModelMetadata(
@@ -167,17 +168,19 @@ class _Reading:
             inputs=inputs,
             outputs=outputs,
             files=(*self.named_files(root, 6), *(self.named_files(graph, 4) if graph else ())),
-            properties={"metadata version": least} if least else {},
+            properties={"metadata version": minimum_version} if minimum_version else {},
         )
 
-    def tensors(self, graph: Table, slot: int, places: Sequence[int]) -> tuple[TensorMetadata, ...]:
-        """In the order of the places; what is said of none of them is not read."""
-        tables = list(islice(graph.tables(slot), max(places, default=-1) + 1))
-        known = {at: tables[at] for at in places if at < len(tables)}
-        title = "what it says of a tensor"
+    def tensors(
+        self, graph: Table, slot: int, positions: Sequence[int]
+    ) -> tuple[TensorMetadata, ...]:
+        """Return the metadata of the tensors at these positions, in this order."""
+        tables = list(islice(graph.tables(slot), max(positions, default=-1) + 1))
+        by_position = {at: tables[at] for at in positions if at < len(tables)}
+        title = "the metadata of a tensor"
         return tuple(
-            self.attempt(title, partial(self.tensor, known.get(at)), TensorMetadata())
-            for at in places
+            self.attempt(title, partial(self.tensor, by_position.get(at)), TensorMetadata())
+            for at in positions
         )
 
     def tensor(self, table: Table | None) -> TensorMetadata:
@@ -185,7 +188,7 @@ class _Reading:
             return TensorMetadata()
         content, stats = table.table(3), table.table(5)
         files = self.named_files(table, 6)
-        found = TensorMetadata(
+        metadata = TensorMetadata(
             name=_text(table, 0),
             description=_text(table, 1),
             dimensions=tuple(_texts(table, 2)),
@@ -194,13 +197,13 @@ class _Reading:
             files=files,
             labels=tuple(self.labels(files)),
         )
-        found = found if content is None else _with_content(found, content)
-        for unit in islice(table.tables(4), MOST_UNITS):
-            found = self.processed(found, unit)
-        return found
+        metadata = metadata if content is None else _with_content(metadata, content)
+        for unit in islice(table.tables(4), MAX_UNITS):
+            metadata = self.processed(metadata, unit)
+        return metadata
 
     def processed(self, tensor: TensorMetadata, unit: Table) -> TensorMetadata:
-        """The tensor with what a step before or after the model says of it."""
+        """Return the tensor with the metadata of a processing step."""
         kind, options = unit.scalar(0, "B"), unit.table(1)
         if options is None:
             return tensor
@@ -219,7 +222,7 @@ class _Reading:
         return replace(tensor, files=(*tensor.files, *files), labels=labels)
 
     def named_files(self, table: Table, slot: int) -> tuple[AssociatedFile, ...]:
-        return tuple(self.named_file(one) for one in islice(table.tables(slot), MOST_FILES))
+        return tuple(self.named_file(one) for one in islice(table.tables(slot), MAX_FILES))
 
     def named_file(self, table: Table) -> AssociatedFile:
         name = table.text(0)
@@ -250,7 +253,7 @@ class _Reading:
 
 
 def _with_content(tensor: TensorMetadata, table: Table) -> TensorMetadata:
-    """The tensor with what is said of what it holds."""
+    """Return the tensor with the metadata of its content."""
     content, details = _name(CONTENTS, table.scalar(0, "B")), table.table(1)
     if details is None:
         return replace(tensor, content=content)
@@ -263,17 +266,17 @@ def _with_content(tensor: TensorMetadata, table: Table) -> TensorMetadata:
         properties["sample rate"] = str(details.scalar(0, "I"))
         properties["channels"] = str(details.scalar(1, "I"))
     elif content == "bounding boxes":
-        order = details.vector(0, np.uint32)[:MOST_DIMENSIONS].tolist()
+        order = details.vector(0, np.uint32)[:MAX_DIMENSIONS].tolist()
         properties["corners"] = _name(BOXES, details.scalar(1, "b"))
         properties["coordinates"] = _name(COORDINATES, details.scalar(2, "b"))
         properties["order"] = " ".join(map(str, order))
     color = _name(COLORS, details.scalar(0, "b")) if content == "image" else ""
-    kept = {name: text for name, text in properties.items() if text}
-    return replace(tensor, content=content, color=color, properties=kept)
+    nonempty = {name: text for name, text in properties.items() if text}
+    return replace(tensor, content=content, color=color, properties=nonempty)
 
 
 def _name(names: Sequence[str], number: int) -> str:
-    """What a number of the schema means; '' for one that is newer than this reader."""
+    """Return the name of a number in the schema; '' for one that is newer than this reader."""
     return names[number] if 0 <= number < len(names) else ""
 
 
@@ -282,13 +285,13 @@ def _text(table: Table, slot: int) -> str:
 
 
 def _texts(table: Table, slot: int) -> Iterator[str]:
-    for text in islice(table.texts(slot), MOST_DIMENSIONS):
+    for text in islice(table.texts(slot), MAX_DIMENSIONS):
         yield printable(text)
 
 
 def _numbers(table: Table, slot: int) -> tuple[float, ...]:
-    if table.vector(slot, np.float32).size > MOST_CHANNELS:
-        raise ValueError(f"it has numbers for more than {MOST_CHANNELS} channels")
+    if table.vector(slot, np.float32).size > MAX_CHANNELS:
+        raise ValueError(f"it has numbers for more than {MAX_CHANNELS} channels")
     return table.floats(slot)
 
 
@@ -297,11 +300,11 @@ def _number(table: Table, slot: int) -> float:
 
 
 def _lines(data: bytes) -> tuple[str, ...]:
-    """A label a line; some have none, and still count."""
+    """Return one label per line; empty lines count."""
     text = data.decode("utf-8-sig", "backslashreplace").replace("\r\n", "\n").removesuffix("\n")
     lines = escaped(text).split("\n") if text else []
-    if len(lines) > MOST_LABELS:
-        raise ValueError(f"it has {len(lines)} lines, and at most {MOST_LABELS} are read")
+    if len(lines) > MAX_LABELS:
+        raise ValueError(f"it has {len(lines)} lines; the limit is {MAX_LABELS}")
     return tuple(line.strip() for line in lines)
 
 
@@ -310,8 +313,8 @@ def _curves(lines: Iterable[str]) -> tuple[tuple[float, ...], ...]:
 
 
 def _curve(line: str) -> tuple[float, ...]:
-    """Scale, slope, offset and least score; () for an empty line."""
+    """Return scale, slope, offset and minimum score; () for an empty line."""
     numbers = [float(part) for part in line.split(",")] if line else []
     if len(numbers) not in (0, 3, 4):
-        raise ValueError(f"{line!r} has {len(numbers)} numbers where 3 or 4 should be")
+        raise ValueError(f"{line!r} has {len(numbers)} numbers, expected 3 or 4")
     return tuple(numbers if len(numbers) != 3 else [*numbers, -inf])

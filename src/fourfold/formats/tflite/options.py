@@ -1,7 +1,7 @@
-"""The options of TFLite's operators, as the schema lays them out.
+"""The options of TFLite's operators, as in the schema.
 
 The order of the fields is the order of the table's slots, the annotation is the type in the file,
-and the value is the schema's default, so one function reads them all.
+and the value is the schema's default, so that one function reads them all.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ T = TypeVar("T")
 
 _FORMS = {"Byte": "b", "Int": "i", "Bool": "?", "Float": "f"}
 TABLES: dict[int, type] = {}
-_LOCK = ForkSafeLock()  # two threads may read files at the same time
-SECOND = 1000  # numbers in the schema's second union of options count from here
+_LOCK = ForkSafeLock()  # files may be read from several threads
+SECOND = 1000  # offset of numbers in the schema's second union of options
 
 
 def _table(*codes: int) -> Callable[[type[T]], type[T]]:
-    """Registers a table under its numbers in the union of options. It becomes a dataclass when a
-    file has it: forty of them would take an import twenty milliseconds.
+    """Register a table under its numbers in the union of options.
+
+    It becomes a dataclass on first use: creating all of them at import would take twenty
+    milliseconds.
     """
 
     def register(options: type[T]) -> type[T]:
@@ -41,13 +43,13 @@ def _table(*codes: int) -> Callable[[type[T]], type[T]]:
 
 @dataclass(frozen=True)
 class UnknownOptions:
-    """Options of an operator that no converter needs: the number in the union."""
+    """Options that no converter needs, by their number in the union."""
 
     code: int
 
 
 def read_options(code: int, table: Table | None) -> object | None:
-    """The options under a union's number; None when the operator has none."""
+    """Return the options for a number in the union; None if the operator has none."""
     if code == 0 or table is None:
         return None
     if code not in TABLES:
@@ -58,7 +60,7 @@ def read_options(code: int, table: Table | None) -> object | None:
 
 
 def dataclass_of(code: int) -> type:
-    """The dataclass of a known number in the union."""
+    """Return the dataclass for a number in the union."""
     kind = TABLES[code]
     with _LOCK:
         return kind if is_dataclass(kind) else dataclass(frozen=True)(kind)

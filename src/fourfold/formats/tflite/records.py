@@ -1,4 +1,4 @@
-"""What a TFLite file says, as frozen records: nothing is interpreted and nothing is lost."""
+"""Records of a TFLite file, complete and not yet interpreted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SparsityRecord:
 
 @dataclass(frozen=True)
 class TensorRecord:
-    """One tensor. `signature` has -1 where a size is open; `dtype` is None for a type too new."""
+    """One tensor; `signature` has -1 for dynamic sizes, `dtype` is None for an unknown type."""
 
     name: str
     dtype: DType | None
@@ -56,7 +56,7 @@ class TensorRecord:
 
     @property
     def quantized(self) -> bool:
-        """Whether its integers stand for real numbers."""
+        """Return True if its integers represent real numbers."""
         record = self.quantization
         small = self.dtype in (DType.I8, DType.U8, DType.I16, DType.I4)
         return small and record is not None and bool(record.scale or record.details)
@@ -64,7 +64,7 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """One operator; -1 among the inputs stands for one that is left out."""
+    """One operator; -1 stands for an omitted input."""
 
     op: str
     version: int
@@ -78,7 +78,7 @@ class OperatorRecord:
 
     @property
     def title(self) -> str:
-        """The op as people know it: 'ADD', 'CUSTOM Convolution2DTransposeBias'."""
+        """Return the operator's full name: 'ADD', 'CUSTOM Convolution2DTransposeBias'."""
         return f"{self.op} {self.custom_code}" if self.custom_code else self.op
 
 

@@ -1,4 +1,4 @@
-"""The numbers of the TFLite schema: operators, element types, activations."""
+"""Numbers of the TFLite schema: operators, element types, activations."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ TYPES = (
 )
 
 ACTIVATIONS = ("", "relu", "relu_n1_to_1", "relu6", "tanh")
-# What the activations let through that only cut off the rest.
+# Ranges of activations that only clamp.
 CLAMPING = {1: (0.0, inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 SAME, VALID = 0, 1
 REFLECT, SYMMETRIC = 0, 1
@@ -76,5 +76,5 @@ def operator_name(code: int) -> str:
 
 
 def element_type(code: int) -> DType | None:
-    """The element type; None for one that is newer than this reader."""
+    """Return the element type; None for one that is newer than this reader."""
     return TYPES[code] if 0 <= code < len(TYPES) else None

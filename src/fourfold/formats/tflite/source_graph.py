@@ -1,4 +1,4 @@
-"""The main graph of a TFLite file by the names of its values, to write parts of it out again."""
+"""TFLiteSourceGraph: the main graph of a file, whose parts can be written as files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats.model import SourceGraph
 from fourfold.formats.source import Content
-from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.foreign import CALLING, called_graphs, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
+from fourfold.formats.tflite.tensors import quantization_of
 from fourfold.formats.tflite.write import Excerpt, first_outputs, write_excerpt
 from fourfold.types import DType, Quantization, to_integers
 
 COMPOSITE = "STABLEHLO_COMPOSITE"
-RESOURCES = "resources"  # all of them as one: who calls another graph may touch any
+# Stands for all resources: an operator that calls another graph may use any of them.
+RESOURCES = "resources"
 
 
 @dataclass(frozen=True)
 class TFLiteSourceGraph(SourceGraph):
-    """A graph of a file, its units and its tensors by name."""
+    """The main graph of a file, with its units and tensors by name."""
 
     source: Content
     file: FileRecord
@@ -38,11 +39,11 @@ class TFLiteSourceGraph(SourceGraph):
 
     @property
     def content(self) -> bytes:
-        """A file whose first graph is this one: engines run that."""
+        """Return a file whose first graph is this one, since engines run the first one."""
         if self.main == 0 and self.outputs == first_outputs(self.source):
             return bytes(self.source)
-        ends = ([self.names[i] for i in numbers] for numbers in (self.graph.inputs, self.outputs))
-        return self.write(tuple(self.units), *ends)
+        ports = ([self.names[i] for i in numbers] for numbers in (self.graph.inputs, self.outputs))
+        return self.write(tuple(self.units), *ports)
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -59,11 +60,11 @@ class TFLiteSourceGraph(SourceGraph):
 
     @cached_property
     def states(self) -> Mapping[str, tuple[str, ...]]:
-        found = {name: tuple(self._states(i)) for name, i in self.units.items()}
-        return {name: shared for name, shared in found.items() if shared}
+        by_unit = {name: tuple(self._states(i)) for name, i in self.units.items()}
+        return {name: shared for name, shared in by_unit.items() if shared}
 
     def _states(self, number: int) -> Iterator[str]:
-        """Variables that it reads, and values that only one interpreter can understand."""
+        """Yield the states of an operator: variables, and values private to an interpreter."""
         record = self.graph.operators[number]
         for index in {*record.inputs, *record.outputs} - {-1}:
             tensor = self.graph.tensors[index]
@@ -85,7 +86,7 @@ class TFLiteSourceGraph(SourceGraph):
 
     def _number(self, value: str) -> int:
         number = self.tensor(value)
-        assert isinstance(number, int), f"'{value}' is no tensor of the file"
+        assert isinstance(number, int), f"'{value}' is not a tensor of the file"
         return number
 
     def unit(self, node: str) -> str:
@@ -93,11 +94,13 @@ class TFLiteSourceGraph(SourceGraph):
         name = node if own else self.names[self._number(node)]
         if name in self.units:
             return name
-        return next((whole for whole in self._composites if node.startswith(f"{whole}/")), node)
+        return next(
+            (composite for composite in self._composites if node.startswith(f"{composite}/")), node
+        )
 
     @cached_property
     def _composites(self) -> tuple[str, ...]:
-        """Units that are whole graphs, whose nodes have their name and one of their own."""
+        """Return units that are whole graphs, whose name is the prefix of their nodes."""
         return tuple(name for name, title in self.titles.items() if title == COMPOSITE)
 
     def reads(self, unit: str) -> tuple[str, ...]:
@@ -109,21 +112,23 @@ class TFLiteSourceGraph(SourceGraph):
         return tuple(self.names[i] for i in self.graph.operators[self.units[unit]].outputs)
 
     def _holds(self, index: int) -> bool:
-        """Whether the file has what a tensor holds; a constant without elements has no bytes."""
+        """Return True if the file has the content of a tensor; empty constants have no bytes."""
         tensor = self.graph.tensors[index]
         stored = index not in self._computed or self.file.buffers[tensor.buffer].size > 0
         return tensor.variable or stored
 
     @cached_property
     def _computed(self) -> frozenset[int]:
-        """The tensors that a caller passes or an operator writes."""
+        """Return the tensors that a caller passes or an operator writes."""
         written = (index for record in self.graph.operators for index in record.outputs)
         return frozenset((*self.graph.inputs, *written))
 
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
         tensor = self.graph.tensors[self._number(value)]
-        found = quantization_of(tensor) if tensor.quantized else None
-        return None if found is None or tensor.dtype is None else (found, tensor.dtype)
+        quantization = quantization_of(tensor) if tensor.quantized else None
+        return (
+            None if quantization is None or tensor.dtype is None else (quantization, tensor.dtype)
+        )
 
     def rounds(self, unit: str) -> bool:
         record, tensors = self.graph.operators[self.units[unit]], self.graph.tensors
@@ -151,28 +156,31 @@ class TFLiteSourceGraph(SourceGraph):
         return write_excerpt(self.source, excerpt)
 
     def _check_calls(self) -> None:
-        """The graph takes the place of the first one, which nothing in it may call then."""
-        seen, pending = set[int](), [self.main]
+        """Raise UnsupportedError if this graph calls the first one, which it replaces."""
+        visited, pending = set[int](), [self.main]
         while pending:
             graph = pending.pop()
-            if graph not in seen and graph < len(self.file.subgraphs):
-                seen.add(graph)
+            if graph not in visited and graph < len(self.file.subgraphs):
+                visited.add(graph)
                 operators = self.file.subgraphs[graph].operators
                 pending += (one for record in operators for one in called_graphs(record))
-        if 0 in seen:
+        if 0 in visited:
             refusal = Refusal(self.graph.name, "graph", "it calls the first graph of the file")
-            what, fix = "this signature cannot run in parts", "export each signature as a model"
+            what, fix = (
+                "this signature cannot be split between devices",
+                "export each signature as its own model",
+            )
             raise UnsupportedError(what, [refusal], fix)
 
     def _folded(self, operators: Sequence[int]) -> Mapping[int, np.ndarray]:
-        """What these operators read and what was computed or changed while the model was read."""
+        """Return constants of these operators that were computed or changed while reading."""
         read = {i for number in operators for i in self.graph.operators[number].inputs} - {-1}
-        found = {i: self.known.get(self.names[i]) for i in sorted(read) if not self._holds(i)}
-        found |= {i: self.changed[self.names[i]] for i in read if self.names[i] in self.changed}
-        return {i: self._as_stored(i, array) for i, array in found.items() if array is not None}
+        arrays = {i: self.known.get(self.names[i]) for i in sorted(read) if not self._holds(i)}
+        arrays |= {i: self.changed[self.names[i]] for i in read if self.names[i] in self.changed}
+        return {i: self._as_stored(i, array) for i, array in arrays.items() if array is not None}
 
     def _as_stored(self, index: int, array: np.ndarray) -> np.ndarray:
-        """A constant in the type that the file has it in."""
+        """Return a constant in the file's element type."""
         grid = self.grid(self.names[index])
         return array if grid is None else to_integers(array, *grid)
 

@@ -1,25 +1,24 @@
-"""Walks the operators of a subgraph in order and converts each; what cannot be is collected."""
+"""Converts the operators of a subgraph in order and collects those that cannot be converted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 
+from fourfold.custom import CUSTOM_OPS
 from fourfold.errors import ModelError, Refusal
 from fourfold.formats.batch import check_batch
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.builder import TFLiteBuilder
-from fourfold.formats.tflite.constants import array_of
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.foreign import Leftover, unit_name
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, Rule, TFLiteBuilder
 from fourfold.formats.tflite.options import CallOnceOptions, CompositeOptions
 from fourfold.formats.tflite.quantized import FloatView
 from fourfold.formats.tflite.records import (
@@ -28,9 +27,8 @@ from fourfold.formats.tflite.records import (
     SubgraphRecord,
     TensorRecord,
 )
-from fourfold.formats.tflite.registered import registered_rule
-from fourfold.formats.tflite.rule import Rule
 from fourfold.formats.tflite.tensors import (
+    array_of,
     declared,
     declared_input,
     declared_types,
@@ -38,21 +36,47 @@ from fourfold.formats.tflite.tensors import (
     no_arrays,
     tensor_names,
 )
-from fourfold.graph import Graph
-from fourfold.types import DType
+from fourfold.graph import Graph, Node
+from fourfold.op.registry import registry
+from fourfold.ops.custom import Custom
+from fourfold.types import DType, TensorType
 
-MOST_DEPTH, MOST_VALUES = 8, 2**17  # of composites inside of each other, and what they become
+
+def registered_rule(custom_code: str) -> Rule | None:
+    return Rule(_convert) if custom_code in CUSTOM_OPS else None
+
+
+def _convert(op: Operation) -> None:
+    """the registered implementation."""
+    options = op.record.custom_options.tobytes()
+    custom = Custom(op.record.custom_code, options, tuple(_graph_types(op.declared, op.clamped)))
+    inputs = tuple(None if name is None else op.type_of(name) for name in op.inputs)
+    types = registry()["custom"].infer(custom, *inputs)
+    custom = Custom(custom.name, options, types)
+    op.builder.nodes.append(Node("custom", op.inputs, op.outputs, custom, name=op.name))
+    op.builder.types.update(zip(op.outputs, types, strict=True))
+
+
+def _graph_types(types: Sequence[TensorType], real: bool) -> list[TensorType]:
+    """Return the result types in the graph; f32 for quantized ones if inputs are real numbers."""
+    small = (DType.I8, DType.U8, DType.I16)
+    return [type.with_dtype(DType.F32) if real and type.dtype in small else type for type in types]
+
+
+MAX_DEPTH, MAX_VALUES = 8, 2**17  # limits for nested composites and for values after inlining
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A subgraph's graph (None if anything was refused) and the value names of its tensors."""
+    """A converted subgraph (None if an operator was refused) and the value names of its tensors."""
 
     graph: Graph | None
     names: tuple[str, ...]
     refusals: tuple[Refusal, ...]
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)  # constants, folded ones, too
-    changed: Mapping[str, np.ndarray] = field(default_factory=dict)  # the file's, for other shapes
+    # Constants, including folded ones.
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    # Constants adapted to other shapes.
+    changed: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def convert_subgraph(
@@ -79,7 +103,7 @@ class _Walk(Conversion):
     names: tuple[str, ...]
     keep_unsupported: bool = False
     number: int = 0
-    depth: int = 0  # how many composites this graph is inside of
+    depth: int = 0  # nesting depth of composites
 
     @cached_property
     def _indices(self) -> Mapping[str, int]:
@@ -89,14 +113,14 @@ class _Walk(Conversion):
         return self.record.tensors[self._indices[value]]
 
     def can_be_passed(self, dtype: DType) -> bool:
-        """Text goes to LiteRT as it is, and comes from there."""
+        """Return True for arrays; strings can be passed to LiteRT and returned by it."""
         return dtype.has_numpy or (self.keep_unsupported and dtype is DType.STRING)
 
     def no_arrays(self, value: str) -> str:
         return no_arrays(self._tensor(value))
 
     def declare(self, value: str) -> bool:
-        with _possible(value):
+        with _checking_tensor(value):
             self.builder.types[value] = declared(self._tensor(value))
             self.view.note(self._indices[value])
         return True
@@ -105,24 +129,24 @@ class _Walk(Conversion):
         if not self.keep_unsupported:
             return False
         graph = (self.file, self.record, self.names, self.number)
-        left = Leftover(*graph, reason, self.unsized)
-        inputs, attributes = left.inputs(self.builder), left.attributes(self.builder)
-        name = unit_name(left.record, self.number, self.names)
+        leftover = Leftover(*graph, reason, self.unsized)
+        inputs, attributes = leftover.inputs(self.builder), leftover.attributes(self.builder)
+        name = unit_name(leftover.record, self.number, self.names)
         self.add_foreign(inputs, operator.outputs, attributes, name)
         return True
 
     def take_graph_inputs(self, options: ReadOptions) -> None:
         inputs = []
         for index in self.record.inputs:
-            with _possible(self.names[index]):
+            with _checking_tensor(self.names[index]):
                 inputs.append(declared_input(self.names[index], self.record.tensors[index]))
         self.take_inputs(inputs, options)
         for index in self.record.inputs:
-            with _possible(self.names[index]):
+            with _checking_tensor(self.names[index]):
                 self.view.note(index)
 
     def inner(self, record: SubgraphRecord, names: tuple[str, ...]) -> _Walk:
-        """The walk of a graph that an operator of this one calls."""
+        """Return the walk of a graph that an operator of this one calls."""
         view = FloatView(self.builder, record.tensors, names, self.view.allowed)
         depth = self.depth + 1
         return _Walk(
@@ -136,13 +160,15 @@ class _Walk(Conversion):
         self.convert(operator, partial(self._add_nodes, record, outputs))
 
     def _add_nodes(self, record: OperatorRecord, outputs: tuple[str, ...]) -> None:
-        # First of all, since what is not possible must not be taken for what is not supported.
-        read, made = (declared_types(self.record, ends) for ends in (record.inputs, record.outputs))
+        # Check types first, so that an invalid type is not reported as an unsupported operator.
+        read, written = (
+            declared_types(self.record, indices) for indices in (record.inputs, record.outputs)
+        )
         if isinstance(record.options, CompositeOptions):
             _inline(self, record, record.options.decomposition)
             return
         if isinstance(record.options, CallOnceOptions) and not self.keep_unsupported:
-            _start(self, record.options.init_subgraph)
+            _read_initial_values(self, record.options.init_subgraph)
             return
         rule = self._rule(record)
         inputs = tuple(None if i == -1 else self.value(i, rule.states) for i in record.inputs)
@@ -156,7 +182,7 @@ class _Walk(Conversion):
             outputs,
             inputs,
             record,
-            declared=made,
+            declared=written,
             read=read,
         )
         operation = self.view.enter(operation) if viewed else operation
@@ -173,15 +199,15 @@ class _Walk(Conversion):
         if rule is None:
             for index in record.inputs:
                 self._check_order(index)
-            raise Unconvertible("this op is not known yet")
+            raise Unconvertible("this operator is not supported")
         if rule.resources and self.keep_unsupported:
-            raise Unconvertible("its variable is LiteRT's where a model runs in parts")
+            raise Unconvertible("LiteRT owns its variable when a model is split")
         if not record.outputs and not rule.resources:
             raise ValueError("it has no outputs")
         return rule
 
     def value(self, index: int, states: bool = False) -> str:
-        """The value of a tensor that must exist by now."""
+        """Return the value of a tensor that must exist by now."""
         name, tensor = self.names[index], self.record.tensors[index]
         if name in self.written or name in self.builder.constants:
             return name
@@ -189,7 +215,7 @@ class _Walk(Conversion):
             self.builder.variables[name] = declared(tensor)
             return name
         if tensor.variable:
-            raise Unconvertible(f"it reads '{name}', a state that is kept between runs")
+            raise Unconvertible(f"it reads '{name}', a state that persists between runs")
         self._check_order(index)
         if not has_arrays(tensor):
             raise Unconvertible(no_arrays(tensor))
@@ -197,13 +223,15 @@ class _Walk(Conversion):
         return name
 
     def _check_order(self, index: int) -> None:
-        """What is read must be an input, a constant, a state, or written by an earlier operator."""
+        """Raise ValueError unless a tensor is an input, constant, state or earlier result."""
         if index == -1 or self.names[index] in self.written:
             return
         tensor = self.record.tensors[index]
         empty = self.file.buffers[tensor.buffer].size == 0 and 0 not in tensor.shape
         if empty and not tensor.variable:
-            raise ValueError(f"it reads '{self.names[index]}', which nothing has written before")
+            raise ValueError(
+                f"it reads '{self.names[index]}', which no earlier operator has written"
+            )
 
     def _load(self, index: int) -> None:
         name, tensor = self.names[index], self.record.tensors[index]
@@ -211,7 +239,7 @@ class _Walk(Conversion):
             packed = tensor.sparsity is not None or tensor.dtype is DType.I4
             data = self.file.buffers[tensor.buffer]
             if packed and not self.builder.budget.take(declared(tensor), data.size):
-                raise Unconvertible(f"constant '{name}' is too large to be unpacked")
+                raise Unconvertible(f"constant '{name}' is too large to unpack")
             self.builder.constant(name, array_of(tensor, data))
             self.view.note(index)
         except (ValueError, LookupError) as error:
@@ -224,7 +252,7 @@ class _Walk(Conversion):
         return Converted(graph, self.names, tuple(self.refusals), known, changed)
 
     def _finish_output(self, index: int) -> str:
-        """The value of an output, in the type that the file has it in."""
+        """Return the value of an output, in the file's element type."""
         name = self.names[index]
         try:
             self.value(index)
@@ -240,16 +268,16 @@ class _Walk(Conversion):
 
 
 @contextmanager
-def _possible(name: str) -> Iterator[None]:
-    """What the file says of a tensor may be impossible."""
+def _checking_tensor(name: str) -> Iterator[None]:
+    """Turn errors from an invalid tensor record into a ModelError."""
     try:
         yield
     except ValueError as error:
-        raise ModelError(f"tensor '{name}' is not possible", str(error), EXPORT_AGAIN) from error
+        raise ModelError(f"tensor '{name}' is not valid", str(error), EXPORT_AGAIN) from error
 
 
 def _check_arrays(graph: SubgraphRecord, record: OperatorRecord) -> None:
-    """Refuses values that cannot be arrays here."""
+    """Refuse values that cannot be arrays."""
     for index in (*record.inputs, *record.outputs):
         if index != -1 and not has_arrays(graph.tensors[index]):
             raise Unconvertible(no_arrays(graph.tensors[index]))
@@ -262,20 +290,20 @@ def _check_sizes(inputs: tuple[str | None, ...], unsized: set[str]) -> None:
 
 
 def _inline(outer: _Walk, record: OperatorRecord, number: int) -> None:
-    """A composite as the operators of the graph that defines it."""
-    if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MOST_DEPTH:
-        raise ValueError(f"graph {number}, which defines it, is not there or contains itself")
-    if len(outer.builder.types) > MOST_VALUES:
-        raise Unconvertible(f"with it there would be more than {MOST_VALUES} values")
+    """Convert a composite to the operators of the graph that defines it."""
+    if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MAX_DEPTH:
+        raise ValueError(f"graph {number}, which defines it, is missing or contains itself")
+    if len(outer.builder.types) > MAX_VALUES:
+        raise Unconvertible(f"inlining it would exceed {MAX_VALUES} values")
     inner = outer.file.subgraphs[number]
     ports = [(record.inputs, inner.inputs), (record.outputs, inner.outputs)]
     if any(len(mine) != len(theirs) for mine, theirs in ports) or -1 in record.inputs:
-        raise Unconvertible(f"its values do not fit those of graph {number}, which defines it")
+        raise Unconvertible(f"its values do not match those of graph {number}, which defines it")
     values = dict(zip(inner.outputs, (outer.names[index] for index in record.outputs), strict=True))
-    given = zip(inner.inputs, (outer.value(index) for index in record.inputs), strict=True)
-    values.update(given)
+    arguments = zip(inner.inputs, (outer.value(index) for index in record.inputs), strict=True)
+    values.update(arguments)
     if len(values) != len(inner.inputs) + len(inner.outputs):
-        raise Unconvertible(f"graph {number}, which defines it, gives back an input")
+        raise Unconvertible(f"graph {number}, which defines it, returns an input")
     fresh = outer.builder.fresh
     title = outer.names[record.outputs[0]]
     names = tuple(
@@ -287,15 +315,15 @@ def _inline(outer: _Walk, record: OperatorRecord, number: int) -> None:
     for operator in inner.operators:
         walk.convert_operator(operator)
         if walk.refusals:
-            raise Unconvertible(f"inside of it, {walk.refusals[0]}")
+            raise Unconvertible(f"inside it, {walk.refusals[0]}")
     for index in inner.outputs:
         walk.value(index)
 
 
-def _start(outer: _Walk, number: int) -> None:
-    """The graph that gives variables what they begin with, told by reading it."""
-    if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MOST_DEPTH:
-        raise ValueError(f"graph {number}, which it calls, is not there or calls itself")
+def _read_initial_values(outer: _Walk, number: int) -> None:
+    """Read the initial values of variables from the graph that assigns them."""
+    if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MAX_DEPTH:
+        raise ValueError(f"graph {number}, which it calls, is missing or calls itself")
     inner, builder = outer.file.subgraphs[number], outer.builder
     names = tuple(builder.fresh(name) for name in tensor_names(inner))
     walk = outer.inner(inner, names)
@@ -304,4 +332,4 @@ def _start(outer: _Walk, number: int) -> None:
         walk.convert_operator(operator)
     builder.starting = False
     if walk.refusals:
-        raise Unconvertible(f"in what it calls, {walk.refusals[0]}")
+        raise Unconvertible(f"in the graph it calls, {walk.refusals[0]}")

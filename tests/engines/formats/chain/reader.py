@@ -56,7 +56,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     type_ = TensorType.parse(f"f32{file['shape']}".replace(" ", ""))
     names, nodes = [file["input"]], []
     for op, name in file["chain"]:
-        why = "this op is not known yet"
+        why = "this operator is not supported"
         foreign = Foreign("chain", (len(nodes),), op, why, (type_,), (type_,))
         kind = (OPS[op], NONE) if op in OPS else ("foreign", foreign)
         nodes.append(Node(kind[0], (names[-1],), (name,), kind[1], name=name))

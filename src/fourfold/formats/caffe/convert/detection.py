@@ -1,4 +1,4 @@
-"""Layers of single-shot detectors: prior boxes, and the boxes that are found in the end."""
+"""Layers of single-shot detectors: prior boxes and detection output."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.budget import check_shape
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.detection import Detection
@@ -19,8 +18,8 @@ from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
 from fourfold.types import DType, TensorType
 
-_VALID, _SCORE, _CLASS = 6, 5, 4  # columns of what is detected
-_MOST = 64  # sizes, and ratios, of one layer
+_VALID, _SCORE, _CLASS = 6, 5, 4  # columns of the detection op's result
+_MAX_SIZES = 64  # max sizes, and max ratios, of one layer
 
 
 @converts("PriorBox")
@@ -29,7 +28,7 @@ def prior_box(op: Operation) -> None:
     op.single()
     settings, layer, image = op.settings("prior_box_param"), op.input_type(), op.input_type(1)
     if layer.rank != 4 or image.rank != 4:
-        raise ValueError(f"{layer} and {image} are no batches of images")
+        raise ValueError(f"{layer} and {image} are not batches of images")
     boxes = _sizes(settings)
     size = (settings.integer("img_h"), settings.integer("img_w"))
     size = (settings.integer("img_size", size[0]), settings.integer("img_size", size[1]))
@@ -38,37 +37,37 @@ def prior_box(op: Operation) -> None:
     type_ = TensorType(DType.F32, (1, 2, count))
     check_shape(type_.shape)
     if min(size) < 1 or not op.builder.budget.take(type_):
-        raise ValueError(f"{len(boxes)} boxes for each pixel of {layer} are not possible")
+        raise ValueError(f"{len(boxes)} boxes for each pixel of {layer} are too many")
     rows = _boxes(settings, boxes, (layer.shape[2], layer.shape[3]), size)
     variances = settings.numbers("variance") or (0.1,)
     if len(variances) not in (1, 4):
-        raise ValueError(f"it has {len(variances)} variances, and one or four are possible")
+        raise ValueError(f"it has {len(variances)} variances, expected one or four")
     spread = np.resize(np.array(variances, np.float32), count)
     op.give_constant(np.stack([rows.reshape(-1), spread])[np.newaxis])
 
 
 def _sizes(settings: Record) -> list[tuple[float, float]]:
-    """Width and height of the boxes around one pixel, in the pixels of the image."""
-    if max(len(settings.numbers("min_size")), len(settings.numbers("aspect_ratio"))) > _MOST:
-        raise ValueError(f"it has more than {_MOST} sizes or ratios")
+    """Return width and height of the boxes around one pixel, in image pixels."""
+    if max(len(settings.numbers("min_size")), len(settings.numbers("aspect_ratio"))) > _MAX_SIZES:
+        raise ValueError(f"it has more than {_MAX_SIZES} sizes or ratios")
     ratios = [1.0]
     for ratio in settings.numbers("aspect_ratio"):
         if not 0 < ratio < math.inf:
-            raise ValueError(f"its ratio {ratio} is not possible")
-        if all(abs(ratio - known) >= 1e-6 for known in ratios):
+            raise ValueError(f"its ratio {ratio} is not positive and finite")
+        if all(abs(ratio - other) >= 1e-6 for other in ratios):
             ratios += [ratio, 1.0 / ratio] if settings.flag("flip", True) else [ratio]
-    least, most = settings.numbers("min_size"), settings.numbers("max_size")
-    if not least or (most and len(most) != len(least)):
-        raise ValueError(f"it has {len(least)} least and {len(most)} largest sizes")
-    found = []
-    for small, large in itertools.zip_longest(least, most):
+    minima, maxima = settings.numbers("min_size"), settings.numbers("max_size")
+    if not minima or (maxima and len(maxima) != len(minima)):
+        raise ValueError(f"it has {len(minima)} minimum and {len(maxima)} maximum sizes")
+    boxes = []
+    for small, large in itertools.zip_longest(minima, maxima):
         if small <= 0 or (large is not None and large <= small):
-            raise ValueError(f"boxes of {small} to {large} are not possible")
-        found.append((small, small))
+            raise ValueError(f"box sizes from {small} to {large} are not valid")
+        boxes.append((small, small))
         if large is not None:
-            found.append((math.sqrt(small * large), math.sqrt(small * large)))
-        found += [(small * math.sqrt(r), small / math.sqrt(r)) for r in ratios[1:]]
-    return found
+            boxes.append((math.sqrt(small * large), math.sqrt(small * large)))
+        boxes += [(small * math.sqrt(r), small / math.sqrt(r)) for r in ratios[1:]]
+    return boxes
 
 
 def _boxes(
@@ -77,7 +76,7 @@ def _boxes(
     grid: tuple[int, int],
     image: tuple[int, int],
 ) -> np.ndarray:
-    """Left, top, right, bottom of each box, as parts of the image."""
+    """Return left, top, right, bottom of each box as fractions of the image size."""
     step = settings.number("step")
     steps = [
         settings.number(f"step_{axis}", step) or image[i] / grid[i] for i, axis in enumerate("hw")
@@ -95,7 +94,7 @@ def _boxes(
 
 @dataclass(frozen=True)
 class _Priors:
-    """The prior boxes that offsets belong to: their centres and sizes, and four variances."""
+    """Prior boxes that offsets refer to: centers and sizes, and four variances."""
 
     anchors: np.ndarray
     variances: tuple[float, ...]
@@ -103,7 +102,7 @@ class _Priors:
 
 @converts("DetectionOutput")
 def detection_output(op: Operation) -> None:
-    """detection, its rows as image, label, score and corners; rows without a box have image -1."""
+    """detection, with rows of image, label, score and corners; empty rows have image -1."""
     op.single()
     settings = op.settings("detection_output_param")
     priors, classes = _priors(op, settings), settings.integer("num_classes")
@@ -115,7 +114,7 @@ def detection_output(op: Operation) -> None:
     shape = Reshape((1, count, classes))
     scores = op.add("reshape", op.input(1), attributes=shape, part="scores")
     anchors = op.add_constant(priors.anchors, "anchors")
-    # The op has rows before columns; it treats both alike, and so they may change places.
+    # The op expects y before x but treats both alike, so they can be swapped.
     rows = op.add("detection", offsets, scores, anchors, attributes=attributes, part="rows")
     one = op.scalar(1.0, rows, "one")
     valid = _column(op, rows, _VALID)
@@ -156,13 +155,13 @@ def _priors(op: Operation, settings: Record) -> _Priors:
 def _attributes(settings: Record, priors: _Priors, classes: int) -> Detection:
     suppression = settings.record("nms_param")
     if settings.text("code_type", "CORNER") != "CENTER_SIZE":
-        raise Unconvertible("boxes are decoded from centres and sizes alone (CENTER_SIZE)")
+        raise Unconvertible("only boxes coded as CENTER_SIZE are supported")
     if not settings.flag("share_location", True):
-        raise Unconvertible("its classes have boxes of their own")
+        raise Unconvertible("separate boxes per class are not supported")
     if settings.integer("background_label_id") not in (0, -1):
         raise Unconvertible("its background is not the first class")
     if suppression.number("eta", 1.0) != 1.0:
-        raise Unconvertible("its limit of overlap changes from box to box")
+        raise Unconvertible("an adaptive overlap limit (eta) is not supported")
     count = len(priors.anchors)
     kept, best = settings.integer("keep_top_k", -1), suppression.integer("top_k", -1)
     y, x, height, width = (1.0 / variance for variance in priors.variances)

@@ -1,13 +1,12 @@
-"""Layers that work on each element alone, or on those of several blobs at the same place."""
+"""Pointwise layers."""
 
 from __future__ import annotations
 
 import math
 
 from fourfold.formats.activations import give_elu, softplus_parts
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.rules import Reduce
 from fourfold.ops.cast import Cast
@@ -25,7 +24,7 @@ def plain(op: Operation) -> None:
 
 @converts("ReLU")
 def relu(op: Operation) -> None:
-    """relu, or leaky_relu with a slope below zero."""
+    """relu, or leaky_relu with a negative slope."""
     slope = op.settings("relu_param").number("negative_slope")
     if slope:
         op.give("leaky_relu", op.input(), attributes=LeakyRelu(slope))
@@ -35,7 +34,7 @@ def relu(op: Operation) -> None:
 
 @converts("PReLU")
 def prelu(op: Operation) -> None:
-    """prelu with a slope for each channel, or one for all."""
+    """prelu with a slope per channel, or one for all."""
     shared = op.settings("prelu_param").flag("channel_shared")
     x = op.input_type()
     if x.rank < 2:
@@ -47,18 +46,18 @@ def prelu(op: Operation) -> None:
 
 @converts("ELU")
 def elu(op: Operation) -> None:
-    """elu; with another alpha, its part below zero times alpha."""
+    """elu; other alphas scale its negative part."""
     give_elu(op, op.input(), op.settings("elu_param").number("alpha", 1.0))
 
 
 @converts("BNLL")
 def bnll(op: Operation) -> None:
-    """log(1 + e**x), of parts that cannot overflow."""
+    """log(1 + e**x), computed without overflow."""
     op.give("add", *softplus_parts(op, op.input()))
 
 
 def _line(op: Operation, x: str, scale: float, shift: float) -> str:
-    """x * scale + shift, with as few nodes as it takes."""
+    """Return x * scale + shift, without nodes that change nothing."""
     if scale != 1.0:
         x = op.add("mul", x, op.scalar(scale, x, "scale"), part="scaled")
     if shift != 0.0:
@@ -68,7 +67,7 @@ def _line(op: Operation, x: str, scale: float, shift: float) -> str:
 
 @converts("Power")
 def power(op: Operation) -> None:
-    """mul, add and power, without those that change nothing."""
+    """mul, add and power, without nodes that change nothing."""
     settings = op.settings("power_param")
     exponent = settings.number("power", 1.0)
     x = _line(op, op.input(), settings.number("scale", 1.0), settings.number("shift", 0.0))
@@ -83,12 +82,12 @@ def power(op: Operation) -> None:
 
 
 def _base(settings: Record) -> float:
-    """The natural logarithm of the base; 1 where the file has -1 for e."""
+    """Return the natural logarithm of the base; 1 for -1, which stands for e."""
     base = settings.number("base", -1.0)
     if base == -1.0:
         return 1.0
     if base <= 0.0 or base == 1.0 or not math.isfinite(base):
-        raise ValueError(f"its base {base} is not possible")
+        raise ValueError(f"its base {base} is not valid")
     return math.log(base)
 
 
@@ -103,7 +102,7 @@ def exponential(op: Operation) -> None:
 
 @converts("Log")
 def logarithm(op: Operation) -> None:
-    """log of a scaled and shifted value, over that of the base."""
+    """log of a scaled and shifted value, divided by the log of the base."""
     settings = op.settings("log_param")
     x = _line(op, op.input(), settings.number("scale", 1.0), settings.number("shift", 0.0))
     op.give("identity", _line(op, op.add("log", x, part="log"), 1.0 / _base(settings), 0.0))
@@ -111,7 +110,7 @@ def logarithm(op: Operation) -> None:
 
 @converts("Threshold")
 def threshold(op: Operation) -> None:
-    """greater, as zeros and ones."""
+    """greater, cast to zeros and ones."""
     limit = op.settings("threshold_param").number("threshold")
     above = op.add("greater", op.input(), op.scalar(limit, op.input(), "limit"), part="above")
     op.give("cast", above, attributes=Cast(DType.F32))
@@ -119,7 +118,7 @@ def threshold(op: Operation) -> None:
 
 @converts("Eltwise")
 def eltwise(op: Operation) -> None:
-    """add, mul, maximum or minimum of all bottoms, one after the other."""
+    """add, mul, maximum or minimum over all inputs."""
     settings = op.settings("eltwise_param")
     kind, factors = settings.text("operation", "SUM"), settings.numbers("coeff")
     names = {"SUM": "add", "PROD": "mul", "MAX": "maximum", "MIN": "minimum"}
@@ -129,7 +128,7 @@ def eltwise(op: Operation) -> None:
         raise ValueError(f"it has {len(op.inputs)} bottoms and {len(factors)} factors")
     for index in range(1, len(op.inputs)):
         if op.input_type(index).shape != op.input_type().shape:
-            raise ValueError(f"{op.input_type(index)} is not of the shape of {op.input_type()}")
+            raise ValueError(f"{op.input_type(index)} does not have the shape of {op.input_type()}")
     terms = list(op.all_inputs())
     if kind == "SUM" and factors:
         terms = [_line(op, x, factor, 0.0) for x, factor in zip(terms, factors, strict=True)]
@@ -141,12 +140,12 @@ def eltwise(op: Operation) -> None:
 
 @converts("MVN")
 def mean_variance_normalization(op: Operation) -> None:
-    """less the mean, over the deviation, of each channel or of all."""
+    """subtract the mean, divide by the standard deviation, per channel or over all."""
     settings, x = op.settings("mvn_param"), op.input()
     rank = op.input_type().rank
     first = 1 if settings.flag("across_channels") else 2
     if rank <= first:
-        raise ValueError(f"{op.input_type()} has no image in it")
+        raise ValueError(f"{op.input_type()} has no spatial axes")
     axes = Reduce(tuple(range(first, rank)), keep_dims=True)
     centred = op.add("sub", x, op.add("mean", x, attributes=axes, part="mean"), part="centred")
     if not settings.flag("normalize_variance", True):

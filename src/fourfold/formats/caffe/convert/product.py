@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.op.rules import Reduce
 from fourfold.ops.reshape import Reshape
 from fourfold.types import Shape
@@ -22,7 +21,7 @@ def inner_product(op: Operation) -> None:
     axis, outputs = op.axis(settings.integer("axis", 1)), settings.integer("num_output")
     columns = math.prod(x.shape[axis:])
     if outputs < 1 or columns < 1:
-        raise ValueError(f"it cannot make {outputs} outputs of {columns} numbers")
+        raise ValueError(f"it cannot compute {outputs} outputs from {columns} numbers")
     shape = (columns, outputs) if settings.flag("transpose") else (outputs, columns)
     matrix = op.parameter(0, "weights", shape)
     matrix = np.ascontiguousarray(matrix.T) if settings.flag("transpose") else matrix
@@ -37,19 +36,19 @@ def inner_product(op: Operation) -> None:
 
 @converts("BatchNorm")
 def batch_norm(op: Operation) -> None:
-    """mul and add by channel, which convolutions before take in."""
+    """mul and add per channel, folded into preceding convolutions."""
     op.single()
     x = op.input_type()
     if x.rank < 2:
         raise ValueError(f"{x} has no channels")
     mean, variance = (op.parameter(i, what, (x.shape[1],)) for i, what in enumerate(_MOMENTS))
-    # Both are sums over a window of time, and this is its weight.
+    # Mean and variance are stored as sums weighted over time; divide by the total weight.
     weight = float(op.parameter(2, "weight of the mean", (1,))[0])
     share = 1.0 / weight if weight else 0.0
     eps = op.settings("batch_norm_param").number("eps", 1e-5)
     scale = 1.0 / np.sqrt(variance.astype(np.float64) * share + eps)
     shift = -(mean.astype(np.float64) * share) * scale
-    if len(op.layer.blobs) == 5:  # of forks, which keep the scale and shift behind it in it
+    if len(op.layer.blobs) == 5:  # forks of Caffe store scale and shift of the next layer here, too
         factor, offset = (op.parameter(i, "scale", (x.shape[1],)) for i in (3, 4))
         scale, shift = scale * factor, shift * factor + offset
     scaled = op.add("mul", op.input(), _channels(op, scale, "scale"), part="scaled")
@@ -64,18 +63,18 @@ def _channels(op: Operation, numbers: np.ndarray, part: str) -> str:
 
 
 def _covered(op: Operation, settings: Record) -> tuple[int, Shape]:
-    """The first axis that a parameter covers, and the sizes of all that it does."""
+    """Return the first axis that a parameter covers, and the sizes of all axes it covers."""
     shape = op.input_type().shape
     axis, count = settings.integer("axis", 1), settings.integer("num_axes", 1)
     axis = op.axis(axis) if shape else 0
     end = len(shape) if count == -1 else axis + count
     if count < -1 or end > len(shape):
-        raise ValueError(f"{count} axes from {axis} on are not those of {op.input_type()}")
+        raise ValueError(f"{op.input_type()} does not have {count} axes from axis {axis} on")
     return axis, shape[axis:end]
 
 
 def _second(op: Operation, settings: Record) -> str:
-    """The second bottom, with ones behind its axes, so that it covers those of the first."""
+    """Return the second input with trailing axes of size one, to broadcast to the first."""
     x, y = op.input_type(), op.input_type(1)
     axis = op.axis(settings.integer("axis", 1)) if y.rank else 0
     after = x.rank - axis - y.rank
@@ -87,7 +86,7 @@ def _second(op: Operation, settings: Record) -> str:
 
 @converts("Scale")
 def scale(op: Operation) -> None:
-    """mul, and add where it has a bias."""
+    """mul, and add if it has a bias."""
     op.single()
     settings, biased = op.settings("scale_param"), op.settings("scale_param").flag("bias_term")
     if len(op.inputs) > 1:
@@ -119,10 +118,10 @@ def bias(op: Operation) -> None:
 
 @converts("Normalize")
 def normalize(op: Operation) -> None:
-    """each pixel over the length of its channels, or of the whole image, and scaled."""
+    """each pixel divided by the norm of its channels, or of the whole image, and scaled."""
     settings, x = op.settings("norm_param"), op.input_type()
     if x.rank != 4:
-        raise ValueError(f"{x} is no batch of images")
+        raise ValueError(f"{x} is not a batch of images")
     axes = (1, 2, 3) if settings.flag("across_spatial", True) else (1,)
     squares = op.add("square", op.input(), part="squares")
     total = op.add("sum", squares, attributes=Reduce(axes, keep_dims=True), part="total")

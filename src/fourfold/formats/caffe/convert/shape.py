@@ -1,15 +1,14 @@
-"""Layers that move elements without changing them, and those that do nothing when used."""
+"""Layers that move elements, and layers without effect at inference."""
 
 from __future__ import annotations
 
 import math
 
-from fourfold.formats.along_axis import give_along
-from fourfold.formats.caffe.operation import Operation
-from fourfold.formats.caffe.rule import converts
+from fourfold.formats.axes import give_along
+from fourfold.formats.batch import reshape_batch
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.channels_first import check_window, give_channels_first
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.reshape import reshape_batch
 from fourfold.op.rules import Reduce, Resize
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cast import Cast
@@ -24,14 +23,14 @@ from fourfold.types import DType, Shape
 
 @converts("Dropout", "Split")
 def identity(op: Operation) -> None:
-    """nothing: the value itself."""
+    """identity."""
     for index in range(len(op.outputs)):
         op.give("identity", op.input(), output=index)
 
 
 @converts("Silence")
 def silence(op: Operation) -> None:
-    """nothing at all: what it reads is no output."""
+    """nothing; its input is not an output."""
     op.input()
 
 
@@ -46,19 +45,19 @@ def concat(op: Operation) -> None:
 
 @converts("Slice")
 def slice_blob(op: Operation) -> None:
-    """a slice for each top."""
+    """one slice per output."""
     settings, x = op.settings("slice_param"), op.input_type()
     axis = op.axis(settings.integer("axis", settings.integer("slice_dim", 1)))
     points, count = settings.integers("slice_point"), len(op.outputs)
     if not points:
         if not count or x.shape[axis] % count:
-            raise ValueError(f"axis {axis} of {x} is not {count} equal parts")
+            raise ValueError(f"axis {axis} of {x} cannot be split into {count} equal parts")
         points = tuple(i * (x.shape[axis] // count) for i in range(1, count))
-    ends = (*points, x.shape[axis])
-    if len(ends) != count:
-        raise ValueError(f"it has {count} tops and {len(points)} points to cut at")
+    stops = (*points, x.shape[axis])
+    if len(stops) != count:
+        raise ValueError(f"it has {count} outputs and {len(points)} slice points")
     first = 0
-    for index, end in enumerate(ends):
+    for index, end in enumerate(stops):
         _cut(op, axis, first, end - first, index)
         first = end
 
@@ -66,16 +65,16 @@ def slice_blob(op: Operation) -> None:
 def _cut(op: Operation, axis: int, first: int, count: int, output: int) -> None:
     x = op.input_type()
     begin = tuple(first if i == axis else 0 for i in range(x.rank))
-    size = tuple(count if i == axis else whole for i, whole in enumerate(x.shape))
+    size = tuple(count if i == axis else length for i, length in enumerate(x.shape))
     op.give("slice", op.input(), attributes=Slice(begin, size, (1,) * x.rank), output=output)
 
 
 @converts("Crop")
 def crop(op: Operation) -> None:
-    """slice to the sizes of the second bottom."""
+    """slice to the size of the second input."""
     settings, x, like = op.settings("crop_param"), op.input_type(), op.input_type(1)
     if x.rank != like.rank:
-        raise ValueError(f"{x} cannot be cut to {like}")
+        raise ValueError(f"{x} cannot be cropped to {like}")
     axis, offsets = op.axis(settings.integer("axis", 2)), settings.integers("offset")
     cut = x.rank - axis
     offsets = offsets * cut if len(offsets) == 1 else offsets or (0,) * cut
@@ -98,30 +97,30 @@ def flatten(op: Operation) -> None:
 
 @converts("Reshape")
 def reshape(op: Operation) -> None:
-    """reshape, with sizes that are kept or follow from the others filled in."""
+    """reshape, with sizes of 0 and -1 filled in."""
     settings, x = op.settings("reshape_param"), op.input_type()
-    wanted = settings.record("shape").integers("dim")
+    sizes = settings.record("shape").integers("dim")
     first, count = settings.integer("axis", 0), settings.integer("num_axes", -1)
     first = first + x.rank + 1 if first < 0 else first
     last = x.rank if count == -1 else first + count
     if not 0 <= first <= last <= x.rank:
         raise ValueError(f"axes {first} to {last} are not those of {x}")
     own = op.own_shape(0)
-    middle = [_kept(own, first + i) if size == 0 else size for i, size in enumerate(wanted)]
+    middle = [_kept(own, first + i) if size == 0 else size for i, size in enumerate(sizes)]
     target = (*own[:first], *middle, *own[last:])
-    found = reshape_batch(x, own, target, op.builder.batch_factor)
-    op.give("reshape", op.input(), attributes=Reshape(found.shape))
+    result = reshape_batch(x, own, target, op.builder.batch_factor)
+    op.give("reshape", op.input(), attributes=Reshape(result.shape))
 
 
 def _kept(shape: Shape, axis: int) -> int:
     if axis >= len(shape):
-        raise ValueError(f"there is no axis {axis} whose size could be kept")
+        raise ValueError(f"it has no axis {axis} to copy the size from")
     return shape[axis]
 
 
 @converts("Permute")
 def permute(op: Operation) -> None:
-    """transpose; axes that are not named follow in their order."""
+    """transpose; axes that are not listed keep their order."""
     order, rank = op.settings("permute_param").integers("order"), op.input_type().rank
     order = (*order, *(axis for axis in range(rank) if axis not in order))
     op.give("transpose", op.input(), attributes=Transpose(order))
@@ -139,7 +138,7 @@ def tile(op: Operation) -> None:
 
 @converts("ShuffleChannel")
 def shuffle_channel(op: Operation) -> None:
-    """the channels of all groups in turn: reshape, transpose, reshape."""
+    """interleaves the channels of all groups: reshape, transpose, reshape."""
     x, groups = op.input_type(), op.settings("shuffle_channel_param").integer("group", 1)
     if x.rank != 4 or groups < 1 or x.shape[1] % groups:
         raise ValueError(f"{groups} groups do not divide the channels of {x}")
@@ -152,17 +151,17 @@ def shuffle_channel(op: Operation) -> None:
 
 @converts("Softmax")
 def softmax(op: Operation) -> None:
-    """softmax, with its axis as the last one."""
+    """softmax; other axes than the last are transposed."""
     axis = op.axis(op.settings("softmax_param").integer("axis", 1))
     give_along(op, "softmax", op.input(), axis, Softmax())
 
 
 @converts("ArgMax")
 def arg_max(op: Operation) -> None:
-    """arg_max of the largest alone, as floats."""
+    """arg_max of the largest element, as float."""
     settings, x = op.settings("argmax_param"), op.input_type()
     if settings.integer("top_k", 1) != 1 or settings.flag("out_max_val"):
-        raise Unconvertible("only the index of the largest is supported")
+        raise Unconvertible("only the index of the largest element is supported")
     if settings.has("axis"):
         best = ArgMax(op.axis(settings.integer("axis")), keep_dims=True)
         index = op.add("arg_max", op.input(), attributes=best, part="index")
@@ -177,7 +176,7 @@ def arg_max(op: Operation) -> None:
 
 @converts("Reduction")
 def reduction(op: Operation) -> None:
-    """sum or mean of all axes from one on."""
+    """sum or mean over all axes from one on."""
     settings, x = op.settings("reduction_param"), op.input()
     kind = settings.text("operation", "SUM")
     before = {"SUM": None, "MEAN": None, "ASUM": "absolute", "SUMSQ": "square"}
@@ -192,9 +191,9 @@ def reduction(op: Operation) -> None:
 
 @converts("Upsample")
 def upsample(op: Operation) -> None:
-    """resize_nearest by a whole number."""
+    """resize_nearest by an integer factor."""
     if len(op.inputs) != 1:
-        raise Unconvertible("it takes the places that a pool has found, which are not kept")
+        raise Unconvertible("unpooling with indices is not supported")
     settings, image = op.settings("upsample_param"), op.image()
     factor = settings.integer("scale", 2)
     check_window(factor)
@@ -206,10 +205,10 @@ def upsample(op: Operation) -> None:
 
 @converts("Interp")
 def interpolate(op: Operation) -> None:
-    """resize_bilinear with corners aligned."""
+    """resize_bilinear with aligned corners."""
     settings, image = op.settings("interp_param"), op.image()
     if settings.integer("pad_beg") or settings.integer("pad_end"):
-        raise Unconvertible("images are not cut before they are resized")
+        raise Unconvertible("cropping before resizing is not supported")
     height, width = op.type_of(image).shape[1:3]
     shrink, zoom = settings.integer("shrink_factor", 1), settings.integer("zoom_factor", 1)
     check_window(shrink, zoom)

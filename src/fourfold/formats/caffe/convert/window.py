@@ -1,10 +1,9 @@
-"""Layers that slide a window over an image: convolutions, pools, normalisation by neighbours."""
+"""Layers with a sliding window: convolutions, pooling, local response normalization."""
 
 from __future__ import annotations
 
-from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.caffe.rule import converts
 from fourfold.formats.channels_first import check_window, give_channels_first
 from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.pools import add_pool, count_windows
@@ -17,13 +16,13 @@ from fourfold.ops.local_response import LocalResponse
 
 
 def _pair(settings: Record, name: str, axis: str, default: int) -> Pair:
-    """A setting for height and width: two of them, one for both, or one for each by name."""
+    """Read a setting for height and width: two values, one for both, or one each by name."""
     if settings.has(f"{axis}_h") or settings.has(f"{axis}_w"):
         return settings.integer(f"{axis}_h", default), settings.integer(f"{axis}_w", default)
-    found = settings.integers(name)
-    if len(found) > 2:
-        raise Unconvertible(f"its {name} has {len(found)} axes, and images have two")
-    return (found[0], found[-1]) if found else (default, default)
+    values = settings.integers(name)
+    if len(values) > 2:
+        raise Unconvertible(f"its {name} has {len(values)} values, images need two")
+    return (values[0], values[-1]) if values else (default, default)
 
 
 def _both_sides(pad: Pair) -> Padding:
@@ -31,7 +30,7 @@ def _both_sides(pad: Pair) -> Padding:
 
 
 def _geometry(op: Operation, settings: Record) -> tuple[Pair, Pair, Padding]:
-    """Stride, dilation and padding of a convolution."""
+    """Return stride, dilation and padding of a convolution."""
     if op.axis(settings.integer("axis", 1)) != 1:
         raise Unconvertible("its channels are not the second axis")
     stride = _pair(settings, "stride", "stride", 1)
@@ -40,7 +39,7 @@ def _geometry(op: Operation, settings: Record) -> tuple[Pair, Pair, Padding]:
 
 
 def _weights(op: Operation, settings: Record, turned: bool) -> tuple[str, str | None]:
-    """Weights of [O,I / groups,H,W], or turned of [I,O / groups,H,W], and the bias."""
+    """Return the bias and weights [O,I / groups,H,W]; with `turned`, weights [I,O / groups,H,W]."""
     outputs, groups = settings.integer("num_output"), settings.integer("group", 1)
     filter = _pair(settings, "kernel_size", "kernel", 0)
     check_window(outputs, groups, *filter)
@@ -54,10 +53,10 @@ def _weights(op: Operation, settings: Record, turned: bool) -> tuple[str, str | 
 
 @converts("Convolution", "ConvolutionDepthwise", "DepthwiseConvolution")
 def convolution(op: Operation) -> None:
-    """conv2d, or depthwise_conv2d where every channel is a group."""
+    """conv2d, or depthwise_conv2d if every channel is a group."""
     op.single()
     settings, image = op.settings("convolution_param"), op.image()
-    if op.layer.type != "Convolution":  # of forks, which have these without saying the groups
+    if op.layer.type != "Convolution":  # forks of Caffe have these types without the group setting
         settings = settings.where(group=[op.input_type().shape[1]])
     stride, dilation, padding = _geometry(op, settings)
     attributes = Conv2d(stride, dilation, padding, settings.integer("group", 1))
@@ -66,7 +65,7 @@ def convolution(op: Operation) -> None:
 
 @converts("Deconvolution")
 def deconvolution(op: Operation) -> None:
-    """transpose_conv2d, narrow groups of it merged."""
+    """transpose_conv2d; narrow groups are merged."""
     op.single()
     settings, image = op.settings("convolution_param"), op.image()
     stride, dilation, padding = _geometry(op, settings)
@@ -76,16 +75,16 @@ def deconvolution(op: Operation) -> None:
 
 @converts("Pooling")
 def pooling(op: Operation) -> None:
-    """max_pool2d or average_pool2d, whose last windows may reach beyond the image."""
+    """max_pool2d or average_pool2d; the last windows may extend past the image."""
     op.single()
     settings, image = op.settings("pooling_param"), op.image()
     kind = settings.text("pool", "MAX")
     if kind not in ("MAX", "AVE"):
-        raise Unconvertible(f"pools by {kind} are not supported")
+        raise Unconvertible(f"pooling with {kind} is not supported")
     if settings.flag("global_pooling"):
-        whole = Reduce((1, 2), keep_dims=True)
+        spatial = Reduce((1, 2), keep_dims=True)
         name = "reduce_max" if kind == "MAX" else "mean"
-        give_channels_first(op, op.add(name, image, attributes=whole, part="pool"))
+        give_channels_first(op, op.add(name, image, attributes=spatial, part="pool"))
         return
     pool = _pool(settings, op.type_of(image).shape[1:3])
     give_channels_first(op, add_pool(op, image, pool, kind == "AVE", counts_padding=True))
@@ -105,7 +104,7 @@ def _pool(settings: Record, image: tuple[int, ...]) -> PoolAxes:
 
 @converts("LRN")
 def local_response_normalization(op: Operation) -> None:
-    """local_response across channels; within one, an average_pool2d of squares."""
+    """local_response across channels; within a channel, average_pool2d of squares."""
     settings = op.settings("lrn_param")
     size, alpha, beta = (
         settings.integer("local_size", 5),
@@ -114,7 +113,7 @@ def local_response_normalization(op: Operation) -> None:
     )
     check_window(size)
     if size % 2 == 0:
-        raise ValueError(f"its neighbours are {size}, and must be an odd number")
+        raise ValueError(f"its local_size is {size}, and must be odd")
     image = op.image()
     if settings.text("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
         attributes = LocalResponse(size // 2, settings.number("k", 1.0), alpha / size, beta)

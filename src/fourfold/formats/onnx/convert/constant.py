@@ -1,14 +1,13 @@
-"""Operators whose result is known while the model is read: constants, shapes, ranges."""
+"""Operators with constant results: constants, shapes, ranges."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.constant_results import give_full, give_range
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
+from fourfold.formats.operator_nodes import give_full, give_range
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.slice import Slice
 from fourfold.types import DType, TensorType
@@ -23,9 +22,9 @@ def constant(op: Operation) -> None:
 
 
 def _constant(op: Operation) -> np.ndarray:
-    found = op.tensor_attribute("value")
-    if found is not None:
-        return found
+    stored = op.tensor_attribute("value")
+    if stored is not None:
+        return stored
     if op.has("value_float"):
         return np.array(op.real_attribute("value_float", 0), np.float32)
     if op.has("value_int"):
@@ -35,8 +34,8 @@ def _constant(op: Operation) -> np.ndarray:
     if op.has("value_ints"):
         return np.array(op.list_attribute("value_ints"), np.int64)
     if op.has("sparse_value"):
-        raise Unconvertible("it lists only what is not zero")
-    raise Unconvertible("it holds texts, or nothing")
+        raise Unconvertible("sparse constants are not supported")
+    raise Unconvertible("it holds strings, or no value")
 
 
 @converts("ConstantOfShape")
@@ -48,7 +47,7 @@ def constant_of_shape(op: Operation) -> None:
 
 @converts("Shape")
 def shape(op: Operation) -> None:
-    """a constant: all shapes are known."""
+    """a constant; all shapes are known."""
     sizes = op.input_type(0).shape
     start, end = op.attribute("start", 0), op.attribute("end", len(sizes))
     op.give_constant(np.array(sizes[slice(start, end)], np.int64))
@@ -56,25 +55,25 @@ def shape(op: Operation) -> None:
 
 @converts("Size")
 def size(op: Operation) -> None:
-    """a constant: all shapes are known."""
+    """a constant; all shapes are known."""
     op.give_constant(np.array(op.input_type(0).elements, np.int64))
 
 
 @converts("Range")
 def range_(op: Operation) -> None:
-    """a constant, if its ends are."""
+    """a constant, if its limits are."""
     give_range(op, *(op.constant(i, what) for i, what in enumerate(("start", "limit", "step"))))
 
 
 @converts("EyeLike")
 def eye_like(op: Operation) -> None:
-    """a constant: all shapes are known."""
+    """a constant; all shapes are known."""
     x = op.input_type(0)
     if x.rank != 2:
         raise ValueError(f"{x} is not a matrix")
     dtype = graph_dtype(op.attribute("dtype", 0)) if op.has("dtype") else x.dtype
     if not dtype.has_numpy:
-        raise Unconvertible(f"it makes {dtype.value} values")
+        raise Unconvertible(f"{dtype.value} values are not supported")
     op.reserve(x.with_dtype(dtype))
     rows, columns = x.shape
     op.give_constant(np.eye(rows, columns, op.attribute("k", 0), dtype.numpy))
@@ -88,35 +87,35 @@ def window(op: Operation) -> None:
         graph_dtype(op.attribute("output_datatype", Element.FLOAT)),
     )
     if count < 0 or not dtype.has_numpy:
-        raise ValueError(f"a window of {count} {dtype.value} values is not possible")
+        raise ValueError(f"a window of {count} {dtype.value} values is not valid")
     op.reserve(TensorType(dtype, (count,)))
     last = count if op.attribute("periodic", 1) else count - 1
-    way = 2 * np.pi * np.arange(count) / max(last, 1)
+    angles = 2 * np.pi * np.arange(count) / max(last, 1)
     weights = {
         "HannWindow": (0.5, -0.5, 0.0),
         "HammingWindow": (25 / 46, -21 / 46, 0.0),
         "BlackmanWindow": (0.42, -0.5, 0.08),
     }[op.record.op]
-    rows = (weight * np.cos(order * way) for order, weight in enumerate(weights))
+    rows = (weight * np.cos(order * angles) for order, weight in enumerate(weights))
     op.give_constant(np.asarray(sum(rows)).astype(dtype.numpy))
 
 
 @converts("OneHot")
 def one_hot(op: Operation) -> None:
-    """equal to each index, then select; the depth is a constant."""
+    """equal to each index, then select; the depth must be constant."""
     depth, x = int(op.number(1, "depth") or 0), op.input_type(0)
     axis = axis_of(op.attribute("axis", -1), x.rank + 1)
     if depth < 1:
-        raise ValueError(f"a depth of {depth} is not possible")
+        raise ValueError(f"its depth of {depth} is not positive")
     values = op.input(2)
     if op.type_of(values).shape != (2,):
-        raise ValueError(f"{op.type_of(values)} is not two values")
+        raise ValueError(f"{op.type_of(values)} is not a pair of values")
     off, on = (_entry(op, values, index) for index in (0, 1))
-    whole = op.converted(op.input(0), DType.I32, "whole")
-    spread = op.reshaped(whole, (*x.shape[:axis], 1, *x.shape[axis:]), "spread")
-    places = np.arange(depth, dtype=np.int32).reshape(-1, *(1,) * (x.rank - axis))
-    ahead = op.add("equal", spread, op.add_constant(places, "places"), part="ahead")
-    behind = op.add("equal", spread, op.add_constant(places - depth, "negative"), part="behind")
+    indices = op.converted(op.input(0), DType.I32, "whole")
+    spread = op.reshaped(indices, (*x.shape[:axis], 1, *x.shape[axis:]), "spread")
+    positions = np.arange(depth, dtype=np.int32).reshape(-1, *(1,) * (x.rank - axis))
+    ahead = op.add("equal", spread, op.add_constant(positions, "places"), part="ahead")
+    behind = op.add("equal", spread, op.add_constant(positions - depth, "negative"), part="behind")
     op.give("select", op.add("logical_or", ahead, behind, part="hit"), on, off)
 
 

@@ -1,4 +1,4 @@
-"""Einsum: products and sums over axes that have letters."""
+"""Einsum: products and sums over axes labeled with letters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.op.rules import Reduce
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.slice import Slice
@@ -17,7 +16,7 @@ from fourfold.types import Shape
 
 @dataclass(frozen=True)
 class _Term:
-    """A value, and the letter of each of its axes; those of an ellipsis are numbers."""
+    """A value and the letter of each of its axes; axes of an ellipsis have numbers."""
 
     op: Operation
     value: str
@@ -38,46 +37,46 @@ class _Term:
 @converts("Einsum")
 def einsum(op: Operation) -> None:
     """transposes, sums, and a batch_matmul or mul for each further operand."""
-    terms, wanted = _read(op)
-    term = _summed(_diagonal(terms[0]), {*wanted, *(x for one in terms[1:] for x in one.letters)})
+    terms, result = _read(op)
+    term = _summed(_diagonal(terms[0]), {*result, *(x for one in terms[1:] for x in one.letters)})
     for number, other in enumerate(terms[1:], 1):
-        later = {*wanted, *(letter for one in terms[number + 1 :] for letter in one.letters)}
+        later = {*result, *(letter for one in terms[number + 1 :] for letter in one.letters)}
         term = _product(term, _summed(_diagonal(other), later | set(term.letters)), later)
-    op.give_value(_summed(term, set(wanted)).ordered(wanted).value)
+    op.give_value(_summed(term, set(result)).ordered(result).value)
 
 
 def _read(op: Operation) -> tuple[list[_Term], tuple[str, ...]]:
-    """The operands with their letters, and those of the result."""
+    """Return the operands with their letters, and the letters of the result."""
     equation = op.text_attribute("equation", "").replace(" ", "")
     left, arrow, right = equation.partition("->")
     sides = left.split(",")
     if len(sides) != len(op.inputs):
-        raise ValueError(f"'{equation}' is about {len(sides)} operands, not {len(op.inputs)}")
+        raise ValueError(f"'{equation}' has {len(sides)} operands, not {len(op.inputs)}")
     ranks = [op.input_type(index).rank for index in range(len(sides))]
     spare = [rank - len(side.replace("...", "")) for rank, side in zip(ranks, sides, strict=True)]
-    most = max(
+    dots_rank = max(
         [count for side, count in zip(sides, spare, strict=True) if "..." in side], default=0
     )
     terms = []
     for index, (side, count) in enumerate(zip(sides, spare, strict=True)):
         if count < 0 or (count and "..." not in side):
             raise ValueError(f"'{side}' does not fit {op.input_type(index)}")
-        terms.append(_Term(op, op.input(index), _letters(side, count, most)))
+        terms.append(_Term(op, op.input(index), _letters(side, count, dots_rank)))
     counts = Counter(letter for term in terms for letter in term.letters)
     implied = sorted(x for x, n in counts.items() if n == 1 and not x.isdigit())
-    dots = tuple(str(number) for number in range(most))
-    return terms, _letters(right, most, most) if arrow else (*dots, *implied)
+    dots = tuple(str(number) for number in range(dots_rank))
+    return terms, _letters(right, dots_rank, dots_rank) if arrow else (*dots, *implied)
 
 
-def _letters(side: str, count: int, most: int) -> tuple[str, ...]:
-    """An ellipsis stands for so many axes, counted from the last."""
+def _letters(side: str, count: int, dots_rank: int) -> tuple[str, ...]:
+    """Return the letters of a side; its ellipsis stands for `count` axes, counted from the last."""
     before, dots, after = side.partition("...")
-    numbers = tuple(str(number) for number in range(most - count, most)) if dots else ()
+    numbers = tuple(str(number) for number in range(dots_rank - count, dots_rank)) if dots else ()
     return (*before, *numbers, *after)
 
 
 def _diagonal(term: _Term) -> _Term:
-    """A letter that a term has twice means the elements where both axes agree."""
+    """Take the diagonal of axes that have the same letter."""
     for letter, count in Counter(term.letters).items():
         for _ in range(count - 1):
             term = _one_diagonal(term, letter)
@@ -99,7 +98,7 @@ def _one_diagonal(term: _Term, letter: str) -> _Term:
 
 
 def _summed(term: _Term, kept: Collection[str]) -> _Term:
-    """Sums over what nobody asks for any more."""
+    """Sum over letters that are not needed any more."""
     axes = tuple(axis for axis, letter in enumerate(term.letters) if letter not in kept)
     if not axes:
         return term
@@ -109,7 +108,7 @@ def _summed(term: _Term, kept: Collection[str]) -> _Term:
 
 
 def _product(a: _Term, b: _Term, kept: Collection[str]) -> _Term:
-    """Both multiplied, and summed over letters of both that are not kept."""
+    """Multiply two terms and sum over shared letters that are not kept."""
     op, both = a.op, [letter for letter in a.letters if letter in b.letters]
     batch = tuple(letter for letter in both if letter in kept)
     inner = tuple(letter for letter in both if letter not in kept)
@@ -120,7 +119,7 @@ def _product(a: _Term, b: _Term, kept: Collection[str]) -> _Term:
     a, b = a.ordered((*batch, *left, *inner)), b.ordered((*batch, *right, *inner))
     sizes = [tuple(one.size(x) for x in batch) for one in (a, b)]
     rows, columns = tuple(map(a.size, left)), tuple(map(b.size, right))
-    whole = tuple(max(pair) for pair in zip(*sizes, strict=True))
+    batch_sizes = tuple(max(pair) for pair in zip(*sizes, strict=True))
     letters = (*batch, *left, *right)
     if not inner:
         first = op.reshaped(a.value, (*sizes[0], *rows, *(1,) * len(right)), "rows")
@@ -131,4 +130,4 @@ def _product(a: _Term, b: _Term, kept: Collection[str]) -> _Term:
     second = op.reshaped(b.value, (*sizes[1], math.prod(columns), depth), "columns")
     matrix = BatchMatmul(transposed=True)
     value = op.add("batch_matmul", first, second, attributes=matrix, part="product")
-    return _Term(op, op.reshaped(value, (*whole, *rows, *columns), "axes"), letters)
+    return _Term(op, op.reshaped(value, (*batch_sizes, *rows, *columns), "axes"), letters)

@@ -1,4 +1,4 @@
-"""Quantised values whose scales are several, or known to a run alone: by plain arithmetic."""
+"""Quantized values with several scales, or scales computed at run time, as plain arithmetic."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import NIBBLES, graph_dtype
 from fourfold.op.rules import Reduce
 from fourfold.ops.cast import Cast
@@ -20,8 +19,9 @@ from fourfold.types import DType
 
 @dataclass(frozen=True)
 class Grid:
-    """The values that say which integers stand for which numbers, as a node can take them: real
-    scales, and zero points that are real numbers as well; None where all are zero.
+    """Scale and zero point of quantized values, as float values in the graph.
+
+    `zero` is None if all zero points are zero.
     """
 
     op: Operation
@@ -30,7 +30,7 @@ class Grid:
 
     @property
     def numbers(self) -> tuple[float, int] | None:
-        """The scale and the zero point where there is one known number of each."""
+        """Return scale and zero point if both are single constants, else None."""
         scale = self.op.known(self.scale)
         zero = np.zeros(1) if self.zero is None else self.op.known(self.zero)
         if scale is None or zero is None or scale.size != 1 or zero.size != 1:
@@ -38,23 +38,23 @@ class Grid:
         return float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0])
 
     def real(self, value: str, part: str) -> str:
-        """The numbers that integers stand for."""
-        op, known = self.op, self.numbers
-        if known is not None and op.known(value) is None:
-            return op.add("dequantize", value, attributes=Dequantize(*known), part=part)
+        """Dequantize integers to real numbers."""
+        op, constants = self.op, self.numbers
+        if constants is not None and op.known(value) is None:
+            return op.add("dequantize", value, attributes=Dequantize(*constants), part=part)
         steps = op.converted(value, DType.F32, f"{part}_steps")
         if self.zero is not None:
             steps = op.add("sub", steps, self.zero, part=f"{part}_shifted")
         return op.add("mul", steps, self.scale, part=part)
 
     def steps(self, value: str, to: DType, part: str, nibble: bool = False) -> str:
-        """The integers that stand for numbers, the nearest where a number is none of theirs."""
-        op, known, limits = self.op, self.numbers, np.iinfo(to.numpy)
+        """Quantize real numbers to the nearest integers."""
+        op, constants, limits = self.op, self.numbers, np.iinfo(to.numpy)
         low, high = int(limits.min), int(limits.max)
         if nibble:
             low, high = low // 16, high // 16
-        if known is not None:
-            scale, zero = known
+        if constants is not None:
+            scale, zero = constants
             attributes = Quantize(scale, low - zero, high - zero, zero, to)
             return op.add("quantize", value, attributes=attributes, part=part)
         steps = op.add("exact_div", value, self.scale, part=f"{part}_ratio")
@@ -68,7 +68,7 @@ class Grid:
 
 
 def grid_of(op: Operation, index: int, rank: int, axis: int, part: str) -> Grid:
-    """The grid of a tensor of a rank: its scale is an input, its zero point the one behind it."""
+    """Return the grid of a tensor of rank `rank`; the zero point is the input after the scale."""
     zero = op.optional(index + 1)
     points = op.known(zero)
     if zero is not None and (points is None or points.any()):
@@ -81,7 +81,7 @@ def grid_of(op: Operation, index: int, rank: int, axis: int, part: str) -> Grid:
 
 
 def _placed(op: Operation, value: str, rank: int, axis: int, part: str) -> str:
-    """One number for all, or a line of them along an axis."""
+    """Return one number for all, or numbers along an axis, shaped to broadcast."""
     if op.type_of(value).rank > 1:
         return value
     count = op.type_of(value).elements
@@ -90,7 +90,7 @@ def _placed(op: Operation, value: str, rank: int, axis: int, part: str) -> str:
 
 
 def is_plain(op: Operation) -> bool:
-    """Whether one scale is known, and counts bytes or more."""
+    """Return True for one constant scale without blocks and without 4-bit values."""
     scale, zero = op.known(op.input(1)), op.optional(2)
     if scale is None or scale.size != 1 or (zero is not None and op.known(zero) is None):
         return False
@@ -104,48 +104,48 @@ def _axis(op: Operation) -> int:
 
 
 def _blocked(op: Operation, grid: Grid, axis: int) -> Grid:
-    """Scales of blocks, repeated for each of their elements."""
+    """Repeat the scales of blocks for each element of a block."""
     size, count = op.attribute("block_size", 0), op.input_type(0).shape
     if not size:
         return grid
-    places = op.add_constant(np.arange(count[axis], dtype=np.int32) // size, "blocks")
+    blocks = op.add_constant(np.arange(count[axis], dtype=np.int32) // size, "blocks")
 
     def spread(value: str) -> str:
-        return op.add("gather", value, places, attributes=Gather(axis), part="spread")
+        return op.add("gather", value, blocks, attributes=Gather(axis), part="spread")
 
     return Grid(op, spread(grid.scale), None if grid.zero is None else spread(grid.zero))
 
 
 def dequantize_by_arithmetic(op: Operation) -> None:
-    """DequantizeLinear as cast, sub and mul."""
+    """Convert DequantizeLinear to cast, sub and mul."""
     axis = _axis(op)
     grid = _blocked(op, grid_of(op, 1, op.input_type(0).rank, axis, "grid"), axis)
     op.give_value(grid.real(op.input(0), "real"))
 
 
 def quantize_by_arithmetic(op: Operation) -> None:
-    """QuantizeLinear as exact_div, round and cast."""
+    """Convert QuantizeLinear to exact_div, round and cast."""
     axis, zero = _axis(op), op.optional(2)
-    asked = op.attribute("output_dtype", 0)
-    to = graph_dtype(asked) if asked else DType.U8
+    output_dtype = op.attribute("output_dtype", 0)
+    to = graph_dtype(output_dtype) if output_dtype else DType.U8
     to = to if zero is None else op.type_of(zero).dtype
     grid = _blocked(op, grid_of(op, 1, op.input_type(0).rank, axis, "grid"), axis)
     real = op.converted(op.input(0), DType.F32, "real")
-    op.give_value(grid.steps(real, to, "steps", asked in NIBBLES or zero in op.nibbles))
+    op.give_value(grid.steps(real, to, "steps", output_dtype in NIBBLES or zero in op.nibbles))
 
 
 @converts("DynamicQuantizeLinear")
 def dynamic_quantize_linear(op: Operation) -> None:
-    """the range of a run's values, and a grid of 256 steps over it."""
+    """the range of the values at run time, and a grid of 256 steps over it."""
     x, zero = op.input(0), op.add_constant(0.0, "nothing")
     over = Reduce(tuple(range(op.input_type(0).rank)), keep_dims=False)
-    most, least = (
+    largest, smallest = (
         op.add(name, op.add(limit, x, attributes=over, part=limit), zero, part=name)
         for limit, name in (("reduce_max", "maximum"), ("reduce_min", "minimum"))
     )
-    range_ = op.add("sub", most, least, part="range")
+    range_ = op.add("sub", largest, smallest, part="range")
     scale = op.add("exact_div", range_, op.add_constant(255.0, "steps"), part="scale")
-    ratio = op.add("exact_div", op.add("negate", least, part="below"), scale, part="ratio")
+    ratio = op.add("exact_div", op.add("negate", smallest, part="below"), scale, part="ratio")
     point = op.add("round", ratio, part="point")
     grid = Grid(op, scale, point)
     op.give_value(grid.steps(x, DType.U8, "steps_of"))

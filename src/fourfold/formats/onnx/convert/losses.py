@@ -1,11 +1,10 @@
-"""Losses of classes, which some models give beside their answers."""
+"""Classification losses, which some models compute next to their predictions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.op.rules import Reduce
 from fourfold.ops.gather import Gather
 from fourfold.ops.gather_elements import GatherElements
@@ -14,7 +13,7 @@ from fourfold.types import DType
 
 @converts("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy_loss(op: Operation) -> None:
-    """log_softmax over the classes, then the same as for NegativeLogLikelihoodLoss."""
+    """log_softmax over the classes, then as NegativeLogLikelihoodLoss."""
     rank = op.input_type(0).rank
     scores = op.transposed(op.input(0), (0, *range(2, rank), 1), "classes_last")
     logs = op.add("log_softmax", scores, part="logs")
@@ -24,14 +23,14 @@ def softmax_cross_entropy_loss(op: Operation) -> None:
 
 @converts("NegativeLogLikelihoodLoss")
 def negative_log_likelihood_loss(op: Operation) -> None:
-    """gather_elements by the class, weighed, and summed up."""
+    """gather_elements by class, weighted, and reduced."""
     rank = op.input_type(0).rank
     _loss(op, op.transposed(op.input(0), (0, *range(2, rank), 1), "classes_last"))
 
 
 def _loss(op: Operation, logs: str) -> None:
-    """The mean or the sum of minus the logarithms of the right classes."""
-    target, how = op.input(1), op.text_attribute("reduction", "mean")
+    """Write the mean or sum of the negative log likelihood of the target classes."""
+    target, reduction = op.input(1), op.text_attribute("reduction", "mean")
     shape, dtype = op.type_of(target).shape, op.type_of(logs).dtype
     weights, target = _weights(op, target, dtype)
     column = op.reshaped(target, (*shape, 1), "column")
@@ -41,13 +40,13 @@ def _loss(op: Operation, logs: str) -> None:
     loss = op.add("negate", op.reshaped(picked, shape, "by_place"), part="loss")
     if weights is not None:
         loss = op.add("mul", loss, weights, part="weighed")
-    if how == "none":
+    if reduction == "none":
         op.give_value(loss)
         return
     over = Reduce(tuple(range(len(shape))), keep_dims=False)
-    if how == "sum" or weights is not None:
+    if reduction == "sum" or weights is not None:
         total = op.add("sum", loss, attributes=over, part="sum")
-        if how == "mean" and weights is not None:
+        if reduction == "mean" and weights is not None:
             total = op.add(
                 "div", total, op.add("sum", weights, attributes=over, part="all"), part="mean"
             )
@@ -57,7 +56,7 @@ def _loss(op: Operation, logs: str) -> None:
 
 
 def _weights(op: Operation, target: str, dtype: DType) -> tuple[str | None, str]:
-    """How much each place counts (None where all count one), and a class for each that exists."""
+    """Return the weight of each element (None if all are one), and a valid class for each."""
     weights = op.optional(2)
     if not op.has("ignore_index"):
         if weights is not None:

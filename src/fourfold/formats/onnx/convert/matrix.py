@@ -1,18 +1,23 @@
-"""Operators that multiply matrices."""
+"""Matrix multiplication operators, and integer products, computed exactly in float32."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.convert.window import conv
+from fourfold.formats.onnx.operation import Operation, converts
+from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.batch_matmul import BatchMatmul
-from fourfold.types import TensorType
+from fourfold.ops.cast import Cast
+from fourfold.types import DType, TensorType
 
 
 @converts("MatMul")
 def matmul(op: Operation) -> None:
-    """fully_connected where the right side is one constant matrix, else batch_matmul."""
+    """fully_connected if the second input is one constant matrix, else batch_matmul."""
     left, right = op.input(0), op.input(1)
     a, b = op.type_of(left), op.type_of(right)
     if min(a.rank, b.rank) < 1:
@@ -31,7 +36,7 @@ def matmul(op: Operation) -> None:
 
 
 def multiply(op: Operation, left: str, right: str) -> str:
-    """The product of two matrices, or of stacks of them."""
+    """Return the product of two matrices or of batches of them."""
     b = op.type_of(right)
     if right in op.builder.constants and _is_one_matrix(op.type_of(left), b):
         flat = op.reshaped(right, b.shape[-2:], "matrix")
@@ -46,7 +51,7 @@ def _is_one_matrix(a: TensorType, b: TensorType) -> bool:
 
 @converts("Gemm")
 def gemm(op: Operation) -> None:
-    """fully_connected with its bias, or batch_matmul and an addition."""
+    """fully_connected with its bias, or batch_matmul and add."""
     a, b = op.input(0), op.input(1)
     if op.type_of(a).rank != 2 or op.type_of(b).rank != 2:
         raise ValueError("its inputs are not matrices")
@@ -77,7 +82,7 @@ def _scaled(op: Operation, value: str, factor: float, part: str) -> str:
 
 
 def _bias(op: Operation, beta: float, columns: int) -> str | None:
-    """The addend as one number for each column, if it is a constant of that form."""
+    """Return the addend as a constant bias per column; None if it does not have that form."""
     array = op.known(op.optional(2))
     if array is None or array.dtype.kind != "f":
         return None
@@ -85,3 +90,48 @@ def _bias(op: Operation, beta: float, columns: int) -> str | None:
         return None
     row = np.broadcast_to(array.reshape(-1) * array.dtype.type(beta), (columns,))
     return op.add_constant(np.ascontiguousarray(row), "bias")
+
+
+_MAX_EXACT_PRODUCTS = 258  # products of two 8-bit numbers whose sum is exact in float32
+
+
+def _apply_rule(rule: Callable[[Operation], None], op: Operation, *inputs: str | None) -> str:
+    """Return the result of another operator's rule on these values."""
+    output = op.builder.fresh(f"{op.name}/product")
+    rule(replace(op, inputs=inputs, outputs=(output,)))
+    return output
+
+
+def _shifted(op: Operation, index: int, zero: int, axis: int) -> str:
+    """Return an input minus its zero point, as real numbers."""
+    value = op.converted(op.input(index), DType.F32, f"real{index}")
+    if op.optional(zero) is None:
+        return value
+    point = op.converted(op.input(zero), DType.F32, f"zero{index}")
+    count, rank = op.type_of(point).elements, op.type_of(value).rank
+    shape = () if count == 1 else (count, *(1,) * (rank - 1 - axis))
+    if op.type_of(point).rank < 2:
+        point = op.reshaped(point, shape, f"line{index}")
+    return op.add("sub", value, point, part=f"shifted{index}")
+
+
+@converts("MatMulInteger")
+def matmul_integer(op: Operation) -> None:
+    """batch_matmul of real numbers, then cast."""
+    depth = op.input_type(0).channels
+    if depth > _MAX_EXACT_PRODUCTS:
+        raise Unconvertible(f"a sum of {depth} products is not exact in float32")
+    left = _shifted(op, 0, 2, op.input_type(0).rank - 2)
+    right = _shifted(op, 1, 3, op.input_type(1).rank - 1)
+    op.give("cast", _apply_rule(matmul, op, left, right), attributes=Cast(DType.I32))
+
+
+@converts("ConvInteger")
+def conv_integer(op: Operation) -> None:
+    """a convolution of real numbers, then cast."""
+    weights = op.input_type(1)
+    depth = weights.elements // max(weights.shape[0], 1)
+    if depth > _MAX_EXACT_PRODUCTS:
+        raise Unconvertible(f"a sum of {depth} products is not exact in float32")
+    value = _apply_rule(conv, op, _shifted(op, 0, 2, 1), _shifted(op, 1, 3, 0))
+    op.give("cast", value, attributes=Cast(DType.I32))

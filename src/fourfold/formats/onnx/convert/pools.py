@@ -1,4 +1,4 @@
-"""Pools of images, rows and volumes, and the way back from the largest."""
+"""Pooling of images, rows and volumes, and max unpooling."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from fourfold.formats.channels_first import (
     to_channels_last,
 )
 from fourfold.formats.onnx.convert.window import read_window
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.pooling import PoolAxes
@@ -25,10 +24,10 @@ from fourfold.types import DType, Shape
 
 
 def _pool_of(op: Operation) -> PoolAxes:
-    """What the attributes of a pool say, with the size of its result."""
+    """Return the attributes of a pool, with the size of its result."""
     x, filter = op.input_type(0), op.list_attribute("kernel_shape")
     if filter is None or x.rank < 3:
-        raise ValueError(f"it is no pool of {x}")
+        raise ValueError(f"it cannot pool {x}")
     window = read_window(op, x.shape[2:], filter)
     up = bool(op.attribute("ceil_mode", 0))
     along = zip(x.shape[2:], window.reach, window.stride, window.padding, strict=True)
@@ -38,21 +37,19 @@ def _pool_of(op: Operation) -> PoolAxes:
 
 
 def _pooled(op: Operation, name: str, attributes: PoolAxes) -> str:
-    """A pool between transposes."""
+    """Add a pool between transposes."""
     value = op.add(name, to_channels_last(op, op.input(0)), attributes=attributes, part="pool")
     return to_channels_first(op, value)
 
 
 @converts("AveragePool", "MaxPool")
 def pool(op: Operation) -> None:
-    """max_pool2d or average_pool2d between transposes; max_pool or average_pool for what these
-    cannot say.
-    """
+    """max_pool2d or average_pool2d between transposes, else max_pool or average_pool."""
     attributes, average = _pool_of(op), op.record.op == "AveragePool"
     image, counts = to_channels_last(op, op.input(0)), bool(op.attribute("count_include_pad", 0))
     give_channels_first(op, add_pool(op, image, attributes, average, counts))
     if op.output(1) is not None:
-        _give_places(op, attributes)
+        _give_indices(op, attributes)
 
 
 @converts("LpPool")
@@ -60,7 +57,7 @@ def lp_pool(op: Operation) -> None:
     """lp_pool between transposes."""
     order = op.attribute("p", 2)
     if order < 1:
-        raise ValueError(f"there is no norm of order {order}")
+        raise ValueError(f"a norm of order {order} is not valid")
     attributes = LpPool(**vars(_pool_of(op)), p=order)
     op.give_value(_pooled(op, "lp_pool", attributes))
 
@@ -74,22 +71,24 @@ def global_lp_pool(op: Operation) -> None:
     op.give_value(_pooled(op, "lp_pool", attributes))
 
 
-def _give_places(op: Operation, attributes: PoolAxes) -> None:
-    """The second output of MaxPool: the number of each largest element in the whole tensor."""
+def _give_indices(op: Operation, attributes: PoolAxes) -> None:
+    """Write the second output of MaxPool: the index of each maximum in the whole tensor."""
     x = op.input_type(0)
     planes, area = x.shape[0] * x.shape[1], math.prod(x.shape[2:])
-    found = _pooled(op, "max_pool_index", attributes)
+    indices = _pooled(op, "max_pool_index", attributes)
     if op.attribute("storage_order", 0):
-        found = _by_columns(op, found, x.shape[2:])
+        indices = _by_columns(op, indices, x.shape[2:])
     starts = np.arange(planes, dtype=np.int32).reshape(*x.shape[:2], *(1,) * (x.rank - 2)) * area
-    found = op.add("add", found, op.add_constant(starts.astype(np.int32), "starts"), part="places")
-    op.give_value(op.converted(found, DType.I64, "whole"), 1)
+    indices = op.add(
+        "add", indices, op.add_constant(starts.astype(np.int32), "starts"), part="places"
+    )
+    op.give_value(op.converted(indices, DType.I64, "whole"), 1)
 
 
 def _by_columns(op: Operation, value: str, sizes: Shape) -> str:
-    """Numbers of pixels that count down columns first, of those that count along rows."""
+    """Convert row-major pixel indices to column-major ones."""
     if len(sizes) != 2:
-        raise Unconvertible("it counts columns first in other than images")
+        raise Unconvertible("column-major indices are only supported for images")
     height, width = (op.add_constant(np.array(size, np.int32), f"size{size}") for size in sizes)
     row = op.add("div", value, width, part="row")
     column = op.add("remainder", value, width, part="column")
@@ -98,7 +97,7 @@ def _by_columns(op: Operation, value: str, sizes: Shape) -> str:
 
 @converts("MaxUnpool")
 def max_unpool(op: Operation) -> None:
-    """scatter_elements into zeros, and a pad where more is asked for."""
+    """scatter_elements into zeros, and pad to a larger output shape."""
     x = op.input_type(0)
     window = read_window(op, x.shape[2:], op.list_attribute("kernel_shape") or ())
     sizes = zip(x.shape[2:], window.stride, window.filter, window.padding, strict=True)
@@ -112,9 +111,11 @@ def max_unpool(op: Operation) -> None:
     value = op.add("scatter_elements", zeros, flat, updates, attributes=put, part="put")
     value = op.reshaped(value, shape, "planes")
     if op.optional(2) is not None:
-        wanted = op.integers(2, "output_shape")
-        if len(wanted) != x.rank or any(a < b for a, b in zip(wanted, shape, strict=True)):
-            raise ValueError(f"{list(shape)} cannot become {list(wanted)}")
-        after = tuple(a - b for a, b in zip(wanted, shape, strict=True))
+        output_shape = op.integers(2, "output_shape")
+        if len(output_shape) != x.rank or any(
+            a < b for a, b in zip(output_shape, shape, strict=True)
+        ):
+            raise ValueError(f"{list(shape)} cannot be padded to {list(output_shape)}")
+        after = tuple(a - b for a, b in zip(output_shape, shape, strict=True))
         value = op.add("pad", value, attributes=Pad((0,) * x.rank, after), part="padded")
     op.give_value(value)

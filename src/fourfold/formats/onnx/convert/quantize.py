@@ -1,8 +1,8 @@
-"""Operators on quantised values, seen as the real numbers that integers stand for.
+"""Operators on quantized values, computed on the real numbers they represent.
 
-Constants are dequantised once. What is quantised is rounded to the numbers that its integers can
-stand for; whoever dequantises it again reads these, and the integers themselves are made for those
-alone who look at them.
+Constants are dequantized once. Quantized values are rounded to representable numbers, which a later
+dequantization reads directly; the integers themselves are only computed for operators that read
+them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from fourfold.formats.onnx.convert.pools import pool
 from fourfold.formats.onnx.convert.reduce import global_pool, softmax
 from fourfold.formats.onnx.convert.slices import concat
 from fourfold.formats.onnx.convert.window import conv
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.dequantize import Dequantize
@@ -32,12 +31,12 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 from fourfold.types import DType, Quantization, TensorType, dequantize
 
-_KNOWN = (DType.I8, DType.U8, DType.I16, DType.U16)
+_SUPPORTED = (DType.I8, DType.U8, DType.I16, DType.U16)
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """real = (stored - zero_point) * scale, with one scale for all."""
+    """real = (stored - zero_point) * scale, with one scale for all elements."""
 
     scale: float
     zero_point: int
@@ -55,26 +54,28 @@ class _Grid:
 
 
 def _numbers(op: Operation, scale: int, zero: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scales and zero points, which have to be known."""
+    """Return scales and zero points, which must be constants."""
     scales = op.constant(scale, "scale").astype(np.float32)
-    known = op.known(op.optional(zero))
-    if known is None and op.optional(zero) is not None:
+    zero_points = op.known(op.optional(zero))
+    if zero_points is None and op.optional(zero) is not None:
         raise Unconvertible(f"zero point '{op.optional(zero)}' is computed at run time")
-    points = np.zeros(scales.shape, np.int64) if known is None else known.astype(np.int64)
+    points = (
+        np.zeros(scales.shape, np.int64) if zero_points is None else zero_points.astype(np.int64)
+    )
     if points.size not in (1, scales.size) or not (np.isfinite(scales) & (scales > 0)).all():
-        raise ValueError("its scales and zero points are not possible")
+        raise ValueError("its scales and zero points are not valid")
     return scales, np.broadcast_to(points.reshape(-1), scales.size).reshape(scales.shape)
 
 
 def _grid(op: Operation, scale: int, zero: int, dtype: DType) -> _Grid:
     scales, points = _numbers(op, scale, zero)
-    if scales.size != 1 or dtype not in _KNOWN:
-        raise Unconvertible(f"values of {dtype.value} with {scales.size} scales are not known yet")
+    if scales.size != 1 or dtype not in _SUPPORTED:
+        raise Unconvertible(f"values of {dtype.value} with {scales.size} scales are not supported")
     return _Grid(float(scales.reshape(-1)[0]), int(points.reshape(-1)[0]), dtype)
 
 
 def _stored_dtype(op: Operation, zero: int) -> DType:
-    """The type of integers: that of the zero point, or what an attribute says."""
+    """Return the integer type: that of the zero point, or of an attribute."""
     if op.optional(zero) is not None:
         return op.input_type(zero).dtype
     return graph_dtype(op.attribute("output_dtype", 0) or Element.UINT8)
@@ -82,9 +83,7 @@ def _stored_dtype(op: Operation, zero: int) -> DType:
 
 @converts("QuantizeLinear")
 def quantize_linear(op: Operation) -> None:
-    """fake_quantize, and quantize where the integers are read; plain arithmetic for several
-    scales.
-    """
+    """fake_quantize, and quantize if the integers are read; plain arithmetic for several scales."""
     if not is_plain(op):
         quantize_by_arithmetic(op)
         return
@@ -98,7 +97,7 @@ def _round(op: Operation, exact: str, grid: _Grid) -> None:
 
 @converts("DequantizeLinear")
 def dequantize_linear(op: Operation) -> None:
-    """a constant, what was quantised before, or dequantize."""
+    """a constant, the value before a matching quantize, or dequantize."""
     value, scale, zero = op.input(0), 1, 2
     blocks = op.attribute("block_size", 0)
     if not is_plain(op) and (blocks or value not in op.builder.constants):
@@ -114,10 +113,10 @@ def dequantize_linear(op: Operation) -> None:
 
 
 def _real(op: Operation, value: str, scale: int, zero: int) -> str:
-    """A value of integers as the real numbers that they stand for."""
+    """Return the real numbers of a quantized value."""
     grid = _grid(op, scale, zero, op.type_of(value).dtype)
-    made = (node for node in reversed(op.builder.nodes) if node.outputs == (value,))
-    node = next(made, None)
+    producers = (node for node in reversed(op.builder.nodes) if node.outputs == (value,))
+    node = next(producers, None)
     if node is not None and node.op == "quantize" and node.attributes == grid.quantize:
         return str(node.inputs[0])
     attributes = Dequantize(grid.scale, grid.zero_point)
@@ -133,9 +132,9 @@ def _real_constant(
 ) -> np.ndarray:
     array = op.builder.constants[value]
     along = op.attribute("axis", 1) if axis is None else axis
-    found = _quantization(op, array, numbers, along)
+    quantization = _quantization(op, array, numbers, along)
     op.reserve(TensorType(DType.F32, array.shape))
-    return dequantize(array, found)
+    return dequantize(array, quantization)
 
 
 def _quantization(
@@ -151,13 +150,13 @@ def _quantization(
 def _note_scales(
     op: Operation, real: str, numbers: tuple[np.ndarray, np.ndarray], axis: int
 ) -> None:
-    """Remembers what a constant was stored as, so that sums of it can be those of integers."""
-    found = _quantization(op, op.builder.constants[real], numbers, axis)
-    op.builder.quantization[real] = found
+    """Record the quantization of a constant, so that products of it can use integers."""
+    recorded = _quantization(op, op.builder.constants[real], numbers, axis)
+    op.builder.quantization[real] = recorded
 
 
 def _weights(op: Operation, index: int, axis: int) -> str:
-    """A constant operand as real numbers; scales lie along an axis."""
+    """Return a constant operand as real numbers; its scales are along an axis."""
     value, numbers = op.input(index), _numbers(op, index + 1, index + 2)
     if value not in op.builder.constants:
         return _real(op, value, index + 1, index + 2)
@@ -167,14 +166,14 @@ def _weights(op: Operation, index: int, axis: int) -> str:
 
 
 def _inner(op: Operation, name: str, *inputs: str | None) -> tuple[Operation, str]:
-    """An operator on real numbers with the attributes of this one, and the value that it gives."""
+    """Return an operator on real numbers with the attributes of this one, and its result."""
     exact = op.builder.fresh(f"{op.name}/exact")
     record = replace(op.record, op=name, domain="")
     return replace(op, record=record, inputs=inputs, outputs=(exact,)), exact
 
 
 def _bias(op: Operation, index: int, weights: int) -> str | None:
-    """Integers that are added to those of products, as real numbers."""
+    """Return the integer bias of a product as real numbers."""
     if op.optional(index) is None:
         return None
     scales = _numbers(op, 1, 2)[0] * _numbers(op, weights + 1, weights + 2)[0]
@@ -195,7 +194,7 @@ def qlinear_conv(op: Operation) -> None:
 
 @converts("QLinearMatMul")
 def qlinear_matmul(op: Operation) -> None:
-    """a product of real numbers, then fake_quantize."""
+    """a matrix product of real numbers, then fake_quantize."""
     inner, exact = _inner(op, "MatMul", _real(op, op.input(0), 1, 2), _weights(op, 3, -1))
     matmul(inner)
     _round(op, exact, _grid(op, 6, 7, _stored_dtype(op, 7)))
@@ -203,7 +202,7 @@ def qlinear_matmul(op: Operation) -> None:
 
 @converts("com.microsoft.QGemm")
 def qgemm(op: Operation) -> None:
-    """a product of real numbers, then fake_quantize."""
+    """a matrix product of real numbers, then fake_quantize."""
     axis = 0 if op.attribute("transB", 0) else 1
     x, weights, bias = _real(op, op.input(0), 1, 2), _weights(op, 3, axis), _bias(op, 6, 3)
     inner, exact = _inner(op, "Gemm", x, weights, bias)
@@ -235,7 +234,7 @@ _UNARY = {
 def qlinear_unary(op: Operation) -> None:
     """the op on real numbers, then fake_quantize."""
     if op.attribute("channels_last", 0):
-        raise Unconvertible("its channels come last")
+        raise Unconvertible("channels-last layout is not supported")
     name = op.record.op.removeprefix("QLinear")
     inner, exact = _inner(op, name, _real(op, op.input(0), 1, 2))
     inner = replace(inner, version=op.attribute("opset", inner.version))

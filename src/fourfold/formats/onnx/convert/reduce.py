@@ -1,4 +1,4 @@
-"""Operators that reduce axes: sums, means, extremes, softmax."""
+"""Operators along axes: reductions, softmax, cumulative results, largest elements."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 
 import numpy as np
 
-from fourfold.formats.along_axis import give_along
-from fourfold.formats.axes import axes_of, axis_of
-from fourfold.formats.constant_results import give_full
-from fourfold.formats.onnx.convert.sort import turned_round
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.axes import axes_of, axis_of, give_along, inverse_order, last_order
+from fourfold.formats.onnx.operation import Operation, converts
+from fourfold.formats.operator_nodes import give_full
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.cumprod import Cumprod
 from fourfold.ops.cumsum import Cumsum
+from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.softmax import Softmax
-from fourfold.types import DType
+from fourfold.ops.top_indices import TopIndices
+from fourfold.types import DType, Shape
 
 _PLAIN = {
     "ReduceMax": "reduce_max",
@@ -28,7 +28,7 @@ _PLAIN = {
     "ReduceSum": "sum",
 }
 _TRUTH = {**_PLAIN, "ReduceMax": "reduce_any", "ReduceMin": "reduce_all"}
-# What is done to the elements before they are summed, and to the sum.
+# Ops applied to the elements before the sum, and to the sum.
 _SUMS = {
     "ReduceL1": ("absolute", ""),
     "ReduceL2": ("square", "sqrt"),
@@ -38,8 +38,8 @@ _SUMS = {
 _SOFTMAX = {"LogSoftmax": ("log_softmax", NONE), "Softmax": ("softmax", Softmax())}
 
 
-# What is left of nothing.
-_NOTHING = {
+# Results of reducing an empty axis.
+_EMPTY_RESULTS = {
     "ReduceLogSum": -math.inf,
     "ReduceLogSumExp": -math.inf,
     "ReduceMax": -math.inf,
@@ -49,8 +49,8 @@ _NOTHING = {
 }
 
 
-def _is_of_nothing(op: Operation, attributes: Reduce | None) -> bool:
-    """Gives the result where an axis that goes is empty: the number that changes no other."""
+def _give_if_empty(op: Operation, attributes: Reduce | None) -> bool:
+    """Write the neutral element and return True if a reduced axis is empty."""
     x = op.input_type(0)
     if attributes is None or all(x.shape[axis] for axis in attributes.axes):
         return False
@@ -60,7 +60,7 @@ def _is_of_nothing(op: Operation, attributes: Reduce | None) -> bool:
         if attributes.keep_dims
         else tuple(size for axis, size in enumerate(x.shape) if axis not in attributes.axes)
     )
-    number = _NOTHING.get(op.record.op, 0.0)
+    number = _EMPTY_RESULTS.get(op.record.op, 0.0)
     if x.dtype is DType.BOOL:
         number = number > 0
     elif x.dtype.is_integer and math.isinf(number):
@@ -71,7 +71,7 @@ def _is_of_nothing(op: Operation, attributes: Reduce | None) -> bool:
 
 
 def _reduce(op: Operation) -> Reduce | None:
-    """The axes; None where nothing is to be done."""
+    """Return the axes to reduce; None if there is nothing to do."""
     rank, axes = op.input_type(0).rank, op.list_or_input("axes", 1)
     if not axes:
         if op.attribute("noop_with_empty_axes", 0):
@@ -82,21 +82,21 @@ def _reduce(op: Operation) -> Reduce | None:
 
 @converts(*_PLAIN)
 def reduce(op: Operation) -> None:
-    """the same op over constant axes."""
+    """the op of the same meaning over constant axes."""
     attributes = _reduce(op)
     if attributes is None:
         op.give_value(op.input(0))
-    elif not _is_of_nothing(op, attributes):
+    elif not _give_if_empty(op, attributes):
         names = _TRUTH if op.input_type(0).dtype is DType.BOOL else _PLAIN
         op.give(names[op.record.op], op.input(0), attributes=attributes)
 
 
 @converts(*_SUMS)
 def reduce_sums(op: Operation) -> None:
-    """a sum, with pointwise ops before and behind it."""
+    """sum, with pointwise ops before and after it."""
     before, after = _SUMS[op.record.op]
     attributes, value = _reduce(op), op.input(0)
-    if _is_of_nothing(op, attributes):
+    if _give_if_empty(op, attributes):
         return
     value = op.add(before, value, part="each") if before else value
     if attributes is not None:
@@ -107,17 +107,17 @@ def reduce_sums(op: Operation) -> None:
 
 @converts("ReduceLogSumExp")
 def reduce_log_sum_exp(op: Operation) -> None:
-    """the largest element, and the log of a sum of powers beyond it."""
+    """the maximum, plus the log of the sum of exponentials relative to it."""
     attributes, x = _reduce(op), op.input(0)
     if attributes is None:
         op.give_value(x)
         return
-    if _is_of_nothing(op, attributes):
+    if _give_if_empty(op, attributes):
         return
-    kept = Reduce(attributes.axes, keep_dims=True)
-    largest = op.add("reduce_max", x, attributes=kept, part="largest")
+    reduction = Reduce(attributes.axes, keep_dims=True)
+    largest = op.add("reduce_max", x, attributes=reduction, part="largest")
     power = op.add("exp", op.add("sub", x, largest, part="less"), part="power")
-    total = op.add("log", op.add("sum", power, attributes=kept, part="sum"), part="log")
+    total = op.add("log", op.add("sum", power, attributes=reduction, part="sum"), part="log")
     result = op.add("add", total, largest, part="whole")
     if not attributes.keep_dims:
         sizes = enumerate(op.type_of(result).shape)
@@ -136,7 +136,7 @@ def global_pool(op: Operation) -> None:
 
 @converts("Softmax", "LogSoftmax")
 def softmax(op: Operation) -> None:
-    """softmax over the last axis, to which another one is brought by transposes."""
+    """softmax over the last axis; other axes are transposed."""
     name, attributes = _SOFTMAX[op.record.op]
     x = op.input_type(0)
     axis = axis_of(op.attribute("axis", -1 if op.version >= 13 else 1), max(x.rank, 1))
@@ -153,11 +153,11 @@ def softmax(op: Operation) -> None:
 
 @converts("ArgMax", "ArgMin")
 def arg_max(op: Operation) -> None:
-    """arg_max along an axis; of what is negated for the smallest."""
+    """arg_max along an axis; for ArgMin, of the negated value."""
     x, value = op.input_type(0), op.input(0)
     axis = axis_of(op.attribute("axis", 0), x.rank)
     if op.record.op == "ArgMin":
-        value = turned_round(op, value)
+        value = _reverse_order(op, value)
     keep, last = bool(op.attribute("keepdims", 1)), bool(op.attribute("select_last_index", 0))
     op.give("arg_max", value, attributes=ArgMax(axis, DType.I64, keep, last))
 
@@ -168,3 +168,62 @@ def cumsum(op: Operation) -> None:
     axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
     flags = bool(op.attribute("exclusive", 0)), bool(op.attribute("reverse", 0))
     op.give("cumsum", op.input(0), attributes=Cumsum(axis, *flags))
+
+
+@converts("CumProd")
+def cumprod(op: Operation) -> None:
+    """cumprod along a constant axis."""
+    axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
+    flags = bool(op.attribute("exclusive", 0)), bool(op.attribute("reverse", 0))
+    op.give("cumprod", op.input(0), attributes=Cumprod(axis, *flags))
+
+
+@converts("TopK")
+def top_k(op: Operation) -> None:
+    """top_indices along the last axis, and gather_elements for the values."""
+    x, count = op.input_type(0), op.integer(1, "k")
+    axis = axis_of(op.attribute("axis", -1), x.rank)
+    order = last_order(axis, x.rank)
+    back = inverse_order(order)
+    turned = op.transposed(op.input(0), order, "last")
+    ranked = turned
+    if not op.attribute("largest", 1):
+        ranked = _reverse_order(op, turned)
+    indices = op.add("top_indices", ranked, attributes=TopIndices(count), part="indices")
+    last = GatherElements(x.rank - 1)
+    values = op.add("gather_elements", turned, indices, attributes=last, part="values")
+    op.give_value(op.transposed(values, back, "values_back"))
+    wide = op.converted(indices, DType.I64, "whole")
+    op.give_value(op.transposed(wide, back, "indices_back"), 1)
+
+
+def _reverse_order(op: Operation, value: str) -> str:
+    """Return numbers in reverse order; -1 - x cannot overflow, unlike -x."""
+    dtype = op.type_of(value).dtype
+    if dtype.is_float:
+        return op.add("negate", value, part="minus")
+    return op.add(
+        "sub", op.add_constant(np.array(-1, dtype.numpy), "minus_one"), value, part="minus"
+    )
+
+
+@converts("Hardmax")
+def hardmax(op: Operation) -> None:
+    """one at the position of arg_max, zero elsewhere."""
+    x = op.input_type(0)
+    axis = axis_of(op.attribute("axis", -1 if op.version >= 13 else 1), x.rank)
+    shape: Shape = x.shape
+    value = op.input(0)
+    if op.version < 13:
+        shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
+        value, axis = op.reshaped(value, shape, "rows"), 1
+    best = op.add("arg_max", value, attributes=ArgMax(axis, DType.I32, keep_dims=True), part="best")
+    line = [1] * len(shape)
+    line[axis] = shape[axis]
+    positions = op.add_constant(np.arange(shape[axis], dtype=np.int32).reshape(line), "places")
+    is_best = op.add("equal", best, positions, part="meant")
+    one, zero = (
+        op.add_constant(number, name, x.dtype) for number, name in ((1.0, "one"), (0.0, "zero"))
+    )
+    result = op.add("select", is_best, one, zero, part="hard")
+    op.give("reshape", result, attributes=Reshape(x.shape))

@@ -1,4 +1,4 @@
-"""Operators that make images larger or smaller, or move pixels into channels."""
+"""Operators that resize and sample images, and that move pixels to channels and back."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from fourfold.formats.channels_first import (
     with_line,
     without_line,
 )
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.kernels.move import Block
 from fourfold.op.rules import Resize
+from fourfold.ops.batch_matmul import BatchMatmul
+from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.resize_bilinear import neighbours
 from fourfold.ops.resize_nearest import nearest
+from fourfold.ops.roi_align import RoiAlign
 from fourfold.ops.transpose import Transpose
 from fourfold.resampling import ResizedAxis, Sampling, TapTable, tap_table
 from fourfold.types import Shape
 
 _FORMS = ((False, False), (True, False), (False, True))  # align_corners, half_pixel_centers
-_MODES = {"bilinear": "linear"}  # by its older name
+_MODES = {"bilinear": "linear"}  # older name
 _LIMITS: dict[str, Callable[..., float]] = {"not_larger": min, "not_smaller": max}
 
 
 @converts("Resize", "Upsample")
 def resize(op: Operation) -> None:
-    """resize_nearest or resize_bilinear between transposes; resize for what these cannot say."""
+    """resize_nearest or resize_bilinear between transposes, else resize."""
     x, sampling = op.input_type(0), _sampling(op)
     axes = tuple(
         one for one in _resized_axes(op) if (one.size, one.scale) != (x.shape[one.axis], 1)
@@ -53,7 +55,7 @@ def resize(op: Operation) -> None:
 
 
 def _sampling(op: Operation) -> Sampling:
-    """What the attributes say; before version 11 elements were not in the middle of their place."""
+    """Return the sampling attributes; before opset 11 pixel centers were not at half pixels."""
     old, mode = _is_old(op), op.text_attribute("mode", "nearest")
     kind = "asymmetric" if old else "half_pixel"
     return Sampling(
@@ -71,7 +73,7 @@ def _is_old(op: Operation) -> bool:
 
 
 def _resized_axes(op: Operation) -> list[ResizedAxis]:
-    """The axes that are named, with their new sizes."""
+    """Return the resized axes with their new sizes."""
     shape, named = op.input_type(0).shape, op.list_attribute("axes")
     axes = range(len(shape)) if named is None else [axis_of(axis, len(shape)) for axis in named]
     scales = _numbers(op, 1 if _is_old(op) else 2)
@@ -86,46 +88,46 @@ def _resized_axes(op: Operation) -> list[ResizedAxis]:
         sizes = _sizes(op, [shape[axis] for axis in axes])
         scales = tuple(n / max(shape[axis], 1) for axis, n in zip(axes, sizes, strict=True))
     if min(sizes, default=1) < 1:
-        raise ValueError(f"an image of {sizes} is not possible")
+        raise ValueError(f"an output size of {sizes} is not valid")
     parts = _crop(op, len(axes))
     return [ResizedAxis(*one) for one in zip(axes, sizes, scales, *parts, strict=True)]
 
 
 def _sizes(op: Operation, before: list[int]) -> list[int]:
-    """The sizes that are asked for, or that keep the aspect ratio within them or around them."""
-    asked = op.integers(3, "sizes")
-    if len(asked) != len(before) or min(before, default=1) < 1:
-        raise ValueError(f"sizes {list(asked)} do not fit {before}")
+    """Return the requested sizes, or sizes limited by them that keep the aspect ratio."""
+    requested = op.integers(3, "sizes")
+    if len(requested) != len(before) or min(before, default=1) < 1:
+        raise ValueError(f"sizes {list(requested)} do not fit {before}")
     limit = _LIMITS.get(op.text_attribute("keep_aspect_ratio_policy", "stretch"))
     if limit is None:
-        return list(asked)
-    scale = limit(size / own for size, own in zip(asked, before, strict=True))
+        return list(requested)
+    scale = limit(size / own for size, own in zip(requested, before, strict=True))
     return [int(np.floor(scale * own + 0.5)) for own in before]
 
 
 def _crop(op: Operation, count: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Where each axis starts and ends, as fractions of it."""
-    whole = (0.0,) * count, (1.0,) * count
+    """Return start and end of the cropped region along each axis, as fractions."""
+    full_range = (0.0,) * count, (1.0,) * count
     if op.text_attribute("coordinate_transformation_mode", "") != "tf_crop_and_resize":
-        return whole
+        return full_range
     region = op.constant(1, "roi").reshape(-1).astype(np.float64)
     if region.size != 2 * count:
         raise ValueError(f"its region {region.tolist()} does not fit {count} axes")
     return tuple(region[:count].tolist()), tuple(region[count:].tolist())
 
 
-def _numbers(op: Operation, place: int) -> tuple[float, ...]:
-    """The scales, which the oldest operator set has as an attribute."""
+def _numbers(op: Operation, index: int) -> tuple[float, ...]:
+    """Return the scales; the oldest opset has them as an attribute."""
     listed = op.real_list_attribute("scales")
     if listed is not None:
         return listed
-    if op.optional(place) is None:
+    if op.optional(index) is None:
         return ()
-    return tuple(float(number) for number in op.constant(place, "scales").reshape(-1))
+    return tuple(float(number) for number in op.constant(index, "scales").reshape(-1))
 
 
 def _plain(attributes: ResizeAxes, shape: Shape) -> Resize | None:
-    """The same as one of the ways to resize an image that have kernels of their own."""
+    """Return the attributes of an equivalent 2-D resize op, which has faster kernels, or None."""
     sampling, inner = attributes.sampling, shape[2:]
     if not 1 <= len(inner) <= 2 or sampling.mode == "cubic" or sampling.antialias:
         return None
@@ -148,28 +150,28 @@ def _plain(attributes: ResizeAxes, shape: Shape) -> Resize | None:
 
 
 def _agrees_nearest(plain: Resize, axis: int, size: int, table: TapTable | None) -> bool:
-    """Whether an op reads along an axis what the table says; without one, all as it is."""
-    wanted = np.arange(size) if table is None else table.indices[:, 0]
-    return np.array_equal(nearest(plain, axis, size), wanted)
+    """Return True if the op reads the elements of the table along an axis; None keeps the axis."""
+    expected = np.arange(size) if table is None else table.indices[:, 0]
+    return np.array_equal(nearest(plain, axis, size), expected)
 
 
 def _agrees_linear(plain: Resize, axis: int, size: int, table: TapTable | None) -> bool:
     lower, upper, share = neighbours(plain, axis, size)
-    wanted = np.arange(size) if table is None else (table.indices * table.weights).sum(axis=1)
-    return np.allclose(lower + (upper - lower) * share, wanted, atol=1e-4)
+    expected = np.arange(size) if table is None else (table.indices * table.weights).sum(axis=1)
+    return np.allclose(lower + (upper - lower) * share, expected, atol=1e-4)
 
 
 def _general(op: Operation, attributes: ResizeAxes) -> None:
-    """Between transposes that bring an axis to the end which stays as it is; or with a new one."""
+    """Resize with an unchanged axis transposed to the end, or with a new axis if all change."""
     x = op.input_type(0)
     changed = {one.axis for one in attributes.axes}
-    kept = [axis for axis in range(x.rank) if axis not in changed]
-    if not kept:
+    unchanged = [axis for axis in range(x.rank) if axis not in changed]
+    if not unchanged:
         value = op.reshaped(op.input(0), (*x.shape, 1), "column")
         value = op.add("resize", value, attributes=attributes, part="resized")
         op.give_value(op.reshaped(value, op.type_of(value).shape[:-1], "flat"))
         return
-    last = 1 if 1 in kept else kept[-1]
+    last = 1 if 1 in unchanged else unchanged[-1]
     order = last_order(last, x.rank)
     axes = tuple(replace(one, axis=order.index(one.axis)) for one in attributes.axes)
     value = op.transposed(op.input(0), order, "image")
@@ -182,7 +184,7 @@ def blocks(op: Operation) -> None:
     """depth_to_space or space_to_depth between transposes, or two reshapes and a transpose."""
     size, x = op.attribute("blocksize", 0), op.input_type(0)
     if size < 1 or x.rank != 4:
-        raise ValueError(f"blocks of {size} cannot be made of {x}")
+        raise ValueError(f"{x} cannot be split into blocks of {size}")
     if op.text_attribute("mode", "DCR") == "CRD":
         _interleaved(op, size)
         return
@@ -193,11 +195,13 @@ def blocks(op: Operation) -> None:
 
 
 def _interleaved(op: Operation, size: int) -> None:
-    """The channels of a block lie apart: [N,C,b,b,H,W] becomes [N,C,H,b,W,b], or the other way."""
+    """Convert the CRD channel order: [N,C,b,b,H,W] becomes [N,C,H,b,W,b], or the reverse."""
     images, channels, height, width = op.input_type(0).shape
     if op.record.op == "SpaceToDepth":
         if height % size or width % size:
-            raise ValueError(f"an image of {height} by {width} has no blocks of {size}")
+            raise ValueError(
+                f"an image of {height} by {width} cannot be split into blocks of {size}"
+            )
         height, width = height // size, width // size
         split = op.reshaped(op.input(0), (images, channels, height, size, width, size), "split")
         order = Transpose((0, 1, 3, 5, 2, 4))
@@ -206,9 +210,76 @@ def _interleaved(op: Operation, size: int) -> None:
         op.give("reshape", turned, attributes=Reshape(shape))
         return
     if channels % (size * size):
-        raise ValueError(f"{channels} channels do not make blocks of {size}")
-    left = channels // (size * size)
-    split = op.reshaped(op.input(0), (images, left, size, size, height, width), "split")
+        raise ValueError(f"{channels} channels cannot form blocks of {size}")
+    remaining = channels // (size * size)
+    split = op.reshaped(op.input(0), (images, remaining, size, size, height, width), "split")
     turned = op.add("transpose", split, attributes=Transpose((0, 1, 4, 2, 5, 3)), part="turned")
-    shape = (images, left, height * size, width * size)
+    shape = (images, remaining, height * size, width * size)
     op.give("reshape", turned, attributes=Reshape(shape))
+
+
+_SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # older names
+
+
+@converts("GridSample")
+def grid_sample(op: Operation) -> None:
+    """grid_sample between transposes."""
+    mode = op.text_attribute("mode", "linear")
+    attributes = GridSample(
+        _SAMPLE_MODES.get(mode, mode),
+        op.text_attribute("padding_mode", "zeros"),
+        bool(op.attribute("align_corners", 0)),
+    )
+    image = to_channels_last(op, op.input(0))
+    value = op.add("grid_sample", image, op.input(1), attributes=attributes, part="sampled")
+    give_channels_first(op, value)
+
+
+@converts("RoiAlign")
+def roi_align(op: Operation) -> None:
+    """roi_align between transposes."""
+    newer = "half_pixel" if op.version >= 16 else "output_half_pixel"
+    kind = op.text_attribute("coordinate_transformation_mode", newer)
+    attributes = RoiAlign(
+        (op.attribute("output_height", 1), op.attribute("output_width", 1)),
+        op.attribute("sampling_ratio", 0),
+        op.real_attribute("spatial_scale", 1.0),
+        half_pixel=kind == "half_pixel",
+        largest=op.text_attribute("mode", "avg") == "max",
+    )
+    image = to_channels_last(op, op.input(0))
+    inputs = (image, op.input(1), op.input(2))
+    value = op.add("roi_align", *inputs, attributes=attributes, part="cells")
+    give_channels_first(op, value)
+
+
+@converts("AffineGrid")
+def affine_grid(op: Operation) -> None:
+    """batch_matmul of all positions with the matrices."""
+    sizes = op.integers(1, "size")
+    batch = sizes[0]
+    inner = sizes[2:]
+    grid = np.stack(
+        [*_positions(inner, bool(op.attribute("align_corners", 0))), np.ones(inner)], -1
+    )
+    flat = grid.reshape(1, -1, len(inner) + 1).astype(op.input_type(0).dtype.numpy)
+    product = op.add(
+        "batch_matmul",
+        op.add_constant(flat, "places"),
+        op.input(0),
+        attributes=BatchMatmul(transposed=True),
+        part="moved",
+    )
+    op.give("reshape", product, attributes=Reshape((batch, *inner, len(inner))))
+
+
+def _positions(sizes: tuple[int, ...], corners: bool) -> list[np.ndarray]:
+    """Return the position of each element along each axis, from -1 to 1, last axis first."""
+    lines = []
+    for size in sizes:
+        steps = np.arange(size)
+        line = (2 * steps + 1) / size - 1
+        if corners:
+            line = 2 * steps / (size - 1) - 1 if size > 1 else np.zeros(1)
+        lines.append(line)
+    return [*np.meshgrid(*lines, indexing="ij")][::-1]

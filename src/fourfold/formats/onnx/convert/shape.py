@@ -1,4 +1,4 @@
-"""Operators that change the shape or the type alone, or nothing."""
+"""Operators that change only the shape or the type, or nothing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from fourfold.formats.axes import axes_of, axis_of
+from fourfold.formats.batch import reshape_batch, reshape_literally
 from fourfold.formats.budget import check_shape
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import graph_dtype
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.reshape import reshape_batch, reshape_literally
 from fourfold.ops.cast import Cast
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.tile import Tile
@@ -22,16 +21,16 @@ from fourfold.types import DType, Shape
 
 @converts("Identity")
 def identity(op: Operation) -> None:
-    """nothing: its result is equal to its input."""
+    """identity."""
     op.give_value(op.input(0))
 
 
 @converts("Dropout")
 def dropout(op: Operation) -> None:
-    """nothing: a model that runs drops nothing out."""
+    """identity."""
     training = op.known(op.optional(2))
     if op.optional(2) is not None and (training is None or training.any()):
-        raise Unconvertible("it is asked to drop values out")
+        raise Unconvertible("training mode is not supported")
     op.give_value(op.input(0))
     if op.output(1) is not None:
         type = op.input_type(0).with_dtype(DType.BOOL)
@@ -41,7 +40,7 @@ def dropout(op: Operation) -> None:
 
 @converts("Cast")
 def cast(op: Operation) -> None:
-    """cast; half floats are f32 here."""
+    """cast; float16 becomes f32 in the graph."""
     _cast(op, graph_dtype(op.attribute("to", 0)))
 
 
@@ -55,7 +54,7 @@ def _cast(op: Operation, to: DType) -> None:
     if op.input_type(0).dtype is to:
         op.give_value(op.input(0))
     elif not to.has_numpy:
-        raise Unconvertible(f"it makes {to.value} values")
+        raise Unconvertible(f"{to.value} values are not supported")
     else:
         op.give("cast", op.input(0), attributes=Cast(to))
 
@@ -68,19 +67,19 @@ def reshape(op: Operation) -> None:
         raise ValueError("it has no shape")
     if not op.attribute("allowzero", 0):
         if any(size == 0 and axis >= len(own) for axis, size in enumerate(target)):
-            raise ValueError(f"shape {list(target)} keeps an axis that {list(own)} does not have")
+            raise ValueError(f"shape {list(target)} copies an axis that {list(own)} does not have")
         target = tuple(own[axis] if size == 0 else size for axis, size in enumerate(target))
     op.give("reshape", op.input(0), attributes=Reshape(_followed(op, target)))
 
 
 def _followed(op: Operation, target: Shape) -> Shape:
-    """The shape that a reshape gives; its batch follows one that the caller has changed."""
+    """Return the result shape of a reshape; its batch follows the caller's batch."""
     x, own = op.input_type(0), op.own_types.get(op.input(0))
     if own is None or not op.in_file(1):
         return reshape_literally(x, target).shape
-    found = reshape_batch(x, own.shape, target, op.builder.batch_factor)
-    op.change(1, found.target)
-    return found.shape
+    result = reshape_batch(x, own.shape, target, op.builder.batch_factor)
+    op.change(1, result.target)
+    return result.shape
 
 
 @converts("Flatten")
@@ -97,12 +96,12 @@ def flatten(op: Operation) -> None:
 
 @converts("Squeeze")
 def squeeze(op: Operation) -> None:
-    """reshape without axes of size one."""
-    x, asked = op.input_type(0), op.list_or_input("axes", 1)
+    """reshape that removes axes of size one."""
+    x, requested = op.input_type(0), op.list_or_input("axes", 1)
     axes = (
         tuple(axis for axis, size in enumerate(x.shape) if size == 1)
-        if asked is None
-        else axes_of(asked, x.rank)
+        if requested is None
+        else axes_of(requested, x.rank)
     )
     if any(x.shape[axis] != 1 for axis in axes):
         raise ValueError(f"axes {list(axes)} of {x} are not all of size one")
@@ -112,11 +111,11 @@ def squeeze(op: Operation) -> None:
 
 @converts("Unsqueeze")
 def unsqueeze(op: Operation) -> None:
-    """reshape with more axes of size one."""
-    x, asked = op.input_type(0), op.list_or_input("axes", 1)
-    if asked is None:
+    """reshape that inserts axes of size one."""
+    x, requested = op.input_type(0), op.list_or_input("axes", 1)
+    if requested is None:
         raise ValueError("it has no axes")
-    axes, sizes = axes_of(asked, x.rank + len(asked)), iter(x.shape)
+    axes, sizes = axes_of(requested, x.rank + len(requested)), iter(x.shape)
     shape = tuple(1 if axis in axes else next(sizes) for axis in range(x.rank + len(axes)))
     op.give("reshape", op.input(0), attributes=Reshape(shape))
 
@@ -133,22 +132,22 @@ def transpose(op: Operation) -> None:
 @converts("Expand")
 def expand(op: Operation) -> None:
     """a reshape to the rank of the result, then tile."""
-    wanted = op.integers(1, "shape")
-    check_shape(wanted)
-    op.give_value(spread(op, op.input(0), wanted))
+    target = op.integers(1, "shape")
+    check_shape(target)
+    op.give_value(broadcast_to(op, op.input(0), target))
 
 
-def spread(op: Operation, value: str, wanted: Shape) -> str:
-    """A value over a larger shape; sizes of one on either side stretch."""
+def broadcast_to(op: Operation, value: str, target: Shape) -> str:
+    """Broadcast a value and a target shape to each other."""
     x = op.type_of(value)
-    rank = max(x.rank, len(wanted))
+    rank = max(x.rank, len(target))
     own = (1,) * (rank - x.rank) + x.shape
-    asked = (1,) * (rank - len(wanted)) + wanted
-    pairs = list(zip(own, asked, strict=True))
+    padded = (1,) * (rank - len(target)) + target
+    pairs = list(zip(own, padded, strict=True))
     if any(1 not in pair and pair[0] != pair[1] for pair in pairs):
-        raise ValueError(f"{x} cannot be spread over {list(wanted)}")
-    if 0 in own or 0 in asked:
-        raise Unconvertible("nothing is left of it")
+        raise ValueError(f"{x} cannot be broadcast to {list(target)}")
+    if 0 in own or 0 in padded:
+        raise Unconvertible("its result is empty")
     multiples = tuple(max(size // mine, 1) for mine, size in pairs)
     value = op.reshaped(value, own, "rank")
     if all(count == 1 for count in multiples):

@@ -1,25 +1,29 @@
-"""Operators that cut, join, pad and look up."""
+"""Operators that slice, concatenate, pad, gather and scatter."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
+from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
+from fourfold.ops.reverse_sequence import ReverseSequence
+from fourfold.ops.scatter_elements import ScatterElements
+from fourfold.ops.scatter_update import ScatterUpdate
 from fourfold.ops.slice import Slice
+from fourfold.ops.tile import Tile
 from fourfold.types import DType, Shape
 
-_FARTHEST = 2**62  # what exporters write for 'to the end' is beyond it
+_MAX_INDEX = 2**62  # exporters write larger numbers for 'to the end'
 
 
 @converts("Slice")
 def slice_(op: Operation) -> None:
-    """slice at constant places."""
+    """slice with constant bounds."""
     x = op.input_type(0)
     starts, ends = op.list_or_input("starts", 1), op.list_or_input("ends", 2)
     if starts is None or ends is None:
@@ -29,31 +33,31 @@ def slice_(op: Operation) -> None:
     axes = tuple(range(len(starts))) if axes is None else axes
     steps = (1,) * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise ValueError("its starts, ends, axes and steps do not belong together")
+        raise ValueError("its starts, ends, axes and steps do not match")
     begin, size, strides = [0] * x.rank, list(x.shape), [1] * x.rank
     for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = axis_of(axis, x.rank)
-        places = _places(first, last, step, x.shape[axis])
-        begin[axis] = places.start if places else 0
-        size[axis], strides[axis] = len(places), step
+        indices = _indices(first, last, step, x.shape[axis])
+        begin[axis] = indices.start if indices else 0
+        size[axis], strides[axis] = len(indices), step
     give_slice(op, op.input(0), Slice(tuple(begin), tuple(size), tuple(strides)))
 
 
-def _places(first: int, last: int, step: int, size: int) -> range:
-    """As Python slices; a last place far below zero means 'all down to the first'."""
+def _indices(first: int, last: int, step: int, size: int) -> range:
+    """Return indices as in Python slices; an end far below zero means 'down to the first'."""
     if step < 0:
         end = None if last < -size else last
         return range(*slice(first, end, step).indices(size))
-    return range(*slice(first, min(last, _FARTHEST), step).indices(size))
+    return range(*slice(first, min(last, _MAX_INDEX), step).indices(size))
 
 
 def give_slice(op: Operation, value: str, box: Slice, output: int = 0) -> None:
-    """A slice; all of a value is the value itself, and nothing of it a constant."""
+    """Write a slice; a full slice is the value itself and an empty one a constant."""
     x = op.type_of(value)
-    whole = box.size == x.shape and all(step == 1 for step in box.strides)
+    is_full = box.size == x.shape and all(step == 1 for step in box.strides)
     if 0 in box.size:
         op.give_constant(np.empty(box.size, x.dtype.numpy), output)
-    elif whole:
+    elif is_full:
         op.give_value(value, output)
     else:
         op.give("slice", value, attributes=box, output=output)
@@ -61,7 +65,7 @@ def give_slice(op: Operation, value: str, box: Slice, output: int = 0) -> None:
 
 @converts("Split")
 def split(op: Operation) -> None:
-    """a slice for each output."""
+    """one slice per output."""
     x, count = op.input_type(0), len(op.record.outputs)
     axis = axis_of(op.attribute("axis", 0), x.rank)
     sizes = op.list_or_input("split", 1)
@@ -70,7 +74,9 @@ def split(op: Operation) -> None:
         each = -(-x.shape[axis] // max(parts, 1))
         sizes = (*(each,) * (parts - 1), x.shape[axis] - each * (parts - 1))
     if len(sizes) != count or sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
-        raise ValueError(f"axis {axis} of {x} cannot be cut into {list(sizes)} for {count} outputs")
+        raise ValueError(
+            f"axis {axis} of {x} cannot be split into {list(sizes)} for {count} outputs"
+        )
     start = 0
     for output, size in enumerate(sizes):
         begin = tuple(start if i == axis else 0 for i in range(x.rank))
@@ -84,7 +90,7 @@ def concat(op: Operation) -> None:
     """concat."""
     values = op.all_inputs()
     axis = axis_of(op.attribute("axis", 1), op.input_type(0).rank)
-    # An empty list of sizes may stand among others in chains of shapes; it adds nothing.
+    # An empty list of sizes may occur in computed shapes; it adds nothing.
     parts = [value for value in values if op.type_of(value).elements] or list(values[:1])
     if len(parts) == 1:
         op.give_value(parts[0])
@@ -94,14 +100,14 @@ def concat(op: Operation) -> None:
 
 @converts("Gather")
 def gather(op: Operation) -> None:
-    """gather; one place alone is a slice."""
+    """gather."""
     x, indices = op.input_type(0), op.input(1)
     axis = axis_of(op.attribute("axis", 0), x.rank)
     op.give("gather", op.input(0), _from_start(op, indices, x.shape[axis]), attributes=Gather(axis))
 
 
 def _from_start(op: Operation, indices: str, size: int) -> str:
-    """Indices as places from the start; those below zero count from the end."""
+    """Return indices counted from the start; negative ones count from the end."""
     array = op.known(indices)
     if array is None:
         kind = op.type_of(indices).dtype
@@ -109,60 +115,60 @@ def _from_start(op: Operation, indices: str, size: int) -> str:
     if array.dtype.kind not in "iu":
         raise ValueError(f"its indices are {array.dtype}")
     if ((array < -size) | (array >= size)).any():
-        raise ValueError(f"its indices do not lie in an axis of {size}")
+        raise ValueError(f"its indices are out of range for an axis of {size}")
     wide = np.where(array < 0, array + size, array).astype(np.int32)
     return op.add_constant(wide, "places")
 
 
 @converts("GatherND")
 def gather_nd(op: Operation) -> None:
-    """gather_nd; axes that go together are named by indices of their own."""
-    x, known = op.input_type(0), op.known(op.input(1))
+    """gather_nd; batch axes get indices of their own."""
+    x, constants = op.input_type(0), op.known(op.input(1))
     batch = op.attribute("batch_dims", 0)
-    if known is None or batch:
-        op.give("gather_nd", op.input(0), _computed_places(op, batch))
+    if constants is None or batch:
+        op.give("gather_nd", op.input(0), _computed_indices(op, batch))
         return
-    limits = np.array(x.shape[: known.shape[-1]] if known.ndim else ())
-    if known.ndim == 0 or known.shape[-1] > x.rank or (known < -limits).any():
-        raise ValueError(f"its indices do not lie in {x}")
-    if (known >= limits).any():
-        raise ValueError(f"its indices do not lie in {x}")
-    places = np.where(known < 0, known + limits, known).astype(np.int32)
-    op.give("gather_nd", op.input(0), op.add_constant(places, "places"))
+    limits = np.array(x.shape[: constants.shape[-1]] if constants.ndim else ())
+    if constants.ndim == 0 or constants.shape[-1] > x.rank or (constants < -limits).any():
+        raise ValueError(f"its indices are out of range for {x}")
+    if (constants >= limits).any():
+        raise ValueError(f"its indices are out of range for {x}")
+    indices = np.where(constants < 0, constants + limits, constants).astype(np.int32)
+    op.give("gather_nd", op.input(0), op.add_constant(indices, "places"))
 
 
-def _computed_places(op: Operation, batch: int) -> str:
-    """Indices that a run computes, counted from the start, with those of the batch before them."""
+def _computed_indices(op: Operation, batch: int) -> str:
+    """Return indices computed at run time, counted from the start, after those of the batch."""
     x, indices = op.input_type(0), op.input_type(1)
     depth = indices.channels if indices.rank else 0
     if not 0 <= batch < indices.rank or not 0 < depth <= x.rank - batch:
-        raise ValueError(f"{indices} names no places in {x}")
+        raise ValueError(f"{indices} cannot index {x}")
     sizes = op.add_constant(np.array(x.shape[batch : batch + depth], indices.dtype.numpy), "sizes")
     zero = op.add_constant(np.array(0, indices.dtype.numpy), "zero")
     behind = op.add("less", op.input(1), zero, part="behind")
     ahead = op.add("add", op.input(1), sizes, part="ahead")
-    places = op.add("select", behind, ahead, op.input(1), part="places")
+    nonnegative = op.add("select", behind, ahead, op.input(1), part="places")
     if not batch:
-        return places
+        return nonnegative
     own = np.indices(indices.shape[:-1])[:batch]
     rows = np.moveaxis(own, 0, -1).astype(indices.dtype.numpy)
     joined = Concat(indices.rank - 1)
     return op.add(
-        "concat", op.add_constant(rows, "batch"), places, attributes=joined, part="all_places"
+        "concat", op.add_constant(rows, "batch"), nonnegative, attributes=joined, part="all_places"
     )
 
 
 @converts("Pad")
 def pad(op: Operation) -> None:
-    """pad or mirror_pad by constant amounts; where one is below zero, a slice."""
+    """pad or mirror_pad by constant amounts; negative amounts slice."""
     x, mode = op.input_type(0), op.text_attribute("mode", "constant")
     before, after = _amounts(op, x.shape)
     value = op.input(0)
     cut = tuple(max(-amount, 0) for amount in before), tuple(max(-amount, 0) for amount in after)
     if any(cut[0]) or any(cut[1]):
         sizes = zip(x.shape, *cut, strict=True)
-        kept = tuple(size - first - last for size, first, last in sizes)
-        box = Slice(cut[0], kept, (1,) * x.rank)
+        inner = tuple(size - first - last for size, first, last in sizes)
+        box = Slice(cut[0], inner, (1,) * x.rank)
         value = op.add("slice", value, attributes=box, part="cut")
     sides = tuple(max(amount, 0) for amount in before), tuple(max(amount, 0) for amount in after)
     if mode == "constant" and op.optional(2) is not None and op.known(op.optional(2)) is None:
@@ -175,11 +181,11 @@ def pad(op: Operation) -> None:
     elif mode in ("edge", "wrap"):
         _repeat(op, value, sides, "clip" if mode == "edge" else "wrap")
     else:
-        raise ValueError(f"there is no mode '{mode}'")
+        raise ValueError(f"its mode '{mode}' is not supported")
 
 
 def _pad_by_run(op: Operation, value: str, sides: tuple[Shape, Shape]) -> None:
-    """Around the value is a number that only a run knows."""
+    """Pad with a number that is computed at run time."""
     padded = op.add("pad", value, attributes=Pad(*sides), part="padded")
     op.reserve(op.type_of(padded).with_dtype(DType.BOOL))
     inside = np.zeros(op.type_of(padded).shape, np.bool_)
@@ -190,25 +196,125 @@ def _pad_by_run(op: Operation, value: str, sides: tuple[Shape, Shape]) -> None:
 
 
 def _repeat(op: Operation, value: str, sides: tuple[Shape, Shape], mode: str) -> None:
-    """The edges, or what lies at the other end, by indices along each axis."""
+    """Pad with the edges, or by wrapping around, with indices along each axis."""
     for axis, (before, after) in enumerate(zip(*sides, strict=True)):
         if before or after:
             size = op.type_of(value).shape[axis]
             steps = np.arange(-before, size + after)
-            places = np.clip(steps, 0, size - 1) if mode == "clip" else steps % size
-            indices = op.add_constant(places.astype(np.int32), f"places{axis}")
+            positions = np.clip(steps, 0, size - 1) if mode == "clip" else steps % size
+            indices = op.add_constant(positions.astype(np.int32), f"places{axis}")
             value = op.add("gather", value, indices, attributes=Gather(axis), part=f"axis{axis}")
     op.give_value(value)
 
 
 def _amounts(op: Operation, shape: Shape) -> tuple[Shape, Shape]:
-    """How much goes before and after each axis."""
+    """Return the padding before and after each axis."""
     pads = op.list_or_input("pads", 1)
     named = None if op.optional(3) is None else op.integers(3, "axes")
     axes = range(len(shape)) if named is None else [axis_of(axis, len(shape)) for axis in named]
     if pads is None or len(pads) != 2 * len(axes):
         raise ValueError(f"paddings {pads} do not fit {list(shape)}")
     before, after = [0] * len(shape), [0] * len(shape)
-    for place, axis in enumerate(axes):
-        before[axis], after[axis] = pads[place], pads[place + len(axes)]
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
     return tuple(before), tuple(after)
+
+
+@converts("GatherElements")
+def gather_elements(op: Operation) -> None:
+    """gather_elements."""
+    axis = axis_of(op.attribute("axis", 0), op.input_type(0).rank)
+    op.give("gather_elements", op.input(0), op.input(1), attributes=GatherElements(axis))
+
+
+@converts("ScatterElements", "Scatter")
+def scatter_elements(op: Operation) -> None:
+    """scatter_elements."""
+    axis = axis_of(op.attribute("axis", 0), op.input_type(0).rank)
+    attributes = ScatterElements(axis, op.text_attribute("reduction", "none"))
+    op.give("scatter_elements", op.input(0), op.input(1), op.input(2), attributes=attributes)
+
+
+@converts("ScatterND")
+def scatter_nd(op: Operation) -> None:
+    """scatter_update."""
+    attributes = ScatterUpdate(op.text_attribute("reduction", "none"))
+    op.give("scatter_update", op.input(0), op.input(1), op.input(2), attributes=attributes)
+
+
+@converts("TensorScatter")
+def tensor_scatter(op: Operation) -> None:
+    """scatter_elements, from an offset per batch entry on."""
+    target, update = op.input_type(0), op.input_type(1)
+    axis = axis_of(op.attribute("axis", -2), target.rank)
+    if axis == 0:
+        raise ValueError("its axis is the batch axis")
+    steps = [1] * update.rank
+    steps[axis] = update.shape[axis]
+    indices = op.add_constant(np.arange(update.shape[axis], dtype=np.int64).reshape(steps), "steps")
+    if op.optional(2) is not None:
+        starts = op.reshaped(op.input(2), (update.shape[0], *(1,) * (update.rank - 1)), "starts")
+        starts = op.converted(starts, DType.I64, "whole_starts")
+        indices = op.add("add", indices, starts, part="places")
+        if op.text_attribute("mode", "linear") == "circular":
+            size = op.add_constant(np.array(target.shape[axis], np.int64), "size")
+            indices = op.add("floor_mod", indices, size, part="around")
+    sizes = op.type_of(indices).shape
+    multiples = tuple(a // b for a, b in zip(update.shape, sizes, strict=True))
+    indices = op.add("tile", indices, attributes=Tile(multiples), part="all_places")
+    attributes = ScatterElements(axis)
+    op.give("scatter_elements", op.input(0), indices, op.input(1), attributes=attributes)
+
+
+@converts("ReverseSequence")
+def reverse_sequence(op: Operation) -> None:
+    """reverse_sequence; if the last axis takes part, a new axis is appended."""
+    x = op.input_type(0)
+    time, batch = (
+        axis_of(op.attribute(name, default), x.rank)
+        for name, default in (("time_axis", 0), ("batch_axis", 1))
+    )
+    value, attributes = op.input(0), ReverseSequence(time, batch)
+    if max(time, batch) < x.rank - 1:
+        op.give("reverse_sequence", value, op.input(1), attributes=attributes)
+        return
+    value = op.reshaped(value, (*x.shape, 1), "column")
+    value = op.add("reverse_sequence", value, op.input(1), attributes=attributes, part="reversed")
+    op.give_value(op.reshaped(value, x.shape, "row"))
+
+
+@converts("Trilu")
+def trilu(op: Operation) -> None:
+    """select with a constant mask."""
+    x = op.input_type(0)
+    if x.rank < 2:
+        raise ValueError(f"{x} is not a matrix")
+    shift = 0 if op.optional(1) is None else op.integer(1, "k")
+    shift = max(-(2**31), min(2**31, shift))
+    rows, columns = x.shape[-2:]
+    ahead = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+    kept = ahead >= shift if op.attribute("upper", 1) else ahead <= shift
+    zero = op.add_constant(np.array(0, x.dtype.numpy), "zero")
+    if x.dtype is DType.BOOL:
+        op.give("logical_and", op.input(0), op.add_constant(kept, "kept"))
+    else:
+        op.give("select", op.add_constant(kept, "kept"), op.input(0), zero)
+
+
+@converts("CenterCropPad")
+def center_crop_pad(op: Operation) -> None:
+    """slice, then pad; an odd difference puts the smaller part first."""
+    x, sizes = op.input_type(0), op.integers(1, "shape")
+    named = op.list_attribute("axes")
+    axes = range(x.rank) if named is None else [axis_of(axis, x.rank) for axis in named]
+    if len(sizes) != len(axes):
+        raise ValueError(f"{list(sizes)} does not fit {x}")
+    begin, kept, before, after = [0] * x.rank, [*x.shape], [0] * x.rank, [0] * x.rank
+    for axis, size in zip(axes, sizes, strict=True):
+        less, more = max(x.shape[axis] - size, 0), max(size - x.shape[axis], 0)
+        begin[axis], kept[axis] = less // 2, x.shape[axis] - less
+        before[axis], after[axis] = more // 2, more - more // 2
+    value, ones = op.input(0), (1,) * x.rank
+    box = Slice(tuple(begin), tuple(kept), ones)
+    value = value if tuple(kept) == x.shape else op.add("slice", value, attributes=box, part="crop")
+    op.give("pad", value, attributes=Pad(tuple(before), tuple(after)))

@@ -1,4 +1,4 @@
-"""Operators that take what they left behind the last time: convolutions and attention in steps."""
+"""Operators with a state passed from step to step: causal convolution and linear attention."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation
-from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.window import NO_PADDING
 from fourfold.ops.batch_matmul import BatchMatmul
@@ -19,23 +18,25 @@ from fourfold.ops.pad import Pad
 from fourfold.ops.slice import Slice
 from fourfold.types import Shape
 
-LONGEST = 256  # steps; beyond it a graph of them would be slower than a loop
+MAX_STEPS = 256  # steps; a longer unrolled graph would be slower than a loop
 
 
 @converts("CausalConvWithState")
 def causal_conv(op: Operation) -> None:
-    """depthwise_conv2d behind what came before; the last of its inputs are the next state."""
+    """depthwise_conv2d over state and input; the last inputs are the next state."""
     (batch, channels, length), taps = op.input_type(0).shape, op.input_type(1).shape[2]
     if op.optional(3) is None:
         pad = Pad((0, 0, taps - 1), (0, 0, 0))
-        whole = op.add("pad", op.input(0), attributes=pad, part="padded")
+        extended = op.add("pad", op.input(0), attributes=pad, part="padded")
     else:
-        whole = op.add("concat", op.input(3), op.input(0), attributes=Concat(2), part="joined")
+        extended = op.add("concat", op.input(3), op.input(0), attributes=Concat(2), part="joined")
     row = op.reshaped(
-        op.transposed(whole, (0, 2, 1), "row"), (batch, 1, length + taps - 1, channels), "image"
+        op.transposed(extended, (0, 2, 1), "row"), (batch, 1, length + taps - 1, channels), "image"
     )
-    known = all(op.known(op.optional(index)) is not None for index in (1, 2) if op.optional(index))
-    if known:
+    are_constant = all(
+        op.known(op.optional(index)) is not None for index in (1, 2) if op.optional(index)
+    )
+    if are_constant:
         order, shape, name = (1, 2, 0), (1, 1, taps, channels), "depthwise_conv2d"
         attributes: object = DepthwiseConv2d((1, 1), (1, 1), NO_PADDING, 1)
     else:
@@ -48,29 +49,29 @@ def causal_conv(op: Operation) -> None:
     value = op.reshaped(value, (batch, length, channels), "line")
     op.give_value(op.transposed(value, (0, 2, 1), "planes"))
     if op.output(1) is not None:
-        _give_state(op, whole, taps - 1)
+        _give_state(op, extended, taps - 1)
 
 
-def _give_state(op: Operation, whole: str, count: int) -> None:
-    batch, channels, length = op.type_of(whole).shape
+def _give_state(op: Operation, extended: str, count: int) -> None:
+    batch, channels, length = op.type_of(extended).shape
     if count == 0:
-        dtype = op.type_of(whole).dtype.numpy
+        dtype = op.type_of(extended).dtype.numpy
         op.give_constant(np.zeros((batch, channels, 0), dtype), 1)
         return
     box = Slice((0, 0, length - count), (batch, channels, count), (1, 1, 1))
-    op.give("slice", whole, attributes=box, output=1)
+    op.give("slice", extended, attributes=box, output=1)
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """Linear attention, one step after the other, by [batch, heads, rows, columns]."""
+    """Linear attention, unrolled step by step, over [batch, heads, rows, columns]."""
 
     op: Operation
     groups: int
     scale: float
 
     def heads(self, index: int, count: int) -> str:
-        """An input as [steps, batch, heads, size]."""
+        """Return an input as [steps, batch, heads, size]."""
         batch, steps, width = self.op.input_type(index).shape
         if count < 1 or width % count:
             raise ValueError(f"{self.op.input_type(index)} does not have {count} heads")
@@ -80,7 +81,7 @@ class _Steps:
         return self.op.transposed(split, (1, 0, 2, 3), f"heads{index}")
 
     def at(self, value: str, step: int, shape: Shape) -> str:
-        """One step, in a shape of its own."""
+        """Return one step, reshaped."""
         sizes = self.op.type_of(value).shape
         box = Slice((step, 0, 0, 0), (1, *sizes[1:]), (1, 1, 1, 1))
         cut = self.op.add("slice", value, attributes=box, part="step")
@@ -98,9 +99,9 @@ def linear_attention(op: Operation) -> None:
     queries, heads = op.attribute("q_num_heads", 0), op.attribute("kv_num_heads", 0)
     rule = op.text_attribute("update_rule", "gated_delta")
     if queries < 1 or heads < 1 or queries % heads:
-        raise ValueError(f"{queries} heads of queries cannot share {heads}")
-    if not 0 < steps <= LONGEST:
-        raise Unconvertible(f"{steps} steps are too many to be unrolled")
+        raise ValueError(f"{queries} query heads cannot share {heads} key heads")
+    if not 0 < steps <= MAX_STEPS:
+        raise Unconvertible(f"{steps} steps are too many to unroll")
     keys, values = width // queries, op.input_type(2).channels // heads
     scale = op.real_attribute("scale", 0.0) or 1 / math.sqrt(keys)
     walk = _Steps(op, queries // heads, scale)
@@ -115,26 +116,26 @@ def linear_attention(op: Operation) -> None:
         state = _updated(walk, state, step, (parts[1], parts[2], decay, beta))
         query = walk.at(parts[0], step, (batch, heads, walk.groups, keys))
         rows.append(op.reshaped(walk.product(query, state), (batch, 1, queries * values), "row"))
-    whole = rows[0]
+    result = rows[0]
     if len(rows) > 1:
-        whole = op.add("concat", *rows, attributes=Concat(1), part="rows")
-    op.give("mul", whole, op.add_constant(scale, "scale"))
+        result = op.add("concat", *rows, attributes=Concat(1), part="rows")
+    op.give("mul", result, op.add_constant(scale, "scale"))
     op.give_value(state, 1)
 
 
 def _updated(
-    walk: _Steps, state: str, step: int, given: tuple[str, str, str | None, str | None]
+    walk: _Steps, state: str, step: int, inputs: tuple[str, str, str | None, str | None]
 ) -> str:
-    """The state after a step: less what decays, and with the product of its key and value."""
+    """Return the state after a step: decayed, plus the product of key and value."""
     op, (batch, heads, keys, values) = walk.op, walk.op.type_of(state).shape
-    key = walk.at(given[0], step, (batch, heads, 1, keys))
-    value = walk.at(given[1], step, (batch, heads, 1, values))
-    if given[2] is not None:
-        size = op.type_of(given[2]).shape[3]
-        kept = op.add("exp", walk.at(given[2], step, (batch, heads, size, 1)), part="kept")
-        state = op.add("mul", state, kept, part="decayed")
-    if given[3] is not None:
-        share = walk.at(given[3], step, (batch, op.type_of(given[3]).shape[2], 1, 1))
+    key = walk.at(inputs[0], step, (batch, heads, 1, keys))
+    value = walk.at(inputs[1], step, (batch, heads, 1, values))
+    if inputs[2] is not None:
+        size = op.type_of(inputs[2]).shape[3]
+        factor = op.add("exp", walk.at(inputs[2], step, (batch, heads, size, 1)), part="kept")
+        state = op.add("mul", state, factor, part="decayed")
+    if inputs[3] is not None:
+        share = walk.at(inputs[3], step, (batch, op.type_of(inputs[3]).shape[2], 1, 1))
         news = op.add("sub", value, walk.product(key, state), part="news")
         value = op.add("mul", news, share, part="learned")
     column = op.reshaped(key, (batch, heads, keys, 1), "column")

@@ -1,4 +1,4 @@
-"""The messages of an ONNX file, from what was written of a graph."""
+"""Writes the protobuf messages of an ONNX file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fourfold.formats.onnx.schema import (
 )
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
 from fourfold.formats.onnx.write_graph.operator_list import Attribute, Port, WrittenNode
-from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.formats.protobuf import MessageWriter
 from fourfold.formats.writable import WritableModel
 from fourfold.version import VERSION
 
-# The newer one has quantised values of four and of sixteen bits. ONNX Runtime 1.31 cannot move a
-# transpose over a DequantizeLinear of it, so it is taken where it is needed alone.
-OLDER, NEWER = (9, 20), (10, 21)  # versions of files, and of the operators in them
-_NEW = frozenset({Element.INT4, Element.UINT16, Element.INT16})
+# NEWER supports 4-bit and 16-bit quantized values. ONNX Runtime 1.31 cannot move a transpose over
+# its DequantizeLinear, so it is only used if needed.
+OLDER, NEWER = (9, 20), (10, 21)  # IR version and opset
+_NEWER_ELEMENTS = frozenset({Element.INT4, Element.UINT16, Element.INT16})
 
 
 class AttributeType(IntEnum):
@@ -51,15 +51,15 @@ def write_file(writer: GraphWriter, model: WritableModel) -> bytes:
 
 
 def _describe(file: MessageWriter, model: WritableModel) -> None:
-    """What an ONNX file can say of a model: a text, and pairs of names and texts."""
-    said = model.metadata
-    text = said.description or model.description
+    """Write the metadata that ONNX supports: a description and key-value pairs."""
+    about = model.metadata
+    text = about.description or model.description
     if text:
         file.text(ModelField.DESCRIPTION, text)
-    if said.version.isdecimal():
-        file.integer(ModelField.VERSION, int(said.version))
-    own = {"author": said.author, "licence": said.licence}
-    for name, words in {**own, **said.properties}.items():
+    if about.version.isdecimal():
+        file.integer(ModelField.VERSION, int(about.version))
+    own = {"author": about.author, "licence": about.licence}
+    for name, words in {**own, **about.properties}.items():
         if words and name != "producer":
             entry = MessageWriter().text(EntryField.KEY, name).text(EntryField.VALUE, words)
             file.message(ModelField.METADATA, entry)
@@ -69,7 +69,7 @@ def _versions(writer: GraphWriter) -> tuple[int, int]:
     linear = ("QuantizeLinear", "DequantizeLinear")
     read = {name for node in writer.nodes if node.op in linear for name in node.inputs}
     constants = (writer.initializers[name].element for name in read & writer.initializers.keys())
-    return OLDER if _NEW.isdisjoint(constants) else NEWER
+    return OLDER if _NEWER_ELEMENTS.isdisjoint(constants) else NEWER
 
 
 def _graph(writer: GraphWriter, outputs: Sequence[Port]) -> MessageWriter:
@@ -85,9 +85,9 @@ def _graph(writer: GraphWriter, outputs: Sequence[Port]) -> MessageWriter:
     for port in outputs:
         graph.message(GraphField.OUTPUTS, _port(port))
     if writer.model.to_look_at:
-        ends = {port.name for port in (*writer.inputs, *outputs)}
+        ports = {port.name for port in (*writer.inputs, *outputs)}
         for port in writer.inner_values():
-            if port.name not in ends:
+            if port.name not in ports:
                 graph.message(GraphField.VALUES, _port(port))
     return graph
 
@@ -127,7 +127,7 @@ def _attribute(name: str, value: Attribute) -> MessageWriter:
 
 
 def _size(port: Port, axis: int, size: int) -> MessageWriter:
-    """A size, or a name for one that is left open; the batch is the same everywhere."""
+    """Return a size, or a name for a dynamic one; the batch has the same name everywhere."""
     if size == OPEN:
         return MessageWriter().text(SizeField.NAME, f"{port.name}_{axis}" if axis else "batch")
     return MessageWriter().integer(SizeField.NUMBER, size)

@@ -1,28 +1,98 @@
 """WrittenValues: the values of a graph as tensors of an ONNX file.
 
-A value of the graph may be in the file in several orders of axes: convolutions take and give their
-channels first, other operators take what is there. A transpose stands in the file only where an
-order is read that is not there yet; those of the graph itself only rename axes.
+A value may be in the file in several axis orders: convolutions read and write channels first, other
+operators use any available order. A Transpose is only written if an order is read that does not
+exist yet; transposes of the graph itself only rename axes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fourfold.formats.inputs import OPEN
 from fourfold.formats.onnx.schema import ELEMENTS
-from fourfold.formats.onnx.write_graph.operator_list import OperatorList, Port
-from fourfold.formats.onnx.write_graph.stored_values import (
-    is_widened,
-    read_stored,
-    store,
-    stored_constant,
+from fourfold.formats.onnx.write_graph.operator_list import (
+    OperatorList,
+    Port,
+    element_of,
+    stored_initializer,
+    stored_numbers,
 )
-from fourfold.formats.writable import WritableModel
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.op.axis_orders import Order, composed, full_rank, keeps_order, permuted
-from fourfold.types import Shape, TensorType
+from fourfold.types import DType, Quantization, Shape, TensorType
+
+GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
+_WITHOUT_POINT = frozenset({DType.I32, DType.I4})  # types whose zero point is always zero
+_WIDENED = GRIDS | _WITHOUT_POINT  # integer types that can be dequantized
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Scale and zero point of quantized values, as constants of the file."""
+
+    scale: str
+    zero_point: str | None
+    axis: int
+
+    @staticmethod
+    def of(file: OperatorList, stored: StoredAs, quantization: Quantization) -> Grid:
+        scales, points = quantization.scale, quantization.zero_point
+        if quantization.axis is None:
+            scales, points = scales[0], points[0]  # type: ignore[assignment]
+        scale = file.constant(np.asarray(scales, np.float32))
+        axis = 1 if quantization.axis is None else quantization.axis
+        if stored.dtype in _WITHOUT_POINT:
+            return Grid(scale, None, axis)
+        return Grid(scale, file.constant(np.asarray(points, stored.dtype.numpy)), axis)
+
+
+def is_widened(stored: StoredAs) -> bool:
+    """Return True if ONNX can store a constant this way; int64 constants stay floats."""
+    return stored.quantization is None or stored.dtype in _WIDENED
+
+
+def read_stored(file: OperatorList, tensor: str, stored: StoredAs) -> str:
+    """Return the real numbers of a quantized or float16 tensor."""
+    if stored.quantization is None:
+        return file.add("Cast", tensor, to=element_of(DType.F32))
+    grid = Grid.of(file, stored, stored.quantization)
+    return file.add("DequantizeLinear", tensor, grid.scale, grid.zero_point, axis=grid.axis)
+
+
+def store(file: OperatorList, tensor: str, stored: StoredAs) -> str:
+    """Quantize real numbers, or cast them to float16."""
+    if stored.quantization is None:
+        return file.add("Cast", tensor, to=element_of(stored.dtype))
+    if stored.dtype not in GRIDS:
+        raise Unconvertible(f"ONNX cannot quantize values to {stored.dtype.value}")
+    grid = Grid.of(file, stored, stored.quantization)
+    return file.add("QuantizeLinear", tensor, grid.scale, grid.zero_point, axis=grid.axis)
+
+
+def stored_constant(
+    file: OperatorList, name: str, array: np.ndarray, stored: StoredAs, order: Order
+) -> str:
+    """Add a quantized or float16 constant in an axis order, and the operator that widens it."""
+    shape = full_rank(array.shape, len(order))
+    grid = stored.quantization
+    if grid is None:
+        numbers = array.astype(stored.dtype.numpy)
+    else:
+        numbers = stored_numbers(array, stored.dtype, grid)
+        if grid.axis is not None:
+            axis = grid.axis + len(order) - array.ndim
+            grid = replace(grid, axis=order.index(axis))
+    turned = np.array(numbers.reshape(shape).transpose(order), order="C")
+    initializer = file.fresh(f"{name}/{stored.dtype.value}")
+    file.initializers[initializer] = stored_initializer(turned, stored.dtype)
+    widened = read_stored(file, initializer, replace(stored, quantization=grid))
+    file.call(widened, name)
+    return widened
 
 
 def identity(rank: int) -> Order:
@@ -30,38 +100,38 @@ def identity(rank: int) -> Order:
 
 
 def channels_first(rank: int) -> Order:
-    """The order in which ONNX's layers over images take [N, ..., C]."""
+    """Return the axis order in which ONNX's image layers read [N, ..., C]."""
     return (0, rank - 1, *range(1, rank - 1))
 
 
 class WrittenValues(OperatorList):
-    """Which tensor is which value of the graph, in which order of axes."""
+    """Maps values of the graph to tensors, by axis order."""
 
     def __init__(self, model: WritableModel) -> None:
         super().__init__()
         self.graph, self.stored = model.graph, model.stored
         self._forms: dict[str, dict[Order, str]] = {}
         self._origins: dict[str, tuple[str, Order]] = {}  # values that are transposes of others
-        self._integers: dict[str, tuple[str, Order]] = {}  # values that are stored as something
+        self._integers: dict[str, tuple[str, Order]] = {}  # quantized or float16 tensors of values
         self.open_batch = any(sizes[:1] == (OPEN,) for sizes in model.open_sizes)
 
     def type(self, value: str | None) -> TensorType:
         return self.graph.types[str(value)]
 
     def read(self, value: str | None, order: Order | None = None) -> str:
-        """The tensor that is the value, under this order of its axes; its own without one."""
+        """Return the tensor of a value in an axis order; the default is its own order."""
         name = str(value)
-        wanted = identity(self.type(name).rank) if order is None else order
+        target = identity(self.type(name).rank) if order is None else order
         origin, own = self._origin(name)
-        wanted = composed(own, wanted)
+        target = composed(own, target)
         forms = self._forms.setdefault(origin, {})
-        if wanted not in forms:
+        if target not in forms:
             constant = origin in self.graph.constants
-            forms[wanted] = self._constant(origin, wanted) if constant else self._turn(name, wanted)
-        return forms[wanted]
+            forms[target] = self._constant(origin, target) if constant else self._turn(name, target)
+        return forms[target]
 
     def read_broadcast(self, value: str | None, order: Order) -> str:
-        """A value for an operator whose result has more axes perhaps, under their order."""
+        """Return a value for an operator whose result may have more axes, in the order of these."""
         name, rank = str(value), len(order)
         type_ = self.type(name)
         if type_.rank == rank:
@@ -76,18 +146,18 @@ class WrittenValues(OperatorList):
         wide = self.add("Reshape", self.read(name), self.integers(shape))
         return self.add("Transpose", wide, perm=order)
 
-    def reshape(self, tensor: str, shape: Shape, wanted: Shape) -> str:
-        """A tensor of this shape in another one; the first axis of an open batch follows."""
-        follows = self.open_batch and shape[:1] == wanted[:1] and 0 not in wanted[1:]
-        sizes = (OPEN, *wanted[1:]) if follows else wanted
+    def reshape(self, tensor: str, shape: Shape, target: Shape) -> str:
+        """Reshape a tensor; a dynamic batch stays dynamic."""
+        follows = self.open_batch and shape[:1] == target[:1] and 0 not in target[1:]
+        sizes = (OPEN, *target[1:]) if follows else target
         return self.add("Reshape", tensor, self.integers(sizes))
 
     def at_least(self, shape: Shape) -> Shape:
-        """A shape for questions of order: an open batch of one may be one of several."""
+        """Return a shape for comparing axis orders: a dynamic batch of one counts as larger."""
         return (max(shape[0], 2), *shape[1:]) if self.open_batch and shape else shape
 
     def give(self, value: str, tensor: str, order: Order | None = None) -> None:
-        """Makes a tensor the value, under this order of its axes."""
+        """Define a value as a tensor, in an axis order."""
         order = identity(self.type(value).rank) if order is None else order
         plain = order == identity(len(order))
         stored = self.stored.get(value)
@@ -98,7 +168,7 @@ class WrittenValues(OperatorList):
         self._forms.setdefault(value, {})[order] = tensor
 
     def rename(self, value: str, source: str, order: Order) -> None:
-        """Makes a value a transpose of another one."""
+        """Define a value as a transpose of another one."""
         if value in self.stored and self.stored[value] != self.stored.get(source):
             back = tuple(order.index(axis) for axis in range(len(order)))
             best = self.best_order([source], len(order))
@@ -108,17 +178,17 @@ class WrittenValues(OperatorList):
         self._origins[value] = (origin, composed(own, order))
 
     def orders(self, value: str) -> list[Order]:
-        """The orders in which a value is there; constants are in any."""
+        """Return the axis orders in which a value exists; [] for constants, which exist in any."""
         origin, own = self._origin(value)
         if origin in self.graph.constants:
             return []
         return [tuple(own.index(axis) for axis in order) for order in self._forms[origin]]
 
     def best_order(self, values: Iterable[str | None], rank: int) -> Order:
-        """The order in which fewest elements of these values move."""
+        """Return the axis order in which the fewest elements of these values must move."""
         names = [name for name in values if name is not None and self.orders(name)]
-        whole = [order for name in names for order in self.orders(name) if len(order) == rank]
-        candidates = dict.fromkeys((*whole, identity(rank)))
+        full_orders = [order for name in names for order in self.orders(name) if len(order) == rank]
+        candidates = dict.fromkeys((*full_orders, identity(rank)))
 
         def cost(order: Order) -> int:
             return sum(
@@ -128,18 +198,18 @@ class WrittenValues(OperatorList):
         return min(candidates, key=cost)
 
     def _is_near(self, value: str, order: Order) -> bool:
-        """Whether a value can be read under an order without moving its elements."""
+        """Return True if a value can be read in an axis order without moving elements."""
         shape = self.at_least(full_rank(self.type(value).shape, len(order)))
         more = len(order) - self.type(value).rank
-        for known in self.orders(value):
-            there = (*range(more), *(more + axis for axis in known))
-            step = tuple(there.index(axis) for axis in order)
-            if keeps_order(step, permuted(shape, there)):
+        for order_ in self.orders(value):
+            extended = (*range(more), *(more + axis for axis in order_))
+            step = tuple(extended.index(axis) for axis in order)
+            if keeps_order(step, permuted(shape, extended)):
                 return True
         return False
 
     def inner_values(self) -> Iterator[Port]:
-        """What is computed, by each of the tensors that it is in."""
+        """Yield the tensors of all computed values."""
         for value, forms in self._forms.items():
             type_ = self.type(value)
             if value in self.graph.constants or type_.dtype not in ELEMENTS:
@@ -149,14 +219,14 @@ class WrittenValues(OperatorList):
                 yield Port(name, ELEMENTS[type_.dtype], permuted(type_.shape, order))
 
     def assume(self, value: str) -> None:
-        """Lets a value be there that could not be written."""
+        """Define a value that could not be written, so that its readers can still be checked."""
         self._forms[value] = {identity(self.type(value).rank): self.fresh(value)}
 
     def _origin(self, value: str) -> tuple[str, Order]:
         return self._origins.get(value, (value, identity(self.type(value).rank)))
 
     def _enter(self, value: str, tensor: str) -> None:
-        """Lets a tensor that comes from outside be a value, or what that is stored as."""
+        """Define an input tensor as a value, or as its stored form."""
         plain = identity(self.type(value).rank)
         stored = self.stored.get(value)
         if stored is not None:
@@ -165,12 +235,12 @@ class WrittenValues(OperatorList):
         self._forms[value] = {plain: tensor}
 
     def _stored_tensor(self, value: str) -> str:
-        """What a value is stored as, in its own order of axes."""
+        """Return the stored form of a value, in its own axis order."""
         origin, own = self._origin(value)
         tensor, order = self._integers[origin]
-        wanted = tuple(order.index(axis) for axis in own)
-        moves = wanted != identity(len(wanted))
-        return self.add("Transpose", tensor, perm=wanted) if moves else tensor
+        target = tuple(order.index(axis) for axis in own)
+        moves = target != identity(len(target))
+        return self.add("Transpose", tensor, perm=target) if moves else tensor
 
     def _constant(self, name: str, order: Order) -> str:
         return self._kept(name, self.graph.constants[name], order)
@@ -182,25 +252,25 @@ class WrittenValues(OperatorList):
         turned = array.reshape(full_rank(array.shape, len(order))).transpose(order)
         return self.constant(np.ascontiguousarray(turned).reshape(turned.shape), name)
 
-    def _turn(self, value: str, wanted: Order) -> str:
-        """A transpose of what is there, or the reshape that does the same."""
+    def _turn(self, value: str, target: Order) -> str:
+        """Return a transpose of an existing tensor, or an equivalent reshape."""
         origin, _ = self._origin(value)
         shape = self.type(origin).shape
         steps = {
-            order: tuple(order.index(axis) for axis in wanted) for order in self._forms[origin]
+            order: tuple(order.index(axis) for axis in target) for order in self._forms[origin]
         }
         sizes = self.at_least(shape)
         cheap = [o for o, step in steps.items() if keeps_order(step, permuted(sizes, o))]
         source = next(iter(cheap or steps))
         tensor = self._forms[origin][source]
         if cheap:
-            made = self.reshape(tensor, permuted(shape, source), permuted(shape, wanted))
-        elif origin in self._integers:  # there is less to move of them
+            turned = self.reshape(tensor, permuted(shape, source), permuted(shape, target))
+        elif origin in self._integers:  # quantized values have fewer bytes to move
             stored, order = self._integers[origin]
-            moved = self.add("Transpose", stored, perm=tuple(order.index(axis) for axis in wanted))
-            made = read_stored(self, moved, self.stored[origin])
+            moved = self.add("Transpose", stored, perm=tuple(order.index(axis) for axis in target))
+            turned = read_stored(self, moved, self.stored[origin])
         else:
-            made = self.add("Transpose", tensor, perm=steps[source])
-        plain = wanted == identity(len(wanted))
-        self.call(made, origin if plain else f"{origin}/transposed")
-        return made
+            turned = self.add("Transpose", tensor, perm=steps[source])
+        plain = target == identity(len(target))
+        self.call(turned, origin if plain else f"{origin}/transposed")
+        return turned

@@ -1,15 +1,15 @@
-"""Paddle's operators as nodes: one function for each type, found by scanning this folder."""
+"""Convert functions of Paddle's operator types, discovered by scanning this folder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
 
-from fourfold.formats.paddle.rule import RULES, Rule
+from fourfold.formats.paddle.operation import RULES, Rule
 from fourfold.formats.rule_table import load_rules
 
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the type of operator."""
+    """Return every rule by operator type."""
     return load_rules(__name__, __path__, RULES)

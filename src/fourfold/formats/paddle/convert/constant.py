@@ -1,4 +1,4 @@
-"""Operators whose results are known before anything runs."""
+"""Operators with constant results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from fourfold.formats.constant_results import give_full, give_range
-from fourfold.formats.paddle.operation import Operation
-from fourfold.formats.paddle.rule import converts
+from fourfold.formats.operator_nodes import give_full, give_range
+from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import DType, Shape
 
@@ -18,7 +17,7 @@ def fill_constant(op: Operation) -> None:
     """a constant."""
     dtype = op.dtype("dtype")
     if dtype is None:
-        raise Unconvertible("its element type is not known")
+        raise Unconvertible("its element type is not supported")
     text = op.text("str_value")
     value = float(text) if text else op.factor("value", "ValueTensor", 0.0)
     _give_full(op, op.sizes("shape", "ShapeTensor", "ShapeTensorList"), value, dtype)
@@ -29,15 +28,15 @@ def _give_full(op: Operation, shape: Shape, value: float, dtype: DType) -> None:
 
 
 def _fits(value: float, dtype: DType) -> float:
-    """A number that the element type can hold."""
+    """Return the number in a form that the element type can hold."""
     if dtype.is_integer and not (math.isfinite(value) and abs(value) < 2**63):
-        raise ValueError(f"{value} is no {dtype.value}")
+        raise ValueError(f"{value} does not fit {dtype.value}")
     return int(value) if dtype.is_integer else value
 
 
 @converts("fill_any_like", "fill_zeros_like")
 def fill_like(op: Operation) -> None:
-    """a constant of the shape of another value."""
+    """a constant in the shape of another value."""
     kind = op.input_type("X")
     dtype = op.dtype("dtype") or kind.dtype
     value = op.factor("value", "ValueTensor", 0.0)

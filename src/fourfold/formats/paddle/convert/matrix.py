@@ -1,4 +1,4 @@
-"""Operators that multiply matrices."""
+"""Matrix multiplication operators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from fourfold.formats.paddle.convert.pointwise import add_activation
-from fourfold.formats.paddle.operation import Operation
-from fourfold.formats.paddle.rule import converts
+from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.transpose import Transpose
@@ -16,7 +15,7 @@ from fourfold.types import Shape
 
 
 def _turned(op: Operation, value: str, part: str) -> str:
-    """A value with its last two axes in each other's place."""
+    """Return a value with its last two axes swapped."""
     rank = op.type_of(value).rank
     order = (*range(rank - 2), rank - 1, rank - 2)
     return op.add("transpose", value, attributes=Transpose(order), part=part)
@@ -24,7 +23,7 @@ def _turned(op: Operation, value: str, part: str) -> str:
 
 @converts("matmul", "matmul_v2")
 def matmul(op: Operation) -> None:
-    """fully_connected where the right side is a constant matrix, else batch_matmul."""
+    """fully_connected if the second input is a constant matrix, else batch_matmul."""
     x, y = op.input("X"), op.input("Y")
     older = op.record.type == "matmul"
     first, second = (
@@ -33,7 +32,7 @@ def matmul(op: Operation) -> None:
     )
     ranks = (op.type_of(x).rank, op.type_of(y).rank)
     if min(ranks) < 1:
-        raise ValueError("a scalar is no matrix")
+        raise ValueError("a scalar is not a matrix")
     factor = op.number("alpha", 1.0) if older else 1.0
     if ranks[0] == 1:
         x, first = _matrix(op, x, 0, "row"), False
@@ -45,16 +44,16 @@ def matmul(op: Operation) -> None:
     if factor != 1.0:
         result = op.add("mul", result, op.scalar(factor, result, "factor"), part="scaled")
     shape = op.type_of(result).shape
-    gone = {len(shape) - 2 + i for i in (0, 1) if ranks[i] == 1}
-    if gone:
-        kept = Reshape(tuple(size for axis, size in enumerate(shape) if axis not in gone))
-        op.give("reshape", result, attributes=kept)
+    dropped = {len(shape) - 2 + i for i in (0, 1) if ranks[i] == 1}
+    if dropped:
+        squeezed = Reshape(tuple(size for axis, size in enumerate(shape) if axis not in dropped))
+        op.give("reshape", result, attributes=squeezed)
     else:
         op.give("identity", result)
 
 
 def _matrix(op: Operation, value: str, axis: int, part: str) -> str:
-    """A vector as a matrix of one row or column."""
+    """Return a vector as a matrix with one row or column."""
     (size,) = op.type_of(value).shape
     shape = Reshape((1, size) if axis == 0 else (size, 1))
     return op.add("reshape", value, attributes=shape, part=part)
@@ -77,7 +76,7 @@ def bmm(op: Operation) -> None:
 
 @converts("mul")
 def mul(op: Operation) -> None:
-    """a product of values seen as matrices."""
+    """a product of values reshaped to matrices."""
     x, y = op.input("X"), op.input("Y")
     rows, inner = op.integer("x_num_col_dims", 1), op.integer("y_num_col_dims", 1)
     left, right = op.type_of(x).shape, op.type_of(y).shape
@@ -89,7 +88,7 @@ def mul(op: Operation) -> None:
 
 def _flat(shape: Shape, count: int) -> Reshape:
     if not 0 < count < len(shape):
-        raise ValueError(f"{list(shape)} is no matrix of {count} axes and the others")
+        raise ValueError(f"{list(shape)} cannot be split into a matrix after {count} axes")
     return Reshape((math.prod(shape[:count]), math.prod(shape[count:])))
 
 

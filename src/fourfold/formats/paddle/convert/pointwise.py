@@ -1,11 +1,10 @@
-"""Operators that work on each element alone, or on those of two values at the same place."""
+"""Pointwise operators."""
 
 from __future__ import annotations
 
 from fourfold.formats.activations import give_elu, give_mish, softplus_parts
 from fourfold.formats.axes import axis_of
-from fourfold.formats.paddle.operation import Operation
-from fourfold.formats.paddle.rule import converts
+from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE
 from fourfold.ops.cast import Cast
@@ -59,7 +58,7 @@ def plain(op: Operation) -> None:
 
 @converts("round")
 def round_away(op: Operation) -> None:
-    """the nearest whole number, of two the one further from zero."""
+    """round half away from zero."""
     x = op.input("X")
     size = op.add("absolute", x, part="size")
     raised = op.add("add", size, op.scalar(0.5, x, "half"), part="raised")
@@ -68,31 +67,31 @@ def round_away(op: Operation) -> None:
 
 @converts("assign", "share_data")
 def identity(op: Operation) -> None:
-    """nothing: the value itself."""
+    """identity."""
     op.give("identity", op.input("X"))
 
 
 @converts("dropout")
 def dropout(op: Operation) -> None:
-    """nothing; in its older way, mul by what is kept in training."""
-    x, way = op.input("X"), op.text("dropout_implementation", "downgrade_in_infer")
-    if way == "downgrade_in_infer":
-        kept = 1.0 - op.factor("dropout_prob", "Probability", 0.5)
-        op.give("mul", x, op.scalar(kept, x, "kept"))
+    """identity; in its older mode, mul by the keep probability."""
+    x, mode = op.input("X"), op.text("dropout_implementation", "downgrade_in_infer")
+    if mode == "downgrade_in_infer":
+        keep_probability = 1.0 - op.factor("dropout_prob", "Probability", 0.5)
+        op.give("mul", x, op.scalar(keep_probability, x, "kept"))
     else:
         op.give("identity", x)
 
 
 @converts(*_BINARY)
 def binary(op: Operation) -> None:
-    """the op of the same meaning; the second value may lie along axes of the first."""
+    """the op of the same meaning; the second value may broadcast from an axis of the first on."""
     x, y = op.input("X"), op.input("Y")
     axis = op.integer("axis", -1)
     rank, other = op.type_of(x).rank, op.type_of(y).rank
     if axis != -1 and other < rank:
         after = rank - axis_of(axis, rank) - other
         if after < 0:
-            raise ValueError(f"{op.type_of(y)} does not fit from axis {axis} of {op.type_of(x)} on")
+            raise ValueError(f"{op.type_of(y)} does not fit {op.type_of(x)} from axis {axis} on")
         if after:
             wide = Reshape((*op.type_of(y).shape, *[1] * after))
             y = op.add("reshape", y, attributes=wide, part="wide")
@@ -105,7 +104,7 @@ def clamp(op: Operation, x: str, low: float, high: float, part: str) -> str:
 
 
 def hard_sigmoid(op: Operation, x: str, slope: float, offset: float) -> str:
-    """x * slope + offset, from 0 to 1."""
+    """Return x * slope + offset, clamped to 0..1."""
     scaled = op.add("mul", x, op.scalar(slope, x, "slope"), part="scaled")
     moved = op.add("add", scaled, op.scalar(offset, x, "offset"), part="moved")
     return clamp(op, moved, 0.0, 1.0, "gate")
@@ -126,7 +125,7 @@ _SIMPLE = {
 
 
 def add_activation(op: Operation, x: str, name: str) -> str:
-    """An activation by its name, as fused operators have it."""
+    """Add the activation of a fused operator by its name."""
     if name in _SIMPLE:
         return op.add(_SIMPLE[name], x, part="activation")
     if name in ("swish", "silu"):
@@ -141,7 +140,7 @@ def add_activation(op: Operation, x: str, name: str) -> str:
 
 @converts("relu6")
 def relu6(op: Operation) -> None:
-    """relu6, or another limit by minimum."""
+    """relu6, or minimum for another limit."""
     x, limit = op.input("X"), op.number("threshold", 6.0)
     if limit == 6.0:
         op.give("relu6", x)
@@ -151,7 +150,7 @@ def relu6(op: Operation) -> None:
 
 @converts("hard_swish")
 def hard_swish(op: Operation) -> None:
-    """hard_swish, or with other numbers its parts."""
+    """hard_swish, or its parts for other parameters."""
     x = op.input("X")
     numbers = [op.number(*one) for one in (("threshold", 6.0), ("scale", 6.0), ("offset", 3.0))]
     if numbers == [6.0, 6.0, 3.0]:
@@ -187,7 +186,7 @@ def mish(op: Operation) -> None:
 
 @converts("softplus")
 def softplus(op: Operation) -> None:
-    """log(1 + e**x), of parts that cannot overflow."""
+    """log(1 + e**x), computed without overflow."""
     if op.number("beta", 1.0) != 1.0:
         raise Unconvertible("only a beta of 1 is supported")
     op.give("add", *softplus_parts(op, op.input("X")))
@@ -209,7 +208,7 @@ def leaky_relu(op: Operation) -> None:
 
 @converts("elu")
 def elu(op: Operation) -> None:
-    """elu; with another alpha, its part below zero times alpha."""
+    """elu; other alphas scale its negative part."""
     give_elu(op, op.input("X"), op.number("alpha", 1.0))
 
 
@@ -221,7 +220,7 @@ def gelu(op: Operation) -> None:
 
 @converts("prelu")
 def prelu(op: Operation) -> None:
-    """prelu with a slope for all, for each channel or for each element."""
+    """prelu with one slope for all, per channel or per element."""
     x, slope, mode = op.input("X"), op.input("Alpha"), op.text("mode", "all")
     rank, count = op.type_of(x).rank, op.type_of(slope).elements
     if mode == "channel" and rank > 1 and op.text("data_format", "NCHW") != "NHWC":
@@ -249,13 +248,15 @@ def power(op: Operation) -> None:
 
 @converts("scale")
 def scale(op: Operation) -> None:
-    """mul and add, in the order that it says."""
+    """mul and add, in the order of the attribute."""
     x = op.input("X")
     factor, bias = op.factor("scale", "ScaleTensor", 1.0), op.number("bias", 0.0)
     bias = bias if op.flag("bias_after_scale", True) else bias * factor
     kind = op.type_of(x).dtype
     if not kind.is_float and (factor != int(factor) or bias != int(bias)):
-        raise Unconvertible(f"{kind.value} values are scaled by {factor} and {bias}")
+        raise Unconvertible(
+            f"{kind.value} values cannot be scaled by {factor} and shifted by {bias}"
+        )
     if factor != 1.0:
         x = op.add("mul", x, op.scalar(factor, x, "factor"), part="scaled")
     op.give("add" if bias else "identity", x, *([op.scalar(bias, x, "bias")] if bias else []))
@@ -278,7 +279,7 @@ def bounded_relu(op: Operation) -> None:
 
 @converts("logsigmoid")
 def log_sigmoid(op: Operation) -> None:
-    """-log(1 + e**-x), of parts that cannot overflow."""
+    """-log(1 + e**-x), computed without overflow."""
     away = op.add("negate", op.input("X"), part="turned")
     op.give("negate", op.add("add", *softplus_parts(op, away), part="soft"))
 
@@ -286,12 +287,12 @@ def log_sigmoid(op: Operation) -> None:
 @converts("cast")
 def cast(op: Operation) -> None:
     """cast."""
-    wanted = op.dtype("out_dtype")
-    if wanted is None:
-        raise Unconvertible("its element type is not known")
-    same = op.input_type("X").dtype is wanted
+    target = op.dtype("out_dtype")
+    if target is None:
+        raise Unconvertible("its element type is not supported")
+    same = op.input_type("X").dtype is target
     op.give(
-        "identity" if same else "cast", op.input("X"), attributes=NONE if same else Cast(wanted)
+        "identity" if same else "cast", op.input("X"), attributes=NONE if same else Cast(target)
     )
 
 
@@ -303,7 +304,7 @@ def where(op: Operation) -> None:
 
 @converts("sum")
 def add_all(op: Operation) -> None:
-    """add, one after the other."""
+    """a chain of adds."""
     first, *others = op.all("X")
     if not others:
         op.give("identity", first)

@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from fourfold.formats.axes import axis_of
+from fourfold.formats.batch import reshape_batch
 from fourfold.formats.channels_first import check_window
-from fourfold.formats.paddle.operation import Operation
-from fourfold.formats.paddle.rule import converts
+from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.reshape import reshape_batch
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
 from fourfold.ops.mirror_pad import MirrorPad
@@ -29,15 +28,15 @@ def _give_reshape(op: Operation, x: str, shape: Shape) -> None:
 
 @converts("reshape", "reshape2")
 def reshape(op: Operation) -> None:
-    """reshape, with sizes that are kept or follow from the others filled in."""
+    """reshape, with sizes of 0 and -1 filled in."""
     x = op.input("X")
-    wanted = op.sizes("shape", "ShapeTensor", "Shape")
+    requested = op.sizes("shape", "ShapeTensor", "Shape")
     own = op.own_shape(x)
-    if any(size == 0 and axis >= len(own) for axis, size in enumerate(wanted)):
-        raise ValueError(f"{wanted} keeps sizes that {op.type_of(x)} does not have")
-    target = tuple(own[axis] if size == 0 else size for axis, size in enumerate(wanted))
-    found = reshape_batch(op.type_of(x), own, target, op.builder.batch_factor)
-    _give_reshape(op, x, found.shape)
+    if any(size == 0 and axis >= len(own) for axis, size in enumerate(requested)):
+        raise ValueError(f"{requested} copies sizes that {op.type_of(x)} does not have")
+    target = tuple(own[axis] if size == 0 else size for axis, size in enumerate(requested))
+    result = reshape_batch(op.type_of(x), own, target, op.builder.batch_factor)
+    _give_reshape(op, x, result.shape)
 
 
 @converts("transpose", "transpose2")
@@ -71,17 +70,17 @@ def flatten(op: Operation) -> None:
 
 @converts("squeeze", "squeeze2")
 def squeeze(op: Operation) -> None:
-    """reshape without some axes of one element."""
+    """reshape that removes axes of size one."""
     x = op.input("X")
     shape = op.type_of(x).shape
     axes = {axis_of(axis, len(shape)) for axis in op.sizes("axes", "AxesTensor", "AxesTensorList")}
-    gone = {axis for axis, size in enumerate(shape) if size == 1 and (not axes or axis in axes)}
-    _give_reshape(op, x, tuple(size for axis, size in enumerate(shape) if axis not in gone))
+    dropped = {axis for axis, size in enumerate(shape) if size == 1 and (not axes or axis in axes)}
+    _give_reshape(op, x, tuple(size for axis, size in enumerate(shape) if axis not in dropped))
 
 
 @converts("unsqueeze", "unsqueeze2")
 def unsqueeze(op: Operation) -> None:
-    """reshape with new axes of one element."""
+    """reshape that inserts axes of size one."""
     x = op.input("X")
     shape = list(op.type_of(x).shape)
     for axis in op.sizes("axes", "AxesTensor", "AxesTensorList"):
@@ -111,7 +110,7 @@ def stack(op: Operation) -> None:
 
 @converts("split")
 def split(op: Operation) -> None:
-    """a slice for each output."""
+    """one slice per output."""
     x = op.input("X")
     kind, count = op.type_of(x), len(op.outputs)
     axis = axis_of(op.size("axis", "AxisTensor", 0), kind.rank)
@@ -121,7 +120,7 @@ def split(op: Operation) -> None:
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = kind.shape[axis] - sum(size for size in sizes if size != -1)
     if len(sizes) != count or sum(sizes) != kind.shape[axis]:
-        raise ValueError(f"axis {axis} of {kind} is not {sizes}")
+        raise ValueError(f"axis {axis} of {kind} cannot be split into {sizes}")
     first = 0
     for index, size in enumerate(sizes):
         box = _box(kind.shape, axis, first, size)
@@ -131,12 +130,12 @@ def split(op: Operation) -> None:
 
 @converts("unbind", "unstack", gives=("Out", "Y"))
 def unbind(op: Operation) -> None:
-    """a slice and a reshape for each output."""
+    """a slice and a reshape per output."""
     x = op.input("X")
     kind = op.type_of(x)
     axis = axis_of(op.integer("axis", 0), kind.rank)
     if kind.shape[axis] != len(op.outputs):
-        raise ValueError(f"axis {axis} of {kind} is not {len(op.outputs)} parts")
+        raise ValueError(f"axis {axis} of {kind} cannot be split into {len(op.outputs)} parts")
     for index in range(len(op.outputs)):
         one = _box(kind.shape, axis, index, 1)
         part = op.add("slice", x, attributes=one, part=f"part{index}")
@@ -146,27 +145,27 @@ def unbind(op: Operation) -> None:
 
 def _box(shape: Shape, axis: int, first: int, count: int) -> Slice:
     begin = tuple(first if i == axis else 0 for i in range(len(shape)))
-    size = tuple(count if i == axis else whole for i, whole in enumerate(shape))
+    size = tuple(count if i == axis else length for i, length in enumerate(shape))
     return Slice(begin, size, (1,) * len(shape))
 
 
 @converts("slice")
 def slice_value(op: Operation) -> None:
-    """slice, and reshape where axes go."""
+    """slice, and reshape if axes are removed."""
     axes = op.integers("axes")
     starts = op.sizes("starts", "StartsTensor", "StartsTensorList")
-    ends = op.sizes("ends", "EndsTensor", "EndsTensorList")
-    _give_slice(op, axes, starts, ends, (1,) * len(axes))
+    stops = op.sizes("ends", "EndsTensor", "EndsTensorList")
+    _give_slice(op, axes, starts, stops, (1,) * len(axes))
 
 
 @converts("strided_slice")
 def strided_slice(op: Operation) -> None:
-    """slice with steps, and reshape where axes go."""
+    """slice with steps, and reshape if axes are removed."""
     axes = op.integers("axes")
     starts = op.sizes("starts", "StartsTensor", "StartsTensorList")
-    ends = op.sizes("ends", "EndsTensor", "EndsTensorList")
+    stops = op.sizes("ends", "EndsTensor", "EndsTensorList")
     strides = op.sizes("strides", "StridesTensor", "StridesTensorList")
-    _give_slice(op, axes, starts, ends, strides)
+    _give_slice(op, axes, starts, stops, strides)
 
 
 def _give_slice(op: Operation, axes: Shape, starts: Shape, ends: Shape, strides: Shape) -> None:
@@ -182,31 +181,31 @@ def _give_slice(op: Operation, axes: Shape, starts: Shape, ends: Shape, strides:
         taken = range(shape[axis])[slice(start, end, step)]
         begin[axis], size[axis], steps[axis] = taken.start, len(taken), step
     if 0 in size:
-        raise Unconvertible("nothing is left of it")
+        raise Unconvertible("its result is empty")
     attributes = Slice(tuple(begin), tuple(size), tuple(steps))
-    gone = {axis_of(axis, len(shape)) for axis in op.integers("decrease_axis")}
-    if not gone:
+    dropped = {axis_of(axis, len(shape)) for axis in op.integers("decrease_axis")}
+    if not dropped:
         op.give("slice", x, attributes=attributes)
         return
     part = op.add("slice", x, attributes=attributes, part="cut")
-    _give_reshape(op, part, tuple(n for axis, n in enumerate(size) if axis not in gone))
+    _give_reshape(op, part, tuple(n for axis, n in enumerate(size) if axis not in dropped))
 
 
 @converts("expand_v2", "expand_as_v2")
 def expand(op: Operation) -> None:
-    """tile of axes of one element."""
+    """tile along axes of size one."""
     x = op.input("X")
     shape = op.type_of(x).shape
-    wanted = list(op.sizes("shape", "Shape", "expand_shapes_tensor"))
+    target = list(op.sizes("shape", "Shape", "expand_shapes_tensor"))
     if op.record.type == "expand_as_v2":
-        wanted = list(op.integers("target_shape"))
-        wanted = list(op.input_type("Y").shape) if op.all("Y") else wanted
-    if len(wanted) < len(shape):
-        raise ValueError(f"{op.type_of(x)} cannot become {wanted}")
-    old = (*[1] * (len(wanted) - len(shape)), *shape)
-    new = [own if size == -1 else size for size, own in zip(wanted, old, strict=True)]
+        target = list(op.integers("target_shape"))
+        target = list(op.input_type("Y").shape) if op.all("Y") else target
+    if len(target) < len(shape):
+        raise ValueError(f"{op.type_of(x)} cannot be expanded to {target}")
+    old = (*[1] * (len(target) - len(shape)), *shape)
+    new = [own if size == -1 else size for size, own in zip(target, old, strict=True)]
     if any(own not in (1, size) for size, own in zip(new, old, strict=True)) or 0 in new:
-        raise ValueError(f"{op.type_of(x)} cannot become {wanted}")
+        raise ValueError(f"{op.type_of(x)} cannot be expanded to {target}")
     _give_tile(op, x, old, tuple(size // own for size, own in zip(new, old, strict=True)))
 
 
@@ -250,7 +249,7 @@ def index_select(op: Operation) -> None:
 
 @converts("flip")
 def flip(op: Operation) -> None:
-    """slice, from the end to the start."""
+    """slice with negative steps."""
     shape = op.input_type("X").shape
     axes = {axis_of(axis, len(shape)) for axis in op.integers("axis")}
     begin = tuple(size - 1 if axis in axes else 0 for axis, size in enumerate(shape))
@@ -268,7 +267,7 @@ def gather_nd(op: Operation) -> None:
 def lookup_table(op: Operation) -> None:
     """gather of rows."""
     if op.integer("padding_idx", -1) != -1:
-        raise Unconvertible("one of its rows counts as zeros")
+        raise Unconvertible("a padding row (padding_idx) is not supported")
     op.give("gather", op.input("W"), op.input("Ids"), attributes=Gather())
 
 
@@ -281,7 +280,7 @@ def shape(op: Operation) -> None:
 
 @converts("pad3d", "pad2d", "pad")
 def pad(op: Operation) -> None:
-    """pad with a number, or mirror_pad."""
+    """pad with a constant, or mirror_pad."""
     x = op.input("X")
     rank, numbers = op.type_of(x).rank, op.sizes("paddings", "Paddings")
     before, after = [0] * rank, [0] * rank
@@ -301,11 +300,14 @@ def pad(op: Operation) -> None:
     elif mode == "reflect":
         op.give("mirror_pad", x, attributes=MirrorPad(tuple(before), tuple(after), reflect=True))
     else:
-        raise Unconvertible(f"padding by {mode} is not supported")
+        raise Unconvertible(f"padding mode {mode} is not supported")
 
 
 def _image_pads(op: Operation, rank: int, numbers: Shape) -> dict[int, Shape]:
-    """Pairs for the axes of an image, in 2-d from the first of them, in 3-d from the last."""
+    """Return padding pairs per spatial axis.
+
+    pad2d lists the first axis first, pad3d the last one.
+    """
     spatial = rank - 2
     if len(numbers) != 2 * spatial:
         raise ValueError(f"{len(numbers)} paddings do not fit {rank} axes")

@@ -1,4 +1,4 @@
-"""TFLite's operators as nodes: one function for each operator, found by scanning this folder."""
+"""Convert functions of TFLite's operators, discovered by scanning this folder."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import cache
 
 from fourfold.formats.rule_table import load_rules
-from fourfold.formats.tflite.rule import RULES, Rule
+from fourfold.formats.tflite.operation import RULES, Rule
 
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the TFLite operator's name."""
+    """Return every rule by operator name."""
     return load_rules(__name__, __path__, RULES)

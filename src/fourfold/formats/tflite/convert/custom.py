@@ -1,4 +1,4 @@
-"""Custom operators that many models have: MediaPipe's, and the last step of detectors."""
+"""Common custom operators: MediaPipe's, and the post-processing of detectors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import struct
 
 from flatbuffers import flexbuffers
 
-from fourfold.formats.tflite.operation import Operation
-from fourfold.formats.tflite.rule import converts
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.op.rules import Reduce
 from fourfold.op.window import NO_PADDING, Padding, Pair, Pool2d, same
 from fourfold.ops.detection import Detection
@@ -15,20 +14,20 @@ from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose_conv2d import TransposeConv2d
 
-# MediaPipe writes the runtime's own structs, whose numbers of paddings are one above the schema's.
+# MediaPipe writes the runtime's structs, whose padding numbers are one above the schema's.
 _PADDINGS = {1: "SAME", 2: "VALID"}
-_MARK = 0.1  # added to indices that are kept as floats, so that none is cut to the one below
-_LIMIT = 2**20
+_MARK = 0.1  # added to indices stored as floats, so that truncation cannot round them down
+_MAX_OPTION = 2**20
 
 
 def _struct(op: Operation, count: int) -> tuple[int, ...]:
-    """The first numbers of a raw struct of options."""
+    """Return the first numbers of a raw options struct."""
     raw = op.record.custom_options.tobytes()
     if len(raw) < 4 * count:
-        raise ValueError(f"its options have {len(raw)} bytes, and {4 * count} are needed")
+        raise ValueError(f"its options have {len(raw)} bytes, expected {4 * count}")
     numbers = struct.unpack_from(f"<{count}i", raw)
-    if numbers[0] not in _PADDINGS or not all(0 < number < _LIMIT for number in numbers[1:]):
-        raise ValueError(f"its options {numbers} are not possible")
+    if numbers[0] not in _PADDINGS or not all(0 < number < _MAX_OPTION for number in numbers[1:]):
+        raise ValueError(f"its options {numbers} are not valid")
     return numbers
 
 
@@ -96,20 +95,20 @@ def max_unpool(op: Operation) -> None:
 
 @converts("CUSTOM TFLite_Detection_PostProcess", weights=True)
 def detection_post_process(op: Operation) -> None:
-    """detection, its columns cut into the four outputs."""
+    """detection, with its columns sliced into the four outputs."""
     if len(op.outputs) != 4:
         raise ValueError(f"it has {len(op.outputs)} outputs, not 4")
     attributes = _detection(op)
-    found = op.add(
+    detections = op.add(
         "detection", op.input(0), op.input(1), op.weights(2), attributes=attributes, part="found"
     )
     rows = attributes.rows
     parts = ((0, 4, (1, rows, 4)), (4, 1, (1, rows)), (5, 1, (1, rows)))
     for output, (first, count, shape) in enumerate(parts):
         box = Slice((0, first), (rows, count), (1, 1))
-        part = op.add("slice", found, attributes=box, part=f"part{output}")
+        part = op.add("slice", detections, attributes=box, part=f"part{output}")
         op.give("reshape", part, attributes=Reshape(shape), output=output)
-    exists = op.add("slice", found, attributes=Slice((0, 6), (rows, 1), (1, 1)), part="exists")
+    exists = op.add("slice", detections, attributes=Slice((0, 6), (rows, 1), (1, 1)), part="exists")
     op.give("sum", exists, attributes=Reduce((0,), keep_dims=False), output=3)
 
 
@@ -133,6 +132,6 @@ def _detection(op: Operation) -> Detection:
 
 
 def _number(options: flexbuffers.Map, key: str, default: int) -> int:
-    """An option that may be missing."""
-    found = key in {item.AsKey for item in options.Keys}
-    return int(options[key].AsInt) if found else default
+    """Return an option, or the default if it is missing."""
+    is_set = key in {item.AsKey for item in options.Keys}
+    return int(options[key].AsInt) if is_set else default

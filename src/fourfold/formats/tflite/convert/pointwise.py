@@ -1,18 +1,18 @@
-"""Operators that work on each element: arithmetic, comparisons, activations, casts."""
+"""Pointwise operators: arithmetic, comparisons, activations, casts, selection."""
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     AddOptions,
     GeluOptions,
     LeakyReluOptions,
     MulOptions,
 )
-from fourfold.formats.tflite.rule import converts
 from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu
 from fourfold.ops.leaky_relu import LeakyRelu
+from fourfold.ops.reshape import Reshape
 
 _FUSED = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 _BINARY = {
@@ -60,33 +60,33 @@ _UNARY = {
 
 @converts("ADD", "SUB")
 def add(op: Operation) -> None:
-    """the same op, with the fused activation after it."""
+    """the op of the same name, with the fused activation after it."""
     activation = op.options(AddOptions).activation
     op.give(_FUSED[op.record.op], op.weights(0), op.weights(1), activation=activation)
 
 
 @converts("MUL", "DIV")
 def multiply(op: Operation) -> None:
-    """the same op, with the fused activation after it."""
+    """the op of the same name, with the fused activation after it."""
     activation = op.options(MulOptions).activation
     op.give(_FUSED[op.record.op], op.weights(0), op.weights(1), activation=activation)
 
 
 @converts(*_BINARY)
 def binary(op: Operation) -> None:
-    """the same op on two values."""
+    """the op of the same name on two values."""
     op.give(_BINARY[op.record.op], op.weights(0), op.weights(1))
 
 
 @converts(*_UNARY)
 def unary(op: Operation) -> None:
-    """the same op on one value."""
+    """the op of the same name on one value."""
     op.give(_UNARY[op.record.op], op.input(0))
 
 
 @converts("PRELU", weights=True)
 def prelu(op: Operation) -> None:
-    """prelu, the slopes spread over the value."""
+    """prelu with broadcast slopes."""
     op.give("prelu", op.input(0), op.weights(1))
 
 
@@ -98,7 +98,7 @@ def leaky_relu(op: Operation) -> None:
 
 @converts("GELU")
 def gelu(op: Operation) -> None:
-    """gelu, exact or by tanh."""
+    """gelu, exact or with tanh."""
     op.give("gelu", op.input(0), attributes=Gelu(op.options(GeluOptions).approximate))
 
 
@@ -106,3 +106,34 @@ def gelu(op: Operation) -> None:
 def cast(op: Operation) -> None:
     """cast to the output's element type."""
     op.give("cast", op.input(0), attributes=Cast(op.declared[0].dtype))
+
+
+@converts("SELECT_V2")
+def select_v2(op: Operation) -> None:
+    """select with broadcasting."""
+    op.give("select", op.input(0), op.weights(1), op.weights(2))
+
+
+@converts("SELECT")
+def select(op: Operation) -> None:
+    """select; a vector of conditions selects along the first axis."""
+    condition, rank = op.input(0), op.input_type(1).rank
+    if op.input_type(0).rank == 1 and rank > 1:
+        shape = (op.input_type(0).elements, *(1,) * (rank - 1))
+        condition = op.add("reshape", condition, attributes=Reshape(shape), part="rows")
+    op.give("select", condition, op.weights(1), op.weights(2))
+
+
+@converts("ADD_N")
+def add_n(op: Operation) -> None:
+    """a chain of adds."""
+    values = [op.weights(index) for index in range(len(op.inputs))]
+    if any(op.type_of(value) != op.type_of(values[0]) for value in values):
+        raise ValueError("its inputs differ in type")
+    total = values[0]
+    for index, value in enumerate(values[1:-1]):
+        total = op.add("add", total, value, part=f"sum{index}")
+    if len(values) == 1:
+        op.give("identity", total)
+    else:
+        op.give("add", total, values[-1])

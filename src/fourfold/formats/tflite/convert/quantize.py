@@ -1,20 +1,19 @@
-"""Operators between real numbers and the integers that stand for them.
+"""Quantize and dequantize operators.
 
-Values are real numbers here, whatever the file has: what is left to do is the rounding to the grid
-of the output, which follows every operator on quantised values.
+Quantized values are real numbers in the graph; only the rounding to the output's quantization
+remains, which follows every operator on quantized values.
 """
 
 from __future__ import annotations
 
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.operation import Operation
-from fourfold.formats.tflite.rule import converts
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.types import DType, dequantize
 
 
 @converts("DEQUANTIZE", weights=True)
 def dequantize_(op: Operation) -> None:
-    """a constant for weights; nothing for values, which are real already."""
+    """a constant for weights; identity for values, which are real numbers already."""
     name = op.input(0)
     if name in op.builder.constants:
         array = op.builder.constants[name]
@@ -26,7 +25,7 @@ def dequantize_(op: Operation) -> None:
 
 @converts("QUANTIZE")
 def quantize(op: Operation) -> None:
-    """fake_quantize, or nothing where the numbers are on the same grid before."""
+    """fake_quantize, or identity if the quantization is the same."""
     name = op.input(0)
     if name in op.builder.constants:
         op.give_constant(op.builder.constants[name])
@@ -36,5 +35,5 @@ def quantize(op: Operation) -> None:
 
 def _pass_on(op: Operation) -> None:
     if op.input_type(0).dtype is not DType.F32:
-        raise Unconvertible(f"{op.input_type(0)} stands for no real numbers")
+        raise Unconvertible(f"{op.input_type(0)} is not quantized")
     op.give("identity", op.input(0))

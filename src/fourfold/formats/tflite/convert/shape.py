@@ -1,17 +1,16 @@
-"""Operators that change the shape alone: reshape, squeeze, and packs of values."""
+"""Operators that change only the shape: reshape, squeeze, pack and unpack."""
 
 from __future__ import annotations
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.reshape import reshape_batch, reshape_literally
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.batch import reshape_batch, reshape_literally
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     PackOptions,
     ReshapeOptions,
     SqueezeOptions,
     UnpackOptions,
 )
-from fourfold.formats.tflite.rule import converts
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
@@ -25,7 +24,7 @@ def reshape(op: Operation) -> None:
 
 
 def _target(op: Operation) -> Shape:
-    """The shape asked for. Old files keep it in the options, and write [0] for a scalar."""
+    """Return the requested shape; old files store it in the options, and write [0] for a scalar."""
     if op.optional(1) is not None:
         return op.integers(1, "shape")
     if op.record.options is None:
@@ -35,18 +34,18 @@ def _target(op: Operation) -> Shape:
 
 
 def _resolve(op: Operation, target: Shape) -> Shape:
-    """Fills in -1, and lets an axis follow a batch that the caller has changed."""
+    """Fill in -1, and let an axis follow a batch that the caller changed."""
     x, own = op.input_type(0), op.own_shape(0)
     in_file = op.optional(1) is None or op.in_file(1)
     factor = op.builder.batch_factor
-    found = reshape_batch(x, own, target, factor) if in_file else reshape_literally(x, target)
-    op.change(1, found.target)
-    return found.shape
+    result = reshape_batch(x, own, target, factor) if in_file else reshape_literally(x, target)
+    op.change(1, result.target)
+    return result.shape
 
 
 @converts("SQUEEZE", moves=True)
 def squeeze(op: Operation) -> None:
-    """reshape without the axes of size one."""
+    """reshape that removes axes of size one."""
     x = op.input_type(0)
     chosen = {axis_of(axis, x.rank) for axis in op.options(SqueezeOptions).squeeze_dims}
     axes = chosen or {axis for axis, size in enumerate(x.shape) if size == 1}
@@ -58,7 +57,7 @@ def squeeze(op: Operation) -> None:
 
 @converts("EXPAND_DIMS", moves=True)
 def expand_dims(op: Operation) -> None:
-    """reshape with one more axis of size one."""
+    """reshape that inserts an axis of size one."""
     shape = op.input_type(0).shape
     axis = axis_of(op.integer(1, "axis"), len(shape) + 1)
     op.give("reshape", op.input(0), attributes=Reshape((*shape[:axis], 1, *shape[axis:])))
@@ -86,11 +85,11 @@ def pack(op: Operation) -> None:
 
 @converts("UNPACK")
 def unpack(op: Operation) -> None:
-    """a slice for each output, then reshape."""
+    """one slice per output, then reshape."""
     x = op.input_type(0)
     axis = axis_of(op.options(UnpackOptions).axis, x.rank)
     if x.shape[axis] != len(op.outputs):
-        raise ValueError(f"axis {axis} of {x} does not make {len(op.outputs)} outputs")
+        raise ValueError(f"axis {axis} of {x} cannot be unpacked to {len(op.outputs)} outputs")
     size = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     for index in range(len(op.outputs)):

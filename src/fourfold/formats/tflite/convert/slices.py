@@ -1,4 +1,4 @@
-"""Operators that cut boxes out of a value: slices and splits."""
+"""Operators that slice and split."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import numpy as np
 
 from fourfold.formats.axes import axis_of
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import SplitOptions, StridedSliceOptions
-from fourfold.formats.tflite.rule import converts
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
 from fourfold.types import Shape
 
 
 def _give_slice(op: Operation, value: str, box: Slice, output: int = 0) -> None:
-    """The slice as an output; an empty one is only possible where it can be known now."""
+    """Write a slice to an output; an empty one must be a constant."""
     if 0 in box.size and value in op.builder.constants:
         empty = np.empty(box.size, op.builder.constants[value].dtype)
         op.builder.constant(op.outputs[output], empty)
@@ -27,20 +26,23 @@ def _give_slice(op: Operation, value: str, box: Slice, output: int = 0) -> None:
 
 @converts("SLICE")
 def slice_(op: Operation) -> None:
-    """slice at a constant place."""
+    """slice with constant bounds."""
     x, begin, size = op.input_type(0), op.integers(1, "begin"), op.integers(2, "size")
     if not len(begin) == len(size) == x.rank:
         raise ValueError(f"begin {begin} and size {size} do not fit {x}")
     if op.in_file(1) and op.in_file(2):
         size = _all_images(op, begin, size)
     op.change(2, size)
-    rest = [whole - first for whole, first in zip(x.shape, begin, strict=True)]
-    sizes = tuple(left if count == -1 else count for count, left in zip(size, rest, strict=True))
+    remaining = [length - first for length, first in zip(x.shape, begin, strict=True)]
+    sizes = tuple(
+        available if count == -1 else count
+        for count, available in zip(size, remaining, strict=True)
+    )
     _give_slice(op, op.input(0), Slice(begin, sizes, (1,) * x.rank))
 
 
 def _all_images(op: Operation, begin: Shape, size: Shape) -> Shape:
-    """Sizes of a slice that took all images of a batch before the caller has changed it."""
+    """Return the sizes of a slice; one that took the whole batch of the file takes the caller's."""
     axis = op.batch_axis(0)
     if axis is None or begin[axis] != 0 or size[axis] != op.own_shape(0)[axis]:
         return size
@@ -50,7 +52,7 @@ def _all_images(op: Operation, begin: Shape, size: Shape) -> Shape:
 def _split(op: Operation, value: int, axis: int, sizes: Shape) -> None:
     x, start = op.input_type(value), 0
     if len(sizes) != len(op.outputs) or sum(sizes) != x.shape[axis] or min(sizes) < 0:
-        raise ValueError(f"axis {axis} of {x} cannot be cut into {list(sizes)}")
+        raise ValueError(f"axis {axis} of {x} cannot be split into {list(sizes)}")
     for index, size in enumerate(sizes):
         begin = tuple(start if i == axis else 0 for i in range(x.rank))
         shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
@@ -60,41 +62,41 @@ def _split(op: Operation, value: int, axis: int, sizes: Shape) -> None:
 
 @converts("SPLIT")
 def split(op: Operation) -> None:
-    """a slice for each output, all of one size."""
+    """one slice per output, all of one size."""
     x = op.input_type(1)
     axis = axis_of(op.integer(0, "axis"), x.rank)
     count = op.options(SplitOptions).num_splits
     if count != len(op.outputs) or x.shape[axis] % max(count, 1):
-        raise ValueError(f"axis {axis} of {x} cannot be cut into {count} equal parts")
+        raise ValueError(f"axis {axis} of {x} cannot be split into {count} equal parts")
     _split(op, 1, axis, (x.shape[axis] // count,) * count)
 
 
 @converts("SPLIT_V")
 def split_v(op: Operation) -> None:
-    """a slice for each output, of constant sizes."""
+    """one slice per output, of constant sizes."""
     x = op.input_type(0)
     axis = axis_of(op.integer(2, "axis"), x.rank)
     sizes = op.integers(1, "sizes")
     if sizes.count(-1) == 1:
-        rest = x.shape[axis] - sum(size for size in sizes if size != -1)
-        sizes = tuple(rest if size == -1 else size for size in sizes)
+        remaining = x.shape[axis] - sum(size for size in sizes if size != -1)
+        sizes = tuple(remaining if size == -1 else size for size in sizes)
     _split(op, 0, axis, sizes)
 
 
 @dataclass
 class _Cut:
-    """A strided slice axis by axis: what is kept, and the shape that is left."""
+    """A strided slice, built axis by axis, and its result shape."""
 
     shape: Shape
     begin: list[int] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
     strides: list[int] = field(default_factory=list)
     result: list[int] = field(default_factory=list)
-    places: dict[int, int] = field(default_factory=dict)  # of axes that stay, in the result
+    positions: dict[int, int] = field(default_factory=dict)  # positions of kept axes in the result
 
     @property
     def next(self) -> int:
-        """The size of the axis that comes next."""
+        """Return the size of the next axis."""
         return self.shape[len(self.begin)]
 
     def keep(self, first: int, count: int, stride: int, shrink: bool = False) -> None:
@@ -102,39 +104,39 @@ class _Cut:
         self.size.append(count)
         self.strides.append(stride)
         if not shrink:
-            self.places[len(self.begin) - 1] = len(self.result)
+            self.positions[len(self.begin) - 1] = len(self.result)
             self.result.append(count)
 
     def is_whole(self, axis: int) -> bool:
-        """Whether an axis is kept as it is."""
+        """Return True if an axis is unchanged."""
         one = (self.begin[axis], self.size[axis], self.strides[axis])
-        return one == (0, self.shape[axis], 1) and axis in self.places
+        return one == (0, self.shape[axis], 1) and axis in self.positions
 
     def widen(self, axis: int) -> None:
-        """Keeps all of an axis that the batch has made longer."""
+        """Keep all of an axis that has grown with the batch."""
         self.size[axis] = self.shape[axis]
-        self.result[self.places[axis]] = self.shape[axis]
+        self.result[self.positions[axis]] = self.shape[axis]
 
     def skip(self, count: int) -> None:
-        """Keeps whole axes."""
+        """Keep whole axes."""
         for _ in range(count):
             self.keep(0, self.next, 1)
 
     def index(self, at: int) -> None:
-        """Keeps one element, and the axis goes."""
-        place = at + self.next if at < 0 else at
-        if not 0 <= place < self.next:
-            raise ValueError(f"index {at} lies outside of an axis of {self.next}")
-        self.keep(place, 1, 1, shrink=True)
+        """Keep one element and drop the axis."""
+        position = at + self.next if at < 0 else at
+        if not 0 <= position < self.next:
+            raise ValueError(f"index {at} is out of range for an axis of {self.next}")
+        self.keep(position, 1, 1, shrink=True)
 
     def span(self, first: int | None, last: int | None, stride: int) -> None:
-        places = range(*slice(first, last, stride).indices(self.next))
-        self.keep(places.start if places else 0, len(places), stride)
+        positions = range(*slice(first, last, stride).indices(self.next))
+        self.keep(positions.start if positions else 0, len(positions), stride)
 
 
 @converts("STRIDED_SLICE")
 def strided_slice(op: Operation) -> None:
-    """slice, then reshape where axes are added or go."""
+    """slice, then reshape if axes are added or dropped."""
     x = op.input_type(0)
     cut = _cut(op, x.shape)
     axis = op.batch_axis(0)
@@ -154,10 +156,10 @@ def strided_slice(op: Operation) -> None:
 
 
 def _change_end(op: Operation, axis: int) -> None:
-    """The end of a slice along the axis of a batch that has grown."""
+    """Set the end of a slice along the batch axis to the caller's batch."""
     options, end = op.options(StridedSliceOptions), list(op.integers(2, "end"))
     if options.ellipsis_mask or options.new_axis_mask or options.offset:
-        raise Unconvertible("it adds axes to a batch that was changed")
+        raise Unconvertible("it adds axes, and the batch was changed")
     end[axis] = op.input_type(0).shape[axis]
     op.change(2, end)
 
@@ -166,7 +168,7 @@ def _cut(op: Operation, shape: Shape) -> _Cut:
     options = op.options(StridedSliceOptions)
     begin, end, strides = (op.integers(i, w) for i, w in ((1, "begin"), (2, "end"), (3, "strides")))
     if not len(begin) == len(end) == len(strides) or 0 in strides:
-        raise ValueError(f"begin {begin}, end {end} and strides {strides} do not belong together")
+        raise ValueError(f"begin {begin}, end {end} and strides {strides} do not match")
     if options.offset:
         end = tuple(first + more for first, more in zip(begin, end, strict=True))
     cut = _Cut(shape)
@@ -187,7 +189,7 @@ def _cut(op: Operation, shape: Shape) -> _Cut:
 
 
 def _added(options: StridedSliceOptions, count: int) -> int:
-    """How many of the entries add an axis instead of cutting one; an ellipsis never does."""
+    """Return the number of entries that add an axis; an ellipsis never does."""
     if options.ellipsis_mask & (options.ellipsis_mask - 1):
         raise ValueError("it has more than one ellipsis")
     added = options.new_axis_mask & ~options.ellipsis_mask & ((1 << count) - 1)

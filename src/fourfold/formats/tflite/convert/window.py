@@ -1,9 +1,9 @@
-"""Operators that slide a window over an image: convolutions, pools, and resizing."""
+"""Convolutions, pooling and resizing."""
 
 from __future__ import annotations
 
 from fourfold.formats.channels_first import check_window
-from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     BlockOptions,
     Conv2DOptions,
@@ -13,7 +13,6 @@ from fourfold.formats.tflite.options import (
     ResizeNearestNeighborOptions,
     TransposeConvOptions,
 )
-from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.kernels.move import Block
 from fourfold.op.rules import Resize
@@ -30,7 +29,7 @@ _POOLS = {"AVERAGE_POOL_2D": "average_pool2d", "MAX_POOL_2D": "max_pool2d"}
 def _padding(
     kind: int, image: Pair, filter: Pair, stride: Pair, dilation: Pair = (1, 1)
 ) -> Padding:
-    """The padding that SAME or VALID means for these sizes."""
+    """Return the padding that SAME or VALID means for these sizes."""
     check_window(*filter, *stride, *dilation)
     if kind not in (SAME, VALID):
         raise ValueError(f"padding number {kind} is neither SAME nor VALID")
@@ -41,7 +40,7 @@ def _padding(
 
 
 def _image(shape: Shape, what: str) -> Pair:
-    """Height and width of [N,H,W,C] (or of weights, which are laid out alike)."""
+    """Return height and width of [N,H,W,C], or of weights, which have the same layout."""
     if len(shape) != 4:
         raise ValueError(f"{what} has rank {len(shape)}, not 4")
     return shape[1], shape[2]
@@ -50,7 +49,7 @@ def _image(shape: Shape, what: str) -> Pair:
 def _window(
     options: Conv2DOptions | DepthwiseConv2DOptions, x: Shape, kernel: Shape
 ) -> tuple[Pair, Pair, Padding]:
-    """Stride, dilation and padding of a convolution."""
+    """Return stride, dilation and padding of a convolution."""
     stride = (options.stride_h, options.stride_w)
     dilation = (options.dilation_h, options.dilation_w)
     image, filter = _image(x, "the input"), _image(kernel, "the filter")
@@ -59,7 +58,7 @@ def _window(
 
 @converts("CONV_2D", weights=True)
 def conv_2d(op: Operation) -> None:
-    """conv2d, grouped where the weights read only part of the channels."""
+    """conv2d, grouped if the weights have fewer channels than the input."""
     options, weights = op.options(Conv2DOptions), op.weights(1)
     x, kernel = op.input_type(0), op.type_of(weights)
     groups = max(x.channels // max(kernel.channels, 1), 1)
@@ -73,7 +72,7 @@ def depthwise_conv_2d(op: Operation) -> None:
     """depthwise_conv2d."""
     options, weights = op.options(DepthwiseConv2DOptions), op.weights(1)
     x, kernel = op.input_type(0), op.type_of(weights)
-    # The file's own multiplier is often left at zero; the shapes always say it.
+    # The file's multiplier is often zero; compute it from the shapes.
     multiplier = kernel.channels // max(x.channels, 1)
     attributes = DepthwiseConv2d(*_window(options, x.shape, kernel.shape), multiplier)
     inputs = (op.input(0), weights, op.optional_weights(2))
@@ -82,14 +81,14 @@ def depthwise_conv_2d(op: Operation) -> None:
 
 @converts("TRANSPOSE_CONV", weights=True)
 def transpose_conv(op: Operation) -> None:
-    """transpose_conv2d, with the bias if there is one."""
+    """transpose_conv2d, with a bias if there is one."""
     options, weights = op.options(TransposeConvOptions), op.weights(1)
-    wanted = op.integers(0, "output shape")
-    if len(wanted) != 4:
-        raise ValueError(f"output shape {wanted} has rank {len(wanted)}, not 4")
+    output_shape = op.integers(0, "output shape")
+    if len(output_shape) != 4:
+        raise ValueError(f"output shape {output_shape} has rank {len(output_shape)}, not 4")
     stride = (options.stride_h, options.stride_w)
     filter = _image(op.type_of(weights).shape, "the filter")
-    size = (wanted[1], wanted[2])
+    size = (output_shape[1], output_shape[2])
     image = _image(op.input_type(2).shape, "the input")
     if op.in_file(0) and image != _image(op.own_shape(2), "the input"):
         size = _grown(image, filter, stride, options.padding)
@@ -100,14 +99,14 @@ def transpose_conv(op: Operation) -> None:
 
 
 def _grown(image: Pair, filter: Pair, stride: Pair, padding: int) -> Pair:
-    """The output size for another input size; the file's own belongs to the file's input."""
+    """Return the output size for another input size than the file's."""
     more = (0, 0) if padding == SAME else (filter[0] - stride[0], filter[1] - stride[1])
     return image[0] * stride[0] + max(more[0], 0), image[1] * stride[1] + max(more[1], 0)
 
 
 @converts("AVERAGE_POOL_2D", "MAX_POOL_2D")
 def pool_2d(op: Operation) -> None:
-    """the same pool, with its padding in numbers."""
+    """the op of the same meaning, with explicit padding."""
     options = op.options(Pool2DOptions)
     filter = (options.filter_h, options.filter_w)
     stride = (options.stride_h, options.stride_w)

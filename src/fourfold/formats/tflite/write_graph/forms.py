@@ -1,8 +1,8 @@
-"""Whether a node runs on integers or on real numbers, and in which form it reads each value.
+"""Chooses integer or float kernels for a node, and the form in which it reads each value.
 
-LiteRT has kernels on quantised values for some operators. They are taken where all that the node
-reads and gives is kept as integers of a type and on grids that the kernel knows; else
-what is kept as integers is made real before the node, and integers again behind it.
+LiteRT has integer kernels for some operators. They are used if all inputs and outputs of the node
+are quantized with types and grids that the kernel supports; otherwise quantized values are
+dequantized before the node, and its results are quantized after it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.tflite.write_graph.rule import Grids, WriteRule
+from fourfold.formats.tflite.write_graph.node_writer import Grids, WriteRule
 from fourfold.formats.tflite.write_graph.values import Values
 from fourfold.formats.writable import StoredAs
 from fourfold.graph import Node
 from fourfold.types import DType, Quantization
 
-# The grids that kernels prescribe for what they give, by op and element type.
+# Output quantization that kernels require, by op and element type.
 _FIXED: dict[str, dict[DType, tuple[float, int]]] = {
     "logistic": {
         DType.I8: (1 / 256, -128),
@@ -33,22 +33,23 @@ _FIXED: dict[str, dict[DType, tuple[float, int]]] = {
     "log_softmax": {DType.I8: (16 / 256, 127), DType.U8: (16 / 256, 255)},
     "l2_normalize": {DType.I8: (1 / 128, 0), DType.U8: (1 / 128, 128)},
 }
-# Which weights go with which values.
+# Supported weight types by type of the values.
 _WEIGHTS = {
     DType.I8: (DType.I8, DType.I4),
     DType.U8: (DType.U8,),
     DType.I16: (DType.I8, DType.I4),
 }
-# Kernels of one type that bring each input to the grid of the output, where others copy.
+# Kernels that rescale each input to the output's quantization; others only copy.
 _RESCALING = {("concat", DType.U8)}
-# Hybrid kernels that read a scale for each channel even where there is one for all.
+# Hybrid kernels that always read a scale per channel.
 _BY_CHANNEL = {"depthwise_conv2d": 3}
 
 
 @dataclass(frozen=True)
 class Forms:
-    """For each input and output the grid of its integers, or None for what the graph says.
-    `products` is that of the input which is a `bias`.
+    """For each input and output its quantization, or None for the type in the graph.
+
+    `products` is the quantization of the input with index `bias`.
     """
 
     inputs: tuple[StoredAs | None, ...]
@@ -58,12 +59,12 @@ class Forms:
 
 
 def forms_of(node: Node, rule: WriteRule, values: Values) -> Forms:
-    """The forms for the kernel on integers where it can be taken."""
+    """Return the forms for the integer kernel if it can be used, else for the float kernel."""
     return _integer_forms(node, rule, values) or real_forms(node, rule, values)
 
 
 def real_forms(node: Node, rule: WriteRule, values: Values) -> Forms:
-    """The forms for the kernel on real numbers."""
+    """Return the forms for the float kernel."""
     inputs: list[StoredAs | None] = [None] * len(node.inputs)
     if rule.weights is not None:
         inputs[rule.weights] = _hybrid_weights(node, rule, rule.weights, values)
@@ -71,11 +72,11 @@ def real_forms(node: Node, rule: WriteRule, values: Values) -> Forms:
 
 
 def _hybrid_weights(node: Node, rule: WriteRule, index: int, values: Values) -> StoredAs | None:
-    """Integer weights beside real values: LiteRT rounds the values while it runs."""
+    """Return the form of integer weights for float values, which LiteRT quantizes at run time."""
     name = node.inputs[index]
     form = None if name is None else values.form(name)
-    known = name is not None and name in values.graph.constants
-    if name is None or not known or form is None or form.quantization is None:
+    is_constant = name is not None and name in values.graph.constants
+    if name is None or not is_constant or form is None or form.quantization is None:
         return None
     symmetric = not any(form.quantization.zero_point)
     if form.dtype not in rule.hybrid or not symmetric:
@@ -116,7 +117,7 @@ def _integer_forms(node: Node, rule: WriteRule, values: Values) -> Forms | None:
 
 @dataclass(frozen=True)
 class _Choice:
-    """A node whose values at run time are all integers of one type."""
+    """A node whose run-time values are all quantized with one type."""
 
     node: Node
     rule: WriteRule
@@ -130,14 +131,19 @@ class _Choice:
 
 
 def _same(choice: _Choice) -> Forms | None:
-    """All on the grid of the only input, or of the output where there are several: one input may
-    have numbers that lie outside of the output's grid and count all the same, as in a mean. A
-    result that is real has the steps of each input, so these must have one grid then.
+    """Use one quantization for all: that of the only input, or of the output if there are several.
+
+    A single input may have values outside the output's range that still count, as in a mean. A
+    float result has the steps of each input, so these must be equal then.
     """
-    given = [one for one in choice.results if one is not None and one.dtype is choice.dtype]
-    known = [one for one in choice.inputs if one is not None]
-    grid = (known if len(known) == 1 else given or known)[0]
-    if not given and any(one != grid for one in known):
+    outputs_of_type = [
+        one for one in choice.results if one is not None and one.dtype is choice.dtype
+    ]
+    quantized_inputs = [one for one in choice.inputs if one is not None]
+    grid = (
+        quantized_inputs if len(quantized_inputs) == 1 else outputs_of_type or quantized_inputs
+    )[0]
+    if not outputs_of_type and any(one != grid for one in quantized_inputs):
         return None
     if grid.quantization is None or grid.quantization.axis is not None:
         return None
@@ -156,18 +162,22 @@ def _fixed(choice: _Choice) -> Forms | None:
         return None
     scale, zero_point = grids[choice.dtype]
     fixed = StoredAs(choice.dtype, Quantization((scale,), (zero_point,)))
-    wanted = choice.results[0]
-    return Forms(choice.inputs, (fixed,)) if wanted is None or _says(fixed, wanted) else None
+    requested = choice.results[0]
+    return (
+        Forms(choice.inputs, (fixed,))
+        if requested is None or _is_adequate(fixed, requested)
+        else None
+    )
 
 
-def _says(fixed: StoredAs, wanted: StoredAs) -> bool:
-    """Whether a prescribed grid is about as fine as the one that is wanted, and as wide."""
-    (step, low, high), (fine, least, most) = _span(fixed), _span(wanted)
-    return step <= 2 * fine and low - 2 * step <= least and most <= high + 2 * step
+def _is_adequate(fixed: StoredAs, requested: StoredAs) -> bool:
+    """Return True if a required grid has about the resolution and range of the requested one."""
+    (step, low, high), (fine, minimum, maximum) = _span(fixed), _span(requested)
+    return step <= 2 * fine and low - 2 * step <= minimum and maximum <= high + 2 * step
 
 
 def _span(form: StoredAs) -> tuple[float, float, float]:
-    """The step, the first and the last number of a grid."""
+    """Return the step, and the first and last number of a grid."""
     assert form.quantization is not None
     (scale,), (zero,) = form.quantization.scale, form.quantization.zero_point
     limits = np.iinfo(form.dtype.numpy)
@@ -175,7 +185,7 @@ def _span(form: StoredAs) -> tuple[float, float, float]:
 
 
 def _any(choice: _Choice) -> Forms | None:
-    """Each on its own grid; weights of the type that goes with the values."""
+    """Use a separate quantization for each value; weights need a type that fits the values."""
     node, rule, graph = choice.node, choice.rule, choice.values.graph
     for index, form in enumerate(choice.results):
         if choice.is_real(index) and (form is None or form.dtype is not choice.dtype):
@@ -186,8 +196,8 @@ def _any(choice: _Choice) -> Forms | None:
             continue
         form = choice.inputs[index]
         weights = index == rule.weights and rule.bias is not None
-        wanted = _WEIGHTS[choice.dtype] if weights else (choice.dtype,)
-        if form is None or form.quantization is None or form.dtype not in wanted:
+        allowed = _WEIGHTS[choice.dtype] if weights else (choice.dtype,)
+        if form is None or form.quantization is None or form.dtype not in allowed:
             return None
         if not weights and form.quantization.axis is not None:
             return None
@@ -197,7 +207,7 @@ def _any(choice: _Choice) -> Forms | None:
 
 
 def _weighted(choice: _Choice) -> Forms | None:
-    """A sum of products, whose bias has the scale of the products."""
+    """Return the forms of a sum of products, whose bias has the scale of the products."""
     node, rule = choice.node, choice.rule
     assert rule.weights is not None
     bias = rule.bias
@@ -213,9 +223,9 @@ def _weighted(choice: _Choice) -> Forms | None:
     scales = tuple(values.quantization.scale[0] * one for one in weights.quantization.scale)
     axis = None if weights.quantization.axis is None else 0
     dtype = DType.I64 if choice.dtype is DType.I16 else DType.I32
-    kept = None if name is None else choice.values.form(name)
-    if kept is not None and kept.dtype in (DType.I32, DType.I64) and dtype is DType.I64:
-        dtype = kept.dtype
+    bias_form = None if name is None else choice.values.form(name)
+    if bias_form is not None and bias_form.dtype in (DType.I32, DType.I64) and dtype is DType.I64:
+        dtype = bias_form.dtype
     products = StoredAs(dtype, Quantization(scales, (0,) * len(scales), axis))
     inputs = tuple(None if index == bias else one for index, one in enumerate(choice.inputs))
     return Forms(inputs, choice.results, products, bias)

@@ -1,4 +1,4 @@
-"""TFLite's metadata of a model: what `formats/tflite/metadata.py` reads, the other way round."""
+"""Writes TFLite metadata, which `formats/tflite/metadata.py` reads."""
 
 from __future__ import annotations
 
@@ -30,34 +30,36 @@ else:
     zipfile = lazy_import("zipfile")
 
 CALIBRATION = "score calibration"
-_SINCE = "1.0.0"  # of the schema: what is written here has always been in it
+# Minimum schema version; everything written here has always been in it.
+_MIN_SCHEMA_VERSION = "1.0.0"
 
 Fill = Callable[[flatbuffers.Builder], object]
 
 
 @dataclass(frozen=True)
 class WrittenMetadata:
-    """A flatbuffer, and the files that go behind the model."""
+    """A metadata flatbuffer, and the files to append to the model."""
 
     content: bytes
     files: Mapping[str, bytes]
 
     def append_files(self, model: bytes) -> bytes:
-        """The model with its files; their places count from the start of all of it, as TensorFlow
-        writes them.
+        """Return the model with its files appended.
+
+        Offsets count from the start of the whole file, as TensorFlow writes them.
         """
         if not self.files:
             return model
-        whole = io.BytesIO(model)
-        with zipfile.ZipFile(whole, "a") as archive:
+        combined = io.BytesIO(model)
+        with zipfile.ZipFile(combined, "a") as archive:
             for name, content in self.files.items():
-                # Without the time of day: the same model is the same bytes.
+                # No timestamps, so that the same model gives the same bytes.
                 archive.writestr(zipfile.ZipInfo(name), content)
-        return whole.getvalue()
+        return combined.getvalue()
 
 
 def write_metadata(metadata: ModelMetadata) -> WrittenMetadata | None:
-    """What is known of the model and its tensors; None where that is nothing."""
+    """Serialize the metadata of a model and its tensors; None if there is none."""
     if metadata == ModelMetadata(properties=metadata.properties, problems=metadata.problems):
         return None
     writer = _Writer()
@@ -71,15 +73,18 @@ class _Writer:
     files: dict[str, bytes] = field(default_factory=dict)
 
     def model(self, metadata: ModelMetadata) -> bytes:
-        ends = [self.tables(map(self.tensor, end)) for end in (metadata.inputs, metadata.outputs)]
-        graph = self.table({2: ends[0], 3: ends[1]})
+        tensors = [
+            self.tables(map(self.tensor, described))
+            for described in (metadata.inputs, metadata.outputs)
+        ]
+        graph = self.table({2: tensors[0], 3: tensors[1]})
         texts = {
             0: metadata.name,
             1: metadata.description,
             2: metadata.version,
             4: metadata.author,
             5: metadata.licence,
-            7: _SINCE,
+            7: _MIN_SCHEMA_VERSION,
         }
         root = self.table({**self.texts(texts), 3: self.tables([graph])})
         self.builder.Finish(root, file_identifier=IDENTIFIER)
@@ -100,8 +105,8 @@ class _Writer:
         return self.table(offsets)
 
     def units(self, tensor: TensorMetadata) -> Iterator[int]:
-        """The steps before and after the model."""
-        scaled, calibration, least = tensor.normalization, tensor.calibration, tensor.threshold
+        """Yield the processing steps before and after the model."""
+        scaled, calibration, minimum = tensor.normalization, tensor.calibration, tensor.threshold
         if scaled is not None:
             numbers = {0: self.numbers(scaled.mean), 1: self.numbers(scaled.std)}
             yield self.union(Unit.NORMALIZATION, self.table(numbers))
@@ -111,21 +116,21 @@ class _Writer:
                 {}, lambda b: (b.PrependInt8Slot(0, number, 0), b.PrependFloat32Slot(1, default, 0))
             )
             yield self.union(Unit.CALIBRATION, options)
-        if least is not None:
-            options = self.table({}, lambda b: b.PrependFloat32Slot(0, least, 0))
+        if minimum is not None:
+            options = self.table({}, lambda b: b.PrependFloat32Slot(0, minimum, 0))
             yield self.union(Unit.THRESHOLD, options)
 
     def content(self, tensor: TensorMetadata) -> int:
-        said, color = tensor.properties, _number(COLORS, tensor.color)
+        about, color = tensor.properties, _number(COLORS, tensor.color)
         if tensor.content == "audio":
-            rate, channels = (_whole(said.get(name)) for name in ("sample rate", "channels"))
+            rate, channels = (_integer(about.get(name)) for name in ("sample rate", "channels"))
             details = self.table(
                 {}, lambda b: (b.PrependUint32Slot(0, rate, 0), b.PrependUint32Slot(1, channels, 0))
             )
         elif tensor.content == "bounding boxes":
-            corners = _number(BOXES, said.get("corners", ""))
-            unit = _number(COORDINATES, said.get("coordinates", ""))
-            order = [_whole(one) for one in said.get("order", "").split()]
+            corners = _number(BOXES, about.get("corners", ""))
+            unit = _number(COORDINATES, about.get("coordinates", ""))
+            order = [_integer(one) for one in about.get("order", "").split()]
             details = self.table(
                 {0: self.numbers(order, "uint32")},
                 lambda b: (b.PrependInt8Slot(1, corners, 0), b.PrependInt8Slot(2, unit, 0)),
@@ -149,20 +154,20 @@ class _Writer:
             yield self.file_table({0: name}, CALIBRATION)
 
     def file(self, name: str, content: bytes) -> str:
-        """A file behind the model; an equal one is used again, another one gets another name."""
+        """Add a file to append; equal content is shared, other content gets another name."""
         stem, dot, ending = name.rpartition(".")
         numbered = (f"{stem}_{number}{dot}{ending}" for number in range(2, len(self.files) + 3))
         for choice in (name, *numbered):
             if self.files.setdefault(choice, content) == content:
                 return choice
-        raise AssertionError("there are fewer files than names")
+        raise AssertionError("there are more names than files")
 
     def file_table(self, texts: Mapping[int, str], kind: str) -> int:
         number = _number(FILES, kind)
         return self.table(self.texts(texts), lambda b: b.PrependInt8Slot(2, number, 0))
 
     def union(self, kind: int, offset: int) -> int:
-        """What a field of several kinds holds."""
+        """Return a union table with its kind."""
         return self.table({1: offset}, lambda b: b.PrependUint8Slot(0, kind, 0))
 
     def table(self, offsets: Mapping[int, int], fill: Fill = lambda builder: None) -> int:
@@ -173,9 +178,9 @@ class _Writer:
         return int(self.builder.EndObject())
 
     def tables(self, offsets: Iterable[int]) -> int:
-        found = list(offsets)
-        self.builder.StartVector(4, len(found), 4)
-        for offset in reversed(found):
+        items = list(offsets)
+        self.builder.StartVector(4, len(items), 4)
+        for offset in reversed(items):
             self.builder.PrependUOffsetTRelative(offset)
         return int(self.builder.EndVector())
 
@@ -187,14 +192,14 @@ class _Writer:
 
 
 def _number(names: Sequence[str], name: str) -> int:
-    """A word's number in the schema; 0 for those that it does not have."""
+    """Return a word's number in the schema; 0 if it is not in it."""
     return names.index(name) if name in names else 0
 
 
-def _whole(text: str | None) -> int:
+def _integer(text: str | None) -> int:
     return int(text) if text is not None and text.isdecimal() else 0
 
 
 def _line(curve: Sequence[float]) -> str:
-    """Scale, slope, offset, and the least score where there is one."""
+    """Return scale, slope, offset, and the minimum score if there is one."""
     return ",".join(repr(one) for one in curve if not isinf(one))

@@ -1,9 +1,10 @@
-"""One node while it is written: its values as tensors, and how it adds operators."""
+"""NodeWriter: writes one node as operators; and the rules that write ops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeVar
 
 import numpy as np
@@ -20,15 +21,17 @@ Inputs = Sequence[Tensor | None]
 
 
 class NeedsRealNumbers(Exception):
-    """A rule that has written nothing yet: its node cannot be said on integers."""
+    """Raised by a rule, before it writes anything, if its node needs the float kernel."""
 
 
 @dataclass(frozen=True)
 class NodeWriter:
-    """What a rule sees of a node. `inputs` and `outputs` are how it reads and writes its values:
-    as integers of these grids, or as the graph has them (None). `activation` is to be fused;
-    `products` is the grid of the sums that the input numbered `bias` is added to, where these are
-    integers. With `open_batch`, first axes may be of another size when the file runs.
+    """The argument of a write rule.
+
+    `inputs` and `outputs` are the quantizations in which values are read and written; None for the
+    type in the graph. `activation` is the activation to fuse. `products` is the quantization of
+    integer sums that the input with index `bias` is added to. With `open_batch`, the size of first
+    axes is dynamic.
     """
 
     node: Node
@@ -57,23 +60,23 @@ class NodeWriter:
         return name
 
     def type(self, index: int) -> TensorType:
-        """The type that an input has in the graph."""
+        """Return the type of an input in the graph."""
         return self.values.graph.types[self.name(index)]
 
     def result_type(self, index: int = 0) -> TensorType:
         return self.values.graph.types[self.node.outputs[index]]
 
     def array(self, index: int) -> np.ndarray | None:
-        """An input that is known, as the graph has it."""
+        """Return a constant input as in the graph; None if it is not constant."""
         return self.values.graph.constants.get(self.name(index))
 
     def input(self, index: int) -> Tensor:
         if index == self.bias and self.products is not None:
-            return self.values.kept(self.name(index), self.products)
+            return self.values.stored_as(self.name(index), self.products)
         form = self.inputs[index]
         if form is None:
             return self.values.plain(self.name(index))
-        return self.values.kept(self.name(index), form)
+        return self.values.stored_as(self.name(index), form)
 
     def optional(self, index: int) -> Tensor | None:
         return self.input(index) if self.has(index) else None
@@ -88,7 +91,7 @@ class NodeWriter:
         return self.constant(np.array(numbers, np.int32), part)
 
     def zeros(self, count: int) -> Tensor:
-        """The bias of a layer that has none; many runtimes insist on one."""
+        """Return a zero bias for a layer that has none; many runtimes require one."""
         if self.products is None:
             return self.constant(np.zeros(count, np.float32), "bias")
         assert self.products.quantization is not None
@@ -97,7 +100,7 @@ class NodeWriter:
         return self.draft.stored_constant(name, array, dtype, self.products.quantization)
 
     def number(self, value: float, like: Tensor, part: str) -> Tensor:
-        """A scalar of the element type of another tensor, real numbers on its grid."""
+        """Return a scalar with the type and quantization of another tensor."""
         if like.quantization is None:
             return self.constant(np.array(value, np.float64).astype(like.dtype.numpy), part)
         limits, (scale,), (zero,) = (
@@ -118,34 +121,32 @@ class NodeWriter:
         dtype: DType | None = None,
         **fields: object,
     ) -> Tensor:
-        """An operator whose result is only needed on the way, like its first input but in shape
-        or element type.
-        """
+        """Add an operator for an intermediate result, with the first input's type by default."""
         first = inputs[0]
         assert first is not None
-        made = self.temporary(op, TensorType(dtype or first.dtype, shape), first.quantization)
-        self.draft.operator(op, inputs, [made], **fields)
-        return made
+        result = self.temporary(op, TensorType(dtype or first.dtype, shape), first.quantization)
+        self.draft.operator(op, inputs, [result], **fields)
+        return result
 
     def temporary(
         self, op: str, type: TensorType, quantization: Quantization | None = None
     ) -> Tensor:
-        kept = None if type.dtype.is_float else quantization
-        return self.draft.tensor(f"{self.node.outputs[0]}/{op.lower()}", type, kept)
+        quantization_ = None if type.dtype.is_float else quantization
+        return self.draft.tensor(f"{self.node.outputs[0]}/{op.lower()}", type, quantization_)
 
     def give(self, op: str, inputs: Inputs, output: int = 0, **fields: object) -> None:
-        """The operator that makes an output of the node."""
-        made = self.made(output)
-        self.draft.operator(op, inputs, [made], **fields)
-        self.values.settle(self.node.outputs[output], made)
+        """Add the operator that writes an output of the node."""
+        tensor = self.output_tensor(output)
+        self.draft.operator(op, inputs, [tensor], **fields)
+        self.values.settle(self.node.outputs[output], tensor)
 
-    def made(self, output: int = 0) -> Tensor:
-        """The tensor that an operator is to write an output to; `settle` it then."""
+    def output_tensor(self, output: int = 0) -> Tensor:
+        """Return the tensor of an output for an operator to write; `settle` it afterwards."""
         value, form = self.node.outputs[output], self.outputs[output]
         return self.values.result(value, form, own=form == self.values.form(value))
 
     def give_tensor(self, tensor: Tensor, output: int = 0) -> None:
-        """A tensor that is there already becomes an output of the node."""
+        """Use an existing tensor as an output of the node."""
         self.values.settle(self.node.outputs[output], tensor)
 
     def reshaped(self, tensor: Tensor, shape: Shape) -> Tensor:
@@ -162,3 +163,61 @@ class NodeWriter:
 
     def refuse(self, reason: str) -> Unconvertible:
         return Unconvertible(reason)
+
+
+Write = Callable[[NodeWriter], None]
+Types = frozenset[DType]
+
+NARROW: Types = frozenset({DType.I8, DType.U8})
+SMALL: Types = NARROW | {DType.I16}
+BYTES: Types = frozenset({DType.I8})
+NIBBLES: Types = BYTES | {DType.I4}
+
+
+class Grids(Enum):
+    """How LiteRT's kernels constrain the quantization of inputs and outputs."""
+
+    NONE = "no integer kernel"
+    ANY = "any quantization for each value"
+    SAME = "one quantization for all values"
+    FIXED = "a fixed output quantization"
+
+
+@dataclass(frozen=True)
+class WriteRule:
+    """The rule for one op.
+
+    `integers` are the quantized types that LiteRT's kernels support, with the constraint `grids`.
+    `weights` and `bias` are indices of inputs. `hybrid` are weight types supported with float
+    values. `fuses` is True if a following activation can be an option of the operator.
+    """
+
+    write: Write
+    grids: Grids = Grids.NONE
+    integers: Types = frozenset()
+    weights: int | None = None
+    bias: int | None = None
+    hybrid: Types = frozenset()
+    fuses: bool = False
+
+
+RULES: dict[str, WriteRule] = {}
+
+
+def writes(
+    *ops: str,
+    grids: Grids = Grids.NONE,
+    integers: Types = SMALL,
+    weights: int | None = None,
+    bias: int | None = None,
+    hybrid: Types = frozenset(),
+    fuses: bool = False,
+) -> Callable[[Write], Write]:
+    """Register a function for ops; its docstring describes what it writes."""
+
+    def register(write: Write) -> Write:
+        for op in ops:
+            RULES[op] = WriteRule(write, grids, integers, weights, bias, hybrid, fuses)
+        return write
+
+    return register

@@ -1,12 +1,14 @@
-"""The version of an operator: the oldest that knows these element types, ranks and options.
+"""Operator versions and element types that LiteRT's kernels support.
 
-Runtimes refuse versions that are newer than they are, so no file asks for more than it needs.
+Runtimes refuse versions newer than they know, so files use the oldest version that supports the
+types, ranks and options of an operator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.records import TensorRecord
 from fourfold.types import DType
 
@@ -15,7 +17,7 @@ Version = Callable[[Inputs, object, DType], int]
 _I8, _I16, _U8, _I64, _BOOL = DType.I8, DType.I16, DType.U8, DType.I64, DType.BOOL
 _HALF, _I4 = DType.F16, DType.I4
 
-# For operators where the element type of the first input decides alone; 1 for all others.
+# Versions that depend only on the element type of the first input; 1 for all others.
 _BY_TYPE: Mapping[str, Mapping[DType | None, int]] = {
     "ABS": {DType.I32: 5, _I16: 3, _I8: 2, _U8: 2},
     "ARG_MAX": {_BOOL: 3, _I8: 2},
@@ -64,12 +66,12 @@ _BY_TYPE: Mapping[str, Mapping[DType | None, int]] = {
 
 
 def version_of(op: str, inputs: Inputs, options: object | None, result: DType) -> int:
-    """The version for these inputs and options, and the element type of the first output."""
+    """Return the version for inputs, options, and the element type of the first output."""
     if op in _SPECIAL:
         return _SPECIAL[op](inputs, options, result)
-    known = _BY_TYPE.get(op, {})
+    versions = _BY_TYPE.get(op, {})
     first = inputs[0].dtype if inputs else None
-    return known.get(first, known.get(None, 1))
+    return versions.get(first, versions.get(None, 1))
 
 
 def _scales(tensor: TensorRecord) -> int:
@@ -81,7 +83,7 @@ def _hybrid(inputs: Inputs) -> bool:
 
 
 def _stretches(inputs: Inputs) -> bool:
-    """Whether shapes of more than four axes are spread over each other."""
+    """Return True if shapes with more than four axes are broadcast."""
     return inputs[0].shape != inputs[1].shape and max(len(one.shape) for one in inputs) > 4
 
 
@@ -148,7 +150,7 @@ def _mul(inputs: Inputs, options: object, result: DType) -> int:
     dtype, plain = inputs[0].dtype or result, not _scales(inputs[0])
     if dtype is DType.U32 or (dtype is _I16 and plain):
         return 7
-    # A product of scales beyond one also needs version 3, which costs nothing to ask for.
+    # A product of scales above one also needs version 3, which is always available with i8.
     return {DType.C64: 6, _I64: 5, _I16: 4, _I8: 3}.get(dtype, 1)
 
 
@@ -181,9 +183,7 @@ def _extreme(inputs: Inputs, options: object, result: DType) -> int:
 
 
 def _by_axes(newest: Mapping[DType, int], many: int, types: Mapping[DType, int]) -> Version:
-    """By an element type that came late, then by whether there are more than four axes, and then
-    by the other element types.
-    """
+    """Return a version rule: by recent element types, then by rank over four, then by others."""
 
     def version(inputs: Inputs, options: object, result: DType) -> int:
         dtype = inputs[0].dtype or result
@@ -269,3 +269,59 @@ _SPECIAL: Mapping[str, Version] = {
     "TRANSPOSE": _transpose,
     "TRANSPOSE_CONV": _transpose_conv,
 }
+
+
+_Types = frozenset[DType]
+_REAL: _Types = frozenset({DType.F32})
+_WIDE: _Types = _REAL | {DType.I32, DType.I64}
+_SHORT: _Types = _REAL | {DType.I32}
+_COMMON: _Types = _WIDE | {DType.I8, DType.I16, DType.U8}
+_MOVED: _Types = _COMMON | {DType.BOOL}
+_COMPARED: _Types = _WIDE | {DType.BOOL}
+_BLOCKS: _Types = _WIDE | {DType.I8, DType.U8}
+
+SUPPORTED: Mapping[str, _Types] = {
+    **dict.fromkeys(("CEIL", "CONV_2D", "CONV_3D", "COS", "DEPTHWISE_CONV_2D", "ELU"), _REAL),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "BATCH_MATMUL", "EXP", "FLOOR", "FULLY_CONNECTED"), _REAL),
+    **dict.fromkeys(("GELU", "HARD_SWISH", "L2_NORMALIZATION", "LEAKY_RELU", "LOG"), _REAL),
+    **dict.fromkeys(("LOCAL_RESPONSE_NORMALIZATION", "LOG_SOFTMAX", "LOGISTIC", "MEAN"), _REAL),
+    **dict.fromkeys(("MAX_POOL_2D", "PRELU", "QUANTIZE", "RELU", "RELU6", "RELU_0_TO_1"), _REAL),
+    **dict.fromkeys(("RELU_N1_TO_1", "RESIZE_BILINEAR", "ROUND", "RSQRT", "SIN"), _REAL),
+    **dict.fromkeys(("SOFTMAX", "SQRT", "SQUARE", "TANH", "TRANSPOSE_CONV"), _REAL),
+    **dict.fromkeys(("DIV", "POW", "SIGN", "SQUARED_DIFFERENCE"), _SHORT),
+    **dict.fromkeys(("CUMSUM", "SUB", "SUM"), _WIDE),
+    **dict.fromkeys(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"), _WIDE),
+    **dict.fromkeys(("EQUAL", "NOT_EQUAL"), _COMPARED),
+    **dict.fromkeys(("MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), _COMMON),
+    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "SCATTER_ND"), _BLOCKS),
+    **dict.fromkeys(("GATHER", "GATHER_ND", "PAD", "PADV2"), _MOVED),
+    "ABS": _SHORT | {DType.I16},
+    "ADD": _WIDE | {DType.I16},
+    "ARG_MAX": _SHORT | {DType.I8, DType.U8},
+    "BITWISE_XOR": frozenset({DType.I8, DType.I16, DType.I32, DType.U8, DType.U16, DType.U32}),
+    "CAST": frozenset(DType) - {DType.U64},
+    "CONCATENATION": _MOVED | {DType.U32},
+    "FLOOR_DIV": _SHORT | {DType.I8, DType.I16},
+    "FLOOR_MOD": _WIDE | {DType.I8, DType.I16},
+    "MUL": _WIDE | {DType.I16, DType.U32},
+    "NEG": _WIDE | {DType.I8, DType.I16},
+    "RESIZE_NEAREST_NEIGHBOR": _SHORT | {DType.I8, DType.I16, DType.U8},
+    "REVERSE_SEQUENCE": _WIDE | {DType.I16, DType.U8},
+    "TOPK_V2": _COMMON,
+}
+# Index of the data input, if it is not the first.
+_DATA_INPUTS = {"SCATTER_ND": 1, "TRANSPOSE_CONV": 2}
+
+
+def check_types(op: str, inputs: Sequence[TensorRecord]) -> None:
+    """Refuse an operator whose data input has a type that LiteRT does not support.
+
+    LiteRT would reject such a file or even abort, and some kernels take 8-bit integers for
+    quantized values.
+    """
+    supported = SUPPORTED.get(op)
+    if supported is None or not inputs:
+        return
+    tensor = inputs[_DATA_INPUTS.get(op, 0)]
+    if tensor.quantization is None and tensor.dtype is not None and tensor.dtype not in supported:
+        raise Unconvertible(f"LiteRT has no {op} for {tensor.dtype.value}")

@@ -1,4 +1,4 @@
-"""Walks the nodes of a graph in order and writes each; what cannot be written is collected."""
+"""Writes the nodes of a graph in order and collects those that cannot be written."""
 
 from __future__ import annotations
 
@@ -10,23 +10,79 @@ import numpy as np
 
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.records import FileRecord, SignatureRecord
+from fourfold.formats.tflite.records import FileRecord, SignatureRecord, SubgraphRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS
-from fourfold.formats.tflite.write_graph.detections import split_tables
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.expand import expand_nodes
 from fourfold.formats.tflite.write_graph.forms import Forms, forms_of, real_forms
-from fourfold.formats.tflite.write_graph.halves import keep_halves
 from fourfold.formats.tflite.write_graph.node_writer import NeedsRealNumbers, NodeWriter
 from fourfold.formats.tflite.write_graph.operators import rules
-from fourfold.formats.tflite.write_graph.roundings import keep_roundings
-from fourfold.formats.tflite.write_graph.states import States
+from fourfold.formats.tflite.write_graph.operators.custom import split_tables
+from fourfold.formats.tflite.write_graph.roundings import keep_float16, keep_roundings
 from fourfold.formats.tflite.write_graph.values import Values
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.quantize import Quantize
-from fourfold.types import DType, Quantization
+from fourfold.types import DType, Quantization, TensorType, to_integers
+
+STARTING_GRAPH = 1
+_HANDLE = TensorType(DType.RESOURCE, ())
+
+
+@dataclass
+class States:
+    """The variables of a graph, each with its handle: read first, assigned last.
+
+    LiteRT refuses to read a variable that was never assigned, so the first run calls a separate
+    graph that assigns all of them.
+    """
+
+    values: Values
+    handles: dict[str, Tensor] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Read every state before any node."""
+        draft, states = self.values.draft, self.values.graph.states
+        if states:
+            draft.operator("CALL_ONCE", [], [], init_subgraph=STARTING_GRAPH)
+        for state in states:
+            self.handles[state] = _handle(draft, state)
+            tensor = self.values.declare(state)
+            draft.operator("READ_VARIABLE", [self.handles[state]], [tensor])
+
+    def keep(self) -> None:
+        """Assign every state its value for the next run, after all nodes."""
+        draft, states = self.values.draft, self.values.graph.states
+        for state, after in states.items():
+            form = self.values.form(state)
+            value = self.values.plain(after) if form is None else self.values.stored_as(after, form)
+            draft.operator("ASSIGN_VARIABLE", [self.handles[state], value], [])
+
+    def starting_graph(self) -> SubgraphRecord:
+        """Return the graph that assigns the initial values of all states."""
+        graph, draft = self.values.graph, Draft(self.values.draft.buffers)
+        for state in graph.states:
+            handle, type = _handle(draft, state), graph.types[state]
+            form = self.values.form(state)
+            array = graph.starts.get(state)
+            first = np.zeros(type.shape, type.dtype.numpy) if array is None else array
+            if form is None or form.quantization is None:
+                start = draft.constant(f"{state}/start", first)
+            else:
+                integers = to_integers(first, form.quantization, form.dtype)
+                start = draft.stored_constant(
+                    f"{state}/start", integers, form.dtype, form.quantization
+                )
+            draft.operator("ASSIGN_VARIABLE", [handle, start], [])
+        return draft.subgraph("start", [], [])
+
+
+def _handle(draft: Draft, state: str) -> Tensor:
+    handle = draft.tensor(f"{state}/variable", _HANDLE)
+    draft.operator("VAR_HANDLE", [], [handle], shared_name=state)
+    return handle
+
 
 SCHEMA_VERSION = 3
 SIGNATURE = "serving_default"
@@ -34,9 +90,12 @@ _FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in
 
 
 def file_of(model: WritableModel) -> FileRecord:
-    """The file as records; raises an UnsupportedError that names all that cannot be written."""
+    """Return the file as records.
+
+    Raises UnsupportedError with everything that cannot be written.
+    """
     model = replace(model, graph=expand_nodes(split_tables(model.graph)))
-    model = keep_halves(keep_roundings(model, rules()))
+    model = keep_float16(keep_roundings(model, rules()))
     values = _values(model)
     walk = _Walk(model, values, States(values))
     walk.take_inputs()
@@ -47,7 +106,7 @@ def file_of(model: WritableModel) -> FileRecord:
         raise UnsupportedError(
             "the model cannot be written as a TFLite file",
             walk.refusals,
-            "write a .fourfold file, which holds any model, or cut these nodes off the graph",
+            "write a .fourfold file, which holds any model, or exclude these nodes with outputs=",
         )
     return walk.file(outputs)
 
@@ -64,10 +123,10 @@ def _values(model: WritableModel) -> Values:
 
 
 def _name_source(node: Node, model: WritableModel, titles: dict[str, str]) -> None:
-    """What is an output without being changed is made under the name of the output."""
+    """Give the source of an unchanged output the name of the output."""
     graph, source, result = model.graph, node.inputs[0] if node.inputs else None, node.outputs[0]
-    made = source is not None and source in graph.producers
-    if source is not None and made and source not in titles and result in titles:
+    is_computed = source is not None and source in graph.producers
+    if source is not None and is_computed and source not in titles and result in titles:
         grid = node.attributes
         if isinstance(grid, Quantize):
             form = StoredAs(grid.to, Quantization((grid.scale,), (grid.zero_point,)))
@@ -79,29 +138,29 @@ def _name_source(node: Node, model: WritableModel, titles: dict[str, str]) -> No
 
 
 def _grids(graph: Graph) -> Mapping[str, Quantization]:
-    """What the integers of values stand for that the graph itself has as integers."""
-    found: dict[str, Quantization] = {}
+    """Return the quantization of values that are integers in the graph itself."""
+    grids: dict[str, Quantization] = {}
     for node in graph.nodes:
         source = node.inputs[0] if isinstance(node.attributes, Dequantize) else None
         dtype = None if source is None else graph.types[source].dtype
         if source is not None and isinstance(node.attributes, Dequantize):
             zero_point = node.attributes.zero_point
             if dtype in (DType.I8, DType.U8) or (dtype is DType.I16 and zero_point == 0):
-                found.setdefault(source, Quantization((node.attributes.scale,), (zero_point,)))
-    return found
+                grids.setdefault(source, Quantization((node.attributes.scale,), (zero_point,)))
+    return grids
 
 
 def fused_nodes(model: WritableModel) -> Iterator[tuple[Node, int]]:
-    """Every node with the activation that it takes in: one that nobody else stands between."""
-    graph, known = model.graph, rules()
+    """Yield every node with its fused activation: one that is its only reader."""
+    graph, rules_ = model.graph, rules()
     taken: set[str] = set()
     for node in graph.nodes:
         if node.outputs[0] in taken:
             continue
-        rule, value = known.get(node.op), node.outputs[0]
+        rule, value = rules_.get(node.op), node.outputs[0]
         readers = graph.readers.get(value, ())
-        alone = len(readers) == 1 and value not in graph.outputs and value not in model.stored
-        if rule is None or not rule.fuses or not alone or readers[0].op not in _FUSED:
+        is_fusable = len(readers) == 1 and value not in graph.outputs and value not in model.stored
+        if rule is None or not rule.fuses or not is_fusable or readers[0].op not in _FUSED:
             yield node, 0
             continue
         final = readers[0].outputs[0]
@@ -131,7 +190,7 @@ class _Walk:
 
     @contextmanager
     def _noting(self, op: str, *names: str) -> Iterator[None]:
-        """Notes why something cannot be written; its values are there for what follows."""
+        """Record why something cannot be written, and define its values for later nodes."""
         try:
             yield
         except Unconvertible as refusal:
@@ -141,7 +200,7 @@ class _Walk:
                     self.values.own[value] = self.values.result(value, None, own=True)
 
     def write(self, node: Node, activation: int) -> None:
-        """Adds the operators of a node, or the reason why there are none."""
+        """Add the operators of a node, or record why it cannot be written."""
         rule = rules().get(node.op)
         with self._noting(node.op, node.name or node.outputs[0], *node.outputs):
             if rule is None:
@@ -179,19 +238,21 @@ class _Walk:
         return FileRecord(SCHEMA_VERSION, description, tuple(graphs), buffers, (signature,))
 
     def give_outputs(self) -> list[Tensor]:
-        """The tensors of the outputs, each one of its own and under the caller's name."""
-        found: list[Tensor] = []
+        """Return the tensors of the outputs, each separate and with the caller's name."""
+        tensors: list[Tensor] = []
         for value, name in zip(self.graph.results, self.model.output_names, strict=True):
             with self._noting("output", value):
                 form = self.values.form(value)
-                tensor = self.values.plain(value) if form is None else self.values.kept(value, form)
-                found.append(self._own(tensor, name, [*self.inputs, *found]))
+                tensor = (
+                    self.values.plain(value) if form is None else self.values.stored_as(value, form)
+                )
+                tensors.append(self._own(tensor, name, [*self.inputs, *tensors]))
         with self._noting("state", ", ".join(self.graph.states)):
             self.states.keep()
-        return found
+        return tensors
 
     def _own(self, tensor: Tensor, name: str, taken: list[Tensor]) -> Tensor:
-        """The tensor, or a copy where it is something else, too."""
+        """Return the tensor, or a copy if it is also used otherwise."""
         draft = self.values.draft
         record = draft.tensors[tensor.index]
         if tensor not in taken and not record.buffer and record.name == name:

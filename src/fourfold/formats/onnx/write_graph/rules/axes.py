@@ -1,4 +1,4 @@
-"""Ops along axes, which may lie in any order: reductions, softmax, concat, slices, pads."""
+"""Ops along axes in any order: reductions, softmax, concat, slices, pads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
-from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
+from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.graph import Node
 from fourfold.op.axis_orders import Order, permuted
 from fourfold.op.rules import Reduce
@@ -31,22 +30,22 @@ _REDUCTIONS = {
     "sum": "ReduceSum",
 }
 _OF_BOOLS = {"reduce_all": "ReduceMin", "reduce_any": "ReduceMax"}
-_BEFORE_ALL = -(2**63)  # an end of a slice that goes back to the first element
-_LEAST_SQUARES = 1e-6
+_BEFORE_ALL = -(2**63)  # the end of a reversed slice that includes the first element
+_MIN_SUM_OF_SQUARES = 1e-6
 
 
 def _input(writer: GraphWriter, node: Node) -> tuple[str, Order]:
-    """The first input in an order in which it is there."""
+    """Return the first input in an axis order in which it already exists."""
     order = writer.best_order(node.inputs[:1], writer.type(node.inputs[0]).rank)
     return writer.read(node.inputs[0], order), order
 
 
-def _places(axes: Sequence[int], order: Order) -> list[int]:
+def _positions(axes: Sequence[int], order: Order) -> list[int]:
     return sorted(order.index(axis) for axis in axes)
 
 
 def _without(order: Order, axes: Sequence[int], kept: bool) -> Order:
-    """The order of what is left where these axes go."""
+    """Return the axis order after axes are removed."""
     if kept:
         return order
     left = [axis for axis in range(len(order)) if axis not in axes]
@@ -62,16 +61,16 @@ def reduction(writer: GraphWriter, node: Node) -> None:
 
 @writes(*_OF_BOOLS)
 def reduction_of_bools(writer: GraphWriter, node: Node) -> None:
-    """ReduceMin or ReduceMax of bools as integers"""
+    """ReduceMin or ReduceMax of booleans cast to integers"""
     x, order = _input(writer, node)
     number = writer.add("Cast", x, to=element_of(DType.I32))
-    made, order = _reduced(writer, node, _OF_BOOLS[node.op], number, order)
-    writer.give(node.outputs[0], writer.add("Cast", made, to=element_of(DType.BOOL)), order)
+    reduced, order = _reduced(writer, node, _OF_BOOLS[node.op], number, order)
+    writer.give(node.outputs[0], writer.add("Cast", reduced, to=element_of(DType.BOOL)), order)
 
 
 @writes("variance")
 def variance(writer: GraphWriter, node: Node) -> None:
-    """ReduceMean of the squares of Sub"""
+    """ReduceMean of squared differences"""
     order = writer.best_order(node.inputs[:1], writer.type(node.inputs[0]).rank)
     x, middle = (writer.read_broadcast(name, order) for name in node.inputs)
     difference = writer.add("Sub", x, middle)
@@ -85,9 +84,9 @@ def _reduce(writer: GraphWriter, node: Node, op: str, x: str, order: Order) -> N
 def _reduced(writer: GraphWriter, node: Node, op: str, x: str, order: Order) -> tuple[str, Order]:
     assert isinstance(node.attributes, Reduce)
     axes, keep = node.attributes.axes, node.attributes.keep_dims
-    places = writer.integers(_places(axes, order))
-    made = writer.add(op, x, places, keepdims=int(keep), noop_with_empty_axes=1)
-    return made, _without(order, axes, keep)
+    positions = writer.integers(_positions(axes, order))
+    reduced = writer.add(op, x, positions, keepdims=int(keep), noop_with_empty_axes=1)
+    return reduced, _without(order, axes, keep)
 
 
 @writes("arg_max")
@@ -96,7 +95,7 @@ def arg_max(writer: GraphWriter, node: Node) -> None:
     attributes = node.attributes
     assert isinstance(attributes, ArgMax)
     x, order = _input(writer, node)
-    made = writer.add(
+    indices = writer.add(
         "ArgMax",
         x,
         axis=order.index(attributes.axis),
@@ -104,8 +103,8 @@ def arg_max(writer: GraphWriter, node: Node) -> None:
         select_last_index=int(attributes.last),
     )
     if attributes.dtype is not DType.I64:
-        made = writer.add("Cast", made, to=element_of(attributes.dtype))
-    writer.give(node.outputs[0], made, _without(order, (attributes.axis,), attributes.keep_dims))
+        indices = writer.add("Cast", indices, to=element_of(attributes.dtype))
+    writer.give(node.outputs[0], indices, _without(order, (attributes.axis,), attributes.keep_dims))
 
 
 @writes("softmax", "log_softmax")
@@ -115,8 +114,8 @@ def softmax(writer: GraphWriter, node: Node) -> None:
     if isinstance(node.attributes, Softmax) and node.attributes.beta != 1.0:
         x = writer.add("Mul", x, writer.number(node.attributes.beta))
     op = "Softmax" if node.op == "softmax" else "LogSoftmax"
-    made = writer.add(op, x, axis=order.index(len(order) - 1))
-    writer.give(node.outputs[0], made, order)
+    result = writer.add(op, x, axis=order.index(len(order) - 1))
+    writer.give(node.outputs[0], result, order)
 
 
 @writes("l2_normalize")
@@ -125,7 +124,7 @@ def l2_normalize(writer: GraphWriter, node: Node) -> None:
     x, order = _input(writer, node)
     last = writer.integers([order.index(len(order) - 1)])
     squares = writer.add("ReduceSumSquare", x, last, keepdims=1)
-    length = writer.add("Sqrt", writer.add("Max", squares, writer.number(_LEAST_SQUARES)))
+    length = writer.add("Sqrt", writer.add("Max", squares, writer.number(_MIN_SUM_OF_SQUARES)))
     writer.give(node.outputs[0], writer.add("Div", x, length), order)
 
 
@@ -135,8 +134,8 @@ def concat(writer: GraphWriter, node: Node) -> None:
     assert isinstance(node.attributes, Concat)
     order = writer.best_order(node.inputs, writer.type(node.outputs[0]).rank)
     parts = [writer.read(name, order) for name in node.inputs]
-    made = writer.add("Concat", *parts, axis=order.index(node.attributes.axis))
-    writer.give(node.outputs[0], made, order)
+    joined = writer.add("Concat", *parts, axis=order.index(node.attributes.axis))
+    writer.give(node.outputs[0], joined, order)
 
 
 @writes("cumsum")
@@ -152,24 +151,24 @@ def cumsum(writer: GraphWriter, node: Node) -> None:
 
 @writes("cumprod")
 def cumprod(writer: GraphWriter, node: Node) -> None:
-    """Slice, Pad and Mul by turns: each element times the one a step before, then twice as far"""
+    """Slice, Pad and Mul with doubling steps (a parallel prefix product)"""
     attributes = node.attributes
     assert isinstance(attributes, Cumprod)
     x, order = _input(writer, node)
     type_, axis = writer.type(node.inputs[0]), order.index(attributes.axis)
     size, one = type_.shape[attributes.axis], writer.number(1, type_.dtype)
-    place = writer.integers([axis])
+    axes = writer.integers([axis])
 
     def later(value: str, step: int) -> str:
-        """The value some elements further on; ones come before it."""
-        ends = (writer.integers([0]), writer.integers([size - step]))
+        """Return the value shifted by `step` elements, filled with ones."""
+        bounds = (writer.integers([0]), writer.integers([size - step]))
         pads = [step if number == axis else 0 for number in range(2 * type_.rank)]
-        left = writer.add("Slice", value, *ends, place)
+        left = writer.add("Slice", value, *bounds, axes)
         return writer.add("Pad", left, writer.integers(pads), one)
 
     def turned(value: str) -> str:
         sides = (writer.integers([side]) for side in (-1, _BEFORE_ALL))
-        return writer.add("Slice", value, *sides, place, writer.integers([-1]))
+        return writer.add("Slice", value, *sides, axes, writer.integers([-1]))
 
     x = turned(x) if attributes.reverse else x
     x = later(x, 1) if attributes.exclusive else x
@@ -186,24 +185,26 @@ def slice_(writer: GraphWriter, node: Node) -> None:
     x, order = _input(writer, node)
     shape = writer.type(node.inputs[0]).shape
     cut = [
-        axis for axis in order if attributes.size[axis] != shape[axis] or _turns(attributes, axis)
+        axis
+        for axis in order
+        if attributes.size[axis] != shape[axis] or _is_reversed(attributes, axis)
     ]
     if not cut:
         writer.rename(node.outputs[0], str(node.inputs[0]), tuple(range(len(order))))
         return
     begins = [attributes.begin[axis] for axis in cut]
     steps = [attributes.strides[axis] for axis in cut]
-    ends = [
+    stops = [
         attributes.begin[axis] + attributes.size[axis] * attributes.strides[axis] for axis in cut
     ]
-    ends = [_BEFORE_ALL if end < 0 else end for end in ends]
-    places = [order.index(axis) for axis in cut]
-    numbers = (writer.integers(side) for side in (begins, ends, places, steps))
+    stops = [_BEFORE_ALL if end < 0 else end for end in stops]
+    positions = [order.index(axis) for axis in cut]
+    numbers = (writer.integers(side) for side in (begins, stops, positions, steps))
     writer.give(node.outputs[0], writer.add("Slice", x, *numbers), order)
 
 
-def _turns(attributes: Slice, axis: int) -> bool:
-    """Whether an axis is read backwards, from its end."""
+def _is_reversed(attributes: Slice, axis: int) -> bool:
+    """Return True if an axis is read backwards."""
     return attributes.strides[axis] < 0 and attributes.size[axis] > 1
 
 
@@ -213,7 +214,7 @@ def pad(writer: GraphWriter, node: Node) -> None:
     attributes = node.attributes
     assert isinstance(attributes, Pad)
     x, order = _input(writer, node)
-    if not order:  # ONNX Runtime pads no scalars, and there is nothing to pad
+    if not order:  # ONNX Runtime cannot pad scalars, and there is nothing to pad
         writer.rename(node.outputs[0], str(node.inputs[0]), order)
         return
     around = (*permuted(attributes.before, order), *permuted(attributes.after, order))
@@ -223,14 +224,14 @@ def pad(writer: GraphWriter, node: Node) -> None:
 
 @writes("mirror_pad")
 def mirror_pad(writer: GraphWriter, node: Node) -> None:
-    """Pad that reflects, or Gather where the edge comes twice"""
+    """Pad with reflection, or Gather if the edge is repeated"""
     attributes = node.attributes
     assert isinstance(attributes, MirrorPad)
     x, order = _input(writer, node)
     if attributes.reflect and order:
         around = (*permuted(attributes.before, order), *permuted(attributes.after, order))
-        made = writer.add("Pad", x, writer.integers(around), mode="reflect")
-        writer.give(node.outputs[0], made, order)
+        padded = writer.add("Pad", x, writer.integers(around), mode="reflect")
+        writer.give(node.outputs[0], padded, order)
         return
     for axis, size in enumerate(writer.type(node.inputs[0]).shape):
         around = (attributes.before[axis], attributes.after[axis])

@@ -1,4 +1,4 @@
-"""Ops over images that look between pixels, or over neighbouring channels."""
+"""Ops that sample images between pixels, or work on neighboring channels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from math import isclose
 
 import numpy as np
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
-from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
+from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
@@ -22,7 +21,7 @@ from fourfold.resampling import ResizedAxis
 from fourfold.types import DType
 
 _FIRST = channels_first(4)
-_SAME = 1e-6  # scales are f32 in files
+_SAME = 1e-6  # tolerance for scales, which are f32 in files
 
 
 @writes("resize_bilinear", "resize_nearest")
@@ -31,12 +30,12 @@ def resize_image(writer: GraphWriter, node: Node) -> None:
     attributes = node.attributes
     assert isinstance(attributes, Resize)
     nearest = node.op == "resize_nearest"
-    aligned, halves = attributes.align_corners, attributes.half_pixel_centers
-    coordinates = "align_corners" if aligned else "half_pixel" if halves else "asymmetric"
+    aligned, half_pixel = attributes.align_corners, attributes.half_pixel_centers
+    coordinates = "align_corners" if aligned else "half_pixel" if half_pixel else "asymmetric"
     type_ = writer.type(node.inputs[0])
     sizes = writer.integers((type_.shape[0], type_.channels, *attributes.size))
-    more = {"nearest_mode": "round_prefer_ceil" if aligned or halves else "floor"}
-    made = writer.add(
+    more = {"nearest_mode": "round_prefer_ceil" if aligned or half_pixel else "floor"}
+    resized = writer.add(
         "Resize",
         writer.read(node.inputs[0], _FIRST),
         None,
@@ -46,7 +45,7 @@ def resize_image(writer: GraphWriter, node: Node) -> None:
         coordinate_transformation_mode=coordinates,
         **(more if nearest else {}),
     )
-    writer.give(node.outputs[0], made, _FIRST)
+    writer.give(node.outputs[0], resized, _FIRST)
 
 
 @writes("resize")
@@ -60,7 +59,7 @@ def resize(writer: GraphWriter, node: Node) -> None:
     more = {"nearest_mode": sampling.rounding} if sampling.mode == "nearest" else {}
     if sampling.coordinates == "tf_crop_and_resize":
         more["extrapolation_value"] = float(attributes.extrapolation)  # type: ignore[assignment]
-    made = writer.add(
+    resized = writer.add(
         "Resize",
         writer.read(node.inputs[0], order),
         *_resize_inputs(writer, attributes, type_.shape, order),
@@ -71,21 +70,21 @@ def resize(writer: GraphWriter, node: Node) -> None:
         antialias=int(sampling.antialias),
         **more,
     )
-    writer.give(node.outputs[0], made, order)
+    writer.give(node.outputs[0], resized, order)
 
 
 def _resize_inputs(
     writer: GraphWriter, attributes: ResizeAxes, shape: Order, order: Order
 ) -> tuple[str | None, str | None, str | None]:
-    """The part that is looked at, scales, sizes: sizes where they say the same as scales."""
+    """Return region, scales and sizes; sizes are preferred if they are equivalent to scales."""
     by_axis = {one.axis: one for one in attributes.axes}
     starts = [by_axis[axis].start if axis in by_axis else 0.0 for axis in order]
-    ends = [by_axis[axis].end if axis in by_axis else 1.0 for axis in order]
+    stops = [by_axis[axis].end if axis in by_axis else 1.0 for axis in order]
     crops = attributes.sampling.coordinates == "tf_crop_and_resize"
-    region = writer.constant(np.asarray([*starts, *ends], np.float32)) if crops else None
+    region = writer.constant(np.asarray([*starts, *stops], np.float32)) if crops else None
     for one in attributes.axes:
         if crops and one.size == shape[one.axis] and (one.start, one.end) != (0.0, 1.0):
-            raise Unconvertible("ONNX crops no axis that keeps its size")
+            raise Unconvertible("ONNX cannot crop an axis that keeps its size")
     ratios = [(one.scale * shape[one.axis], one.size) for one in attributes.axes]
     exact = all(isclose(scaled, size, rel_tol=_SAME) for scaled, size in ratios)
     if exact or any(int(scaled) != size for scaled, size in ratios):
@@ -96,7 +95,7 @@ def _resize_inputs(
 
 
 def _scale(one: ResizedAxis, size: int) -> np.float32:
-    """The scale as f32, which must not round the new size down."""
+    """Return the scale as f32, rounded such that the new size is not rounded down."""
     scale = np.float32(one.scale)
     return (
         scale
@@ -111,7 +110,7 @@ def grid_sample(writer: GraphWriter, node: Node) -> None:
     attributes = node.attributes
     assert isinstance(attributes, GridSample)
     first = channels_first(writer.type(node.inputs[0]).rank)
-    made = writer.add(
+    sampled = writer.add(
         "GridSample",
         writer.read(node.inputs[0], first),
         writer.read(node.inputs[1]),
@@ -119,7 +118,7 @@ def grid_sample(writer: GraphWriter, node: Node) -> None:
         padding_mode=attributes.padding,
         align_corners=int(attributes.align_corners),
     )
-    writer.give(node.outputs[0], made, first)
+    writer.give(node.outputs[0], sampled, first)
 
 
 @writes("roi_align")
@@ -130,7 +129,7 @@ def roi_align(writer: GraphWriter, node: Node) -> None:
     images = writer.read(node.inputs[2])
     if writer.type(node.inputs[2]).dtype is not DType.I64:
         images = writer.add("Cast", images, to=element_of(DType.I64))
-    made = writer.add(
+    aligned = writer.add(
         "RoiAlign",
         writer.read(node.inputs[0], _FIRST),
         writer.read(node.inputs[1]),
@@ -144,7 +143,7 @@ def roi_align(writer: GraphWriter, node: Node) -> None:
         if attributes.half_pixel
         else "output_half_pixel",
     )
-    writer.give(node.outputs[0], made, _FIRST)
+    writer.give(node.outputs[0], aligned, _FIRST)
 
 
 @writes("local_response")
@@ -160,9 +159,11 @@ def local_response(writer: GraphWriter, node: Node) -> None:
         "bias": float(attributes.bias),
     }
     if type_.rank == 4:
-        made = writer.add("LRN", writer.read(node.inputs[0], _FIRST), **numbers)
-        writer.give(node.outputs[0], made, _FIRST)
+        response = writer.add("LRN", writer.read(node.inputs[0], _FIRST), **numbers)
+        writer.give(node.outputs[0], response, _FIRST)
         return
     shape = writer.integers((type_.pixels, type_.channels, 1, 1))
-    made = writer.add("LRN", writer.add("Reshape", writer.read(node.inputs[0]), shape), **numbers)
-    writer.give(node.outputs[0], writer.add("Reshape", made, writer.integers(type_.shape)))
+    response = writer.add(
+        "LRN", writer.add("Reshape", writer.read(node.inputs[0]), shape), **numbers
+    )
+    writer.give(node.outputs[0], writer.add("Reshape", response, writer.integers(type_.shape)))

@@ -1,4 +1,4 @@
-"""Ops that look elements up by their numbers, put them at places, or sort them."""
+"""Gather, scatter and sorting ops."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
-from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
+from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
 from fourfold.op.axis_orders import Order
@@ -23,7 +22,7 @@ from fourfold.types import DType
 
 
 def _longs(writer: GraphWriter, value: str | None) -> str:
-    """Indices as ONNX takes them in most places."""
+    """Return indices as int64, which most ONNX operators require."""
     tensor = writer.read(value)
     if writer.type(value).dtype is DType.I64:
         return tensor
@@ -34,29 +33,29 @@ def _longs(writer: GraphWriter, value: str | None) -> str:
 
 @writes("gather")
 def gather(writer: GraphWriter, node: Node) -> None:
-    """Gather, or GatherND where a batch goes along"""
+    """Gather, or GatherND with batch axes"""
     attributes = node.attributes
     assert isinstance(attributes, Gather)
     indices = node.inputs[1]
     if not attributes.batch_dims:
         order = writer.best_order(node.inputs[:1], writer.type(node.inputs[0]).rank)
         x, axis = writer.read(node.inputs[0], order), order.index(attributes.axis)
-        made = writer.add("Gather", x, writer.read(indices), axis=axis)
+        gathered = writer.add("Gather", x, writer.read(indices), axis=axis)
         after = _gathered(order, attributes.axis, writer.type(indices).rank)
-        writer.give(node.outputs[0], made, after)
+        writer.give(node.outputs[0], gathered, after)
         return
     x = writer.read(node.inputs[0])
     if attributes.axis == attributes.batch_dims:
         shape = (*writer.type(indices).shape, 1)
         rows = writer.add("Reshape", _longs(writer, indices), writer.integers(shape))
-        made = writer.add("GatherND", x, rows, batch_dims=attributes.batch_dims)
+        gathered = writer.add("GatherND", x, rows, batch_dims=attributes.batch_dims)
     else:
-        raise Unconvertible("axes lie between its batch and what is gathered")
-    writer.give(node.outputs[0], made)
+        raise Unconvertible("axes between its batch and the gathered axis are not supported")
+    writer.give(node.outputs[0], gathered)
 
 
 def _gathered(order: Order, axis: int, added: int) -> Order:
-    """The order of what is gathered along an axis, in place of which `added` axes come."""
+    """Return the axis order after a gather replaces an axis with `added` axes."""
 
     def labels(axes: Sequence[int]) -> list[tuple[int, int]]:
         counts = ((one, added if one == axis else 1) for one in axes)
@@ -71,8 +70,8 @@ def gather_elements(writer: GraphWriter, node: Node) -> None:
     """GatherElements"""
     assert isinstance(node.attributes, GatherElements)
     x, indices = (writer.read(name) for name in node.inputs)
-    made = writer.add("GatherElements", x, indices, axis=node.attributes.axis)
-    writer.give(node.outputs[0], made)
+    gathered = writer.add("GatherElements", x, indices, axis=node.attributes.axis)
+    writer.give(node.outputs[0], gathered)
 
 
 @writes("gather_nd")
@@ -88,15 +87,15 @@ def scatter_elements(writer: GraphWriter, node: Node) -> None:
     attributes = node.attributes
     assert isinstance(attributes, ScatterElements)
     tensors = [writer.read(name) for name in node.inputs]
-    made = writer.add(
+    scattered = writer.add(
         "ScatterElements", *tensors, axis=attributes.axis, reduction=attributes.reduction
     )
-    writer.give(node.outputs[0], made)
+    writer.give(node.outputs[0], scattered)
 
 
 @writes("scatter_nd")
 def scatter_nd(writer: GraphWriter, node: Node) -> None:
-    """ScatterND onto zeros"""
+    """ScatterND into zeros"""
     attributes = node.attributes
     assert isinstance(attributes, ScatterNd)
     indices, updates = node.inputs
@@ -104,8 +103,8 @@ def scatter_nd(writer: GraphWriter, node: Node) -> None:
     shape = writer.integers(attributes.shape)
     zeros = writer.add("Expand", writer.number(0, dtype), shape)
     rows = _longs(writer, indices)
-    made = writer.add("ScatterND", zeros, rows, writer.read(updates), reduction="add")
-    writer.give(node.outputs[0], made)
+    scattered = writer.add("ScatterND", zeros, rows, writer.read(updates), reduction="add")
+    writer.give(node.outputs[0], scattered)
 
 
 @writes("scatter_update")
@@ -114,8 +113,8 @@ def scatter_update(writer: GraphWriter, node: Node) -> None:
     assert isinstance(node.attributes, ScatterUpdate)
     x, indices, updates = node.inputs
     tensors = writer.read(x), _longs(writer, indices), writer.read(updates)
-    made = writer.add("ScatterND", *tensors, reduction=node.attributes.reduction)
-    writer.give(node.outputs[0], made)
+    scattered = writer.add("ScatterND", *tensors, reduction=node.attributes.reduction)
+    writer.give(node.outputs[0], scattered)
 
 
 @writes("reverse_sequence")
@@ -127,8 +126,8 @@ def reverse_sequence(writer: GraphWriter, node: Node) -> None:
     rank = writer.type(node.inputs[0]).rank
     order = (*first, *(axis for axis in range(rank) if axis not in first))
     x, lengths = writer.read(node.inputs[0], order), _longs(writer, node.inputs[1])
-    made = writer.add("ReverseSequence", x, lengths, batch_axis=0, time_axis=1)
-    writer.give(node.outputs[0], made, order)
+    reversed_ = writer.add("ReverseSequence", x, lengths, batch_axis=0, time_axis=1)
+    writer.give(node.outputs[0], reversed_, order)
 
 
 @writes("top_indices")

@@ -1,11 +1,10 @@
-"""Reshapes, transposes, and what moves elements between pixels, channels and batch."""
+"""Reshapes, transposes, and ops that move elements between pixels, channels and batch."""
 
 from __future__ import annotations
 
 import math
 
-from fourfold.formats.onnx.write_graph.graph_writer import FlatImage, GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
+from fourfold.formats.onnx.write_graph.graph_writer import FlatImage, GraphWriter, writes
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.graph import Node
 from fourfold.kernels.move import Block
@@ -20,21 +19,21 @@ _FIRST = channels_first(4)
 
 @writes("transpose")
 def transpose(writer: GraphWriter, node: Node) -> None:
-    """nothing, or Transpose where another order of axes is read"""
+    """nothing, or Transpose if another axis order is read"""
     assert isinstance(node.attributes, Transpose)
     writer.rename(node.outputs[0], str(node.inputs[0]), node.attributes.permutation)
 
 
 @writes("planes_to_pixels")
 def planes_to_pixels(writer: GraphWriter, node: Node) -> None:
-    """nothing, or Transpose where another order of axes is read"""
+    """nothing, or Transpose if another axis order is read"""
     rank = writer.type(node.inputs[0]).rank
     writer.rename(node.outputs[0], str(node.inputs[0]), (0, *range(2, rank), 1))
 
 
 @writes("pixels_to_planes")
 def pixels_to_planes(writer: GraphWriter, node: Node) -> None:
-    """nothing, or Transpose where another order of axes is read"""
+    """nothing, or Transpose if another axis order is read"""
     order = channels_first(writer.type(node.inputs[0]).rank)
     writer.rename(node.outputs[0], str(node.inputs[0]), order)
 
@@ -45,30 +44,34 @@ def reshape(writer: GraphWriter, node: Node) -> None:
     assert isinstance(node.attributes, Reshape)
     source, result = str(node.inputs[0]), node.attributes.shape
     shape, order = writer.type(source).shape, identity(len(result))
-    for known in writer.orders(source):
-        if keeps_order(known, writer.at_least(shape)):
-            made = writer.reshape(writer.read(source, known), permuted(shape, known), result)
-            writer.give(node.outputs[0], made)
+    for available in writer.orders(source):
+        if keeps_order(available, writer.at_least(shape)):
+            reshaped = writer.reshape(
+                writer.read(source, available), permuted(shape, available), result
+            )
+            writer.give(node.outputs[0], reshaped)
             return
-    for known in writer.orders(source):
-        found = reshaped_order(shape, result, inverse(known))
-        if found is not None:
-            made = writer.reshape(writer.read(source, known), permuted(shape, known), found[0])
-            writer.give(node.outputs[0], made, inverse(found[1]))
+    for available in writer.orders(source):
+        reordered = reshaped_order(shape, result, inverse(available))
+        if reordered is not None:
+            reshaped = writer.reshape(
+                writer.read(source, available), permuted(shape, available), reordered[0]
+            )
+            writer.give(node.outputs[0], reshaped, inverse(reordered[1]))
             return
     if _only_products_read(writer, node) and writer.orders(source):
-        known = writer.orders(source)[0]
-        if known[0] == 0 and result == (shape[0], math.prod(shape[1:])):
-            made = writer.reshape(writer.read(source, known), shape, result)
-            writer.call(made, f"{node.outputs[0]}/channels_first")
-            writer.flattened[node.outputs[0]] = FlatImage(made, shape, known)
+        available = writer.orders(source)[0]
+        if available[0] == 0 and result == (shape[0], math.prod(shape[1:])):
+            reshaped = writer.reshape(writer.read(source, available), shape, result)
+            writer.call(reshaped, f"{node.outputs[0]}/channels_first")
+            writer.flattened[node.outputs[0]] = FlatImage(reshaped, shape, available)
             return
-    made = writer.reshape(writer.read(source), shape, result)
-    writer.give(node.outputs[0], made, order)
+    reshaped = writer.reshape(writer.read(source), shape, result)
+    writer.give(node.outputs[0], reshaped, order)
 
 
 def _only_products_read(writer: GraphWriter, node: Node) -> bool:
-    """Whether all readers have weights that can be reordered, so that no element need move."""
+    """Return True if all readers have weights that can be reordered instead of the elements."""
     value, graph = node.outputs[0], writer.graph
     readers = graph.readers.get(value, ())
     return (
@@ -100,8 +103,8 @@ def space_to_batch(writer: GraphWriter, node: Node) -> None:
     assert isinstance(attributes, SpaceToBatch)
     block, count = attributes.block, len(attributes.block)
     type_, result = writer.type(node.inputs[0]), writer.type(node.outputs[0])
-    rest = type_.rank - 1 - count
-    more = (0,) * rest
+    other_axes = type_.rank - 1 - count
+    more = (0,) * other_axes
     around = (0, *attributes.before, *more, 0, *attributes.after, *more)
     x = writer.read(node.inputs[0])
     if any(around):
@@ -129,12 +132,12 @@ def batch_to_space(writer: GraphWriter, node: Node) -> None:
     pairs = [axis for number in range(count) for axis in (count + 1 + number, number)]
     x = writer.add("Transpose", x, perm=(count, *pairs, *range(2 * count + 1, len(shape))))
     sizes = [size * part for size, part in zip(type_.shape[1:], block, strict=False)]
-    whole = (batch, *sizes, *type_.shape[1 + count :])
-    x = writer.add("Reshape", x, writer.integers(whole))
-    if whole != result.shape:
-        ends = [
+    full_shape = (batch, *sizes, *type_.shape[1 + count :])
+    x = writer.add("Reshape", x, writer.integers(full_shape))
+    if full_shape != result.shape:
+        stops = [
             first + size for first, size in zip(attributes.before, result.shape[1:], strict=False)
         ]
         axes = writer.integers(range(1, 1 + count))
-        x = writer.add("Slice", x, writer.integers(attributes.before), writer.integers(ends), axes)
+        x = writer.add("Slice", x, writer.integers(attributes.before), writer.integers(stops), axes)
     writer.give(node.outputs[0], x)

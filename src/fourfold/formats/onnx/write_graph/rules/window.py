@@ -1,11 +1,10 @@
-"""Convolutions and pools: ONNX has their channels first."""
+"""Convolutions and pools, which are channels-first in ONNX."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import writes
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.formats.onnx.write_graph.written_values import channels_first
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
@@ -37,7 +36,7 @@ def _bias(writer: GraphWriter, node: Node) -> str | None:
 def _convolution(writer: GraphWriter, node: Node, order: Order, groups: int) -> None:
     attributes = node.attributes
     assert isinstance(attributes, Conv2d | DepthwiseConv2d)
-    made = writer.add(
+    result = writer.add(
         "Conv",
         writer.read(node.inputs[0], _FIRST),
         writer.read(node.inputs[1], order),
@@ -48,7 +47,7 @@ def _convolution(writer: GraphWriter, node: Node, order: Order, groups: int) -> 
         pads=_pads(attributes.padding),
         group=groups,
     )
-    writer.give(node.outputs[0], made, _FIRST)
+    writer.give(node.outputs[0], result, _FIRST)
 
 
 @writes("conv2d")
@@ -60,7 +59,7 @@ def conv2d(writer: GraphWriter, node: Node) -> None:
 
 @writes("depthwise_conv2d")
 def depthwise_conv2d(writer: GraphWriter, node: Node) -> None:
-    """Conv with a group for each channel"""
+    """Conv with a group per channel"""
     _convolution(writer, node, _CHANNELS_IN_FRONT, writer.type(node.inputs[0]).channels)
 
 
@@ -70,7 +69,7 @@ def conv3d(writer: GraphWriter, node: Node) -> None:
     attributes, first = node.attributes, channels_first(5)
     assert isinstance(attributes, Conv3d)
     before, after = zip(*attributes.padding, strict=True)
-    made = writer.add(
+    result = writer.add(
         "Conv",
         writer.read(node.inputs[0], first),
         writer.read(node.inputs[1], first),
@@ -79,7 +78,7 @@ def conv3d(writer: GraphWriter, node: Node) -> None:
         dilations=attributes.dilation,
         pads=(*before, *after),
     )
-    writer.give(node.outputs[0], made, first)
+    writer.give(node.outputs[0], result, first)
 
 
 @writes("transpose_conv2d")
@@ -90,7 +89,7 @@ def transpose_conv2d(writer: GraphWriter, node: Node) -> None:
     image, filter_ = writer.type(node.inputs[0]).shape[1:3], writer.type(node.inputs[1]).shape[1:3]
     padding = (attributes.padding.height, attributes.padding.width)
     plain = [(image[n] - 1) * attributes.stride[n] + filter_[n] - sum(padding[n]) for n in (0, 1)]
-    made = writer.add(
+    result = writer.add(
         "ConvTranspose",
         writer.read(node.inputs[0], _FIRST),
         writer.read(node.inputs[1], _CHANNELS_IN_FRONT),
@@ -99,7 +98,7 @@ def transpose_conv2d(writer: GraphWriter, node: Node) -> None:
         pads=_pads(attributes.padding),
         output_padding=[attributes.size[n] - plain[n] for n in (0, 1)],
     )
-    writer.give(node.outputs[0], made, _FIRST)
+    writer.give(node.outputs[0], result, _FIRST)
 
 
 @writes("max_pool2d", "average_pool2d")
@@ -107,14 +106,14 @@ def pool2d(writer: GraphWriter, node: Node) -> None:
     """MaxPool or AveragePool"""
     attributes = node.attributes
     assert isinstance(attributes, Pool2d)
-    made = writer.add(
+    pooled = writer.add(
         "MaxPool" if node.op == "max_pool2d" else "AveragePool",
         writer.read(node.inputs[0], _FIRST),
         kernel_shape=attributes.filter,
         strides=attributes.stride,
         pads=_pads(attributes.padding),
     )
-    writer.give(node.outputs[0], made, _FIRST)
+    writer.give(node.outputs[0], pooled, _FIRST)
 
 
 @writes("max_pool")
@@ -135,7 +134,7 @@ def lp_pool(writer: GraphWriter, node: Node) -> None:
     """LpPool"""
     assert isinstance(node.attributes, LpPool)
     if not float(node.attributes.p).is_integer():
-        raise Unconvertible(f"its norm is {node.attributes.p}, and ONNX takes whole numbers")
+        raise Unconvertible(f"its norm has order {node.attributes.p}; ONNX needs an integer")
     _pool(writer, node, "LpPool", p=int(node.attributes.p))
 
 
@@ -144,12 +143,12 @@ def _pool(writer: GraphWriter, node: Node, op: str, **more: int) -> None:
     assert isinstance(attributes, PoolAxes)
     first = channels_first(type_.rank)
     if type_.dtype not in _POOLED:
-        raise Unconvertible(f"ONNX has no pools of {type_.dtype.value}")
+        raise Unconvertible(f"ONNX cannot pool {type_.dtype.value}")
     image = type_.shape[1:-1]
     floor = _sizes(attributes, image, up=False) == attributes.size
     if not floor and _sizes(attributes, image, up=True) != attributes.size:
-        raise Unconvertible("its last window lies wholly in the padding, or is left out")
-    made = writer.add(
+        raise Unconvertible("its number of windows cannot be expressed with ceil_mode")
+    pooled = writer.add(
         op,
         writer.read(node.inputs[0], first),
         kernel_shape=attributes.filter,
@@ -159,16 +158,16 @@ def _pool(writer: GraphWriter, node: Node, op: str, **more: int) -> None:
         ceil_mode=int(not floor),
         **more,
     )
-    writer.give(node.outputs[0], made, first)
+    writer.give(node.outputs[0], pooled, first)
 
 
 def _sizes(attributes: PoolAxes, image: Sequence[int], up: bool) -> Shape:
-    """How many windows there are: `up` counts one that only begins inside."""
-    found = []
+    """Return the number of windows; with `up`, the last one may extend past the end."""
+    counts = []
     for axis, size in enumerate(image):
         stride, before = attributes.stride[axis], attributes.before[axis]
         reach = (attributes.filter[axis] - 1) * attributes.dilation[axis] + 1
-        room = size + before + attributes.after[axis] - reach
-        count = (-(-room // stride) if up else room // stride) + 1
-        found.append(count - (up and (count - 1) * stride >= size + before))
-    return tuple(found)
+        space = size + before + attributes.after[axis] - reach
+        count = (-(-space // stride) if up else space // stride) + 1
+        counts.append(count - (up and (count - 1) * stride >= size + before))
+    return tuple(counts)

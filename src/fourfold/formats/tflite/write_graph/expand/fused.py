@@ -1,11 +1,11 @@
-"""Nodes that stand for several: tails, formulas, chains, separable convolutions."""
+"""Expansions of fused nodes: tails, formulas, chains, separable convolutions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
 
-from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.kernels.joined import Joined, part_types
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
@@ -18,7 +18,7 @@ _CLAMPS = {(0.0, inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_to_1"}
 
 @expands("tail")
 def tail(to: Expansion) -> bool:
-    """The node, then its steps."""
+    """the node, then the ops of its tail."""
     node = to.node
     running = to.add(node.op, *node.inputs, attributes=node.attributes)
     for number, step in enumerate(node.tail):
@@ -31,35 +31,35 @@ def tail(to: Expansion) -> bool:
 
 @expands("formula")
 def formula(to: Expansion) -> bool:
-    """Its terms."""
+    """the terms of the formula."""
     terms = to.attributes(Formula).terms
-    known = [to.input(index) for index in range(len(to.node.inputs))]
+    values = [to.input(index) for index in range(len(to.node.inputs))]
     for term in terms[:-1]:
-        operands = [known[number] for number in term.operands]
-        known.append(to.add(term.op, *operands, attributes=term.attributes))
-    operands = [known[number] for number in terms[-1].operands]
+        operands = [values[number] for number in term.operands]
+        values.append(to.add(term.op, *operands, attributes=term.attributes))
+    operands = [values[number] for number in terms[-1].operands]
     return to.give(terms[-1].op, *operands, attributes=terms[-1].attributes)
 
 
 @expands("joined")
 def joined(to: Expansion) -> bool:
-    """Its parts, whose tails follow."""
+    """the parts of the chain."""
     attributes = to.attributes(Joined)
     types = part_types(attributes, [to.type(name) for name in to.node.inputs if name])
     names = {str(number): name for number, name in enumerate(to.node.inputs) if name is not None}
     for part in attributes.parts:
-        (made,) = part.outputs
+        (result,) = part.outputs
         last = part is attributes.parts[-1]
         output = to.node.outputs[0]
-        names[made] = output if last else to.names.fresh(f"{output}/{part.op}")
-        to.types[names[made]] = types[made]
+        names[result] = output if last else to.names.fresh(f"{output}/{part.op}")
+        to.types[names[result]] = types[result]
         to.nodes.append(replace(part.renamed(names), name=to.node.name))
     return True
 
 
 @expands("separable_conv2d")
 def separable_conv2d(to: Expansion) -> bool:
-    """A depthwise convolution, a clamp, and a convolution by one pixel."""
+    """a depthwise convolution, a clamp, and a 1x1 convolution."""
     a = to.attributes(SeparableConv2d)
     first = DepthwiseConv2d(a.stride, a.dilation, a.padding)
     inputs = (to.input(0), to.input(1), to.optional(3))
@@ -76,8 +76,8 @@ def separable_conv2d(to: Expansion) -> bool:
 
 @expands("add_channels")
 def add_channels(to: Expansion) -> bool:
-    """A pad of the channels that one side lacks, then add."""
+    """a pad of the missing channels, then add."""
     a, b = to.type(to.input(0)), to.type(to.input(1))
-    nothing, missing = (0,) * (a.rank - 1), a.channels - b.channels
-    wide = to.add("pad", to.input(1), attributes=Pad((*nothing, 0), (*nothing, missing)))
+    zeros, missing = (0,) * (a.rank - 1), a.channels - b.channels
+    wide = to.add("pad", to.input(1), attributes=Pad((*zeros, 0), (*zeros, missing)))
     return to.give("add", to.input(0), wide)

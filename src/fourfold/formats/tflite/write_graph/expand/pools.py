@@ -1,4 +1,4 @@
-"""Pools over any number of axes: as pools of images where they are some, else tap by tap."""
+"""Expansions of pools over any number of axes: 2-D pools if possible, else one op per tap."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.op.pooling import PoolAxes, tap_views
 from fourfold.op.window import Padding, Pool2d, pool_window, windows
 from fourfold.ops.arg_max import ArgMax
@@ -20,26 +20,26 @@ from fourfold.ops.pad import Pad
 from fourfold.ops.slice import Slice
 from fourfold.types import DType, Shape
 
-_MOST_TAPS = 128
-_LOWEST = float(np.finfo(np.float32).min)
+_MAX_TAPS = 128
+_MIN_FLOAT = float(np.finfo(np.float32).min)
 
 
 def _covered(to: Expansion, a: PoolAxes, value: str, fill: float) -> str:
-    """The value, padded and cut so that its windows cover exactly all of it."""
+    """Pad and crop a value so that its windows cover it exactly."""
     x = to.type(value)
-    after, whole = [], []
+    after, spans = [], []
     for axis in range(a.axes):
         span = (a.size[axis] - 1) * a.stride[axis] + (a.filter[axis] - 1) * a.dilation[axis] + 1
         after.append(max(0, span - a.before[axis] - x.shape[1 + axis]))
-        whole.append(span)
+        spans.append(span)
     if any(a.before) or any(after):
         pad = Pad((0, *a.before, 0), (0, *after, 0), fill)
         value = to.add("pad", value, attributes=pad)
-    return _cut(to, value, (0,) * a.axes, tuple(whole), (1,) * a.axes)
+    return _cut(to, value, (0,) * a.axes, tuple(spans), (1,) * a.axes)
 
 
 def _cut(to: Expansion, value: str, begin: Shape, size: Shape, strides: Shape) -> str:
-    """A box of the inner axes."""
+    """Slice the inner axes."""
     x = to.type(value)
     if x.shape[1:-1] == size:
         return value
@@ -48,8 +48,8 @@ def _cut(to: Expansion, value: str, begin: Shape, size: Shape, strides: Shape) -
 
 
 def _taps(to: Expansion, a: PoolAxes, value: str, fill: float) -> list[str] | None:
-    """For each tap of the filter, what lies under it in every window."""
-    if math.prod(a.filter) > _MOST_TAPS:
+    """Return, for each filter tap, its elements in all windows; None if there are too many taps."""
+    if math.prod(a.filter) > _MAX_TAPS:
         return None
     covered = _covered(to, a, value, fill)
     taps = []
@@ -64,7 +64,7 @@ def _is_image(a: PoolAxes) -> bool:
 
 
 def _image_pool(to: Expansion, op: str, a: PoolAxes, covered: str) -> str:
-    """A pool over rows and columns; a value with one inner axis is an image of one row."""
+    """Add a 2-D pool; a value with one inner axis becomes an image with one row."""
     x = to.type(covered)
     rows = x.shape if a.axes == 2 else (x.shape[0], 1, *x.shape[1:])
     filter, stride = (one if a.axes == 2 else (1, *one) for one in (a.filter, a.stride))
@@ -74,7 +74,7 @@ def _image_pool(to: Expansion, op: str, a: PoolAxes, covered: str) -> str:
 
 
 def _around(a: PoolAxes, x: Shape) -> Padding | None:
-    """The padding of an image pool that needs nothing before it, if there is one."""
+    """Return the padding of an equivalent 2-D pool; None if there is none."""
     if a.axes != 2 or set(a.dilation) != {1}:
         return None
     pads = []
@@ -88,7 +88,7 @@ def _around(a: PoolAxes, x: Shape) -> Padding | None:
 
 
 def _plain(to: Expansion, op: str, a: PoolAxes) -> bool:
-    """An image pool whose padding does not count."""
+    """Write an equivalent 2-D pool with padding that does not count, if there is one."""
     around = _around(a, to.type(to.input(0)).shape)
     if around is None:
         return False
@@ -98,14 +98,14 @@ def _plain(to: Expansion, op: str, a: PoolAxes) -> bool:
 
 @expands("max_pool")
 def max_pool(to: Expansion) -> bool:
-    """max_pool2d, or the largest of all taps."""
+    """max_pool2d, or the maximum over all taps."""
     a, x = to.attributes(PoolAxes), to.input(0)
     real = to.type(x).dtype is DType.F32
     if not real and not to.type(x).dtype.is_integer:
         return False
     if real and _plain(to, "max_pool2d", a):
         return True
-    fill = _LOWEST if real else float(np.iinfo(to.type(x).dtype.numpy).min)
+    fill = _MIN_FLOAT if real else float(np.iinfo(to.type(x).dtype.numpy).min)
     if real and _is_image(a):
         return to.give("identity", _image_pool(to, "max_pool2d", a, _covered(to, a, x, fill)))
     taps = _taps(to, a, x, fill)
@@ -115,7 +115,7 @@ def max_pool(to: Expansion) -> bool:
 
 
 def _mean(to: Expansion, a: PoolAxes, value: str) -> str | None:
-    """The mean of all taps, those outside as zeros."""
+    """Return the mean over all taps, with zeros outside the image."""
     if _is_image(a):
         return _image_pool(to, "average_pool2d", a, _covered(to, a, value, 0.0))
     taps = _taps(to, a, value, 0.0)
@@ -127,7 +127,7 @@ def _mean(to: Expansion, a: PoolAxes, value: str) -> str | None:
 
 @expands("average_pool")
 def average_pool(to: Expansion) -> bool:
-    """average_pool2d, or the mean of all taps with a factor for windows that have fewer."""
+    """average_pool2d, or the mean over all taps, scaled for windows with fewer elements."""
     a, x = to.attributes(AveragePool), to.type(to.input(0))
     if x.dtype is not DType.F32:
         return False
@@ -137,16 +137,16 @@ def average_pool(to: Expansion) -> bool:
     if mean is None:
         return False
     ones = np.ones((1, *x.shape[1:-1], 1), np.float32)
-    # Of ones, the mean of all taps is the part that counts, and ours is one wherever any does.
+    # For an input of ones, the mean over all taps is the fraction that counts; normalize by it.
     part = np.asarray(sum(tap_views(a, ones, 0.0))) / math.prod(a.filter)
-    some = np.where(part > 0, part, 1.0)
-    factor = np.where(part > 0, average_reference(a, ones) / some, 1.0)
+    divisor = np.where(part > 0, part, 1.0)
+    factor = np.where(part > 0, average_reference(a, ones) / divisor, 1.0)
     return to.give("mul", mean, to.constant(factor.astype(np.float32), "factor"))
 
 
 @expands("lp_pool")
 def lp_pool(to: Expansion) -> bool:
-    """The mean of powers, times how many there are, and the root of that."""
+    """the mean of powers times their number, and its root."""
     a, x = to.attributes(LpPool), to.input(0)
     powers = to.add("power", to.add("absolute", x), to.number(a.p, x))
     mean = _mean(to, a, powers)
@@ -157,14 +157,14 @@ def lp_pool(to: Expansion) -> bool:
 
 
 def _best_tap(to: Expansion, a: PoolAxes, fill: float) -> str | None:
-    """For each window the number of its tap that is largest, the first of several."""
+    """Return, for each window, the index of its largest tap (the first if several are equal)."""
     taps = _taps(to, a, to.input(0), fill)
     if taps is None:
         return None
     shape = to.type(taps[0]).shape
     columns = [to.reshaped(tap, (*shape, 1)) for tap in taps]
-    every = to.add("concat", *columns, attributes=Concat(len(shape)))
-    return to.add("arg_max", every, attributes=ArgMax(len(shape)))
+    stacked = to.add("concat", *columns, attributes=Concat(len(shape)))
+    return to.add("arg_max", stacked, attributes=ArgMax(len(shape)))
 
 
 @expands("max_pool2d_index")
@@ -176,20 +176,20 @@ def max_pool2d_index(to: Expansion) -> bool:
     axes = PoolAxes(
         pool.filter, pool.stride, (1, 1), (pads.top, pads.left), (pads.bottom, pads.right), size
     )
-    best = _best_tap(to, axes, _LOWEST)
+    best = _best_tap(to, axes, _MIN_FLOAT)
     return best is not None and to.give_cast(best, DType.F32)
 
 
 @expands("max_pool_index")
 def max_pool_index(to: Expansion) -> bool:
-    """arg_max over all taps, and where each tap of each window is in its image."""
+    """arg_max over all taps, and the position of each tap in its image."""
     a, x = to.attributes(PoolAxes), to.type(to.input(0))
     real = x.dtype is DType.F32
-    # Padding must be lower than whatever is inside.
+    # Padding must be lower than any value inside.
     unsigned = x.dtype.value.startswith("u") and any(a.before + a.after)
     if unsigned or not (real or x.dtype.is_integer):
         return False
-    best = _best_tap(to, a, _LOWEST if real else float(np.iinfo(x.dtype.numpy).min))
+    best = _best_tap(to, a, _MIN_FLOAT if real else float(np.iinfo(x.dtype.numpy).min))
     if best is None:
         return False
     rows = [math.prod(x.shape[2 + axis : -1]) for axis in range(a.axes)]

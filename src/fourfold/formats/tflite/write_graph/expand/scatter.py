@@ -1,10 +1,10 @@
-"""Lookups and updates by single elements, as those by places along all axes."""
+"""Expansions of elementwise gather and scatter into gather_nd and scatter_nd."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.scatter_elements import ScatterElements
@@ -16,33 +16,36 @@ _REDUCTIONS = ("none", "add")
 
 
 def _from_start(to: Expansion, indices: str, sizes: Shape) -> str:
-    """Indices as i32, those below zero counted from the end. The last axis has one for each of
-    `sizes`, or there is one size for all.
+    """Return indices as i32, with negative ones counted from the end.
+
+    `sizes` has one size per entry of the last axis, or one for all.
     """
     limits = np.array(sizes, np.int32)
     if indices in to.constants:
         array = to.constants[indices]
-        known = np.where(array < 0, array + limits, array).astype(np.int32)
-        return to.constant(known, "places")
-    places = to.cast(indices, DType.I32)
-    back = to.add("add", places, to.constant(limits, "sizes"))
-    return to.add("select", to.add("less", places, to.number(0, places)), back, places)
+        constant_indices = np.where(array < 0, array + limits, array).astype(np.int32)
+        return to.constant(constant_indices, "places")
+    cast_indices = to.cast(indices, DType.I32)
+    back = to.add("add", cast_indices, to.constant(limits, "sizes"))
+    return to.add(
+        "select", to.add("less", cast_indices, to.number(0, cast_indices)), back, cast_indices
+    )
 
 
-def _places(to: Expansion, indices: str, axis: int, size: int) -> str:
-    """For each index the whole place that it names: its own, but along the axis."""
+def _full_indices(to: Expansion, indices: str, axis: int, size: int) -> str:
+    """Return, for each index along an axis, the full index of its element."""
     shape = to.type(indices).shape
-    found = to.reshaped(_from_start(to, indices, (size,)), (*shape, 1))
-    if found in to.constants:
-        found = to.constant(to.constants[found].reshape(*shape, 1), "places")
+    along_axis = to.reshaped(_from_start(to, indices, (size,)), (*shape, 1))
+    if along_axis in to.constants:
+        along_axis = to.constant(to.constants[along_axis].reshape(*shape, 1), "places")
     columns = [
-        found
+        along_axis
         if other == axis
         else to.constant(np.indices(shape, np.int32)[other][..., None], "own")
         for other in range(len(shape))
     ]
     if len(columns) == 1:
-        return found
+        return along_axis
     return to.add("concat", *columns, attributes=Concat(len(shape)))
 
 
@@ -50,23 +53,23 @@ def _places(to: Expansion, indices: str, axis: int, size: int) -> str:
 def gather_elements(to: Expansion) -> bool:
     """gather_nd."""
     axis, x = to.attributes(GatherElements).axis, to.type(to.input(0))
-    places = _places(to, to.input(1), axis, x.shape[axis])
-    return to.give("gather_nd", to.input(0), places)
+    full = _full_indices(to, to.input(1), axis, x.shape[axis])
+    return to.give("gather_nd", to.input(0), full)
 
 
 @expands("scatter_elements")
 def scatter_elements(to: Expansion) -> bool:
-    """The same by places along all axes."""
+    """scatter_nd with full indices."""
     a, x = to.attributes(ScatterElements), to.type(to.input(0))
     if a.reduction not in _REDUCTIONS:
         return False
-    places = _places(to, to.input(1), a.axis, x.shape[a.axis])
-    return _update(to, places, a.reduction)
+    full = _full_indices(to, to.input(1), a.axis, x.shape[a.axis])
+    return _update(to, full, a.reduction)
 
 
 @expands("scatter_update")
 def scatter_update(to: Expansion) -> bool:
-    """scatter_nd into zeros, and a choice or a sum with what was there."""
+    """scatter_nd into zeros, and a select or add with the previous values."""
     a, x = to.attributes(ScatterUpdate), to.type(to.input(0))
     depth = to.type(to.input(1)).channels
     if a.reduction not in _REDUCTIONS or depth == 0:
@@ -74,13 +77,13 @@ def scatter_update(to: Expansion) -> bool:
     return _update(to, _from_start(to, to.input(1), x.shape[:depth]), a.reduction)
 
 
-def _update(to: Expansion, places: str, reduction: str) -> bool:
+def _update(to: Expansion, indices: str, reduction: str) -> bool:
     x, updates = to.input(0), to.input(2)
     shape = to.type(x).shape
     into = ScatterNd(shape)
     if reduction == "add":
-        return to.give("add", x, to.add("scatter_nd", places, updates, attributes=into))
+        return to.give("add", x, to.add("scatter_nd", indices, updates, attributes=into))
     ones = to.constant(np.ones(to.type(updates).shape, np.int32), "ones")
-    hits = to.add("scatter_nd", places, ones, attributes=into)
-    new = to.add("scatter_nd", places, updates, attributes=into)
+    hits = to.add("scatter_nd", indices, ones, attributes=into)
+    new = to.add("scatter_nd", indices, updates, attributes=into)
     return to.give("select", to.add("greater", hits, to.number(0, hits)), new, x)

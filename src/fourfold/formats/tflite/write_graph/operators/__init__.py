@@ -1,4 +1,4 @@
-"""Our ops as TFLite's operators: one function for each op, found by scanning this folder."""
+"""Write functions of ops for TFLite, discovered by scanning this folder."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import cache
 
 from fourfold.formats.rule_table import load_rules
-from fourfold.formats.tflite.write_graph.rule import RULES, WriteRule
+from fourfold.formats.tflite.write_graph.node_writer import RULES, WriteRule
 
 
 @cache
 def rules() -> Mapping[str, WriteRule]:
-    """Every rule by the op's name."""
+    """Return every rule by op name."""
     return load_rules(__name__, __path__, RULES)

@@ -1,21 +1,26 @@
-"""Ops that multiply matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import BYTES, NIBBLES, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import (
+    BYTES,
+    NIBBLES,
+    Grids,
+    NodeWriter,
+    writes,
+)
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.types import DType
 
 
 def _is_hybrid(to: NodeWriter, weights: int) -> bool:
-    """Integer weights beside real values, which LiteRT then rounds to grids with a zero point."""
+    """Return True for integer weights with float values, which LiteRT quantizes at run time."""
     return to.inputs[weights] is not None and to.inputs[0] is None
 
 
 @writes("fully_connected", grids=Grids.ANY, weights=1, bias=2, hybrid=NIBBLES, fuses=True)
 def fully_connected(to: NodeWriter) -> None:
-    """FULLY_CONNECTED, all axes but the last kept."""
+    """FULLY_CONNECTED, keeping all axes but the last."""
     x, weights = to.input(0), to.input(1)
     if len(x.shape) < 2:
         x = to.reshaped(x, (1, *x.shape))
@@ -30,10 +35,12 @@ def fully_connected(to: NodeWriter) -> None:
         return
     form = to.outputs[0]
     rows = to.result_type().with_shape(1, weights.shape[0])
-    kept = rows if form is None else rows.with_dtype(form.dtype)
-    made = to.temporary("FULLY_CONNECTED", kept, None if form is None else form.quantization)
-    to.draft.operator("FULLY_CONNECTED", inputs, [made], **fields)
-    to.give("RESHAPE", [made, to.shape(rows.shape[1:])], new_shape=rows.shape[1:])
+    stored_type = rows if form is None else rows.with_dtype(form.dtype)
+    product = to.temporary(
+        "FULLY_CONNECTED", stored_type, None if form is None else form.quantization
+    )
+    to.draft.operator("FULLY_CONNECTED", inputs, [product], **fields)
+    to.give("RESHAPE", [product, to.shape(rows.shape[1:])], new_shape=rows.shape[1:])
 
 
 @writes(

@@ -1,22 +1,24 @@
-"""Ops that move elements about: concat, transpose, pad, slices, reshape, blocks."""
+"""Ops that move elements: concat, transpose, pad, slice, reshape, blocks, gather, scatter."""
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
+from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC, TYPES
 from fourfold.formats.tflite.write_graph.draft import Tensor
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
 from fourfold.kernels.move import Block
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.concat import Concat
+from fourfold.ops.gather import Gather
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.reshape import Reshape
+from fourfold.ops.reverse_sequence import ReverseSequence
+from fourfold.ops.scatter_nd import ScatterNd
 from fourfold.ops.slice import Slice
 from fourfold.ops.space_to_batch import SpaceToBatch
 from fourfold.ops.tile import Tile
 from fourfold.ops.transpose import Transpose
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
 
 @writes("concat", grids=Grids.SAME, fuses=True)
@@ -28,13 +30,13 @@ def concat(to: NodeWriter) -> None:
 
 @writes("reshape", grids=Grids.SAME)
 def reshape(to: NodeWriter) -> None:
-    """RESHAPE; where the batch is open, its first axis follows."""
+    """RESHAPE; its first axis is dynamic if the batch is."""
     x, shape = to.input(0), to.attributes(Reshape).shape
-    wanted = _following(shape) if to.open_batch and x.shape[:1] == shape[:1] else shape
-    to.give("RESHAPE", [x, to.shape(wanted)], new_shape=wanted)
+    target = _with_dynamic_batch(shape) if to.open_batch and x.shape[:1] == shape[:1] else shape
+    to.give("RESHAPE", [x, to.shape(target)], new_shape=target)
 
 
-def _following(shape: Shape) -> Shape:
+def _with_dynamic_batch(shape: Shape) -> Shape:
     return (-1, *shape[1:]) if 0 not in shape[1:] else shape
 
 
@@ -57,7 +59,7 @@ def planes_to_pixels(to: NodeWriter) -> None:
 
 @writes("pixels_to_planes", grids=Grids.SAME)
 def pixels_to_planes(to: NodeWriter) -> None:
-    """TRANSPOSE of the channels to the front of each image."""
+    """TRANSPOSE of the channels to the second axis."""
     rank = to.type(0).rank
     to.give("TRANSPOSE", [to.input(0), to.integers((0, rank - 1, *range(1, rank - 1)), "order")])
 
@@ -105,27 +107,29 @@ def mirror_pad(to: NodeWriter) -> None:
 
 @writes("slice", grids=Grids.SAME)
 def slice_(to: NodeWriter) -> None:
-    """SLICE, or STRIDED_SLICE where steps are longer than one or go back."""
+    """SLICE, or STRIDED_SLICE for steps other than one."""
     attributes, x = to.attributes(Slice), to.input(0)
     if not x.shape:
         to.give_tensor(x)
         return
     begin = to.integers(attributes.begin, "begin")
     if set(attributes.strides) == {1}:
-        whole = to.open_batch and attributes.begin[0] == 0 and attributes.size[0] == x.shape[0]
-        size = (-1, *attributes.size[1:]) if whole else attributes.size
+        takes_batch = (
+            to.open_batch and attributes.begin[0] == 0 and attributes.size[0] == x.shape[0]
+        )
+        size = (-1, *attributes.size[1:]) if takes_batch else attributes.size
         to.give("SLICE", [x, begin, to.integers(size, "size")])
         return
-    ends, mask = [], 0
+    stops, mask = [], 0
     cuts = zip(attributes.begin, attributes.size, attributes.strides, strict=True)
     for axis, (first, count, stride) in enumerate(cuts):
         last = first + (count - 1) * stride
         end = last + (1 if stride > 0 else -1)
         # An end of -1 would count from the back.
         mask |= (1 << axis) if end < 0 else 0
-        ends.append(max(end, 0))
+        stops.append(max(end, 0))
     strides = to.integers(attributes.strides, "strides")
-    to.give("STRIDED_SLICE", [x, begin, to.integers(ends, "end"), strides], end_mask=mask)
+    to.give("STRIDED_SLICE", [x, begin, to.integers(stops, "end"), strides], end_mask=mask)
 
 
 @writes("depth_to_space", "space_to_depth", grids=Grids.SAME, integers=NARROW)
@@ -139,11 +143,47 @@ def batches(to: NodeWriter) -> None:
     """SPACE_TO_BATCH_ND or BATCH_TO_SPACE_ND."""
     attributes = to.node.attributes
     assert isinstance(attributes, SpaceToBatch | BatchToSpace)
-    # The operators want a number for every axis between the first and the last.
-    rest = to.type(0).rank - 2 - len(attributes.block)
-    if rest < 0 or to.type(0).rank not in (3, 4):
-        raise to.refuse(f"TFLite does not cut {to.type(0)} into such blocks")
-    ones, zeros = (1,) * rest, (0,) * rest
+    # The operators require a number for every axis between the first and the last.
+    missing = to.type(0).rank - 2 - len(attributes.block)
+    if missing < 0 or to.type(0).rank not in (3, 4):
+        raise to.refuse(f"TFLite cannot split {to.type(0)} into these blocks")
+    ones, zeros = (1,) * missing, (0,) * missing
     block = to.integers(attributes.block + ones, "block")
     around = _pairs(attributes.before + zeros, attributes.after + zeros)
     to.give(f"{to.node.op.upper()}_ND", [to.input(0), block, to.integers(around, "around")])
+
+
+@writes("gather", grids=Grids.SAME)
+def gather(to: NodeWriter) -> None:
+    """GATHER."""
+    a = to.attributes(Gather)
+    to.give("GATHER", to.all_inputs(), axis=a.axis, batch_dims=a.batch_dims)
+
+
+@writes("gather_nd", grids=Grids.SAME)
+def gather_nd(to: NodeWriter) -> None:
+    """GATHER_ND."""
+    to.give("GATHER_ND", to.all_inputs())
+
+
+@writes("scatter_nd")
+def scatter_nd(to: NodeWriter) -> None:
+    """SCATTER_ND."""
+    indices, updates = to.input(0), to.input(1)
+    # The operator requires a list of index rows, as i32.
+    if len(indices.shape) == 1:
+        indices = to.reshaped(indices, (1, *indices.shape))
+        updates = to.reshaped(updates, (1, *updates.shape))
+    if indices.dtype is not DType.I32:
+        kinds = (TYPES.index(indices.dtype), TYPES.index(DType.I32))
+        fields = {"in_data_type": kinds[0], "out_data_type": kinds[1]}
+        indices = to.step("CAST", [indices], indices.shape, DType.I32, **fields)
+    shape = to.integers(to.attributes(ScatterNd).shape, "shape")
+    to.give("SCATTER_ND", [indices, updates, shape])
+
+
+@writes("reverse_sequence")
+def reverse_sequence(to: NodeWriter) -> None:
+    """REVERSE_SEQUENCE."""
+    a = to.attributes(ReverseSequence)
+    to.give("REVERSE_SEQUENCE", to.all_inputs(), seq_dim=a.axis, batch_dim=a.batch_axis)

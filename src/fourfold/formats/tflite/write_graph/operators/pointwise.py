@@ -1,10 +1,9 @@
-"""Ops that work on each element: arithmetic, activations, comparisons, casts."""
+"""Pointwise ops: arithmetic, activations, comparisons, casts."""
 
 from __future__ import annotations
 
 from fourfold.formats.tflite.schema import TYPES
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
 from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu
 from fourfold.ops.leaky_relu import LeakyRelu
@@ -42,7 +41,7 @@ _UNARY = {
     "square": "SQUARE",
 }
 _CLAMPING = {"relu": "RELU", "relu6": "RELU6"}
-# By a table of all 256 results.
+# Kernels with a table of all 256 results.
 _TABULATED = {
     "elu": "ELU",
     "exp": "EXP",
@@ -55,7 +54,7 @@ _TABULATED = {
 
 @writes("add", "sub", grids=Grids.ANY, fuses=True)
 def add(to: NodeWriter) -> None:
-    """ADD or SUB with its activation; 16-bit grids are not powers of two here."""
+    """ADD or SUB with its activation; 16-bit scales are not powers of two."""
     to.give(_FUSED[to.node.op], to.all_inputs(), activation=to.activation, pot_scale_int16=False)
 
 
@@ -73,7 +72,7 @@ def divide(to: NodeWriter) -> None:
 
 @writes(*_BINARY)
 def binary(to: NodeWriter) -> None:
-    """The same operator on two values."""
+    """The operator of the same name on two values."""
     to.give(_BINARY[to.node.op], to.all_inputs())
 
 
@@ -91,13 +90,13 @@ def squared_difference(to: NodeWriter) -> None:
 
 @writes(*_COMPARING, grids=Grids.ANY, integers=NARROW)
 def compare(to: NodeWriter) -> None:
-    """The same comparison."""
+    """The comparison of the same name."""
     to.give(_COMPARING[to.node.op], to.all_inputs())
 
 
 @writes(*_UNARY)
 def unary(to: NodeWriter) -> None:
-    """The same operator on one value."""
+    """The operator of the same name on one value."""
     to.give(_UNARY[to.node.op], to.all_inputs())
 
 
@@ -109,7 +108,7 @@ def relu_n1_to_1(to: NodeWriter) -> None:
 
 @writes(*_CLAMPING, grids=Grids.ANY)
 def clamp(to: NodeWriter) -> None:
-    """The activation as an operator of its own."""
+    """The activation as a separate operator."""
     to.give(_CLAMPING[to.node.op], to.all_inputs())
 
 
@@ -127,7 +126,7 @@ def absolute(to: NodeWriter) -> None:
 
 @writes(*_TABULATED, grids=Grids.ANY, integers=_I8)
 def tabulated(to: NodeWriter) -> None:
-    """The same function."""
+    """The function of the same name."""
     to.give(_TABULATED[to.node.op], to.all_inputs())
 
 
@@ -157,7 +156,7 @@ def gelu(to: NodeWriter) -> None:
 
 @writes("select", grids=Grids.SAME)
 def select(to: NodeWriter) -> None:
-    """SELECT_V2, which spreads shapes over each other."""
+    """SELECT_V2, which broadcasts."""
     to.give("SELECT_V2", to.all_inputs())
 
 
@@ -170,5 +169,5 @@ def cast(to: NodeWriter) -> None:
 
 @writes("identity", grids=Grids.SAME)
 def identity(to: NodeWriter) -> None:
-    """Nothing: the value is there."""
+    """Nothing: the value itself."""
     to.give_tensor(to.input(0))

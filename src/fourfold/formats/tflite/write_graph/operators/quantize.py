@@ -1,4 +1,4 @@
-"""Ops between real numbers and the integers that stand for them."""
+"""Quantize and dequantize ops."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 
 from fourfold.formats.tflite.schema import TYPES
 from fourfold.formats.tflite.write_graph.draft import Tensor
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import writes
+from fourfold.formats.tflite.write_graph.node_writer import NodeWriter, writes
 from fourfold.formats.writable import StoredAs
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -19,7 +18,7 @@ from fourfold.types import DType, Quantization
 
 @writes("dequantize")
 def dequantize(to: NodeWriter) -> None:
-    """Nothing where the value is kept as these integers; else DEQUANTIZE, or its arithmetic."""
+    """Nothing if the value is stored with this quantization; else CAST, SUB and MUL."""
     a, x = to.attributes(Dequantize), to.input(0)
     grid = Quantization((a.scale,), (a.zero_point,))
     if x.quantization == grid:
@@ -33,35 +32,35 @@ def dequantize(to: NodeWriter) -> None:
 
 @writes("quantize")
 def quantize(to: NodeWriter) -> None:
-    """QUANTIZE, behind a clamp where the grid is only part of the type's."""
+    """QUANTIZE, after a clamp if the range is only part of the type's."""
     a = to.attributes(Quantize)
     if a.to not in (DType.I8, DType.U8, DType.I16):
-        raise to.refuse(f"TFLite does not quantise to {a.to.value}")
+        raise to.refuse(f"TFLite cannot quantize to {a.to.value}")
     form = StoredAs(a.to, Quantization((a.scale,), (a.zero_point,)))
     limits = np.iinfo(a.to.numpy)
-    whole = (limits.min - a.zero_point, limits.max - a.zero_point)
-    if (a.low, a.high) == whole:
-        to.give_tensor(to.values.kept(to.name(0), form))
+    full_range = (limits.min - a.zero_point, limits.max - a.zero_point)
+    if (a.low, a.high) == full_range:
+        to.give_tensor(to.values.stored_as(to.name(0), form))
         return
     to.give_tensor(_rounded(to, _clamped(to, a), form))
 
 
 @writes("fake_quantize")
 def fake_quantize(to: NodeWriter) -> None:
-    """QUANTIZE to a type that holds the grid, and DEQUANTIZE where real numbers are read."""
+    """QUANTIZE to a type that holds the range, and DEQUANTIZE if real numbers are read."""
     a = to.attributes(FakeQuantize)
-    wanted = to.values.form(to.node.outputs[0])
-    if wanted is not None and to.values.form(to.name(0)) is not None:
-        to.give_tensor(to.values.kept(to.name(0), wanted))
+    requested = to.values.form(to.node.outputs[0])
+    if requested is not None and to.values.form(to.name(0)) is not None:
+        to.give_tensor(to.values.stored_as(to.name(0), requested))
         return
     form = _form(a)
     if form is None:
-        raise to.refuse(f"a grid of {a.high - a.low + 1} numbers is none of TFLite's types")
+        raise to.refuse(f"TFLite has no type for a range of {a.high - a.low + 1} steps")
     exact = isclose(a.distance, a.scale, rel_tol=1e-6)
     assert form.quantization is not None
     limits = np.iinfo(form.dtype.numpy)
     if limits.max - limits.min == a.high - a.low and exact:
-        to.give_tensor(to.values.kept(to.name(0), form))
+        to.give_tensor(to.values.stored_as(to.name(0), form))
         return
     rounded = _rounded(to, _clamped(to, a), form)
     if exact:
@@ -72,12 +71,14 @@ def fake_quantize(to: NodeWriter) -> None:
 
 
 def _form(grid: FakeQuantize) -> StoredAs | None:
-    """A type whose integers are enough for the grid; its lowest is the grid's first."""
+    """Return a type wide enough for the range; its lowest integer is the first of the range."""
     for dtype in (DType.I8, DType.I16):
         limits = np.iinfo(dtype.numpy)
         if grid.high - grid.low <= limits.max - limits.min:
-            centred = dtype is DType.I16 and -limits.max - 1 <= grid.low <= grid.high <= limits.max
-            zero = 0 if centred else int(limits.min) - grid.low
+            is_centered = (
+                dtype is DType.I16 and -limits.max - 1 <= grid.low <= grid.high <= limits.max
+            )
+            zero = 0 if is_centered else int(limits.min) - grid.low
             if limits.min <= zero <= limits.max:
                 return StoredAs(dtype, Quantization((grid.scale,), (zero,)))
     return None
@@ -85,11 +86,11 @@ def _form(grid: FakeQuantize) -> StoredAs | None:
 
 def _clamped(to: NodeWriter, grid: FakeQuantize | Quantize) -> Tensor:
     x = to.input(0)
-    least, most = (to.number(one * grid.scale, x, "limit") for one in (grid.low, grid.high))
-    return to.step("MAXIMUM", [to.step("MINIMUM", [x, most], x.shape), least], x.shape)
+    minimum, maximum = (to.number(one * grid.scale, x, "limit") for one in (grid.low, grid.high))
+    return to.step("MAXIMUM", [to.step("MINIMUM", [x, maximum], x.shape), minimum], x.shape)
 
 
 def _rounded(to: NodeWriter, x: Tensor, form: StoredAs) -> Tensor:
-    made = to.temporary("QUANTIZE", x.type.with_dtype(form.dtype), form.quantization)
-    to.draft.operator("QUANTIZE", [x], [made])
-    return made
+    quantized = to.temporary("QUANTIZE", x.type.with_dtype(form.dtype), form.quantization)
+    to.draft.operator("QUANTIZE", [x], [quantized])
+    return quantized

@@ -1,4 +1,4 @@
-"""Ops that look along axes: sums, means, extremes, softmax, sums so far."""
+"""Ops along axes: sums, means, extrema, softmax, cumulative sums, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from fourfold.formats.tflite.schema import TYPES
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.local_response import LocalResponse
+from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.softmax import Softmax
 from fourfold.ops.top_indices import TopIndices
 from fourfold.types import DType
@@ -48,7 +48,7 @@ def reduce_extreme(to: NodeWriter) -> None:
 
 @writes(*_PLAIN)
 def reduce(to: NodeWriter) -> None:
-    """The same operator."""
+    """The operator of the same name."""
     _reduce(to, _PLAIN[to.node.op])
 
 
@@ -84,8 +84,8 @@ def local_response(to: NodeWriter) -> None:
     if len(x.shape) == len(image):
         to.give(op, [x], **fields)
         return
-    made = to.step(op, [to.reshaped(x, image)], image, **fields)
-    to.give("RESHAPE", [made, to.shape(x.shape)], new_shape=x.shape)
+    result = to.step(op, [to.reshaped(x, image)], image, **fields)
+    to.give("RESHAPE", [result, to.shape(x.shape)], new_shape=x.shape)
 
 
 @writes("cumsum")
@@ -98,7 +98,7 @@ def cumsum(to: NodeWriter) -> None:
 
 @writes("arg_max", grids=Grids.ANY, integers=NARROW)
 def arg_max(to: NodeWriter) -> None:
-    """ARG_MAX, then RESHAPE where the axis stays; for the last of several, counted from the end."""
+    """ARG_MAX, then RESHAPE if the axis is kept; reversed to find the last of equal elements."""
     a, x = to.attributes(ArgMax), to.input(0)
     axis = to.constant(np.array(a.axis, np.int32), "axis")
     fields = {"output_type": TYPES.index(a.dtype)}
@@ -108,22 +108,31 @@ def arg_max(to: NodeWriter) -> None:
     shape = x.shape[: a.axis] + x.shape[a.axis + 1 :]
     if a.last:
         x = to.step("REVERSE_V2", [x, to.integers((a.axis,), "axes")], x.shape)
-    found = to.temporary("ARG_MAX", to.result_type().with_shape(*shape))
-    to.draft.operator("ARG_MAX", [x, axis], [found], **fields)
+    indices = to.temporary("ARG_MAX", to.result_type().with_shape(*shape))
+    to.draft.operator("ARG_MAX", [x, axis], [indices], **fields)
     if a.last:
         end = to.constant(np.array(x.shape[a.axis] - 1, a.dtype.numpy), "end")
-        found = to.step("SUB", [end, found], shape)
-    wanted = to.result_type().shape
-    to.give("RESHAPE", [found, to.shape(wanted)], new_shape=wanted)
+        indices = to.step("SUB", [end, indices], shape)
+    target = to.result_type().shape
+    to.give("RESHAPE", [indices, to.shape(target)], new_shape=target)
 
 
 @writes("top_indices", grids=Grids.SAME, integers=NARROW)
 def top_indices(to: NodeWriter) -> None:
-    """TOPK_V2, of which only the places are kept."""
+    """TOPK_V2, of which only the indices are used."""
     x, count = to.input(0), to.attributes(TopIndices).count
     number = to.constant(np.array(count, np.int32), "count")
     best = to.temporary("TOPK_V2", x.type.with_shape(*x.shape[:-1], count), x.quantization)
-    made = to.made()
-    assert made.dtype is DType.I32
-    to.draft.operator("TOPK_V2", [x, number], [best, made])
-    to.give_tensor(made)
+    indices = to.output_tensor()
+    assert indices.dtype is DType.I32
+    to.draft.operator("TOPK_V2", [x, number], [best, indices])
+    to.give_tensor(indices)
+
+
+@writes("rfft2d")
+def rfft2d(to: NodeWriter) -> None:
+    """RFFT2D, for lengths that are powers of two."""
+    size = to.attributes(Rfft2d).size
+    if any(number & (number - 1) for number in size):
+        raise to.refuse(f"LiteRT only transforms powers of two, not {size[0]} by {size[1]}")
+    to.give("RFFT2D", [to.input(0), to.integers(size, "lengths")])

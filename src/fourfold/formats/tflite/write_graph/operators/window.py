@@ -1,4 +1,4 @@
-"""Ops that slide a window over an image: convolutions and pools in two and three dimensions."""
+"""Convolutions and pools in two and three dimensions, and resizing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ import numpy as np
 
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.formats.tflite.write_graph.draft import Tensor
-from fourfold.formats.tflite.write_graph.node_writer import NeedsRealNumbers, NodeWriter
-from fourfold.formats.tflite.write_graph.rule import BYTES, Grids, writes
+from fourfold.formats.tflite.write_graph.node_writer import (
+    BYTES,
+    Grids,
+    NeedsRealNumbers,
+    NodeWriter,
+    writes,
+)
+from fourfold.op.rules import Resize
 from fourfold.op.window import Pair, Pool2d, pool_window, same, windows
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
@@ -19,11 +25,11 @@ from fourfold.ops.transpose_conv2d import TransposeConv2d
 from fourfold.types import Shape
 
 Pairs = Sequence[Pair]
-_LOWEST = float(np.finfo(np.float32).min)
+_MIN_FLOAT = float(np.finfo(np.float32).min)
 
 
 def padded(to: NodeWriter, x: Tensor, around: Pairs, value: float = 0.0) -> Tensor:
-    """The image (or volume) with padding of its own, for what neither SAME nor VALID says."""
+    """Pad an image or volume explicitly, for padding that is neither SAME nor VALID."""
     pads = [(0, 0), *around, (0, 0)]
     shape = tuple(size + sum(pair) for size, pair in zip(x.shape, pads, strict=True))
     amounts = to.integers(pads, "paddings")
@@ -35,23 +41,23 @@ def padded(to: NodeWriter, x: Tensor, around: Pairs, value: float = 0.0) -> Tens
 def kind_of(
     sizes: Shape, filter: Shape, stride: Shape, dilation: Shape, around: Pairs
 ) -> int | None:
-    """SAME or VALID, if one of them means this padding."""
+    """Return SAME or VALID if one of them means this padding, else None."""
     if not any(map(any, around)):
         return VALID
-    wanted = [same(*numbers) for numbers in zip(sizes, filter, stride, dilation, strict=True)]
-    return SAME if wanted == list(around) else None
+    same_padding = [same(*numbers) for numbers in zip(sizes, filter, stride, dilation, strict=True)]
+    return SAME if same_padding == list(around) else None
 
 
 @writes("conv2d", grids=Grids.ANY, weights=1, bias=2, hybrid=BYTES, fuses=True)
 def conv2d(to: NodeWriter) -> None:
-    """CONV_2D, behind a PAD where the padding is neither SAME nor VALID."""
+    """CONV_2D, after a PAD if the padding is neither SAME nor VALID."""
     attributes = to.attributes(Conv2d)
     _convolve(to, "CONV_2D", attributes)
 
 
 @writes("depthwise_conv2d", grids=Grids.ANY, weights=1, bias=2, hybrid=BYTES, fuses=True)
 def depthwise_conv2d(to: NodeWriter) -> None:
-    """DEPTHWISE_CONV_2D, behind a PAD where the padding is neither SAME nor VALID."""
+    """DEPTHWISE_CONV_2D, after a PAD if the padding is neither SAME nor VALID."""
     attributes = to.attributes(DepthwiseConv2d)
     _convolve(to, "DEPTHWISE_CONV_2D", attributes, multiplier=attributes.multiplier)
 
@@ -79,30 +85,30 @@ def _convolve(to: NodeWriter, op: str, attributes: Conv2d | DepthwiseConv2d, **f
 
 @writes("transpose_conv2d", grids=Grids.ANY, weights=1, bias=2)
 def transpose_conv2d(to: NodeWriter) -> None:
-    """TRANSPOSE_CONV; where its padding cannot be said, all of the result and a SLICE."""
+    """TRANSPOSE_CONV; for other padding, the full result and a SLICE."""
     attributes, x, weights = to.attributes(TransposeConv2d), to.input(0), to.input(1)
     filter, stride, padding = weights.shape[1:3], attributes.stride, attributes.padding
-    whole = tuple(
+    full_size = tuple(
         (size - 1) * step + taps
         for size, step, taps in zip(x.shape[1:3], stride, filter, strict=True)
     )
     around = (padding.height, padding.width)
     kind = kind_of(attributes.size, filter, stride, (1, 1), around)
-    if kind == SAME or (kind == VALID and whole == attributes.size):
+    if kind == SAME or (kind == VALID and full_size == attributes.size):
         inputs = [to.shape(to.result_type().shape), weights, x]
         inputs += [to.input(2)] if to.has(2) else []
         fields = {"padding": kind, "stride_h": stride[0], "stride_w": stride[1]}
         to.give("TRANSPOSE_CONV", inputs, **fields)
         return
-    _transpose_whole(to, attributes, whole)
+    _transpose_whole(to, attributes, full_size)
 
 
-def _transpose_whole(to: NodeWriter, attributes: TransposeConv2d, whole: Shape) -> None:
-    """All that the input hits, cut to the result."""
+def _transpose_whole(to: NodeWriter, attributes: TransposeConv2d, full_size: Shape) -> None:
+    """Compute the full result and crop it."""
     if to.products is not None:
         raise NeedsRealNumbers
     x, weights, stride, padding = to.input(0), to.input(1), attributes.stride, attributes.padding
-    shape = (x.shape[0], *whole, weights.shape[0])
+    shape = (x.shape[0], *full_size, weights.shape[0])
     full = to.temporary("TRANSPOSE_CONV", x.type.with_shape(*shape))
     to.draft.operator(
         "TRANSPOSE_CONV",
@@ -112,9 +118,9 @@ def _transpose_whole(to: NodeWriter, attributes: TransposeConv2d, whole: Shape) 
         stride_h=stride[0],
         stride_w=stride[1],
     )
-    # A stride can leave rows at the end that nothing hits.
+    # A stride can leave rows at the end that no filter tap reaches.
     last = (padding.top + attributes.size[0], padding.left + attributes.size[1])
-    beyond = [(0, max(0, end - size)) for end, size in zip(last, whole, strict=True)]
+    beyond = [(0, max(0, end - size)) for end, size in zip(last, full_size, strict=True)]
     if any(map(any, beyond)):
         full = padded(to, full, beyond)
     begin = to.integers((0, padding.top, padding.left, 0), "begin")
@@ -122,23 +128,23 @@ def _transpose_whole(to: NodeWriter, attributes: TransposeConv2d, whole: Shape) 
     if not to.has(2):
         to.give("SLICE", [full, begin, size])
         return
-    kept = to.step("SLICE", [full, begin, size], to.result_type().shape)
-    to.give("ADD", [kept, to.input(2)])
+    cropped = to.step("SLICE", [full, begin, size], to.result_type().shape)
+    to.give("ADD", [cropped, to.input(2)])
 
 
 @writes("conv3d", fuses=True)
 def conv3d(to: NodeWriter) -> None:
-    """CONV_3D, its weights with the output channels last."""
+    """CONV_3D, with the output channels of its weights last."""
     attributes, x, weights = to.attributes(Conv3d), to.input(0), to.input(1)
     stride, dilation = attributes.stride, attributes.dilation
     kind = kind_of(x.shape[1:4], weights.shape[1:4], stride, dilation, attributes.padding)
     if kind is None:
         x, kind = padded(to, x, attributes.padding), VALID
-    order, known = (1, 2, 3, 4, 0), to.array(1)
+    order, constant = (1, 2, 3, 4, 0), to.array(1)
     turned = (
         to.transposed(weights, order)
-        if known is None
-        else to.constant(np.ascontiguousarray(known.transpose(order)), "weights")
+        if constant is None
+        else to.constant(np.ascontiguousarray(constant.transpose(order)), "weights")
     )
     bias = to.optional(2)
     to.give(
@@ -173,20 +179,18 @@ def _pool_kind(attributes: Pool2d, x: Tensor) -> int | None:
 
 @writes("max_pool2d", grids=Grids.SAME, fuses=True)
 def max_pool2d(to: NodeWriter) -> None:
-    """MAX_POOL_2D, behind a PADV2 with the lowest number where needed."""
+    """MAX_POOL_2D, after a PADV2 with the lowest number if needed."""
     attributes, x = to.attributes(Pool2d), to.input(0)
     kind = _pool_kind(attributes, x)
     if kind is None:
         around = (attributes.padding.height, attributes.padding.width)
-        x, kind = padded(to, x, around, _LOWEST), VALID
+        x, kind = padded(to, x, around, _MIN_FLOAT), VALID
     to.give("MAX_POOL_2D", [x], **_pool_fields(attributes, kind, to.activation))
 
 
 @writes("average_pool2d", grids=Grids.SAME, fuses=True)
 def average_pool2d(to: NodeWriter) -> None:
-    """AVERAGE_POOL_2D; other padding counts as zeros there, which a factor for each window
-    takes back.
-    """
+    """AVERAGE_POOL_2D; explicit padding counts as zeros, which a factor per window corrects."""
     attributes, x = to.attributes(Pool2d), to.input(0)
     kind = _pool_kind(attributes, x)
     if kind is not None:
@@ -202,3 +206,22 @@ def average_pool2d(to: NodeWriter) -> None:
     counts = windows(ones, pool_window(attributes)).sum(axis=(4, 5))
     factor = to.constant(np.float32(np.prod(attributes.filter)) / counts, "factor")
     to.give("MUL", [mean, factor], activation=to.activation)
+
+
+_OPERATORS = {
+    "resize_bilinear": "RESIZE_BILINEAR",
+    "resize_nearest": "RESIZE_NEAREST_NEIGHBOR",
+}
+
+
+@writes(*_OPERATORS, grids=Grids.SAME)
+def resize_image(to: NodeWriter) -> None:
+    """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR."""
+    attributes = to.attributes(Resize)
+    size = to.integers(attributes.size, "size")
+    to.give(
+        _OPERATORS[to.node.op],
+        [to.input(0), size],
+        align_corners=attributes.align_corners,
+        half_pixel_centers=attributes.half_pixel_centers,
+    )

@@ -1,4 +1,4 @@
-"""Records of a TFLite file as bytes: what `file.py` reads, the other way round."""
+"""Serializes records of a TFLite file, which `file.py` reads."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.schema import OPERATORS, TYPES
-from fourfold.formats.tflite.write_graph.option_tables import OPTION_TABLES
+from fourfold.formats.tflite.write_graph.draft import OPTION_TABLES
 
-ALIGNMENT = 64  # weights are read in place, and the widest readers like whole cache lines
-LARGEST_INSIDE = 2**31 - 2**26  # bytes of weights that a flatbuffer's offsets of 31 bits can span
-_LAST_OLD_CODE = 127  # operators beyond have their number in a second field
-_PLACE = 2  # stands for a place in the file that is not known yet
+ALIGNMENT = 64  # weights are read in place; this is a cache line
+MAX_INSIDE_BYTES = 2**31 - 2**26  # bytes of weights; flatbuffer offsets have 31 bits
+_LAST_OLD_CODE = 127  # later operators have their number in a second field
+_PLACEHOLDER = 2  # placeholder for an offset that is not known yet
 
 Fill = Callable[[flatbuffers.Builder], None]
 
 
-def serialise(file: FileRecord, largest_inside: int = LARGEST_INSIDE) -> bytes:
-    """The bytes of the file. Where there are too many weights for a flatbuffer, they lie behind
-    it, and its tables say where.
+def serialize(file: FileRecord, max_inside: int = MAX_INSIDE_BYTES) -> bytes:
+    """Return the bytes of the file.
+
+    If there are too many weights for a flatbuffer, they follow it, and its tables have their
+    offsets.
     """
     total = sum(buffer.nbytes for buffer in file.buffers)
-    if total <= largest_inside:
-        return _Serialiser().file(file)
+    if total <= max_inside:
+        return _Serializer().file(file)
     sizes = [buffer.nbytes for buffer in file.buffers]
-    # What the tables take does not depend on the places that they name.
-    start = len(_Serialiser([_PLACE] * len(sizes)).file(file))
-    places: list[int] = []
+    # The size of the tables does not depend on the offsets in them.
+    start = len(_Serializer([_PLACEHOLDER] * len(sizes)).file(file))
+    buffer_offsetss: list[int] = []
     parts: list[bytes | memoryview] = []
     for buffer in file.buffers:
         gap = -start % ALIGNMENT
-        places.append(start + gap if buffer.nbytes else 0)
+        buffer_offsetss.append(start + gap if buffer.nbytes else 0)
         parts += [bytes(gap), _bytes(buffer)]
         start += gap + buffer.nbytes
-    return b"".join([_Serialiser(places).file(file), *parts])
+    return b"".join([_Serializer(buffer_offsetss).file(file), *parts])
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -53,16 +55,16 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 @dataclass
-class _Serialiser:
-    """Builds one file from its end. `places` are where buffers lie behind the tables, if so."""
+class _Serializer:
+    """Builds one file from its end; `offsets` are those of buffers after the tables, if any."""
 
-    places: Sequence[int] | None = None
+    buffer_offsets: Sequence[int] | None = None
     builder: flatbuffers.Builder = field(default_factory=lambda: flatbuffers.Builder(1024))
     codes: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
     def file(self, file: FileRecord) -> bytes:
         builder = self.builder
-        # Buffers first, as they stand last in the file.
+        # Buffers are written first, since flatbuffers are built from the end.
         buffers = self._references(
             [self._buffer(i, buffer) for i, buffer in enumerate(file.buffers)]
         )
@@ -81,7 +83,7 @@ class _Serialiser:
         return bytes(builder.Output())
 
     def _table(self, slots: int, fill: Fill, offsets: Mapping[int, int]) -> int:
-        """A table with offsets to what was written before; `fill` adds its numbers."""
+        """Write a table with offsets to earlier objects; `fill` adds its scalars."""
         self.builder.StartObject(slots)
         for slot, offset in offsets.items():
             self.builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
@@ -100,11 +102,11 @@ class _Serialiser:
     def _buffer(self, number: int, data: np.ndarray) -> int:
         if not data.nbytes:
             return self._table(3, lambda b: None, {})
-        if self.places is not None:
-            place = self.places[number]
+        if self.buffer_offsets is not None:
+            offset = self.buffer_offsets[number]
 
             def outside(builder: flatbuffers.Builder) -> None:
-                builder.PrependUint64Slot(1, place, 0)
+                builder.PrependUint64Slot(1, offset, 0)
                 builder.PrependUint64Slot(2, data.nbytes, 0)
 
             return self._table(3, outside, {})
@@ -166,7 +168,7 @@ class _Serialiser:
         return self._table(13, fill, offsets)
 
     def _options(self, options: object) -> int:
-        """A table of options: its dataclass says what each slot holds."""
+        """Write a table of options; the fields of its dataclass are the slots."""
         slots = [(f, getattr(options, f.name)) for f in fields(options)]  # type: ignore[arg-type]
         offsets = {}
         for slot, (one, value) in enumerate(slots):
@@ -200,7 +202,7 @@ class _Serialiser:
         return self._table(4, fill, offsets)
 
     def _note(self, file: FileRecord, name: str) -> int:
-        """Metadata: a name, and which of the buffers they are."""
+        """Write metadata: a name and the index of its buffer."""
         number = next(i for i, data in enumerate(file.buffers) if data is file.metadata[name])
         offsets = {0: self.builder.CreateString(name)}
         return self._table(2, lambda b: b.PrependUint32Slot(1, number, 0), offsets)
