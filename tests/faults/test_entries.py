@@ -86,16 +86,19 @@ def test_the_second_start_finds_what_the_first_kept(world: World) -> None:
     assert [world.start(), world.start(), world.start()] == ["model", "store", "store"]
     assert world.made == 1
     assert world.said == []
-    assert {entry.kind: entry.hits for entry in world.store.entries()} == {"plan": 2, "binary": 2}
+    assert {entry.kind: entry.hits for entry in world.store.entries()} == {
+        "compiled": 2,
+        "binary": 2,
+    }
 
 
-@pytest.mark.parametrize("kind", ["plan", "binary"])
+@pytest.mark.parametrize("kind", ["compiled", "binary"])
 @pytest.mark.parametrize("name", list(DAMAGES))
 def test_a_damaged_entry_is_made_anew(world: World, kind: str, name: str) -> None:
     world.start()
     (path,) = world.files(kind)
     damage(path, DAMAGES[name])
-    assert world.start() == ("model" if kind == "plan" else "store")
+    assert world.start() == ("model" if kind == "compiled" else "store")
     assert len(world.said) == 1
     assert f"a kept {kind} is made anew" in world.said[0]
     assert world.start() == "store"

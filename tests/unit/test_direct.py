@@ -20,7 +20,7 @@ def session(monkeypatch: pytest.MonkeyPatch):
     """On the CPU, and with no other way than the direct one."""
     with fourfold.Session(matrix(repeat=True), device="cpu", cache=None) as made:
         monkeypatch.setattr(
-            made._instance.executor.player, "run", lambda arrays: pytest.fail("the long way")
+            made._instance.executor, "run", lambda arrays: pytest.fail("the long way")
         )
         yield made
 

@@ -104,7 +104,7 @@ def test_the_current_shape_comes_back_where_another_fails(
 ) -> None:
     limit = fourfold.estimate(matrix(), device, shapes={"x": (100, 4)}, cache=None).total
     with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as made:
-        make, failed = fourfold.runtime.instance.start_player, []
+        make, failed = fourfold.runtime.loading.start_player, []
 
         def fails_once(*arguments: object) -> object:
             if failed:
@@ -112,7 +112,7 @@ def test_the_current_shape_comes_back_where_another_fails(
             failed.append(True)
             raise DeviceError("the device failed", "it was asked to", "ask again")
 
-        monkeypatch.setattr("fourfold.runtime.instance.start_player", fails_once)
+        monkeypatch.setattr("fourfold.runtime.loading.start_player", fails_once)
         with pytest.raises(DeviceError, match="the device failed"):
             made.resize(x=(100, 4))
         x = numbers(1)

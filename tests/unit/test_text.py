@@ -176,7 +176,7 @@ def test_the_device_does_what_is_left(device: DeviceInfo) -> None:
 
 
 def test_the_strict_are_told(device: DeviceInfo) -> None:
-    with pytest.raises(UnsupportedError, match="'words' holds string values"):
+    with pytest.raises(UnsupportedError, match="'key' holds string values"):
         fourfold.Session(equality(), device, strict=True, cache=None)
 
 

@@ -179,7 +179,7 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     try:
         readable = make_readable_by(config, content)
         placement = check.check_model(
-            readable.content, title, info, CompileOptions(), readable.origin
+            readable.content, title, info, CompileOptions(), origin=readable.origin
         ).placement
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)

@@ -120,10 +120,9 @@ def decide(
         with timings.stage("place"):
             units = _assignment_problem(problem, support)
             assignment = assign_units(units, problem.placement_options)
+            placement = _describe(problem, units, assignment)
         lowered = _lower_parts(problem, support, assignment, choices, timings)
         if lowered is not None:
-            with timings.stage("place"):
-                placement = _describe(problem, units, assignment)
             return Decision(problem, assignment, placement, lowered)
         if problem.model.holds_variables:
             problem = problem.with_variables_on_cpu()

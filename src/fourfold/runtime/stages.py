@@ -8,8 +8,8 @@ from fourfold.progress import Progress, ProgressOption, followed
 from fourfold.runtime.request import Request
 
 # A start from the store or from a prepared file leaves most of them out.
-STAGES = ("device", "open", "imports", "read", "rewrite", "probe", "lower", "keep", "build")
-IN_PARTS = {"place": "lower"}  # what takes the place of others where a model runs in parts
+STAGES = ("device", "open", "imports", "read", "place")
+STAGES += ("rewrite", "probe", "lower", "keep", "build")
 
 
 def open_with_progress(opens: Callable[[], None], request: Request, option: ProgressOption) -> None:
@@ -27,8 +27,7 @@ def open_with_progress(opens: Callable[[], None], request: Request, option: Prog
 
 def _listener(report: Progress) -> Callable[[str], None]:
     def begins(stage: str) -> None:
-        known = IN_PARTS.get(stage, stage)
-        done = STAGES.index(known) if known in STAGES else 0
+        done = STAGES.index(stage) if stage in STAGES else 0
         report(done, len(STAGES), stage, 0.0)
 
     return begins

@@ -81,12 +81,12 @@ def test_each_step_is_debugged(
 ) -> None:
     store = tmp_path / "store"
     fourfold.Session(model, device, cache=store).close()
-    entry = next(one for one in Store(store).entries() if one.kind == "plan")
+    entry = next(one for one in Store(store).entries() if one.kind == "compiled")
     assert any(entry.key in line and "is now kept" in line for line in lines(told, "store"))
     assert any(line.startswith("read: ") for line in lines(told, "timings"))
     assert any("fuse_pointwise: " in line for line in lines(told, "rewrite"))
     assert any(line.startswith("rewrote ") for line in lines(told, "compile"))
-    assert any(line.startswith("planned: launches ") for line in lines(told, "compile"))
+    assert any(line.startswith("compiled: parts 1, launches ") for line in lines(told, "compile"))
     assert any("is built from text" in line for line in lines(told, "runtime"))
     told.clear()
     fourfold.Session(model, device, cache=store).close()

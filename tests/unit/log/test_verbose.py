@@ -40,7 +40,7 @@ def test_it_stands_anywhere_and_leaves_json_alone(model: str, place: int) -> Non
 @pytest.mark.parametrize("words", [("-vv", "run"), ("-v", "run", "-v"), ("run", "-v", "-v")])
 def test_two_of_them_show_each_step(model: str, words: tuple[str, ...]) -> None:
     shown = invoke(*words, model).stderr
-    assert " s  compile: planned: " in shown
+    assert " s  compile: compiled: " in shown
     assert " s  runtime: opened " in shown
 
 

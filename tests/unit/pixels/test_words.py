@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fourfold.plan.hybrid import _binding, _binding_record
 
 from fourfold.errors import InputError
 from fourfold.pixels import Pixels
@@ -42,11 +41,9 @@ def test_numbers_of_any_kind_are_the_same() -> None:
 @pytest.mark.parametrize("pixels", [ALL, Pixels((1, 2, 3), 4)])
 def test_files_keep_them(pixels: Pixels) -> None:
     binding = TensorBinding("x", 3, TensorType.parse("f32[1,9,9,3]"), None, pixels)
-    record = _binding_record(binding)
-    assert _binding(record) == binding
-    earlier = [*record[:-1], [[1.0, 2.0, 3.0], 4.0, "bgr"]]  # as files once had them
-    assert _binding(earlier).pixels == Pixels((1, 2, 3), 4, "bgr")
-    assert _binding(record[:-1]).pixels is None
+    record = binding.to_record()
+    assert TensorBinding.from_record(record) == binding
+    assert TensorBinding.from_record([*record[:-1], None]).pixels is None
 
 
 @pytest.mark.parametrize(
