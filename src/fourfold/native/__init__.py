@@ -1,4 +1,4 @@
-"""The player in C: its sources, who compiles it for which machine, and what was compiled before."""
+"""The player in C: its sources, compilers for each target machine, and cached builds."""
 
 from __future__ import annotations
 

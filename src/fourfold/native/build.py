@@ -1,4 +1,4 @@
-"""Compiles the player for a machine, once for each state of its sources."""
+"""Compile the player for a machine, once for each version of its sources."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ FLAGS = ("-std=c99", "-O2", "-ffunction-sections", "-fdata-sections")
 _LINUX = ("-Wl,--gc-sections", "-s", "-ldl", "-lm", "-lpthread")
 _ANDROID = ("-Wl,--gc-sections", "-s", "-ldl", "-lm", "-static-libgcc")
 _WINDOWS = ("-s",)
-PATIENCE = 600.0  # seconds
+TIMEOUT_S = 600.0
 
 
 def build_player(target: BuildTarget | None, cache: str | None) -> Path:
-    """The player's command for a target, None being this machine; compiled unless the same was
-    before. Without a cache it is made in a folder that the caller owns: the parent of the result.
+    """Return the player's executable for a target, compiled unless cached; None is this machine.
+
+    Without a cache it is built in a temporary folder that the caller owns: the parent of the
+    result.
     """
     compiler, folder = find_compiler(target), source_folder()
     name = "fourfold-run" if target is None else target.program_name
     if cache is None:
-        made = Path(tempfile.mkdtemp(prefix="fourfold-player-")) / name
-        _compile(compiler, folder, target, made)
-        return made
-    kept = Path(cache) / "players" / _key(compiler, folder, target) / name
-    if not kept.exists():
-        _compile_into(kept, compiler, folder, target)
-    return kept
+        executable = Path(tempfile.mkdtemp(prefix="fourfold-player-")) / name
+        _compile(compiler, folder, target, executable)
+        return executable
+    cached = Path(cache) / "players" / _key(compiler, folder, target) / name
+    if not cached.exists():
+        _compile_into(cached, compiler, folder, target)
+    return cached
 
 
 def _key(compiler: Compiler, folder: Path, target: BuildTarget | None) -> str:
@@ -43,27 +45,29 @@ def _key(compiler: Compiler, folder: Path, target: BuildTarget | None) -> str:
     return f"{'host' if target is None else target.name}-{digest}"
 
 
-def _compile_into(kept: Path, compiler: Compiler, folder: Path, target: BuildTarget | None) -> None:
-    """Into the cache: whole or not at all, however many processes do so at once."""
+def _compile_into(
+    cached: Path, compiler: Compiler, folder: Path, target: BuildTarget | None
+) -> None:
+    """Compile into the cache atomically, even if several processes do so at once."""
     try:
-        kept.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made = Path(tempfile.mkdtemp(dir=kept.parent.parent, prefix=".build-"))
+        cached.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder_of_build = Path(tempfile.mkdtemp(dir=cached.parent.parent, prefix=".build-"))
     except OSError as error:
-        fix = "set FOURFOLD_CACHE to a folder that can be written to"
-        raise InputError("the player cannot be kept", str(error), fix) from error
+        fix = "set FOURFOLD_CACHE to a writable folder"
+        raise InputError("the player cannot be cached", str(error), fix) from error
     try:
-        _compile(compiler, folder, target, made / kept.name)
-        kept.parent.mkdir(exist_ok=True)
-        os.replace(made / kept.name, kept)
+        _compile(compiler, folder, target, folder_of_build / cached.name)
+        cached.parent.mkdir(exist_ok=True)
+        os.replace(folder_of_build / cached.name, cached)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(folder_of_build, ignore_errors=True)
 
 
 def _compile(compiler: Compiler, folder: Path, target: BuildTarget | None, output: Path) -> None:
     sources = [os.fspath(path) for path in source_files(folder) if path.suffix == ".c"]
     command = [*compiler.command, *FLAGS, f"-I{folder}", *sources, "-o", os.fspath(output)]
     name = "this machine" if target is None else target.name
-    fix = f"try another compiler than {compiler.identity or compiler.command[0]}"
+    fix = f"use a compiler other than {compiler.identity or compiler.command[0]}"
     try:
         done = subprocess.run(
             [*command, *_flags(target)],
@@ -71,19 +75,19 @@ def _compile(compiler: Compiler, folder: Path, target: BuildTarget | None, outpu
             text=True,
             errors="replace",
             check=False,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"the player was not compiled for {name}", str(error), fix) from error
+        raise InputError(f"the player could not be compiled for {name}", str(error), fix) from error
     if done.returncode or not output.exists():
         said = done.stderr.strip().splitlines()
         errors = [line for line in said if "error" in line.lower()] or said
-        why = "; ".join(errors[:3]) or f"it ended with {done.returncode}"
+        why = "; ".join(errors[:3]) or f"the compiler exited with {done.returncode}"
         raise InputError(f"the player does not compile for {name}", why, fix)
 
 
 def _flags(target: BuildTarget | None) -> tuple[str, ...]:
-    """What the linker needs behind the sources."""
+    """Return the linker flags, which follow the sources."""
     if target is not None and target.is_windows:
         return _WINDOWS
     return _ANDROID if target is not None and target.is_android else _LINUX

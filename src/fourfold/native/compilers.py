@@ -1,4 +1,4 @@
-"""Who compiles for a target: this machine's own compiler, Zig from PyPI, or Android's NDK."""
+"""Find the C compiler for a target: the system compiler, Zig from PyPI, or Android's NDK."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fourfold.packages import installed_version
 _SYSTEM = ("cc", "gcc", "clang")
 _WITHOUT_NDK = (
     "install the NDK with Android Studio or 'sdkmanager ndk;27.2.12479018', and set "
-    "ANDROID_NDK_HOME to its folder. A static binary by Zig would start on a phone, but cannot "
+    "ANDROID_NDK_HOME to its folder. A static binary built with Zig starts on a phone, but cannot "
     "load its libOpenCL.so"
 )
 
 
 class Compiler(NamedTuple):
-    """A command that compiles and links C, and what tells it from others."""
+    """A command that compiles and links C, and the compiler's version for the cache key."""
 
     command: tuple[str, ...]
     identity: str
 
 
 def find_compiler(target: BuildTarget | None) -> Compiler:
-    """Who compiles for a target; None is this machine."""
+    """Return the compiler for a target; None is this machine."""
     if target is not None and target.is_android:
         return _android_compiler(target)
     own = _system_compiler()
@@ -42,8 +42,8 @@ def find_compiler(target: BuildTarget | None) -> Compiler:
 
 
 def _system_compiler() -> Compiler | None:
-    found = next(filter(None, map(shutil.which, _SYSTEM)), None)
-    return None if found is None else Compiler((found,), _version(found))
+    path = next(filter(None, map(shutil.which, _SYSTEM)), None)
+    return None if path is None else Compiler((path,), _version(path))
 
 
 def _version(compiler: str) -> str:
@@ -59,9 +59,9 @@ def _zig(target: BuildTarget | None) -> Compiler:
     if version is None:
         name = "this machine" if target is None else target.name
         raise InputError(
-            f"nothing here compiles for {name}",
-            "it has no C compiler" if target is None else "Zig is not installed",
-            "pip install 'fourfold[player]', which brings Zig, a C compiler for all targets",
+            f"no compiler for {name} is installed",
+            "there is no C compiler" if target is None else "Zig is not installed",
+            "pip install 'fourfold[player]', which installs Zig, a C compiler for all targets",
         )
     command = (sys.executable, "-m", "ziglang", "cc")
     if target is None:
@@ -79,12 +79,12 @@ def _android_compiler(target: BuildTarget) -> Compiler:
     where = (
         ", ".join(map(str, kits)) or "ANDROID_NDK_HOME, ANDROID_NDK_ROOT or the SDK's folder ndk"
     )
-    why = f"no NDK with {name} is in {where}; only that has Android's C library"
-    raise InputError(f"nothing here compiles for {target.name}", why, _WITHOUT_NDK)
+    why = f"no NDK with {name} is in {where}; only the NDK has Android's C library"
+    raise InputError(f"no compiler for {target.name} is installed", why, _WITHOUT_NDK)
 
 
 def _ndk_folders() -> Iterator[Path]:
-    """Kits by the variables that name one, then those beside the SDK, the newest first."""
+    """Yield the NDKs named by environment variables, then those of the SDKs, newest first."""
     kits, sdks = android_folders()
     yield from map(Path, kits)
     for sdk in map(Path, sdks):
@@ -98,10 +98,10 @@ def _number(kit: Path) -> tuple[int, ...]:
 
 
 def _revision(kit: Path) -> str:
-    """The version that a kit notes of itself."""
+    """Return the version noted in an NDK's folder."""
     try:
-        noted = (kit / "source.properties").read_text(errors="replace")
+        properties = (kit / "source.properties").read_text(errors="replace")
     except OSError:
         return ""
-    found = re.search(r"Pkg\.Revision\s*=\s*(\S+)", noted)
-    return found[1] if found else ""
+    match = re.search(r"Pkg\.Revision\s*=\s*(\S+)", properties)
+    return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""Where the C sources of the player are: in the installed package, or in a checkout."""
+"""Locate the C sources of the player, in the installed package or in a checkout."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 from fourfold.errors import InputError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-PLACES = (_PACKAGE / "player_sources", _PACKAGE.parent.parent / "player")
+SOURCE_FOLDERS = (_PACKAGE / "player_sources", _PACKAGE.parent.parent / "player")
 _PATTERNS = ("*.c", "*.h", "command/*.c", "command/*.h")
 
 
 def source_folder() -> Path:
-    """The folder of the player's sources."""
-    for place in PLACES:
-        if any(place.glob("*.c")):
-            return place
+    """Return the folder of the player's sources."""
+    for folder in SOURCE_FOLDERS:
+        if any(folder.glob("*.c")):
+            return folder
     raise InputError(
-        "the sources of the player in C are not there",
-        f"neither {PLACES[0]} nor {PLACES[1]} has them",
-        "install fourfold from its wheel, or from a whole checkout",
+        "the sources of the C player are missing",
+        f"neither {SOURCE_FOLDERS[0]} nor {SOURCE_FOLDERS[1]} has them",
+        "install fourfold from its wheel, or from a complete checkout",
     )
 
 
 def source_files(folder: Path) -> list[Path]:
-    """All that is compiled, and what it includes, in one order everywhere."""
+    """Return all sources and headers in a deterministic order."""
     return sorted(path for pattern in _PATTERNS for path in folder.glob(pattern))
 
 
 def digest_player(folder: Path) -> str:
-    """What changes when any of the sources does."""
+    """Return a digest of all sources."""
     total = hashlib.blake2b(digest_size=16)
     for path in source_files(folder):
         content, name = path.read_bytes(), path.relative_to(folder).as_posix()
@@ -40,11 +40,11 @@ def digest_player(folder: Path) -> str:
 
 
 def copy_sources(target: Path) -> list[Path]:
-    """Put the sources of the library where a project of its own compiles them; gives the files."""
+    """Copy the sources of the library into a folder, to compile them in another project."""
     files = [path for path in sorted(source_folder().iterdir()) if path.is_file()]
     try:
         target.mkdir(parents=True, exist_ok=True)
         return [Path(shutil.copy(path, target)) for path in files]
     except OSError as error:
-        fix = "choose a folder that can be written to"
+        fix = "choose a writable folder"
         raise InputError(f"cannot write to '{target}'", str(error), fix) from error

@@ -17,7 +17,7 @@ from fourfold.native import TARGETS, build_player, compilers, find_target_machin
 from fourfold.packages import installed_version
 
 ROOT = Path(__file__).parents[3]
-PLACES = sources.PLACES  # before a test changes them
+SOURCE_FOLDERS = sources.SOURCE_FOLDERS  # before a test changes them
 PROGRAM = """#include "answer.h"
 #include <stdio.h>
 int main(void) { printf("%d\\n", ANSWER); return 0; }
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made.mkdir()
     (made / "main.c").write_text(PROGRAM)
     (made / "answer.h").write_text("#define ANSWER 42\n")
-    monkeypatch.setattr(sources, "PLACES", (made, made))
+    monkeypatch.setattr(sources, "SOURCE_FOLDERS", (made, made))
     return made
 
 
@@ -177,7 +177,7 @@ def test_the_command_writes_a_program(
 def test_a_wheel_brings_the_sources() -> None:
     """Where an installed package looks for them is where a wheel puts the folder of a checkout."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    packaged, checkout = PLACES
+    packaged, checkout = SOURCE_FOLDERS
     assert f'"{checkout.name}" = "fourfold/{packaged.name}"' in text
     assert checkout == ROOT / "player"
     assert (checkout / "fourfold.h").exists()
