@@ -29,5 +29,5 @@ class _LazyModule:
 
 
 def lazy_import(name: str) -> Any:
-    """Return a stand-in for a module that is imported when one of its attributes is first accessed."""
+    """Return a stand-in for a module, which is imported on the first access to an attribute."""
     return _LazyModule(name)

@@ -7,5 +7,5 @@ NUMPY = "numpy"  # reference definitions of the operators, which run graph nodes
 
 
 def runs_operators(target: str) -> bool:
-    """Return True if a target runs operators as stored in the file: the CPU engine of its format."""
+    """Return True for the CPU engine of a format, which runs operators as stored in the file."""
     return target not in (GPU, NUMPY)

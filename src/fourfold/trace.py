@@ -50,7 +50,7 @@ class DeviceClock:
 
     @property
     def offset(self) -> float:
-        """Seconds to add to a time of the device: the middle of the range that all anchors allow."""
+        """Seconds to add to a time of the device: the middle of the range the anchors allow."""
         return (self._earliest + self._latest) / 2
 
 

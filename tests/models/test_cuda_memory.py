@@ -190,7 +190,7 @@ def test_the_interface_of_arrays_belongs_to_cuda(cuda: DeviceInfo) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"strides": (4, 4, 4, 4)}, ("one piece", "strides", "contiguous")),
+        ({"strides": (4, 4, 4, 4)}, ("not contiguous", "strides", "contiguous")),
         ({"version": 1}, ("version 1", "2 and 3", "DLPack")),
         ({"typestr": "<f2"}, ("float16[1, 5, 6, 3]", "float32[1, 5, 6, 3]", "make it so first")),
         ({"shape": (1, 5, 6, 4)}, ("[1, 5, 6, 4]", "[1, 5, 6, 3]", "make it so first")),

@@ -148,7 +148,7 @@ def test_streams_of_libraries(cuda: DeviceInfo, library: str, name: str) -> None
 
 
 def test_what_is_no_stream(cuda: DeviceInfo) -> None:
-    with pytest.raises(DeviceError, match="is no device"):
+    with pytest.raises(DeviceError, match="is not a device"):
         find_device(object())
     if isinstance(loader.library(), loader.CDLL):
         return

@@ -206,5 +206,5 @@ def test_on_the_callers_queue(
 
 
 def test_what_is_no_device() -> None:
-    with pytest.raises(DeviceError, match="a dict is no device"):
+    with pytest.raises(DeviceError, match="a dict is not a device"):
         open_session({})

@@ -36,7 +36,7 @@ _CHATTER = re.compile(
 
 
 class _Diversion:
-    """Descriptor 2 as a pipe, with a thread that reads it as long as any process can write to it."""
+    """Descriptor 2 as a pipe, and a thread that reads it while any process can write to it."""
 
     def __init__(self) -> None:
         """Raise OSError if this process has no standard error."""

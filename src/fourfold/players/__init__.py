@@ -1,4 +1,4 @@
-"""Players: each folder plays plans by one GPU API; everybody else asks for devices here."""
+"""Backends: each folder runs plans with one GPU API. Other packages find devices here."""
 
 from __future__ import annotations
 
@@ -90,8 +90,10 @@ def make_player(
     program: BuiltProgram | None = None,
     store: Store | None = None,
 ) -> Player:
-    """A player of the plan on the device; what must be known of that is known, or kept in a store,
-    or tried now. A device that is known to compute wrong is a DeviceError.
+    """Create a player that runs the plan on the device.
+
+    Facts about the device that are not yet known are read from the store or probed now. Raises a
+    DeviceError if the device is known to compute wrong results.
     """
     device = ready_to_play(device, store)
     check_verdict(device, plan.precision, plan.requirements.loop_rounds)

@@ -1,4 +1,4 @@
-"""How many cores of a processor a device uses."""
+"""Limit the number of CPU cores that a device uses."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ log = Log("players")
 
 
 def with_threads(device: DeviceInfo, threads: int | None) -> DeviceInfo:
-    """The same device on no more than so many cores, where it is a processor; None stands for all.
-    Where its driver cannot be told so, that is said in the log.
+    """Return the device limited to this many cores if it is a CPU; None means all cores.
+
+    Logs a warning if the driver cannot limit them.
     """
     if threads is None or not device.is_cpu or threads >= device.compute_units:
         return device
-    found = backend_of(device).with_threads(device, threads)
-    if found is None:
-        takes = f"{device} takes all {device.compute_units} cores, for its driver cannot part it"
+    limited = backend_of(device).with_threads(device, threads)
+    if limited is None:
+        usage = f"{device} uses all {device.compute_units} cores: its driver cannot limit them"
         log.warn_once(
-            f"{takes}: set FOURFOLD_THREADS={threads} before the start, which PoCL is told"
+            f"{usage}; for PoCL, set FOURFOLD_THREADS={threads} before starting the process"
         )
         return device
-    return found
+    return limited

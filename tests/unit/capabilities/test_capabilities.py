@@ -115,7 +115,7 @@ def test_a_machine_without_devices(found: Any, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.needs_device
 def test_a_wrong_name_is_an_error() -> None:
-    with pytest.raises(DeviceError, match="there is no device"):
+    with pytest.raises(DeviceError, match="was not found"):
         fourfold.best_options("no such device")
 
 

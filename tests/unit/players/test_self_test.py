@@ -57,12 +57,12 @@ def test_what_is_wrong_has_a_name(
 
 @pytest.mark.parametrize("wrong", ["floats", "bytes", "floats, halves, bytes, staging"])
 def test_a_device_that_computes_wrong_is_refused(wrong: str, device: DeviceInfo) -> None:
-    with pytest.raises(DeviceError, match=r"(?s)does not compute right.*self-test.*driver"):
+    with pytest.raises(DeviceError, match=r"(?s)computes wrong results.*self-test.*driver"):
         make_player(device.with_facts({"self_test": wrong}), line().plan)
 
 
 def test_a_device_that_loses_values_of_branches_is_refused(device: DeviceInfo) -> None:
-    with pytest.raises(DeviceError, match=r"(?s)loses values.*many branches.*update its driver"):
+    with pytest.raises(DeviceError, match=r"(?s)computes wrong results.*many branches.*update its driver"):
         make_player(device.with_facts({"self_test": "branches"}), line().plan)
 
 
@@ -97,14 +97,14 @@ def test_a_warning_names_the_device_and_what_is_done(
         verdict.check_verdict(device.with_facts({"self_test": "staging"}), "mixed")
     (said,) = [one.getMessage() for one in caplog.records]
     assert device.name in said
-    assert "pinned host memory came out wrong" in said
+    assert "pinned host memory gave wrong results" in said
     assert "instead" in said
 
 
 def test_verdicts_in_words(device: DeviceInfo) -> None:
     cpu = replace(device, kind="cpu", probed=())
     right = cpu.with_facts({"self_test": ""})
-    assert describe_verdict(cpu) == "not known: no self-test came to an end"
+    assert describe_verdict(cpu) == "unknown: the self-test did not finish"
     assert describe_verdict(right) == "right"
     assert describe_verdict(cpu.with_facts({"self_test": "halves"})) == "wrong: halves"
     facts = {"persistent_mapping": False, "host_pointers": True, "forward_progress": False}

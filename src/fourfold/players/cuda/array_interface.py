@@ -74,7 +74,7 @@ def _dtype(typestr: str) -> np.dtype:
     try:
         return np.dtype(typestr)
     except TypeError as error:
-        what = f"numbers of the type {typestr!r} are not understood"
+        what = f"the dtype {typestr!r} is not supported"
         fix = "convert the array to float32 first"
         raise InputError(what, "NumPy has no such type", fix) from error
 
@@ -87,7 +87,7 @@ def _check_strides(shape: Sequence[int], strides: Sequence[int] | None, dtype: n
         what = f"{_NAME} has {len(strides)} strides for {len(shape)} axes"
         raise InputError(what, "each axis has one", _ITS_FAULT)
     if not is_one_piece(shape, strides, dtype.itemsize):
-        what, why = "the array does not lie in one piece", f"its strides are {tuple(strides)} bytes"
+        what, why = "the array is not contiguous", f"its strides are {tuple(strides)} bytes"
         raise InputError(what, why, "pass a contiguous copy of it")
 
 

@@ -69,7 +69,7 @@ def _of_handle(info: DeviceInfo, handle: int) -> OpenCLMemory:
 def _of_array(info: DeviceInfo, given: Any) -> OpenCLMemory:
     """Memory of a `pyopencl.array.Array`."""
     if not given.flags.c_contiguous:
-        what, why = "the array does not lie in one piece", f"its strides are {given.strides}"
+        what, why = "the array is not contiguous", f"its strides are {given.strides}"
         raise InputError(what, why, "pass array.copy()")
     found = _of_handle(info, given.base_data.int_ptr)
     found.start, found.size = given.offset, found.size - given.offset

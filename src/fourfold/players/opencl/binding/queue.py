@@ -150,7 +150,7 @@ class Queue(Handle):
         event: Any = None,
     ) -> None:
         if not array.flags.c_contiguous:
-            raise ValueError("only arrays that lie in one piece can be copied")
+            raise ValueError("only contiguous arrays can be copied")
         place = (c_size_t(offset), c_size_t(array.nbytes), address_of(array))
         call(name, self.pointer, buffer.pointer, int(wait), *place, 0, None, event)
 
