@@ -106,7 +106,7 @@ def test_an_address_is_bound(session: fourfold.Session) -> None:
     results = session.run()
     assert isinstance(results["scores"], DeviceArray)
     np.testing.assert_array_equal(target.numpy()[:, :5] * 2, results["twice"])
-    with pytest.raises(InputError, match="is no memory of CUDA"):
+    with pytest.raises(InputError, match="is not CUDA memory"):
         session.bind("image", 64)
 
 
@@ -194,7 +194,7 @@ def test_the_interface_of_arrays_belongs_to_cuda(cuda: DeviceInfo) -> None:
         ({"version": 1}, ("version 1", "2 and 3", "DLPack")),
         ({"typestr": "<f2"}, ("float16[1, 5, 6, 3]", "float32[1, 5, 6, 3]", "make it so first")),
         ({"shape": (1, 5, 6, 4)}, ("[1, 5, 6, 4]", "[1, 5, 6, 3]", "make it so first")),
-        ({"data": (4096, False)}, ("no memory of CUDA", "does not know", "data_ptr")),
+        ({"data": (4096, False)}, ("not CUDA memory", "does not know", "data_ptr")),
         ({"mask": object()}, ("masked", "all elements", "fill")),
     ],
 )

@@ -60,7 +60,7 @@ def test_what_fits_is_used_where_it_is(session: fourfold.Session) -> None:
     scores, twice = (port.buffer for port in session.plan.outputs)
     for skipped in (0, 16, 512):
         found = route(session, [part(source, skipped)], [target, part(target, 512)])
-        places = dict(found.places)
+        places = dict(found.addresses)
         assert places[image] == source.address + skipped
         assert (places[scores], places[twice]) == (target.address, target.address + 512)
         assert (found.before, found.after) == ((), ())
@@ -75,7 +75,7 @@ def test_what_kernels_cannot_use_is_copied(
     given = part(OwnMemory(session.device, 1024), skipped, size)
     (copy,) = route(session, [given], [None, None]).before
     assert (copy.source, copy.size) == (given.address, 360)
-    assert dict(route(session, [given]).places)[session.plan.inputs[0].buffer] == copy.target
+    assert dict(route(session, [given]).addresses)[session.plan.inputs[0].buffer] == copy.target
 
 
 def test_nobody_fetches_what_nobody_wants(session: fourfold.Session) -> None:

@@ -1,4 +1,4 @@
-"""`__cuda_array_interface__`: what an array in CUDA's memory tells of itself."""
+"""Import arrays through `__cuda_array_interface__`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from fourfold.players.dlpack import is_one_piece
 _NAME = "__cuda_array_interface__"
 _NEEDED = ("shape", "typestr", "data")
 _VERSIONS = (2, 3)
-_ITS_FAULT = "pass it by DLPack, or update its library"
+_FIX_PRODUCER = "pass it through DLPack, or update its library"
 
 
 class CudaArray(NamedTuple):
-    """An array whose elements lie one after the other, and the stream that they are made in; None
-    where they are there.
-    """
+    """A contiguous array, and the stream that produces its elements; None if they are ready."""
 
     address: int
     shape: tuple[int, ...]
@@ -29,45 +27,50 @@ class CudaArray(NamedTuple):
 
 
 def read_interface(given: Any) -> CudaArray | None:
-    """What an array tells; None where it tells nothing. An InputError where kernels cannot use it,
-    or it is told in another way than agreed.
+    """Read the interface of an array; None if it has none.
+
+    Raises an InputError if kernels cannot use the array, or the interface is malformed.
     """
-    told = _told(given)
-    if told is None:
+    interface = _interface(given)
+    if interface is None:
         return None
-    if told.get("version") not in _VERSIONS:
+    if interface.get("version") not in _VERSIONS:
         raise InputError(
-            f"{_NAME} has version {told.get('version')}", "2 and 3 are known", _ITS_FAULT
+            f"{_NAME} has version {interface.get('version')}",
+            "versions 2 and 3 are supported",
+            _FIX_PRODUCER,
         )
-    absent = [name for name in _NEEDED if name not in told]
+    absent = [name for name in _NEEDED if name not in interface]
     if absent:
-        what, why = f"{_NAME} is not complete", f"it has no {' and no '.join(absent)}"
-        raise InputError(what, why, _ITS_FAULT)
-    if told.get("mask") is not None:
-        what, why = "the array is masked in places", "a model reads all elements"
-        raise InputError(what, why, "fill what is masked first")
+        what, why = f"{_NAME} is incomplete", f"it has no {' and no '.join(absent)}"
+        raise InputError(what, why, _FIX_PRODUCER)
+    if interface.get("mask") is not None:
+        what, why = "the array has a mask", "a model reads all elements"
+        raise InputError(what, why, "fill the masked elements first")
     try:
-        return _array(told)
+        return _array(interface)
     except (TypeError, ValueError) as error:
-        what = f"{_NAME} is not what was agreed on"
-        raise InputError(what, str(error), _ITS_FAULT) from error
+        what = f"{_NAME} is malformed"
+        raise InputError(what, str(error), _FIX_PRODUCER) from error
 
 
-def _array(told: Mapping[str, Any]) -> CudaArray:
-    """The array; a TypeError or ValueError where an entry is of another form."""
-    shape, dtype = tuple(map(int, told["shape"])), _dtype(told["typestr"])
-    _check_strides(shape, told.get("strides"), dtype)
-    address, read_only = told["data"]
-    return CudaArray(int(address or 0), shape, dtype, bool(read_only), _stream(told.get("stream")))
+def _array(interface: Mapping[str, Any]) -> CudaArray:
+    """Return the array; raises a TypeError or ValueError if an entry is malformed."""
+    shape, dtype = tuple(map(int, interface["shape"])), _dtype(interface["typestr"])
+    _check_strides(shape, interface.get("strides"), dtype)
+    address, read_only = interface["data"]
+    return CudaArray(
+        int(address or 0), shape, dtype, bool(read_only), _stream(interface.get("stream"))
+    )
 
 
-def _told(given: Any) -> Mapping[str, Any] | None:
-    """What an array says; that of a library on the CPU may have the name and refuse."""
+def _interface(given: Any) -> Mapping[str, Any] | None:
+    """Return the interface; arrays on the CPU may have the attribute and raise when it is read."""
     try:
-        found = getattr(given, _NAME, None)
+        interface = getattr(given, _NAME, None)
     except (BufferError, RuntimeError, TypeError, ValueError):
         return None
-    return found if isinstance(found, Mapping) else None
+    return interface if isinstance(interface, Mapping) else None
 
 
 def _dtype(typestr: str) -> np.dtype:
@@ -76,28 +79,28 @@ def _dtype(typestr: str) -> np.dtype:
     except TypeError as error:
         what = f"the dtype {typestr!r} is not supported"
         fix = "convert the array to float32 first"
-        raise InputError(what, "NumPy has no such type", fix) from error
+        raise InputError(what, "NumPy has no such dtype", fix) from error
 
 
 def _check_strides(shape: Sequence[int], strides: Sequence[int] | None, dtype: np.dtype) -> None:
-    """They count bytes; none are told of an array in one piece."""
+    """Check the strides, which count bytes; None means contiguous."""
     if strides is None:
         return
     if len(strides) != len(shape):
         what = f"{_NAME} has {len(strides)} strides for {len(shape)} axes"
-        raise InputError(what, "each axis has one", _ITS_FAULT)
+        raise InputError(what, "there must be one per axis", _FIX_PRODUCER)
     if not is_one_piece(shape, strides, dtype.itemsize):
         what, why = "the array is not contiguous", f"its strides are {tuple(strides)} bytes"
         raise InputError(what, why, "pass a contiguous copy of it")
 
 
-def _stream(told: Any) -> int | None:
-    if told is None:
+def _stream(stream: Any) -> int | None:
+    if stream is None:
         return None
-    if int(told) == 0:
+    if int(stream) == 0:
         what, why = (
             f"{_NAME} names stream 0",
-            "that may be the default stream of all threads or of one",
+            "it is ambiguous: the default stream of all threads or of one",
         )
-        raise InputError(what, why, "let it name 1 or 2 or its own stream, or None when it is done")
-    return int(told)
+        raise InputError(what, why, "name stream 1 or 2 or its own, or None if it is done")
+    return int(stream)

@@ -1,4 +1,4 @@
-"""Memory of CUDA as other libraries have it: DLPack, `__cuda_array_interface__`, an address."""
+"""Import CUDA memory of other libraries: DLPack, `__cuda_array_interface__`, an address."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind, 
 
 
 def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
-    """What a caller has of CUDA's memory: a tensor of PyTorch, an array of CuPy, JAX or Numba, an
-    address as a number. None where it is nothing of the kind.
+    """Return the CUDA memory of an object: a PyTorch tensor, a CuPy, JAX or Numba array, or an
+    address.
+
+    None if it has no CUDA memory.
     """
     if isinstance(given, CudaMemory):
         _check_device(info, given.device.ordinal)
@@ -37,79 +39,81 @@ def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
 
 
 def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
-    """Memory that DLPack tells of. Its owner lets the stream that runs follow wait for whatever it
-    has put in so far.
+    """Import memory through DLPack. Its owner makes our stream wait for the work
+    submitted so far.
     """
     kind, ordinal = given.__dlpack_device__()
     if kind == CUDA:
         _check_device(info, int(ordinal))
     with Working("importing memory", info, context_of(info)):
         tensor = device_tensor(given, None if kind == PINNED else _order(info))
-    found = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
-    found.shape, found.dtype = tensor.shape, tensor.dtype
-    found.size, found.read_only = (
-        max(found.size, tensor.nbytes),
+    memory = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
+    memory.shape, memory.dtype = tensor.shape, tensor.dtype
+    memory.size, memory.read_only = (
+        max(memory.size, tensor.nbytes),
         tensor.read_only or is_of_jax(given),
     )
-    return found
+    return memory
 
 
 def _of_torch(info: DeviceInfo, given: Any, tensor: TorchTensor) -> CudaMemory:
-    """Memory of a plain tensor of PyTorch's. Kernels read up to the end of the line that its last
-    byte is in; where a line begins with it, all of that is there, and the driver need not be asked.
+    """Import the memory of a plain PyTorch tensor.
+
+    Kernels read up to the end of the aligned line that holds the last byte. If the tensor starts at
+    such a line, that is always allocated, and the driver need not be asked.
     """
     _check_device(info, tensor.ordinal)
     if tensor.nbytes and tensor.address % BUFFER_ALIGNMENT == 0:
-        found = CudaMemory(info, tensor.address, padded(tensor.nbytes), given)
+        memory = CudaMemory(info, tensor.address, padded(tensor.nbytes), given)
     else:
-        found = _at(info, tensor.address, given, empty=not tensor.nbytes)
-    found.shape, found.dtype = tensor.shape, tensor.dtype
+        memory = _at(info, tensor.address, given, empty=not tensor.nbytes)
+    memory.shape, memory.dtype = tensor.shape, tensor.dtype
     producer = tensor.stream or cu.DEFAULT_STREAM
     _follow(info, producer)
-    found.is_same = tensor.is_same if producer == _order(info) else None
-    return found
+    memory.is_same = tensor.is_same if producer == _order(info) else None
+    return memory
 
 
 def _follow(info: DeviceInfo, producer: int) -> None:
-    """Let the stream that runs follow wait for what was put into another."""
+    """Make the stream of our runs wait for the work in another stream."""
     if producer != _order(info):
         with Working("importing memory", info, context_of(info)):
             cu.Stream.of(_order(info)).follow(cu.Stream.of(producer))
 
 
 def _of_array(info: DeviceInfo, given: Any, array: CudaArray) -> CudaMemory:
-    """Memory that an array tells of by itself, with the stream that it is made in."""
-    found = _at(info, array.address, given, empty=0 in array.shape)
-    found.shape, found.dtype, found.read_only = array.shape, array.dtype, array.read_only
+    """Import an array with `__cuda_array_interface__`, and the stream that produces it."""
+    memory = _at(info, array.address, given, empty=0 in array.shape)
+    memory.shape, memory.dtype, memory.read_only = array.shape, array.dtype, array.read_only
     if array.stream is not None:
         _follow(info, array.stream)
-    return found
+    return memory
 
 
 def _order(info: DeviceInfo) -> int:
-    """The stream that runs with memory of others follow: the caller's, or the default one."""
+    """Return the stream that runs with imported memory follow: the caller's, or the default one."""
     return info.shared_queue or cu.DEFAULT_STREAM
 
 
 def _at(info: DeviceInfo, address: int, owner: object, empty: bool = False) -> CudaMemory:
-    """Memory from an address on, as much as there is."""
+    """Return the memory from an address to the end of its allocation."""
     if empty:
         return CudaMemory(info, address, 0, owner)
     with Working("importing memory", info, context_of(info)):
-        known = pointers.pointer_info(address)
-    if not known.kind:
-        what, why = f"{address:#x} is no memory of CUDA", "its driver does not know that address"
+        pointer = pointers.pointer_info(address)
+    if not pointer.kind:
+        what, why = f"{address:#x} is not CUDA memory", "the driver does not know this address"
         raise InputError(what, why, "pass a tensor on the GPU, or its address: x.data_ptr()")
-    found = CudaMemory(info, address, known.room, owner)
-    found.is_pinned = known.kind == pointers.HOST
-    if not found.is_pinned:
-        _check_device(info, known.ordinal)
-    return found
+    memory = CudaMemory(info, address, pointer.remaining, owner)
+    memory.is_pinned = pointer.kind == pointers.HOST
+    if not memory.is_pinned:
+        _check_device(info, pointer.ordinal)
+    return memory
 
 
 def _check_device(info: DeviceInfo, ordinal: int) -> None:
     if ordinal != info.ordinal:
         what = f"the memory is on cuda:{ordinal}, the model on cuda:{info.ordinal}"
-        why = "a GPU reaches its own memory only"
+        why = "a GPU can only access its own memory"
         fix = f"pass x.to('cuda:{info.ordinal}'), or open the session on device='cuda:{ordinal}'"
         raise InputError(what, why, fix)

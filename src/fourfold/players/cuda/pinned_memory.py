@@ -1,4 +1,4 @@
-"""Pinned memory of the host as arrays, which live for as long as somebody holds one."""
+"""Pinned host memory as arrays."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fourfold.players.cuda import binding as cu
 
 
 class PinnedMemory:
-    """Host memory that the device reads and writes by itself, by the same address. It is there for
-    as long as somebody holds it, or an array of it.
+    """Host memory that the device accesses directly by the same address. It lives as long as this
+    object or an array of it.
     """
 
     def __init__(self, context: cu.Context, size: int) -> None:
@@ -22,11 +22,11 @@ class PinnedMemory:
         self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": where, "version": 3}
 
     def view(self, port: Port) -> np.ndarray:
-        """Its beginning as the array of a port."""
+        """Return its beginning as the array of a port."""
         flat: np.ndarray = np.asarray(self)[: port.type.bytes].view(port.type.dtype.numpy)
         return flat.reshape(port.type.shape)
 
     def __del__(self) -> None:
         if hasattr(self, "_buffer"):
-            with suppress(cu.Error), self._context:  # the process may be at its end
+            with suppress(cu.Error), self._context:  # the process may be exiting
                 self._buffer.release()

@@ -1,4 +1,4 @@
-"""PyTorch's tensors, asked directly: by DLPack it takes longer than a small model runs."""
+"""Read PyTorch tensors directly: through DLPack it takes longer than a small model runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class TorchTensor(NamedTuple):
-    """What a tensor on a GPU tells of itself, and the stream that its numbers are made in."""
+    """Properties of a tensor on a GPU, and the stream that produces its elements."""
 
     address: int
     ordinal: int
@@ -20,7 +20,7 @@ class TorchTensor(NamedTuple):
     stream: int
 
     def is_same(self, given: Any) -> bool:
-        """Whether a tensor that told all this still would, and so would the stream."""
+        """Return True if a tensor still has these properties, and its stream is the same."""
         return (
             given.data_ptr() == self.address
             and given.shape == self.shape
@@ -33,8 +33,9 @@ class TorchTensor(NamedTuple):
 
 
 def torch_tensor(given: Any) -> TorchTensor | None:
-    """A plain tensor on a GPU whose numbers lie one after the other; None for all others, of which
-    DLPack tells more, or why they cannot be taken.
+    """Return the properties of a plain contiguous tensor on a GPU.
+
+    None for all others, which DLPack supports or rejects with a reason.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or type(given) is not getattr(torch, "Tensor", None) or not given.is_cuda:
@@ -50,7 +51,7 @@ def torch_tensor(given: Any) -> TorchTensor | None:
 
 @cache
 def _dtype(given: Any) -> np.dtype | None:
-    """NumPy's name for one of PyTorch's types; None where it has none."""
+    """Return the NumPy dtype of a PyTorch dtype; None if there is none."""
     try:
         return np.dtype(str(given).removeprefix("torch."))
     except TypeError:
@@ -58,7 +59,9 @@ def _dtype(given: Any) -> np.dtype | None:
 
 
 def _current_stream(torch: Any, ordinal: int) -> int:
-    """What compilers for PyTorch ask, too: an object for the stream would take longer."""
+    """Return the current stream with the internal call that PyTorch's compilers use: creating a
+    stream object takes longer.
+    """
     ask = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    found = torch.cuda.current_stream(ordinal).cuda_stream if ask is None else ask(ordinal)
-    return int(found)
+    handle = torch.cuda.current_stream(ordinal).cuda_stream if ask is None else ask(ordinal)
+    return int(handle)

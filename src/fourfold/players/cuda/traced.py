@@ -1,4 +1,4 @@
-"""A player whose runs are traced: what the host does when, and launches by the device's clock."""
+"""Player whose runs are traced: the host's work, and launches by the device's clock."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fourfold.players.protocol import Into, Outputs
 from fourfold.players.traced_run import TracedRun
 from fourfold.trace import Trace
 
-ANCHORS = 5  # events that are waited for at once, to compare the clocks
+ANCHORS = 5  # events that are waited for immediately, to compare the clocks
 
 
 class PutIn:
-    """Launches of one run: when they were put in, and the events around each."""
+    """Launches of one run: when they were submitted, and the events around each."""
 
     def __init__(self) -> None:
         self.began, self.ended = time.perf_counter(), 0.0
@@ -37,7 +37,7 @@ class PutIn:
 
 
 class LaunchLog:
-    """All runs of a player. Times of its events are counted from the first one."""
+    """All runs of a player. Event times are relative to the first event."""
 
     def __init__(self) -> None:
         self.put_in: list[PutIn] = []
@@ -45,7 +45,7 @@ class LaunchLog:
         self._anchors: list[TracedRun] = []
 
     def compare_clocks(self, stream: cu.Stream) -> None:
-        """An event that is waited for at once was reached between two times of the host."""
+        """Record events and wait for each: it was reached between two times of the host."""
         stream.finish()
         for _ in range(ANCHORS):
             began, event = time.perf_counter(), cu.Event(timed=True)
@@ -58,7 +58,7 @@ class LaunchLog:
                 event.release()
 
     def put(self, number: int, launch: cu.Launch, stream: cu.Stream) -> None:
-        """Put a launch in, between two events; the first one of a plan begins a run."""
+        """Submit a launch between two events; the first launch of a plan begins a run."""
         if number == 0:
             self.put_in.append(PutIn())
         first, last = cu.Event(timed=True), cu.Event(timed=True)
@@ -80,7 +80,7 @@ class LaunchLog:
 
 
 class TimedLaunch:
-    """A launch of a plan, by its number, that is noted whenever it is put in."""
+    """A numbered launch of a plan that is recorded when it is submitted."""
 
     def __init__(self, number: int, launch: cu.Launch, log: LaunchLog) -> None:
         self._number, self._launch, self._log = number, launch, log
@@ -90,7 +90,7 @@ class TimedLaunch:
 
 
 class TracedBinder(LaunchBinder):
-    """Makes launches that are timed. A graph of them would be one to the host."""
+    """Creates timed launches. A graph of them would be a single launch to the host."""
 
     captures = False
     log: LaunchLog
@@ -101,7 +101,7 @@ class TracedBinder(LaunchBinder):
 
 
 class TracedPlayer(ClockedPlayer):
-    """Plays as its base does, launch by launch instead of by a graph, and notes when."""
+    """Player that submits launch by launch instead of with a graph, and records when."""
 
     def __init__(
         self, info: DeviceInfo, plan: Plan, trace: Trace, program: BuiltModule | None = None
@@ -113,12 +113,14 @@ class TracedPlayer(ClockedPlayer):
 
     def _make_binder(self, module: cu.Module) -> LaunchBinder:
         self._held.callback(self._log.release)
-        made = TracedBinder(self.info, self.plan, module, self._buffers.addresses)
-        made.log = self._log
-        return made
+        binder = TracedBinder(self.info, self.plan, module, self._buffers.addresses)
+        binder.log = self._log
+        return binder
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        """Return the outputs for these inputs, in the order of the plan's ports; see
+        the protocol.
+        """
         with self._explaining:
             with self._context:
                 self._put(arrays, self._own)
@@ -143,13 +145,13 @@ class TracedPlayer(ClockedPlayer):
         self._log.put_in[-1].waited = time.perf_counter()
 
     def traced_runs(self) -> list[TracedRun]:
-        """All launches so far, after waiting for them."""
+        """Wait for all launches so far and return them."""
         with self._working("waiting for the last run"):
             self._stream.finish()
             return self._log.runs()
 
     def exchange_variables(self, other: object, give: bool) -> None:
-        """Take over what the model has kept in another player of it, or give it back."""
+        """Copy the model's variables from another player of it, or to it."""
         assert isinstance(other, Player)
         pair = (other._buffers, self._buffers)
         target, source = (one.variables() for one in (pair if give else pair[::-1]))

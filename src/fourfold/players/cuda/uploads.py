@@ -1,4 +1,4 @@
-"""Inputs on their way to the device before a launch: to pinned memory, and large ones beyond."""
+"""Upload inputs before a launch: to pinned memory, and large ones on to the device."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from fourfold.players.cuda.replay import Copy
 
 
 class EarlyUpload:
-    """Brings one input to the device chunk by chunk, each while the next is copied."""
+    """Uploads one input chunk by chunk, each while the next is copied to pinned memory."""
 
     def __init__(self, pinned: np.ndarray, copy: Copy) -> None:
-        """`copy` is that of all of it, out of pinned memory."""
+        """`copy` is the copy of the complete input from pinned memory."""
         self._copy, self._size = copy, pinned.itemsize
         self._chunks = ChunkedCopy(pinned, THREAD_CHUNK)
 
     def put(self, given: object, stream: cu.Stream) -> None:
-        """Put it into a stream; what is no array is in pinned memory already."""
+        """Submit the upload to a stream; anything but an array is in pinned memory already."""
         target, source, size = self._copy
         if not isinstance(given, np.ndarray):
             stream.copy(target, source, size)
@@ -32,8 +32,8 @@ class EarlyUpload:
 
 
 class Uploads:
-    """Of those inputs that no kernel fetches by itself. `copies` are those of large ones out of
-    pinned memory, which a run may leave to it.
+    """Uploads of the inputs that kernels do not fetch themselves. `copies` are those of large
+    inputs from pinned memory, which a run may leave out.
     """
 
     def __init__(self, ports: PortMemory) -> None:
@@ -44,14 +44,14 @@ class Uploads:
         self._early = {n: EarlyUpload(ports.inputs[n], copy) for n, copy in large.items()}
 
     def put(self, arrays: Sequence[object], stream: cu.Stream, early: bool) -> None:
-        """Copy what are arrays, `early` those that are large on to the device, too."""
+        """Copy the arrays to pinned memory, and with `early` large ones also to the device."""
         for number in self._numbers:
-            given = arrays[number]
+            array = arrays[number]
             if early and number in self._early:
-                self._early[number].put(given, stream)
-            elif isinstance(given, np.ndarray):
-                copied(given, self._inputs[number])
+                self._early[number].put(array, stream)
+            elif isinstance(array, np.ndarray):
+                copied(array, self._inputs[number])
 
     def release(self) -> None:
-        """Let go of pinned memory."""
+        """Release the pinned memory."""
         self._inputs, self._early = (), {}

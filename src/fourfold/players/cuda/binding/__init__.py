@@ -1,4 +1,4 @@
-"""CUDA's driver API by ctypes, as far as a player needs it."""
+"""CUDA's driver API through ctypes, as far as the backend needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory, modules, launches and graphs of a CUDA device: each gives itself back by `release`."""
+"""Memory, modules, launches and graphs of a CUDA device; `release` frees each of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fourfold.players.cuda.binding.calls import Error, call, give_back, quick_fu
 from fourfold.players.cuda.binding.stream import Stream
 
 _PORTABLE, _MAPPED = 1, 2
-_MOST_LOCAL_MEMORY = 8  # what launches of a function may ask for, as its attribute
-_RELAXED = 2  # other threads may go on while launches are captured
+_MAX_DYNAMIC_LOCAL_MEMORY = 8  # attribute: dynamic local memory that launches may request
+_RELAXED = 2  # other threads may make calls during capture
 Value = ctypes.c_ulonglong | ctypes.c_longlong | ctypes.c_int  # an argument of a kernel
 
 
 class DeviceBuffer:
-    """Memory of the device, by its address."""
+    """Device memory, by its address."""
 
     def __init__(self, size: int) -> None:
         address = c_ulonglong()
@@ -32,7 +32,7 @@ class DeviceBuffer:
 
 
 class HostBuffer:
-    """Pinned memory of the host, which kernels reach by the same address."""
+    """Pinned host memory, which kernels access by the same address."""
 
     def __init__(self, size: int) -> None:
         pointer = c_void_p()
@@ -47,7 +47,7 @@ class HostBuffer:
 
 
 class Module:
-    """The kernels of an image: code of an architecture, or PTX, which the driver translates."""
+    """The kernels of an image: machine code, or PTX, which the driver translates."""
 
     def __init__(self, code: bytes) -> None:
         pointer = c_void_p()
@@ -64,7 +64,7 @@ class Module:
 
 
 class Function:
-    """One entry point of a module; its launches ask for so many bytes of local memory, beside what
+    """A kernel of a module; its launches request `local_bytes` of local memory in addition to what
     it declares.
     """
 
@@ -73,10 +73,10 @@ class Function:
         call("cuModuleGetFunction", byref(pointer), module.pointer, name.encode())
         self.pointer, self.name, self.local_bytes = pointer, name, local_bytes
         if local_bytes:
-            call("cuFuncSetAttribute", pointer, _MOST_LOCAL_MEMORY, local_bytes)
+            call("cuFuncSetAttribute", pointer, _MAX_DYNAMIC_LOCAL_MEMORY, local_bytes)
 
     def groups_at_once(self, items: int) -> int:
-        """How many groups of so many work-items a unit holds at the same time."""
+        """Return how many groups of this many work-items a unit holds at once."""
         count = c_int()
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         call(name, byref(count), self.pointer, items, c_size_t(self.local_bytes))
@@ -84,8 +84,8 @@ class Function:
 
 
 class Launch:
-    """A kernel with all of its arguments, ready to be put into a stream. The groups of one that is
-    `cooperative` are all on the GPU at once: the driver sees to that, whatever else runs there.
+    """A kernel with all of its arguments, ready to launch. The driver guarantees that all groups of
+    a `cooperative` launch are on the GPU at once.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class Launch:
         values: Sequence[Value],
         cooperative: bool = False,
     ) -> None:
-        self._values = values  # the driver reads them whenever it is launched
-        given = (c_void_p * len(values))(*map(ctypes.addressof, values))
+        self._values = values  # the driver reads them at each launch
+        pointers = (c_void_p * len(values))(*map(ctypes.addressof, values))
         sizes = (*map(c_uint, groups), *map(c_uint, items), c_uint(function.local_bytes))
         self._name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
         self._before = (function.pointer, *sizes)
-        self._after: tuple[Any, ...] = (given,) if cooperative else (given, None)
+        self._after: tuple[Any, ...] = (pointers,) if cooperative else (pointers, None)
         self._call = quick_function(self._name)
 
     def put(self, stream: Stream) -> None:
@@ -111,7 +111,7 @@ class Launch:
 
 
 class Graph:
-    """What some function put into a stream, captured, to be put into any stream by one call."""
+    """Captured commands that are submitted to any stream with one call."""
 
     def __init__(self, put: Callable[[Stream], None]) -> None:
         captured, pointer = _captured(put), c_void_p()
@@ -135,8 +135,10 @@ class Graph:
 
 
 def _captured(put: Callable[[Stream], None]) -> c_void_p:
-    """The commands of a function. They are put into a stream of their own, since the default stream
-    cannot be captured, and a caller's may be.
+    """Capture the commands that a function submits to a stream.
+
+    A new stream is used, since the default stream cannot be captured, and a caller's may be
+    capturing already.
     """
     stream, captured = Stream(), c_void_p()
     try:

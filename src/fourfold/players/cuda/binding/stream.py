@@ -1,4 +1,4 @@
-"""Streams of commands, and the events that tell when one of them was reached."""
+"""Streams of commands, and events that mark positions in them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from fourfold.players.cuda.binding.calls import call, give_back, is_ready, quick_call
 
-_NON_BLOCKING = 1  # it does not wait for the stream that all others wait for
-_BLOCKING_WAIT, _NO_TIMING = 1, 2  # of an event
+_NON_BLOCKING = 1  # does not synchronize with the legacy default stream
+_BLOCKING_WAIT, _NO_TIMING = 1, 2  # flags of an event
 DEFAULT_STREAMS = (0, 1, 2)  # handles of default streams, of all threads or of one
-DEFAULT_STREAM = 1  # the one that libraries put work into that were told of no other
+DEFAULT_STREAM = 1  # used by libraries that were given no other
 
 
 class Stream:
@@ -26,13 +26,13 @@ class Stream:
 
     @staticmethod
     def of(handle: int) -> Stream:
-        """A stream of somebody else, which is theirs to give back."""
+        """Wrap a stream of another library, which this object does not destroy."""
         borrowed = Stream.__new__(Stream)
         borrowed.pointer, borrowed._borrowed = c_void_p(handle), True
         return borrowed
 
     def write(self, address: int, array: np.ndarray) -> None:
-        """Copy an array, which lies in one piece, to the device."""
+        """Copy a contiguous array to the device."""
         size = c_size_t(array.nbytes)
         call("cuMemcpyHtoDAsync_v2", c_ulonglong(address), _start(array), size, self.pointer)
 
@@ -42,41 +42,41 @@ class Stream:
         call("cuMemcpyDtoHAsync_v2", _start(array), c_ulonglong(address), size, self.pointer)
 
     def copy(self, target: int, source: int, size: int) -> None:
-        """Copy within memory that the driver knows: the device's, and pinned memory."""
-        places = (c_ulonglong(target), c_ulonglong(source), c_size_t(size))
-        quick_call("cuMemcpyAsync", *places, self.pointer)
+        """Copy between device memory and pinned memory."""
+        arguments = (c_ulonglong(target), c_ulonglong(source), c_size_t(size))
+        quick_call("cuMemcpyAsync", *arguments, self.pointer)
 
     def fill(self, address: int, word: int, count: int) -> None:
-        """Fill so many words of 32 bits."""
-        place = (c_ulonglong(address), c_uint(word), c_size_t(count))
-        call("cuMemsetD32Async", *place, self.pointer)
+        """Fill memory with 32-bit words."""
+        arguments = (c_ulonglong(address), c_uint(word), c_size_t(count))
+        call("cuMemsetD32Async", *arguments, self.pointer)
 
     def wait_for(self, event: Event) -> None:
-        """Let what is put in from now on begin after an event."""
+        """Make subsequent work wait for an event."""
         quick_call("cuStreamWaitEvent", self.pointer, event.pointer, c_uint(0))
 
     def follow(self, other: Stream) -> None:
-        """Let what is put in from now on begin after all that another stream has so far."""
+        """Make subsequent work wait for all work submitted to another stream so far."""
         event = Event()
         try:
             event.record(other)
             self.wait_for(event)
         finally:
-            event.release()  # the driver forgets it when it was reached
+            event.release()  # the driver frees it once it is reached
 
     def follow_default(self) -> None:
-        """The same for the default stream, which mostly has nothing to wait for."""
+        """Make subsequent work wait for the default stream, unless that is idle."""
         default = Stream.of(DEFAULT_STREAM)
         if not default.is_idle:
             self.follow(default)
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was put in is done."""
+        """Return True if all submitted work is done."""
         return is_ready("cuStreamQuery", self.pointer)
 
     def finish(self) -> None:
-        """Wait for all that was put in."""
+        """Wait for all submitted work."""
         call("cuStreamSynchronize", self.pointer)
 
     def release(self) -> None:
@@ -86,7 +86,7 @@ class Stream:
 
 
 class Event:
-    """A place in a stream, and when it was reached, if it is `timed`."""
+    """A position in a stream, and the time when it was reached if `timed`."""
 
     def __init__(self, timed: bool = False) -> None:
         pointer = c_void_p()
@@ -99,14 +99,14 @@ class Event:
 
     @property
     def done(self) -> bool:
-        """Whether it was reached, without waiting for it."""
+        """Return True if it was reached, without waiting."""
         return is_ready("cuEventQuery", self.pointer)
 
     def wait(self) -> None:
         call("cuEventSynchronize", self.pointer)
 
     def seconds_from(self, first: Event) -> float:
-        """How much later this one was reached; both must have been."""
+        """Return the seconds between another event and this one; both must have been reached."""
         milliseconds = ctypes.c_float()
         call("cuEventElapsedTime", byref(milliseconds), first.pointer, self.pointer)
         return milliseconds.value * 1e-3
