@@ -162,7 +162,7 @@ def test_code_by_a_newer_compiler_than_the_driver(
 ) -> None:
     install(FakeCuda(version=12040)).failures["cuModuleLoadData"] = 222
     assert program.load_binary(find_device("cuda:0"), IMAGE.pack()) is None
-    assert "code by NVRTC 13.4 for sm_90 is refused" in caplog.text
+    assert "rejects code of NVRTC 13.4 for sm_90" in caplog.text
     assert "CUDA 12.4" in caplog.text
     assert "update NVIDIA's driver" in caplog.text
 
@@ -186,7 +186,7 @@ def test_a_compiler_that_is_newer_than_the_driver(
     install(FakeCuda(version=12040)).failures["cuModuleLoadData"] = 200
     monkeypatch.setattr(nvrtc, "known_architecture", lambda architectures: architectures[0])
     monkeypatch.setattr(nvrtc, "build", lambda program, architecture: IMAGE)
-    with pytest.raises(DeviceError, match=r"refuses what NVRTC 13\.4 builds") as caught:
+    with pytest.raises(DeviceError, match=r"rejects code that NVRTC 13\.4 built") as caught:
         program.build_text(find_device("cuda:0"), EMPTY)
     assert "CUDA 12.4" in caught.value.why
     assert "pip install nvidia-cuda-nvrtc-cu12" in caught.value.fix
@@ -344,7 +344,7 @@ def test_an_architecture_that_no_compiler_knows(
         DeviceError, match=f"NVRTC 12.0 cannot build for {architecture}"
     ) as caught:
         nvrtc.known_architecture([architecture])
-    assert "it knows sm_75, sm_80, sm_90" in caught.value.why
+    assert "it supports sm_75, sm_80, sm_90" in caught.value.why
     assert fix in caught.value.fix
 
 

@@ -161,7 +161,7 @@ def test_a_driver_that_is_too_old(install_driver: Install, some_driver: Path) ->
     install_driver(some_driver)
     with answering(some_driver, "version", 11030), pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "too old", "CUDA 11.3, and 11.4 is needed", "update NVIDIA's driver")
+    check_words(caught, "too old", "CUDA 11.3, but 11.4 is required", "update NVIDIA's driver")
 
 
 def compiler(folder: Path, major: int, minor: int, builtins: str = "") -> Path:

@@ -75,7 +75,7 @@ def test_a_trial_that_takes_too_long_has_not_answered(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_process, "CHILD", "import time; time.sleep(60)")
-    monkeypatch.setattr(trial_process, "PATIENCE", 0.2)
+    monkeypatch.setattr(trial_process, "TIMEOUT_S", 0.2)
     assert probe.probe(like_a_gpu(device), WAITING) == {}
 
 

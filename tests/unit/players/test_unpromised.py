@@ -120,7 +120,7 @@ def test_arrays_are_read_in_place_by_both_alone(device: DeviceInfo) -> None:
     for info in allowed(device):
         player = Player(info, plan)
         both = info.persistent_mapping and info.host_pointers
-        assert (player._ports.places()[plan.inputs[0].buffer].memory is None) == both
+        assert (player._ports.locations()[plan.inputs[0].buffer].memory is None) == both
         player.close()
 
 

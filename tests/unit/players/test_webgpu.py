@@ -451,14 +451,14 @@ def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -
     info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
     with caplog.at_level("WARNING"):
         check_verdict(info, "fp32")
-    assert "a renderer: a kernel of a self-test with a long loop stops" in caplog.text
+    assert "a renderer: a self-test kernel with a long loop stops" in caplog.text
 
 
 def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
     info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
     with pytest.raises(DeviceError, match="a renderer cannot run this model") as caught:
         check_verdict(info, "fp32", 70000)
-    assert "work-items of this model make 70000" in str(caught.value)
+    assert "work-items of this model need 70000" in str(caught.value)
     needs = Requirements(loop_rounds=70000)
     assert needs.unmet(info) == ("its loops make 70000 rounds, and the device stops them",)
     assert not needs.unmet(NULL_GPU)

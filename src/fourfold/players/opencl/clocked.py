@@ -1,4 +1,4 @@
-"""A player of a plan whose stages note their times."""
+"""Player of a plan whose stages record their times."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fourfold.players.opencl.player import Player
 
 
 class ClockedPlayer(Player):
-    """Plays as its base does; the clocks are the plan's."""
+    """Player for plans with clocks."""
 
     def read_clocks(self) -> np.ndarray:
-        """What each group noted in the last run of a plan that has clocks."""
+        """Return what each work-group recorded in the last run."""
         clocks = self.plan.clocks
         assert clocks is not None
         notes, memory = np.empty(clocks.shape, np.int64), self._buffers[clocks.buffer]

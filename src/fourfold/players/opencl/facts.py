@@ -1,4 +1,4 @@
-"""Facts of a device as its driver tells them, and what it claims beyond them."""
+"""Device facts reported by an OpenCL driver, and the features it claims."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def facts_of(device: cl.Device) -> DeviceInfo:
 
 @cache
 def _multiplies_bytes() -> bool:
-    """Whether the processor of this machine adds up products of bytes by fours, as Linux tells."""
+    """Return True if the CPU has int8 dot product instructions, according to Linux."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
             words = next((line for line in file if line.startswith("flags")), "").split()

@@ -1,6 +1,4 @@
-"""Whether a device computes right by what OpenCL promises: kernels of each storage, in each way,
-and one with many branches.
-"""
+"""Self-test of an OpenCL device: kernels for each storage type, and one with many branches."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _RUNS = 3
 
 
 class TrialKernels:
-    """The kernels of some trials on one device, by name, and a queue to run them on."""
+    """Probe kernels on one device, by name, and a queue to run them on."""
 
     def __init__(self, info: DeviceInfo, programs: Mapping[str, Program]) -> None:
         self.context = context_of(info)
@@ -33,15 +31,15 @@ class TrialKernels:
         self._all = self._build_all()
 
     def _build_all(self) -> cl.Program | None:
-        """All in one program; None where that does not build."""
+        """Build all kernels in one program; None if that fails."""
         try:
             return build_text(self.context, probes.joined(self._programs.values()))
-        except BuildError as error:  # then each by itself
-            log.debug("trials are built one by one: %s: %s", error.what, error.why)
+        except BuildError as error:  # then build each by itself
+            log.debug("probe kernels are built one by one: %s: %s", error.what, error.why)
             return None
 
     def kernel(self, name: str) -> cl.Kernel:
-        """One of the kernels; a BuildError where it does not build by itself, either."""
+        """Return one of the kernels; raises a BuildError if it does not build by itself either."""
         program = self._all
         if program is None:
             program = build_text(self.context, self._programs[name])
@@ -52,7 +50,7 @@ class TrialKernels:
 
 
 def open_kernels(info: DeviceInfo, programs: Mapping[str, Program]) -> TrialKernels:
-    """Kernels on a device; what goes wrong before any of them runs is no answer."""
+    """Build probe kernels; errors before any of them runs are not an answer."""
     try:
         return TrialKernels(info, programs)
     except (cl.Error, DeviceError) as error:
@@ -60,7 +58,7 @@ def open_kernels(info: DeviceInfo, programs: Mapping[str, Program]) -> TrialKern
 
 
 def try_self_test(info: DeviceInfo, kernels: TrialKernels) -> Facts:
-    """Which of the `SELF_TESTS` do not come out right."""
+    """Return which of the `SELF_TESTS` fail."""
     wrong = [name for name, trial in _trials(info, kernels) if not succeeds(trial)]
     return {"self_test": ", ".join(wrong)}
 
@@ -73,7 +71,7 @@ def _trials(info: DeviceInfo, kernels: TrialKernels) -> Iterator[tuple[str, Call
 
 
 def _computes(kernels: TrialKernels, name: str) -> bool:
-    """Whether arrays that the driver copies there and back come out as they should."""
+    """Return True if arrays copied by the driver have the right results."""
     queue, kernel = kernels.queue, kernels.kernel(name)
     for items in SELF_TEST_SIZES[name]:
         array = numbers(name, items, 0)
@@ -91,7 +89,7 @@ def _computes(kernels: TrialKernels, name: str) -> bool:
 
 
 def _stages(kernels: TrialKernels) -> bool:
-    """Whether copies from and to mapped host memory, which kernels do not know of, are right."""
+    """Return True if copies from and to mapped host memory are right."""
     queue, kernel, items = kernels.queue, kernels.kernel("floats"), max(SELF_TEST_SIZES["floats"])
     size = numbers("floats", items, 0).nbytes
     source, target = cl.Buffer(kernels.context, size), cl.Buffer(kernels.context, size)

@@ -1,4 +1,4 @@
-"""Constants in OpenCL's memory, once for all players of a context."""
+"""Constants in OpenCL memory, shared by all players of a context."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _uploads: SharedUploads[cl.Buffer] = SharedUploads()
 
 
 class SharedBuffer(cl.Buffer):
-    """One player's hold of a buffer that others may hold, too; the last one gives it back."""
+    """One player's reference to a shared buffer; the last one frees it."""
 
     def __init__(self, held: Upload[cl.Buffer]) -> None:
         self.pointer, self._held = held.memory.pointer, held
@@ -23,7 +23,7 @@ class SharedBuffer(cl.Buffer):
 
 
 def upload_constants(context: cl.Context, plan: Plan, buffer: Buffer) -> cl.Buffer:
-    """The constants in a buffer of a plan as another player of this context has them, else a new
-    copy of them.
+    """Return the constants of a plan's buffer as already uploaded in this context, or
+    upload them.
     """
     return SharedBuffer(_uploads.hold(context, plan, buffer, partial(cl.Buffer.of, context)))

@@ -1,4 +1,4 @@
-"""Trials in a process of their own, where a driver may hang or die: begun, and asked later."""
+"""Probes in another process, where a driver may hang or crash: started, and read later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fourfold.log.native_output import leave_native_output
 from fourfold.players.opencl.devices import devices
 from fourfold.players.opencl.trials import Facts, Unanswered
 
-PATIENCE = 30.0  # seconds
+TIMEOUT_S = 30.0
 CHILD = """
 import sys
 module, ordinal, name, what, *sys.path[:] = sys.argv[1:]
@@ -24,10 +24,10 @@ Trial = Callable[[DeviceInfo], Iterable[Facts]]
 
 
 class TrialProcess:
-    """A process that makes some trials of a device, one after the other."""
+    """A process that runs some probes of a device, one after the other."""
 
     def __init__(self, info: DeviceInfo, module: str, what: str) -> None:
-        """Begins `what` of those trials that `main` of a module makes."""
+        """Start the probes named `what` with the function `main` of a module."""
         command = [sys.executable, "-c", CHILD, module, str(info.ordinal), info.name, what]
         try:
             self._process = subprocess.Popen(
@@ -37,30 +37,31 @@ class TrialProcess:
             raise Unanswered(str(error)) from error
 
     def answers(self) -> Facts:
-        """What it found out, all of it or as far as it came before it hung or died. Drivers may say
-        something, too, before or between: that is no answer.
+        """Return the facts determined so far, even if the process hung or crashed.
+
+        Other output of drivers is ignored.
         """
         try:
-            told, complaint = self._process.communicate(timeout=PATIENCE)
+            output, errors = self._process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            told, complaint = self._process.communicate()
-        found: dict[str, bool | int | str] = {}
-        for line in told.splitlines():
+            output, errors = self._process.communicate()
+        facts: dict[str, bool | int | str] = {}
+        for line in output.splitlines():
             with suppress(ValueError, TypeError):
-                found |= json.loads(line)
-        if not found:
-            last = (told + complaint).decode(errors="replace").strip().splitlines()[-1:]
-            raise Unanswered(f"it ended with {self._process.returncode}, saying {last}")
-        return found
+                facts |= json.loads(line)
+        if not facts:
+            last = (output + errors).decode(errors="replace").strip().splitlines()[-1:]
+            raise Unanswered(f"the probe exited with {self._process.returncode}: {last}")
+        return facts
 
 
-def tell_facts(trials: Mapping[str, Trial], ordinal: int, name: str, what: str) -> None:
-    """Print facts of a device as JSON, a line for each trial.
+def print_facts(trials: Mapping[str, Trial], ordinal: int, name: str, what: str) -> None:
+    """Print facts of a device as JSON, one line per probe.
 
-    Nobody may be left to end a process that hangs: it does so itself.
+    A process that hangs ends itself, since its parent may be gone.
     """
-    faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
     leave_native_output()
     info = _device(ordinal, name)
     for facts in () if info is None else trials[what](info):
@@ -69,8 +70,8 @@ def tell_facts(trials: Mapping[str, Trial], ordinal: int, name: str, what: str) 
 
 
 def _device(ordinal: int, name: str) -> DeviceInfo | None:
-    """The device of this name and number; a process may see other devices beside it than the one
-    that asked, and then the numbers differ: any of this name will do.
+    """Return the device of this name and number, or any of this name: a process may see other
+    devices than its parent, so that the numbers differ.
     """
     named = [info for info in devices() if info.name == name]
     return next((info for info in named if info.ordinal == ordinal), next(iter(named), None))

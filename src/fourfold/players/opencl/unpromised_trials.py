@@ -1,4 +1,4 @@
-"""Trials of what OpenCL does not promise and some drivers bear: made where a crash is no harm."""
+"""Probes of features beyond the OpenCL standard, run where a crash does no harm."""
 
 from __future__ import annotations
 
@@ -20,24 +20,22 @@ from fourfold.players.opencl.trials import Facts, succeeds, takes_addresses
 from fourfold.players.opencl.zero_copy import ALIGNED
 from fourfold.players.trial_answers import CHUNKS, STAGES, chain, changed, numbers
 
-SIZES = (1, 5, 1 << 16)  # work-items of four numbers each
-RUNS = 4  # with other numbers each time
+SIZES = (1, 5, 1 << 16)  # work-items with four values each
+RUNS = 4  # with different values each
 
 
 def try_unpromised(info: DeviceInfo) -> Iterator[Facts]:
-    """One after the other, since a driver may die of any of them; the most dangerous is last."""
+    """Run the probes one after the other, since each may crash the driver; the riskiest is last."""
     kernels = open_kernels(info, {**probes.SELF_TEST, **probes.CLAIMS})
     yield try_self_test(info, kernels)
     yield {"persistent_mapping": succeeds(lambda: _sees_mapped(kernels))}
     groups = info.compute_units * GROUPS_EACH
-    yield {"forward_progress": succeeds(lambda: _goes_on(kernels, groups))}
+    yield {"forward_progress": succeeds(lambda: _makes_progress(kernels, groups))}
     yield {"host_pointers": takes_addresses(info) and succeeds(lambda: _reaches_arrays(kernels))}
 
 
 def _sees_mapped(kernels: TrialKernels) -> bool:
-    """Whether kernels and host see what the other wrote into buffers that are mapped all the time,
-    and so does the driver when it fills or copies such a buffer.
-    """
+    """Return True if kernels, host and driver see each other's writes to mapped buffers."""
     return all(_sees_buffers(kernels, items) for items in SIZES)
 
 
@@ -62,17 +60,17 @@ def _sees_buffers(kernels: TrialKernels, items: int) -> bool:
 
 
 def _driver_sees(queue: cl.Queue, maps: list[tuple[cl.Buffer, cl.Memory]]) -> bool:
-    """Whether a buffer is filled, and read, where it is mapped."""
+    """Return True if the driver fills and reads mapped buffers correctly."""
     (source, inputs), (target, outputs) = maps
     queue.fill(target, b"\x07\x07\x07\x07", 0, len(outputs))
-    found = np.empty(len(inputs), np.uint8)
-    queue.read(source, found)
+    read_back = np.empty(len(inputs), np.uint8)
+    queue.read(source, read_back)
     filled = np.frombuffer(outputs, np.uint8)
-    return bool((filled == 7).all() and np.array_equal(found, np.frombuffer(inputs, np.uint8)))
+    return bool((filled == 7).all() and np.array_equal(read_back, np.frombuffer(inputs, np.uint8)))
 
 
 def _reaches_arrays(kernels: TrialKernels) -> bool:
-    """Whether kernels read and write arrays of which they know the addresses alone."""
+    """Return True if kernels access arrays by address alone."""
     kernel = kernels.kernel("floats")
     kernel.set_buffer(0, None)
     kernel.set_buffer(2, None)
@@ -90,18 +88,16 @@ def _reaches_arrays(kernels: TrialKernels) -> bool:
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
-    """The same numbers where a kernel may read them."""
-    room = np.empty(array.nbytes + ALIGNED, np.uint8)
-    start = -room.ctypes.data % ALIGNED
-    made = room[start : start + array.nbytes].view(array.dtype)
-    made[:] = array
-    return made
+    """Return an aligned copy that a kernel can read."""
+    padded = np.empty(array.nbytes + ALIGNED, np.uint8)
+    start = -padded.ctypes.data % ALIGNED
+    aligned = padded[start : start + array.nbytes].view(array.dtype)
+    aligned[:] = array
+    return aligned
 
 
-def _goes_on(kernels: TrialKernels, groups: int) -> bool:
-    """Whether groups that wait for chunks which others have claimed come to an end, and see what
-    those wrote.
-    """
+def _makes_progress(kernels: TrialKernels, groups: int) -> bool:
+    """Return True if groups that wait for chunks claimed by others finish and see their writes."""
     queue, kernel, context = kernels.queue, kernels.kernel("claims"), kernels.context
     counters, expected = np.zeros(2 * STAGES, np.int32), chain()
     for _ in range(RUNS):

@@ -1,4 +1,4 @@
-"""Trials of kernels that wait, for each other or for the host: made where a hang is no harm."""
+"""Probes of kernels that wait for each other or for the host, run where a hang does no harm."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from fourfold.players.trial_answers import ITEMS
 
 
 def try_waiting(info: DeviceInfo) -> Facts:
-    """Whether groups can wait for each other, and for the host."""
+    """Probe whether groups can wait for each other, and for the host."""
     resident = succeeds(lambda: _is_resident(info))
-    able = resident and takes_addresses(info)
-    reaches = able and succeeds(lambda: _reaches_host(info) and _hears_host(info))
+    can_try = resident and takes_addresses(info)
+    reaches = can_try and succeeds(lambda: _reaches_host(info) and _exchanges_with_host(info))
     return {"resident": resident, "reaches_host": reaches}
 
 
 def _is_resident(info: DeviceInfo) -> bool:
-    """Whether a group a unit is there at once, and sees what the others wrote before they met."""
+    """Return True if one group per unit is resident, and sees what others wrote
+    before a barrier.
+    """
     context, groups = context_of(info), info.compute_units
     queue = cl.Queue(context)
     program = build_text(context, probes.ROUNDS)
@@ -44,7 +46,7 @@ def _is_resident(info: DeviceInfo) -> bool:
 
 
 def _reaches_host(info: DeviceInfo) -> bool:
-    """Whether a kernel reads and writes mapped host memory that it knows by its address alone."""
+    """Return True if a kernel accesses mapped host memory by address alone."""
     context = context_of(info)
     queue = cl.Queue(context)
     program = build_text(context, probes.ADDRESS)
@@ -62,10 +64,10 @@ def _reaches_host(info: DeviceInfo) -> bool:
     return True
 
 
-def _hears_host(info: DeviceInfo) -> bool:
-    """Whether a running kernel hears what the host says meanwhile, and the host its answer.
+def _exchanges_with_host(info: DeviceInfo) -> bool:
+    """Return True if a running kernel sees writes of the host, and the host its answer.
 
-    Python has no fences: only on x86 do others see what it writes in the order of the program.
+    Python has no memory fences: only on x86 are its writes visible in program order.
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
