@@ -298,9 +298,9 @@ def test_the_oldest_compiler_that_knows_a_gpu_builds(monkeypatch: pytest.MonkeyP
     imagine_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
     assert nvrtc.compiler_for("sm_90").name == "NVRTC 12.0"
     assert nvrtc.compiler_for("sm_120").name == "NVRTC 13.0"
-    assert nvrtc.compiler_for("sm_90", least=(12, 1)).name == "NVRTC 13.0"
+    assert nvrtc.compiler_for("sm_90", minimum=(12, 1)).name == "NVRTC 13.0"
     with pytest.raises(DeviceError, match="cannot build for sm_90") as caught:
-        nvrtc.compiler_for("sm_90", least=(14, 0))
+        nvrtc.compiler_for("sm_90", minimum=(14, 0))
     assert "newer" in caught.value.fix
 
 

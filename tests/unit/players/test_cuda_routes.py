@@ -92,7 +92,7 @@ def test_large_inputs_come_in_chunks(cuda: DeviceInfo, monkeypatch: pytest.Monke
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
     with fourfold.Session(small_onnx(), cuda, cache="memory") as plain:
         expected = [plain.run(X * n) for n in range(5)]
-    monkeypatch.setattr(port_memory, "LARGE", 64)
+    monkeypatch.setattr(port_memory, "THREADED_COPY_BYTES", 64)
     monkeypatch.setattr(uploads, "THREAD_CHUNK", 112)
     copied: list[int] = []
     copy = cu.Stream.copy

@@ -1,4 +1,4 @@
-"""What the operators and functions of the kernel language compute, in NumPy."""
+"""Operators and functions of the kernel language in NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS: dict[str, np.dtype] = {
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Whole numbers without the remainder, towards zero; real numbers as they are."""
+    """Divide: integers truncate towards zero, floats are divided exactly."""
     if a.dtype.kind == "f":
         return np.true_divide(a, b)
     quotient = np.floor_divide(a, b)
@@ -30,7 +30,7 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def round_away(x: np.ndarray) -> np.ndarray:
-    """The nearest whole number, of two the one further from zero."""
+    """Round to the nearest integer, halfway cases away from zero."""
     wide = x.astype(np.float64)
     return np.trunc(wide + np.copysign(0.5, wide)).astype(x.dtype)
 

@@ -1,4 +1,4 @@
-"""The buffers of a plan as memory, and what kernels find behind their pointers."""
+"""The buffers of a plan as checked memory, bound to the pointers of kernels."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Buffers:
         self.reset()
 
     def forget(self) -> None:
-        """All that was done so far can be relied on."""
+        """Drop the access history: everything done so far is visible to all."""
         for memory in self.memories:
             memory.forget()
 
     def begin(self) -> None:
-        """A new run: whatever arena and outputs hold was never written."""
+        """Start a new run: mark arena and outputs as unwritten."""
         inputs = {port.buffer for port in self.plan.inputs}
         for number, (buffer, memory) in enumerate(self._all()):
             if buffer.kind in ("arena", "output", "host") and number not in inputs:
@@ -43,38 +43,38 @@ class Buffers:
                 memory.complete = False
 
     def put(self, arrays: Sequence[np.ndarray]) -> None:
-        """Bring the inputs."""
+        """Copy the inputs."""
         for port, array in zip(self.plan.inputs, arrays, strict=True):
             self.memories[port.buffer].fill(np.ascontiguousarray(array))
 
     def take(self) -> list[np.ndarray]:
-        """The outputs; an error where one was not written."""
-        found = []
+        """Return the outputs; raises an error if one was not written."""
+        outputs = []
         for port in self.plan.outputs:
             memory, dtype = self.memories[port.buffer], port.type.dtype.numpy
             missing = memory.first_missing(port.type.bytes)
             if missing is not None:
                 what = f"output '{port.name}' is not written by any kernel"
                 why = f"element {missing // dtype.itemsize} of {port.type.elements} is missing"
-                raise DeviceError(what, why, "look at the kernel that should write it")
+                raise DeviceError(what, why, "check the kernel that should write it")
             elements = memory.elements(dtype)[: port.type.elements]
-            found.append(elements.reshape(port.type.shape).copy())
-        return found
+            outputs.append(elements.reshape(port.type.shape).copy())
+        return outputs
 
     def reset(self) -> None:
-        """Set variables to what they begin with."""
+        """Set variables to their initial values."""
         for buffer, memory in self._of_kind("variable"):
             memory.fill(self.plan.start_of(buffer))
 
     def poison(self) -> None:
-        """Make all of arena and outputs NaN."""
+        """Fill arena and outputs with NaN."""
         outputs = {port.buffer for port in self.plan.outputs}
         for number, (buffer, memory) in enumerate(self._all()):
             if buffer.kind in ("arena", "output") or (buffer.kind == "host" and number in outputs):
                 memory.blank()
 
     def saved(self) -> list[np.ndarray]:
-        """What the variables hold."""
+        """Return copies of the variables."""
         return [memory.bytes[: memory.size].copy() for _, memory in self._of_kind("variable")]
 
     def restore(self, saved: Sequence[np.ndarray]) -> None:
@@ -88,7 +88,7 @@ class Buffers:
         return [(buffer, memory) for buffer, memory in self._all() if buffer.kind == kind]
 
     def bind(self, item: ScheduledKernel, number: int, tracked: frozenset[int]) -> BoundPointer:
-        """A pointer of a kernel; buffers that are `tracked` may be written by others meanwhile."""
+        """Bind a pointer of a kernel; `tracked` buffers may be written by others meanwhile."""
         pointer, use = item.kernel.kernel.buffers[number].pointer, item.uses[number]
         memory, dtype = self.memories[use.buffer], element_type(pointer.dtype)
         extent = memory.bytes.nbytes // dtype.itemsize - use.offset
@@ -110,7 +110,7 @@ class Buffers:
 
 
 def _cells(plan: Plan, schedule: Sequence[ScheduledKernel]) -> list[int]:
-    """For each buffer the bytes of the smallest element that kernels reach there."""
+    """Return the size in bytes of the smallest element that kernels access in each buffer."""
     sizes = [8] * len(plan.buffers)
     for item in schedule:
         for argument, use in zip(item.kernel.kernel.buffers, item.uses, strict=True):
@@ -120,11 +120,11 @@ def _cells(plan: Plan, schedule: Sequence[ScheduledKernel]) -> list[int]:
 
 
 def _first_pieces(plan: Plan) -> dict[int, int]:
-    """For inputs in host memory, how many pieces of others are brought before them."""
-    found, before = {}, 0
+    """Return how many pieces of other inputs precede each input in host memory."""
+    counts, before = {}, 0
     for port in plan.inputs:
         buffer = plan.buffers[port.buffer]
         if buffer.kind == "host":
-            found[port.buffer] = before
+            counts[port.buffer] = before
             before += pieces(buffer.bytes)
-    return found
+    return counts

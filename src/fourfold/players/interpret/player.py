@@ -1,4 +1,4 @@
-"""Plays plans of kernel trees, kernel after kernel, on this machine's processor."""
+"""Run plans of kernel trees, kernel after kernel, on the CPU."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from fourfold.players.host_memory import fetch_inputs, run_through_host
 from fourfold.players.interpret.buffers import Buffers
 from fourfold.players.interpret.frame import LaunchContext
 from fourfold.players.interpret.kernel import CompiledProgram, KernelCall, build
-from fourfold.players.interpret.races import LEVEL, MANY
+from fourfold.players.interpret.races import LEVEL, SEVERAL
 from fourfold.players.interpret.schedule import ScheduledKernel, make_schedule
 from fourfold.players.interpret.warps import WARP
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
 
-SUBGROUP = 16  # work-items that exchange where a driver could have any number of them
+SUBGROUP = 16  # size of a sub-group if a driver could choose any
 SEED = 7
 
 
 class Player(TimedPlayer):
-    """A plan made ready to be interpreted. Not for two threads at once."""
+    """A plan ready to be interpreted. Not thread-safe."""
 
     def __init__(
         self,
@@ -39,15 +39,15 @@ class Player(TimedPlayer):
         program: CompiledProgram | None = None,
         subgroup: int | None = None,
     ) -> None:
-        """`subgroup` is how many work-items of a sub-group there are to be."""
+        """`subgroup` is the number of work-items of a sub-group."""
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         started = time.perf_counter()
         self.program = build(plan.program.text) if program is None else program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        spelled = plan.requirements.subgroups or info.subgroups
-        self._subgroup = subgroup or (SUBGROUP if spelled == "khr" else WARP)
+        variant = plan.requirements.subgroups or info.subgroups
+        self._subgroup = subgroup or (SUBGROUP if variant == "khr" else WARP)
         self._schedule = make_schedule(plan, self.program)
         self._buffers = Buffers(plan, self._schedule)
         self._random = np.random.default_rng(SEED)
@@ -59,7 +59,7 @@ class Player(TimedPlayer):
         self.timings["upload"] = time.perf_counter() - started
 
     def _bound(self, some: Sequence[ScheduledKernel]) -> list[KernelCall]:
-        """The kernels of one launch with what is behind their pointers."""
+        """Bind the kernels of one launch to the memory of their pointers."""
         tracked = frozenset().union(*(item.written for item in some))
         return [
             KernelCall(
@@ -78,15 +78,17 @@ class Player(TimedPlayer):
         ]
 
     def _owner(self, asked: ScheduledKernel, stamp: int) -> str:
-        """The work-item that left a stamp."""
-        number = stamp & (MANY - 1)
+        """Return the name of the work-item with a stamp."""
+        number = stamp & (SEVERAL - 1)
         starts = [item.first for item in self._schedule]
-        found = self._schedule[bisect_right(starts, number) - 1]
-        name = found.grid.name(number - found.first)
-        return name if found is asked else f"{name} of kernel '{found.kernel.entry.name}'"
+        owner = self._schedule[bisect_right(starts, number) - 1]
+        name = owner.grid.name(number - owner.first)
+        return name if owner is asked else f"{name} of kernel '{owner.kernel.entry.name}'"
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        """Return the outputs for these inputs, in the order of the plan's ports; see
+        the protocol.
+        """
         self._buffers.put(arrays)
         self.replay()
         results = self._buffers.take()
@@ -100,14 +102,14 @@ class Player(TimedPlayer):
         return run_through_host(self.run, ports, arrays, into)
 
     def open_slot(self, staged: bool = True) -> None:
-        """There is one run at a time."""
+        """Return None: only one run at a time is supported."""
 
     def replay(self) -> None:
-        """Run every launch once more on what the device already holds."""
+        """Run all launches again on the data already on the device."""
         self._times()
 
     def _times(self, launches: range | None = None) -> list[float]:
-        """Run some launches, or all of them in a new run; the seconds that each takes."""
+        """Run some launches, or all of them in a new run; returns the seconds of each."""
         times = [0.0] * len(self.plan.launches)
         self._buffers.forget()
         if launches is None:
@@ -122,11 +124,11 @@ class Player(TimedPlayer):
         return times
 
     def reset(self) -> None:
-        """Set the model's variables back to what they began with."""
+        """Reset the model's variables to their initial values."""
         self._buffers.reset()
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds; variables stay what they are."""
+        """Return the shortest time of each launch in seconds; variables are restored."""
         self._buffers.put(fetch_inputs(arrays, self.plan.inputs))
         saved, best = self._buffers.saved(), [float("inf")] * len(self.plan.launches)
         for _ in range(runs):
@@ -135,14 +137,14 @@ class Player(TimedPlayer):
         return best
 
     def binary(self) -> bytes:
-        """There is none: kernels are not compiled."""
+        """Raise a DeviceError: kernels are not compiled."""
         why, fix = "kernels are interpreted, not compiled", "run without binaries"
-        raise DeviceError("the interpreter gives no binary", why, fix)
+        raise DeviceError("the interpreter provides no binary", why, fix)
 
     def poison(self) -> None:
-        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
+        """Fill arena and outputs with NaN, so that unwritten values show up in the result."""
         self._buffers.poison()
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._schedule, self._calls = [], []
