@@ -11,6 +11,7 @@ import numpy as np
 from fourfold.forks import lost, used
 from fourfold.players.opencl.binding.calls import API, Error, call, check_process, info, make
 from fourfold.players.opencl.binding.loader import library, quick_library
+from fourfold.players.opencl.binding.pocl_cpu import name_unknown_cpu
 
 _ANY_DEVICE = c_uint64(0xFFFFFFFF)
 _PARTITION_METHODS, _EQUALLY, _BY_COUNTS, _CANNOT_PARTITION = 0x1044, 0x1086, 0x1087, -18
@@ -57,7 +58,10 @@ class Platform:
 
     def devices(self) -> list[Device]:
         """Return its devices of any type; raises an Error if there is none."""
-        return [Device(one, self) for one in _list("clGetDeviceIDs", self.pointer, _ANY_DEVICE)]
+        pointers = _list("clGetDeviceIDs", self.pointer, _ANY_DEVICE)
+        for pointer in pointers:
+            name_unknown_cpu(self.name, pointer)
+        return [Device(one, self) for one in pointers]
 
 
 class Device:
