@@ -409,7 +409,7 @@ FAULTS = {
         ("uninitialized memory of 'middle'", "element 5"),
     ),
     "local memory never written": Fault(
-        reads_local_memory_that_nobody_wrote, ("'shared' where nothing", "element 3")
+        reads_local_memory_that_nobody_wrote, ("uninitialized memory of 'shared'", "element 3")
     ),
     "array never written": Fault(
         reads_an_array_that_nobody_filled, ("uninitialized memory of 'own'", "element 3")

@@ -417,7 +417,7 @@ def test_any_device_is_one_to_prepare_for() -> None:
     assert software is not None
     assert (software.present, software.kind, software.local_memory) == (False, "other", 0)
     assert backends()["webgpu"].build_binary(board, Program(LINE, "")) == b""
-    with pytest.raises(DeviceError, match="is not here"):
+    with pytest.raises(DeviceError, match="is not attached"):
         device_of(board)
 
 

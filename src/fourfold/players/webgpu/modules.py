@@ -1,4 +1,4 @@
-"""The modules of a program: one for each entry point, with what it has bound."""
+"""The modules of a program: one for each entry point, with its bindings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ _WRITTEN = {"r": False, "w": True}
 
 
 class Bind(NamedTuple):
-    """A storage buffer of a module: the launch's argument that it is, and whether it is written."""
+    """A storage buffer of a module: the number of the launch's argument, and whether
+    it is written.
+    """
 
     argument: int
     written: bool
 
 
 class Module(NamedTuple):
-    """The text of one entry point, and what follows the uniform words among its bindings."""
+    """The text of one entry point, and its bindings after the uniforms."""
 
     entry: str
     binds: tuple[Bind, ...]
@@ -27,7 +29,7 @@ class Module(NamedTuple):
 
 
 def split_modules(program: Program) -> dict[str, Module]:
-    """The modules by their entry points, in the order of the text."""
+    """Return the modules by entry point, in the order of the text."""
     begins = f"\n{MARK}"
     _, *parts = f"\n{program.text}".split(begins)
     modules = (_module(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Plays plans by WebGPU: everything is bound once, and one submission a run holds all launches."""
+"""Run plans with WebGPU: everything is bound once, and one submission per run has all launches."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from fourfold.players.webgpu.shared_constants import upload_constants
 from fourfold.players.webgpu.slot import DOING, Flight, Slot
 from fourfold.players.webgpu.timing import time_launches
 
-POISON = 0x7FC07FC0  # NaN as a float, and as two halves
+POISON = 0x7FC07FC0  # NaN as fp32, and as two fp16
 
 
 class Player(TimedPlayer):
-    """A plan made ready on one device. Not for two threads at once; the session sees to that.
+    """A plan ready to run on one device. Not thread-safe; the session serializes calls.
 
-    Pipelines may still be in the making when it is there: the first run waits for each of them when
-    it comes to it.
+    Pipelines may still be compiling after its creation: the first run waits for each when it needs
+    it.
     """
 
     def __init__(self, info: DeviceInfo, plan: Plan) -> None:
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
-        self._held = ExitStack()  # what is given back, the last first
+        self._held = ExitStack()  # callbacks that release resources, last first
         self._device = device_of(info)
         started = time.perf_counter()
         with self._working("building the kernels"):
@@ -54,11 +54,11 @@ class Player(TimedPlayer):
     def _make_ready(self) -> None:
         self._shared: list[wg.Buffer | None] = []
         for buffer in self.plan.buffers:
-            made = None
+            allocated = None
             if buffer.kind not in IN_AND_OUT:
-                made = self._make_buffer(buffer)
-                self._held.callback(made.release)
-            self._shared.append(made)
+                allocated = self._make_buffer(buffer)
+                self._held.callback(allocated.release)
+            self._shared.append(allocated)
         self._reset_variables()
         self._words = Words(self._device, self.plan.launches)
         self._held.callback(self._words.release)
@@ -66,25 +66,27 @@ class Player(TimedPlayer):
         self._held.callback(self._flight.release)
 
     def _make_buffer(self, buffer: Buffer) -> wg.Buffer:
-        """One that all runs have; it begins as zeros, but for constants."""
+        """Create a buffer that all runs share; it is zero-initialized, except for constants."""
         if buffer.kind == "constants":
             return upload_constants(self._device, self.plan, buffer)
         return wg.Buffer(self._device, padded(buffer.bytes), USAGE)
 
     def _make_flight(self, first: Launches | None) -> Flight:
-        """Memory and launches of one run in flight."""
+        """Create memory and launches of one run in flight."""
         ports = Ports(self._device, self.plan, self._shared)
         with cleanup_on_error(ports.release):
             bound = Launches(self.plan, self._modules, self._words, ports.buffers, first)
         return Flight(self._device, ports, bound)
 
     def _reset_variables(self) -> None:
-        for made, buffer in zip(self._shared, self.plan.buffers, strict=True):
-            if made is not None and buffer.kind == "variable":
-                write_buffer(made, 0, self.plan.start_of(buffer))
+        for allocated, buffer in zip(self._shared, self.plan.buffers, strict=True):
+            if allocated is not None and buffer.kind == "variable":
+                write_buffer(allocated, 0, self.plan.start_of(buffer))
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        """Return the outputs for these inputs, in the order of the plan's ports; see
+        the protocol.
+        """
         return self.run_bound(arrays, into)
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
@@ -92,25 +94,27 @@ class Player(TimedPlayer):
             return self._flight.end(self._flight.begin(arrays, into), into)
 
     def open_slot(self, staged: bool = True) -> Slot:
-        """Memory for one more run in flight; arena and constants are those of all runs."""
-        with self._working("making a run in flight ready"):
+        """Allocate memory for one more run in flight; arena and constants are shared
+        by all runs.
+        """
+        with self._working("preparing a run in flight"):
             flight = self._make_flight(self._flight.launches)
         return Slot(self.info, self.plan, flight)
 
     def replay(self) -> None:
-        """Run every launch once more on what the device already holds, and wait for it."""
+        """Run all launches again on the data already on the device, and wait."""
         with self._working("running the model again"):
             commands = self._flight.launches.put(self._device, wg.Commands(self._device))
             self._device.wait(commands.submit())
 
     def reset(self) -> None:
-        """Set the model's variables back to what they began with."""
-        with self._working("forgetting the state"):
+        """Reset the model's variables to their initial values."""
+        with self._working("resetting the state"):
             self._reset_variables()
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds: by the device's own clock, or by the host's
-        where a device has none.
+        """Return the shortest time of each launch in seconds, by the device's clock, or by the
+        host's if the device has none.
         """
         with self._working("timing kernels"), self._unchanged():
             commands = wg.Commands(self._device)
@@ -119,43 +123,45 @@ class Player(TimedPlayer):
             return self._timed(range(len(self.plan.launches)), runs)
 
     def _timed(self, launches: range, runs: int) -> list[float]:
-        """The shortest time of each of these launches."""
+        """Return the shortest time of each of these launches."""
         single = [self._flight.launches.recorded([number]) for number in launches]
         rounds = [time_launches(self._device, single) for _ in range(runs)]
         return [min(times) for times in zip(*rounds, strict=True)]
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """Puts variables back to what they were before."""
+        """Context manager that restores the variables at its end."""
         pairs = zip(self._shared, self.plan.buffers, strict=True)
         variables = [
-            (made, np.empty(buffer.bytes, np.uint8))
-            for made, buffer in pairs
-            if made is not None and buffer.kind == "variable"
+            (allocated, np.empty(buffer.bytes, np.uint8))
+            for allocated, buffer in pairs
+            if allocated is not None and buffer.kind == "variable"
         ]
-        for made, saved in variables:
-            read_buffer(made, 0, saved)
+        for allocated, saved in variables:
+            read_buffer(allocated, 0, saved)
         yield
-        for made, saved in variables:
-            write_buffer(made, 0, saved)
+        for allocated, saved in variables:
+            write_buffer(allocated, 0, saved)
 
     def binary(self) -> bytes:
-        why = "wgpu-native tells nobody what the driver made of a kernel"
+        why = "wgpu-native does not expose compiled kernels"
         raise DeviceError(
-            "programs of WebGPU have no binary", why, "keep the plan: it has the text"
+            "WebGPU programs have no binary", why, "store the plan, which has the text"
         )
 
     def poison(self) -> None:
-        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
+        """Fill arena and outputs with NaN, so that unwritten values show up in the result."""
         with self._working("filling memory"):
-            for made, buffer in zip(self._flight.ports.buffers, self.plan.buffers, strict=True):
+            for allocated, buffer in zip(
+                self._flight.ports.buffers, self.plan.buffers, strict=True
+            ):
                 if buffer.kind in ("arena", "output"):
-                    write_buffer(made, 0, np.full(made.size // 4, POISON, np.uint32))
+                    write_buffer(allocated, 0, np.full(allocated.size // 4, POISON, np.uint32))
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Free the device's memory."""
         self._modules = {}
-        with suppress(wg.Error):  # a lost device has nothing to give
+        with suppress(wg.Error):  # a lost device has nothing to free
             self._held.close()
 
     def __del__(self) -> None:

@@ -1,5 +1,6 @@
-"""Pipelines: made by several threads in the order of their first use, and shared by all players
-of a device that have the same module.
+"""Compute pipelines, built by several threads in the order of their first use.
+
+All players of a device share the pipelines of equal modules.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 else:
     futures = lazy_import("concurrent.futures")
 
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 
 
 class BuiltModule:
-    """The pipeline of one module, as soon as a thread has made it."""
+    """The pipeline of one module, which a thread builds."""
 
     def __init__(self, device: wg.Device, module: Module) -> None:
         self.device, self.module = device, module
@@ -48,7 +49,7 @@ class BuiltModule:
         return self._future.done()
 
     def pipeline(self) -> wg.Pipeline:
-        """It, after a wait; a BuildError where the device's compiler does not take the text."""
+        """Wait for the pipeline; raises a BuildError if the device's compiler rejects the text."""
         return self._future.result()
 
     def __del__(self) -> None:
@@ -62,7 +63,7 @@ def _release(future: Any) -> None:
         future.result().release()
 
 
-# Modules that some player holds: the same text is built once, for whatever plans have it.
+# Modules that some player holds: the same text is built once for all plans.
 _live: WeakValueDictionary[tuple[wg.Device, str, str], BuiltModule] = WeakValueDictionary()
 _lock = ForkSafeLock()
 
@@ -70,7 +71,7 @@ _lock = ForkSafeLock()
 def build_modules(
     device: wg.Device, program: Program, entries: Iterable[str]
 ) -> dict[str, BuiltModule]:
-    """The modules of these entry points; their pipelines are made in this order, meanwhile."""
+    """Start building the modules of these entry points, in this order."""
     modules = split_modules(program)
     return {entry: _built(device, modules[entry]) for entry in dict.fromkeys(entries)}
 
@@ -78,23 +79,23 @@ def build_modules(
 def _built(device: wg.Device, module: Module) -> BuiltModule:
     key = (device, module.entry, module.text)
     with _lock:
-        found = _live.get(key)
-        if found is None:
-            found = _live[key] = BuiltModule(device, module)
-        return found
+        built = _live.get(key)
+        if built is None:
+            built = _live[key] = BuiltModule(device, module)
+        return built
 
 
 @cache
 def layout_of(device: wg.Device, written: tuple[bool, ...]) -> wg.Layout:
-    """The layout of all modules whose buffers are written or read alike; there are few of them."""
+    """Return the layout of all modules whose buffers are read and written alike; there are few."""
     return wg.Layout(device, written)
 
 
 @cache
 def _pool() -> futures.ThreadPoolExecutor:
-    """Threads that wait for the driver's compiler."""
-    count = min(_MOST_THREADS, os.cpu_count() or 1)
+    """Return the threads that wait for the driver's compiler."""
+    count = min(_MAX_THREADS, os.cpu_count() or 1)
     return futures.ThreadPoolExecutor(count, "fourfold-pipelines")
 
 
-call_in_child(_pool.cache_clear)  # a child has none of its threads
+call_in_child(_pool.cache_clear)  # a child has none of the threads

@@ -1,4 +1,4 @@
-"""Constants in device memory: uploaded once for all players of a device that hold them."""
+"""Constants in device memory, uploaded once for all players of a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.players.webgpu.memory import USAGE, write_buffer
 
 
 class _Upload(wg.Buffer):
-    """A copy of an array. It holds the array: no other one gets its address meanwhile."""
+    """A copy of an array. It holds the array, so that its id is not reused."""
 
     array: np.ndarray
 
@@ -22,13 +22,13 @@ class _Upload(wg.Buffer):
             self.release()
 
 
-# By the array's identity, since equal constants of a process are one array, and where it begins.
+# Keyed by the array's identity, since equal constants of a process are one array, and the start.
 _live: WeakValueDictionary[tuple[wg.Device, int, int, int], _Upload] = WeakValueDictionary()
 _lock = ForkSafeLock()
 
 
 class SharedBuffer(wg.Buffer):
-    """One player's hold of a buffer that others may hold, too; the last one gives it back."""
+    """One player's reference to a shared buffer; the last one frees it."""
 
     def __init__(self, held: wg.Buffer) -> None:
         self.device, self.size, self.pointer = held.device, held.size, held.pointer
@@ -39,8 +39,8 @@ class SharedBuffer(wg.Buffer):
 
 
 def upload_constants(device: wg.Device, plan: Plan, buffer: Buffer) -> wg.Buffer:
-    """The constants in a buffer of a plan as another player of this device has them, else a new
-    copy of them.
+    """Return the constants of a plan's buffer as already uploaded to this device, or
+    upload them.
     """
     key = (device, id(plan.constants), buffer.start or 0, buffer.bytes)
     with _lock:

@@ -1,4 +1,4 @@
-"""How long launches take, by the device's clock or by the host's."""
+"""Measure launches by the device's clock, or by the host's."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.memory import read_buffer
 
-CLOCK = "timestamp-query"  # the feature that a device has a clock of its own
-_AT_ONCE = 1024  # launches that are timed by one submission; a query set has 4096 places at most
+CLOCK = "timestamp-query"  # feature of a device with its own clock
+_MAX_TIMED_LAUNCHES = 1024  # launches timed by one submission; a query set has at most 4096 entries
 
 
 def time_launches(device: wg.Device, launches: Sequence[wg.Recording]) -> list[float]:
-    """The seconds of each, run one after the other."""
+    """Return the seconds of each launch, run one after the other."""
     if CLOCK not in device.features:
         return [_by_host(device, launch) for launch in launches]
-    parts = range(0, len(launches), _AT_ONCE)
+    parts = range(0, len(launches), _MAX_TIMED_LAUNCHES)
     return [
         seconds
         for start in parts
-        for seconds in _by_device(device, launches[start : start + _AT_ONCE])
+        for seconds in _by_device(device, launches[start : start + _MAX_TIMED_LAUNCHES])
     ]
 
 
@@ -41,7 +41,8 @@ def _by_device(device: wg.Device, launches: Sequence[wg.Recording]) -> list[floa
     finally:
         target.release()
         times.release()
-    passed = (ticks[:, 1] - ticks[:, 0]).astype(np.int64)  # a clock may stand still, not go back
+    # The clock may stand still, but not go back.
+    passed = (ticks[:, 1] - ticks[:, 0]).astype(np.int64)
     return [max(0, int(one)) * device.timestamp_seconds for one in passed]
 
 

@@ -1,6 +1,4 @@
-"""What small kernels tell of a device: whether it computes right, in which precisions, and by how
-many units.
-"""
+"""Probes of a WebGPU device: correct results, supported precisions, and number of units."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from fourfold.types import DType, TensorType
 
 log = Log("players.webgpu")
 _COUNTS = (1, 7, 4096)  # work-items
-_MOST = 80  # three times it and one more fit into a byte, and are exact as a half
+_MAX_INPUT = 80  # largest input: 3 x + 1 fits into a byte, and is exact as fp16
 _TYPES = {
     "floats": (DType.F32, 4),
     "halves": (DType.F16, 2),
@@ -29,12 +27,12 @@ _TYPES = {
 
 
 def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-    """These facts; what WebGPU has nothing of is absent without a trial."""
-    found: dict[str, Fact] = {name: _absent(name) for name in names if name in PROBED}
-    for name, trial in _TRIALS.items():
+    """Return these facts; features that WebGPU does not have are absent without a probe."""
+    facts: dict[str, Fact] = {name: _absent(name) for name in names if name in PROBED}
+    for name, trial in _PROBES.items():
         if name in names:
-            found[name] = trial(info)
-    return found
+            facts[name] = trial(info)
+    return facts
 
 
 def _absent(name: str) -> Fact:
@@ -43,7 +41,7 @@ def _absent(name: str) -> Fact:
 
 
 def _self_test(info: DeviceInfo) -> str:
-    """Which of the kernels do not build, or give wrong results."""
+    """Return the names of the kernels that do not build, or give wrong results."""
     wrong = [name for name, program in probes.SELF_TEST.items() if not _right(info, name, program)]
     return ", ".join(wrong)
 
@@ -58,14 +56,14 @@ def _right(info: DeviceInfo, name: str, program: Program) -> bool:
     try:
         return all(_changes(info, program, dtype, count, each) for count in _COUNTS)
     except BuildError as error:
-        log.debug("a trial fails: %s: %s", error.what, error.why)
+        log.debug("a probe fails: %s: %s", error.what, error.why)
         return False
 
 
 def _changes(info: DeviceInfo, program: Program, dtype: DType, count: int, each: int) -> bool:
-    """Whether so many work-items change their numbers as they should."""
+    """Return True if this many work-items compute the right results."""
     plan = trial_plan(program, TensorType(dtype, (count * each,)), count)
-    values = np.random.default_rng(count).integers(0, _MOST, count * each)
+    values = np.random.default_rng(count).integers(0, _MAX_INPUT, count * each)
     player = Player(info, plan)
     try:
         player.poison()
@@ -76,7 +74,7 @@ def _changes(info: DeviceInfo, program: Program, dtype: DType, count: int, each:
 
 
 def trial_plan(program: Program, type_: TensorType, count: int) -> Plan:
-    """One launch of so many work-items, from an input to an output."""
+    """Return a plan with one launch of this many work-items, from an input to an output."""
     buffers = (
         Buffer("arena", "arena", 0),
         Buffer("constants", "constants", 0),
@@ -97,7 +95,7 @@ def trial_plan(program: Program, type_: TensorType, count: int) -> Plan:
     )
 
 
-_TRIALS: dict[str, Callable[[DeviceInfo], Fact]] = {
+_PROBES: dict[str, Callable[[DeviceInfo], Fact]] = {
     "self_test": _self_test,
     "half_arithmetic": _half_arithmetic,
     **dict.fromkeys(MEASURED, measure_units),

@@ -1,4 +1,4 @@
-"""WebGPU by wgpu-native's C functions and ctypes, as far as a player needs it."""
+"""WebGPU through wgpu-native's C functions and ctypes, as far as the backend needs it."""
 
 from __future__ import annotations
 

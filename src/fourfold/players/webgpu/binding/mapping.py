@@ -1,4 +1,4 @@
-"""Staging buffers: memory that host and device take turns with."""
+"""Staging buffers: memory that host and device use alternately."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from fourfold.players.webgpu.binding.structures import (
 
 _SPONTANEOUS = 3
 _SUCCESS = 1
-_PATIENCE = 10.0  # seconds for which a callback may be under way on another thread
+_CALLBACK_TIMEOUT_S = 10.0  # for a callback that is running on another thread
 
 
 class Staging(Buffer):
-    """A buffer that is the host's while it is mapped, and else the device's."""
+    """A buffer that the host can access while it is mapped, and otherwise the device."""
 
     def __init__(self, device: Device, size: int, upload: bool) -> None:
         usage = MAP_WRITE | COPY_SOURCE if upload else MAP_READ | COPY_TARGET
@@ -49,20 +49,20 @@ class Staging(Buffer):
         self._answered.set()
 
     def ask(self) -> None:
-        """Have it mapped as soon as the device has done what was put in."""
+        """Request the mapping, which happens when the device has finished the submitted work."""
         self._answers.clear()
         self._answered.clear()
         self.device.call("wgpuBufferMapAsync", self.pointer, self._mode, 0, self.size, self._info)
         self.asked = True
 
     def bytes(self) -> np.ndarray:
-        """Its memory, until `unmap`; waits for the device where nobody has done that."""
+        """Return its memory until `unmap`; waits for the device if necessary."""
         if not self.mapped:
             if not self.asked:
                 self.ask()
             if not self._answers:
                 self.device.wait()
-                self._answered.wait(_PATIENCE)  # the thread that is told may be another one
+                self._answered.wait(_CALLBACK_TIMEOUT_S)  # the callback may run on another thread
             self._take()
         address: int | None = self.device.call(self._range, self.pointer, 0, self.size)
         if not address:
@@ -72,18 +72,20 @@ class Staging(Buffer):
 
     @property
     def answered(self) -> bool:
-        """Whether it is the host's again."""
+        """Return True if the mapping request was answered, or it is mapped."""
         return self.mapped or bool(self._answers)
 
     def _take(self) -> None:
-        status, message = self._answers.pop() if self._answers else (0, "there was no answer")
+        status, message = (
+            self._answers.pop() if self._answers else (0, "the library did not answer")
+        )
         self.asked = False
         if status != _SUCCESS:
             raise Error("wgpuBufferMapAsync", UNKNOWN, message or f"status {status}")
         self.mapped = True
 
     def unmap(self) -> None:
-        """Hand it to the device, if it is not the device's already."""
+        """Return it to the device, unless it is not mapped."""
         if self.asked or self.mapped:
             self.asked = self.mapped = False
             self.device.call("wgpuBufferUnmap", self.pointer)

@@ -1,4 +1,4 @@
-"""Buffers, pipelines, bind groups and query sets: each gives itself back by `release`."""
+"""Buffers, pipelines, bind groups and query sets; `release` frees each of them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from fourfold.players.webgpu.binding.structures import (
 
 MAP_READ, MAP_WRITE, COPY_SOURCE, COPY_TARGET = 1, 2, 4, 8
 UNIFORM, STORAGE, QUERY_RESOLVE = 0x40, 0x80, 0x200
-WORD = 4  # bytes that copies and sizes are multiples of
+WORD = 4  # bytes; copies and sizes are multiples of it
 _WGSL = 2
 _TIMESTAMPS = 2
-_COMPUTE = 4  # the stage that sees what is bound
-_UNIFORM, _WRITTEN, _READ = 2, 3, 4  # how a buffer is bound
+_COMPUTE = 4  # shader stage that uses the bindings
+_UNIFORM, _WRITTEN, _READ = 2, 3, 4  # binding types of a buffer
 
 
 class Buffer:
-    """Memory of a device; it begins as zeros."""
+    """Device memory, initialized with zeros."""
 
     def __init__(self, device: Device, size: int, usage: int) -> None:
         self.device, self.size = device, size
@@ -45,12 +45,15 @@ class Buffer:
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
-            give_back("wgpuBufferDestroy", pointer)  # at once, whoever else holds it
+            # Immediately, even if other objects refer to it.
+            give_back("wgpuBufferDestroy", pointer)
             give_back("wgpuBufferRelease", pointer)
 
 
 class Layout:
-    """What a launch has bound: a uniform buffer, then storage buffers that are written or not."""
+    """Bindings of a launch: a uniform buffer, then storage buffers that are written
+    or read-only.
+    """
 
     def __init__(self, device: Device, written: Sequence[bool]) -> None:
         types = [_UNIFORM, *(_WRITTEN if one else _READ for one in written)]
@@ -60,8 +63,8 @@ class Layout:
         group = BindGroupLayoutDescriptor(entryCount=len(types), entries=entries)
         self.group: int = device.create("BindGroupLayout", group)
         groups = (c_void_p * 1)(self.group)
-        whole = PipelineLayoutDescriptor(bindGroupLayoutCount=1, bindGroupLayouts=groups)
-        self.pointer: int | None = device.create("PipelineLayout", whole)
+        descriptor = PipelineLayoutDescriptor(bindGroupLayoutCount=1, bindGroupLayouts=groups)
+        self.pointer: int | None = device.create("PipelineLayout", descriptor)
 
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
@@ -71,10 +74,10 @@ class Layout:
 
 
 class Pipeline:
-    """An entry point of a module, made ready for a device."""
+    """A compiled entry point of a module."""
 
     def __init__(self, device: Device, layout: Layout, text: str, entry: str) -> None:
-        """An Error where the text is not right, or needs more than the device has."""
+        """Raise an Error if the text is invalid, or needs more than the device has."""
         self.entry = entry
         source = ShaderSourceWGSL(Chained(None, _WGSL), StringView.of(text))
         module = device.create("ShaderModule", LabelDescriptor(ctypes.addressof(source)))
@@ -93,7 +96,7 @@ class Pipeline:
 
 
 class Bound(NamedTuple):
-    """A part of a buffer that a launch has."""
+    """A bound range of a buffer."""
 
     buffer: Buffer
     offset: int
@@ -120,7 +123,7 @@ class BindGroup:
 
 
 class QuerySet:
-    """Places for times of the device's clock."""
+    """Entries for times of the device's clock."""
 
     def __init__(self, device: Device, count: int) -> None:
         self.count = count
