@@ -460,7 +460,9 @@ FAULTS = {
         asks_one_who_does_not_take_part, ("exchanges with a missing work-item", "(14, 0, 0)"), KHR
     ),
     "far neighbour": Fault(asks_beyond_its_subgroup, ("exchanges with a missing work-item",), KHR),
-    "absent line": Fault(takes_from_one_who_does_not_take_part, ("with a missing work-item", "(5, 0, 0)")),
+    "absent line": Fault(
+        takes_from_one_who_does_not_take_part, ("with a missing work-item", "(5, 0, 0)")
+    ),
     "early read": Fault(reads_an_input_too_early, ("reads 'src' too early", "awaits its inputs")),
     "early write": Fault(writes_too_early, ("writes 'dst' too early",)),
     "not brought": Fault(reads_what_the_host_has_not_brought, ("'src' too early", "element 1024")),

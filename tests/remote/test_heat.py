@@ -49,12 +49,12 @@ def test_it_waits_until_it_is_cool(machine: FakeMachine) -> None:
     assert not watch.wait()
     machine.answer("dumpsys", "IsStatusOverride: false\nThermal Status: 3")
     assert watch.wait()
-    assert slept == [heat.PAUSE] * 3
+    assert slept == [heat.POLL_INTERVAL_S] * 3
 
 
 def test_it_does_not_wait_for_ever(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(heat, "MOST", 2 * heat.PAUSE)
+    monkeypatch.setattr(heat, "MAX_WAIT_S", 2 * heat.POLL_INTERVAL_S)
     machine.answer("dumpsys", "Thermal Status: 4")
     watch = HeatWatch(AdbLink(SERIAL), slept.append)
     assert watch.wait()

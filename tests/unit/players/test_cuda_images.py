@@ -340,9 +340,7 @@ def test_an_architecture_that_no_compiler_knows(
     architecture: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imagine_compilers(monkeypatch, (75, 80, 90))
-    with pytest.raises(
-        DeviceError, match=f"NVRTC 12.0 cannot build for {architecture}"
-    ) as caught:
+    with pytest.raises(DeviceError, match=f"NVRTC 12.0 cannot build for {architecture}") as caught:
         nvrtc.known_architecture([architecture])
     assert "it supports sm_75, sm_80, sm_90" in caught.value.why
     assert fix in caught.value.fix

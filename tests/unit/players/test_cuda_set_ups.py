@@ -216,7 +216,8 @@ def test_builtins_of_another_version(
 
 
 @pytest.mark.parametrize(
-    ("status", "fix"), [(1, "out of memory"), (5, "--upgrade"), (7, "--force-reinstall"), (11, "pip")]
+    ("status", "fix"),
+    [(1, "out of memory"), (5, "--upgrade"), (7, "--force-reinstall"), (11, "pip")],
 )
 def test_a_compiler_that_fails(
     install_compilers: Callable[..., None], some_compiler: Path, status: int, fix: str

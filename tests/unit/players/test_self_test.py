@@ -62,7 +62,9 @@ def test_a_device_that_computes_wrong_is_refused(wrong: str, device: DeviceInfo)
 
 
 def test_a_device_that_loses_values_of_branches_is_refused(device: DeviceInfo) -> None:
-    with pytest.raises(DeviceError, match=r"(?s)computes wrong results.*many branches.*update its driver"):
+    with pytest.raises(
+        DeviceError, match=r"(?s)computes wrong results.*many branches.*update its driver"
+    ):
         make_player(device.with_facts({"self_test": "branches"}), line().plan)
 
 

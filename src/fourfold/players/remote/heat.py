@@ -1,4 +1,4 @@
-"""Whether another machine slows itself down because it is hot, as far as its system tells."""
+"""Detect thermal throttling of another machine, as far as its system reports it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fourfold.players.remote.link import Link
 
 log = Log("players.remote")
 
-PAUSE, MOST = 5.0, 180.0  # seconds between two looks, and of waiting at most
-_MODERATE = 2  # of Android's thermal status: from here on it slows things down
-# A line for each thing that tells: its name, and how far things may go now; more is better.
+POLL_INTERVAL_S, MAX_WAIT_S = 5.0, 180.0  # interval of checks, and maximum wait
+_MODERATE = 2  # Android's thermal status from which on the device is throttled
+# One line per indicator: its name, and the current limit; higher is better.
 _LOOK = """
 status=$(dumpsys thermalservice 2>/dev/null | sed -n 's/^Thermal Status: *//p' | head -n 1)
 if [ -n "$status" ]; then echo "status $status"; fi
@@ -28,8 +28,8 @@ State = Mapping[str, int]
 
 
 class HeatWatch:
-    """Looks at one machine. What its clocks may do at first is what is usual for it: some are
-    held back by their owner.
+    """Watches one machine. Its initial clock limits count as normal, since users may have lowered
+    them.
     """
 
     def __init__(self, link: Link, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -37,18 +37,18 @@ class HeatWatch:
         self._usual, self._accepted = self._look(), 0
 
     def wait(self) -> bool:
-        """Whether it was too hot; by now it is not, or somebody waited for long in vain."""
+        """Wait while the machine is too hot; returns False if it was not."""
         sign = self._sign()
         if sign is None:
             return False
         log.warn_once(
-            f"{self._link.name} is hot ({sign}): kernels are timed when it has cooled down"
+            f"{self._link.name} is hot ({sign}): kernels are timed after it has cooled down"
         )
-        for _ in range(round(MOST / PAUSE)):
-            self._sleep(PAUSE)
+        for _ in range(round(MAX_WAIT_S / POLL_INTERVAL_S)):
+            self._sleep(POLL_INTERVAL_S)
             if self._sign() is None:
                 return True
-        log.warn_once(f"{self._link.name} stays hot: kernels are timed as it is now")
+        log.warn_once(f"{self._link.name} stays hot: kernels are timed nevertheless")
         self._usual = self._look()
         self._accepted = self._usual.get("status", 0)
         return True
@@ -60,14 +60,14 @@ class HeatWatch:
         return next(signs_of_heat(self._look(), self._usual, self._accepted), None)
 
 
-def read_state(told: str) -> State:
-    """Numbers by what they are of."""
-    words = (line.split() for line in told.splitlines())
-    return {two[0]: int(two[1]) for two in words if len(two) == 2 and two[1].isdecimal()}
+def read_state(output: str) -> State:
+    """Parse the output of the check into numbers by name."""
+    words = (line.split() for line in output.splitlines())
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
 
 
 def signs_of_heat(now: State, usual: State, accepted: int = 0) -> Iterator[str]:
-    """What says that a machine slows itself down, beyond a status that was waited for in vain."""
+    """Yield indications of throttling, ignoring an `accepted` thermal status."""
     for name, value in now.items():
         before = usual.get(name, value)
         if name == "status":

@@ -1,4 +1,4 @@
-"""A plan as a prepared file on another machine."""
+"""Send a plan to another machine as a prepared file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.store.keys import digest, program_parts
 def send_plan(
     machine: Machine, name: str, device: DeviceInfo, plan: Plan, binary: bytes | None = None
 ) -> None:
-    """Put a plan there under a name, with its program's binary where there is one."""
+    """Copy a plan to the machine under a name, with its program's binary if there is one."""
     inputs, outputs = (tuple(one.name for one in ports) for ports in (plan.inputs, plan.outputs))
     draft = Draft()
     number = draft.add_model(plan.name, digest(plan.program.text.encode()), 0)

@@ -1,4 +1,4 @@
-"""Which trial tells which facts of a device elsewhere, each in a process of its own there."""
+"""Probes of a device on another machine, each in a separate process there."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ log = Log("players.remote")
 
 Facts = Mapping[str, Fact]
 _RUNS = 3
-_APART = 256  # bytes
+_ALIGNMENT = 256  # bytes; alignment of arrays
 
 
 class Unanswered(Exception):
-    """A trial could not be made: nothing is known from it."""
+    """A probe could not run: nothing is known from it."""
 
 
 @dataclass(frozen=True)
 class Trials:
-    """The trials of a device, on its machine."""
+    """The probes of a device, on its machine."""
 
     machine: Machine
     device: DeviceInfo
@@ -63,11 +63,11 @@ class Trials:
         return {"half_arithmetic": succeeds(computes)}
 
     def dot_products(self) -> Facts:
-        """Who adds up products of bytes: the one that is claimed, on a GPU also the extension."""
+        """Probe dot products of int8: the claimed instruction, and on a GPU also the extension."""
         claim = str(self.device.claims.get("dot_products", ""))
         names = (claim,) if self.device.is_cpu else (claim, "khr")
-        tried = dict.fromkeys(names) if claim else ()
-        return {"dot_products": next((name for name in tried if self._adds(name)), "")}
+        candidates = dict.fromkeys(names) if claim else ()
+        return {"dot_products": next((name for name in candidates if self._adds(name)), "")}
 
     def _adds(self, name: str) -> bool:
         packs, nothing = name == "x86", np.zeros(8, np.float32)
@@ -94,9 +94,7 @@ class Trials:
         return {"matrix_units": claimed and succeeds(multiplies)}
 
     def self_test(self) -> Facts:
-        """Which of the kernels do not come out right: all in one program, and where that does not
-        go well each by itself.
-        """
+        """Return which kernels fail: all in one program, and if that fails each by itself."""
         names = tuple(probes.SELF_TEST)
         if succeeds(lambda: self._changes(names)):
             return {"self_test": ""}
@@ -104,27 +102,27 @@ class Trials:
         return {"self_test": ", ".join(wrong)}
 
     def _changes(self, names: tuple[str, ...]) -> bool:
-        """Whether numbers that are copied there and back come out changed as they should be."""
+        """Return True if arrays copied there and back have the right results."""
         parts = [(name, items) for name in names for items in SELF_TEST_SIZES[name]]
         runs = [[numbers(*part, run) for part in parts] for run in range(_RUNS)]
-        starts = _places(runs[0])
+        starts = _offsets(runs[0])
         kernels = tuple(
             KernelCall(name, (items,), (1,), (start, start))
             for (name, items), start in zip(parts, starts, strict=True)
         )
-        given = [_joined(arrays, starts) for arrays in runs]
+        inputs = [_joined(arrays, starts) for arrays in runs]
         program = probes.joined(probes.SELF_TEST[name] for name in names)
-        call = TrialCall(program, kernels, (given[0], np.zeros_like(given[0])))
-        with closing(run_trial(self.machine, self.device, call, given)) as found:
+        call = TrialCall(program, kernels, (inputs[0], np.zeros_like(inputs[0])))
+        with closing(run_trial(self.machine, self.device, call, inputs)) as all_results:
             return all(
                 np.array_equal(results[1], _joined([changed(one) for one in arrays], starts))
-                for arrays, results in zip(runs, found, strict=True)
+                for arrays, results in zip(runs, all_results, strict=True)
             )
 
     def forward_progress(self) -> Facts:
-        """Whether groups that wait for chunks which others have claimed come to an end."""
+        """Probe whether groups that wait for chunks claimed by others finish."""
 
-        def goes_on() -> bool:
+        def makes_progress() -> bool:
             expected = chain()
             values = np.zeros_like(expected)
             values[0] = expected[0]
@@ -135,10 +133,10 @@ class Trials:
             call = TrialCall(program, (kernel,), arrays)
             return all(np.array_equal(self._run(call)[1], expected) for _ in range(_RUNS))
 
-        return {"forward_progress": self.device.is_cpu and succeeds(goes_on)}
+        return {"forward_progress": self.device.is_cpu and succeeds(makes_progress)}
 
     def waiting(self) -> Facts:
-        """Whether a group a unit is there at once. None reaches memory of a host elsewhere."""
+        """Probe whether one group per unit is resident. Memory of this host cannot be accessed."""
 
         def is_resident() -> bool:
             groups = self.device.compute_units
@@ -147,17 +145,17 @@ class Trials:
             result = self._run(TrialCall(probes.ROUNDS, (kernel,), arrays))[1]
             return np.array_equal(result, np.arange(groups))
 
-        able = bool(self.device.claims.get("matrix_units")) and succeeds(is_resident)
-        return {"resident": able, "reaches_host": False}
+        resident = bool(self.device.claims.get("matrix_units")) and succeeds(is_resident)
+        return {"resident": resident, "reaches_host": False}
 
     def images(self) -> Facts:
-        """Whether there are images of buffers, and of windows into them."""
+        """Probe images of buffers, and of windows into them."""
         claimed = int(self.device.claims.get("image_texels", 0))
         works = claimed > 0 and succeeds(lambda: self._reads_images(claimed))
-        few = ITEMS + self.device.alignment // 8  # not up to where they lie
+        small_limit = ITEMS + self.device.alignment // 8  # too few to reach the data from the start
         return {
             "image_texels": claimed if works else 0,
-            "image_windows": works and succeeds(lambda: self._reads_images(few)),
+            "image_windows": works and succeeds(lambda: self._reads_images(small_limit)),
             "prefers_images": works and bool(self.device.claims.get("prefers_images")),
         }
 
@@ -177,12 +175,12 @@ class Trials:
         return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
 
     def _probe(self, program: Program, values: np.ndarray, *local: int) -> np.ndarray:
-        """What the kernel 'probe' makes of some values, by one group of work-items."""
+        """Run the kernel 'probe' on some values with one work-group."""
         return self._run(TrialCall(program, (KernelCall("probe", local, local),), (values,)))[0]
 
     def _run(self, call: TrialCall) -> list[np.ndarray]:
-        with closing(run_trial(self.machine, self.device, call)) as found:
-            return next(found)
+        with closing(run_trial(self.machine, self.device, call)) as results:
+            return next(results)
 
 
 TRIALS: dict[tuple[str, ...], Callable[[Trials], Facts]] = {
@@ -197,11 +195,11 @@ TRIALS: dict[tuple[str, ...], Callable[[Trials], Facts]] = {
 }
 
 
-def _places(arrays: list[np.ndarray]) -> list[int]:
-    """Where arrays begin that lie in one, each where a device lets anything begin."""
+def _offsets(arrays: list[np.ndarray]) -> list[int]:
+    """Return the offsets of arrays that are stored in one buffer, aligned for any device."""
     starts = [0]
     for array in arrays:
-        starts.append(starts[-1] + -(-array.nbytes // _APART) * _APART)
+        starts.append(starts[-1] + -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT)
     return starts[:-1]
 
 
@@ -213,28 +211,30 @@ def _joined(arrays: list[np.ndarray], starts: list[int]) -> np.ndarray:
 
 
 def probe(device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-    """What trials tell of these facts and of those that go with them. What a trial did not answer
-    is left out: it is no fact. What only a player of this machine asks is left out, too.
+    """Probe these facts, and related ones. Facts whose probe did not answer are left out, as are
+    facts that only a local player uses.
     """
-    found: dict[str, Fact] = {}
+    facts: dict[str, Fact] = {}
     with machine_of(device) as machine:
         trials = Trials(machine, device)
-        for told, trial in _asked(names):
+        for names_, trial in _requested(names):
             try:
-                found |= trial(trials)
+                facts |= trial(trials)
             except Unanswered as error:
                 log.warn_once(
-                    f"a trial of {', '.join(told)} on {device.name} gave no answer: {error}"
+                    f"a probe of {', '.join(names_)} on {device.name} did not answer: {error}"
                 )
-    return found
+    return facts
 
 
-def _asked(names: Collection[str]) -> Iterator[tuple[tuple[str, ...], Callable[[Trials], Facts]]]:
+def _requested(
+    names: Collection[str],
+) -> Iterator[tuple[tuple[str, ...], Callable[[Trials], Facts]]]:
     return (item for item in TRIALS.items() if not set(item[0]).isdisjoint(names))
 
 
 def succeeds(trial: Callable[[], bool]) -> bool:
-    """Whether a trial goes well. A driver that dies of it has answered: its process is not this."""
+    """Return True if a probe passes. A driver that crashes has failed: it is another process."""
     try:
         return trial()
     except BuildError:

@@ -1,4 +1,4 @@
-"""Times launches of a plan on another machine, many at once, and waits while that is too hot."""
+"""Times launches of a plan on another machine, many at once, and waits while it is throttled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LaunchTimer(Player):
             self._heat = HeatWatch(self._machine.link)
 
     def fill(self, values: np.ndarray) -> None:
-        """Put these bytes into the arena."""
+        """Copy these bytes into the arena."""
         self._send(f"fill {ARENA} 0", values)
 
     def blank(self, offset: int, size: int) -> None:
@@ -40,7 +40,9 @@ class LaunchTimer(Player):
         return float(self._ask(_time(launches, runs))["seconds"])
 
     def seconds_of_all(self, all_launches: Sequence[range], runs: int) -> list[float]:
-        """All in one go; what was measured while the machine slowed down is measured again."""
+        """Time all launches at once; times measured while the machine was throttled are measured
+        again.
+        """
         steps = [_time(launches, runs) for launches in all_launches]
         answers = self._ask_all(steps)
         if self._heat.wait():
@@ -48,7 +50,7 @@ class LaunchTimer(Player):
         return [float(answer.get("seconds", "inf")) for answer in answers]
 
     def differences(self, all_written: Sequence[LaunchOutput]) -> list[OutputDifference | None]:
-        """They are found there: what candidates write would take the cable long."""
+        """Compare outputs on the machine: transferring them would take long."""
         first, *others = all_written
         self.blank(first.offset, _size(first))
         self.seconds(first.launches, 1)
@@ -60,7 +62,9 @@ class LaunchTimer(Player):
 
     def _ask_all(self, steps: Sequence[str]) -> list[dict[str, Any]]:
         if self._process is None:
-            raise DeviceError("the plan is no longer open", "close() was called", "ask before")
+            raise DeviceError(
+                "the plan is no longer open", "close() was called", "use it before close()"
+            )
         return self._process.ask_all(steps)
 
 
@@ -73,17 +77,19 @@ def _time(launches: range, runs: int) -> str:
 
 
 def _comparison(written: LaunchOutput) -> list[str]:
-    place = f"{ARENA} {written.offset}"
+    location = f"{ARENA} {written.offset}"
     return [
-        f"blank {place} {-(-_size(written) // 4) * 4}",
+        f"blank {location} {-(-_size(written) // 4) * 4}",
         _time(written.launches, 1),
-        f"compare {place} {_size(written)} {written.dtype.value}",
+        f"compare {location} {_size(written)} {written.dtype.value}",
     ]
 
 
 def _difference(answers: Sequence[dict[str, Any]]) -> OutputDifference | None:
-    """What a comparison told; nothing where a step of it was refused."""
+    """Return the result of a comparison; None if one of its steps failed."""
     if any("error" in answer for answer in answers):
         return None
-    told = answers[-1]
-    return OutputDifference(bool(told["nan_differs"]), float(told["largest"]), float(told["scale"]))
+    result = answers[-1]
+    return OutputDifference(
+        bool(result["nan_differs"]), float(result["largest"]), float(result["scale"])
+    )

@@ -1,6 +1,6 @@
-"""Kernels of a trial as a tiny plan, run on another machine.
+"""Run probe kernels as a small plan on another machine.
 
-Its files are small, and go with the folder that they lie in.
+Its files are small, and are removed with their folder.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from fourfold.players.remote.plan_file import send_plan
 from fourfold.players.remote.steps import PlanProcess
 from fourfold.types import TensorType
 
-_FIRST = 2  # the number of the first buffer behind arena and constants
+_FIRST = 2  # number of the first buffer after arena and constants
 _NOTHING = np.zeros(64, np.uint8)
 
 
 class KernelCall(NamedTuple):
-    """A kernel, how it runs, at which bytes of each array it begins, and what it gets besides."""
+    """A kernel, its grid, its start in each array in bytes, and additional arguments."""
 
     entry: str
     grid: tuple[int, ...]
@@ -38,21 +38,21 @@ class TrialCall(NamedTuple):
     kernels: tuple[KernelCall, ...]
     arrays: tuple[np.ndarray, ...]
     constants: np.ndarray = _NOTHING
-    image_texels: int = 0  # at most so many, where images are read
+    image_texels: int = 0  # maximum, if images are read
 
 
 def run_trial(
     machine: Machine, device: DeviceInfo, call: TrialCall, first: Sequence[np.ndarray] = ()
 ) -> Generator[list[np.ndarray], None, None]:
-    """What the arrays hold after the kernels ran: once, or once for each of those that take the
-    place of the first one, in one process.
+    """Yield what the arrays hold after the kernels ran: once, or once for each replacement in
+    `first` of the first array, in one process.
     """
     limited = device.with_facts({"image_texels": call.image_texels} if call.image_texels else {})
     file = machine.new_name(".fourfold")
     send_plan(machine, file, limited, _plan(call))
     arguments = (file, "--device", str(device.ordinal))
     process = PlanProcess(
-        machine, f"a trial of {call.kernels[0].entry}", call.program.text, *arguments
+        machine, f"a probe of {call.kernels[0].entry}", call.program.text, *arguments
     )
     try:
         for array in first or call.arrays[:1]:

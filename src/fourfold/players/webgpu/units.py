@@ -15,9 +15,8 @@ from fourfold.kernel.wgsl.probes import BUSY, BUSY_GROUP
 from fourfold.plan import ARENA, Buffer, BufferUse, Launch, Plan
 from fourfold.players.webgpu.timer import LaunchTimer
 
-_MIN_GROUP_SECONDS = (
-    1e-3  # seconds that a group works at least, so that the launch overhead is negligible
-)
+# Seconds that a group works at least, so that the launch overhead is negligible.
+_MIN_GROUP_SECONDS = 1e-3
 _FIRST_LOOPS, _MAX_LOOPS = 100, 400_000
 _SLOWDOWN_THRESHOLD = 1.2  # increase over the time of one group that is more than noise
 _MAX_GROUPS = 4096
