@@ -15,9 +15,9 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.players import backend_of
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.array_interface import read_interface
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.devices import context_of
+from fourfold.players.cuda.import_memory import read_interface
 from fourfold.players.cuda.memory import OwnMemory
 
 X = np.random.default_rng(9).normal(size=(1, 3, 1, 5)).astype(np.float32)

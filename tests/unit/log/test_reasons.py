@@ -106,4 +106,4 @@ def test_a_trial_that_fails(told: pytest.LogCaptureFixture) -> None:
         raise BuildError("the kernels do not build on it", "error: no such type", "")
 
     assert not trials.succeeds(does_not_build)
-    assert "a trial fails: the kernels do not build on it: error: no such type" in told.text
+    assert "a probe fails: the kernels do not build on it: error: no such type" in told.text

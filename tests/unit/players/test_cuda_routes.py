@@ -15,7 +15,7 @@ from fourfold import forks
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda import port_memory, uploads
+from fourfold.players.cuda import port_memory
 from fourfold.players.cuda.binding import calls, loader
 from fourfold.players.cuda.bound_memory import BoundMemory
 from fourfold.players.cuda.memory import CudaMemory, OwnMemory
@@ -93,7 +93,7 @@ def test_large_inputs_come_in_chunks(cuda: DeviceInfo, monkeypatch: pytest.Monke
     with fourfold.Session(small_onnx(), cuda, cache="memory") as plain:
         expected = [plain.run(X * n) for n in range(5)]
     monkeypatch.setattr(port_memory, "THREADED_COPY_BYTES", 64)
-    monkeypatch.setattr(uploads, "THREAD_CHUNK", 112)
+    monkeypatch.setattr(port_memory, "THREAD_CHUNK", 112)
     copied: list[int] = []
     copy = cu.Stream.copy
 

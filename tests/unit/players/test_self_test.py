@@ -73,7 +73,7 @@ def test_wrong_halves_refuse_those_precisions_alone(device: DeviceInfo) -> None:
     player = make_player(wrong, plan)
     np.testing.assert_array_equal(player.run([X])[0], 2 * X + 1)
     player.close()
-    with pytest.raises(DeviceError, match=r"(?s)half precision.*precision='fp32'"):
+    with pytest.raises(DeviceError, match=r"(?s)wrong fp16 values.*precision='fp32'"):
         make_player(wrong, replace(plan, precision="mixed"))
 
 

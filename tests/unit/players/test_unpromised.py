@@ -149,7 +149,7 @@ def test_groups_that_see_nothing_of_each_other_are_found_out(
     kernels: TrialKernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TrialKernels, "launch", lambda *_: None)
-    assert not trials._goes_on(kernels, 8)
+    assert not trials._makes_progress(kernels, 8)
     assert not trials._reaches_arrays(kernels)
 
 
@@ -171,7 +171,7 @@ def test_what_was_told_before_a_crash_counts(
 ) -> None:
     answer = 'print(\'{"self_test": ""}\'); print(\'{"persistent_mapping": true}\', flush=True)'
     monkeypatch.setattr(trial_process, "CHILD", f"import os, time; {answer}; {end}")
-    monkeypatch.setattr(trial_process, "PATIENCE", 5.0)
+    monkeypatch.setattr(trial_process, "TIMEOUT_S", 5.0)
     found = probe.probe(replace(device, kind="cpu"), UNPROMISED)
     assert found == {"self_test": "", "persistent_mapping": True}
 

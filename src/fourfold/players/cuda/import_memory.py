@@ -2,20 +2,176 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.plan import BUFFER_ALIGNMENT, padded
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.array_interface import CudaArray, read_interface
 from fourfold.players.cuda.binding import pointers
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.memory import CudaMemory
-from fourfold.players.cuda.torch_tensors import TorchTensor, torch_tensor
-from fourfold.players.dlpack import device_tensor
+from fourfold.players.dlpack import device_tensor, is_one_piece
 from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind, is_of_jax
+
+_INTERFACE = "__cuda_array_interface__"
+_NEEDED = ("shape", "typestr", "data")
+_VERSIONS = (2, 3)
+_FIX_PRODUCER = "pass it through DLPack, or update its library"
+
+
+class CudaArray(NamedTuple):
+    """A contiguous array, and the stream that produces its elements; None if they are ready."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    read_only: bool
+    stream: int | None
+
+
+def read_interface(given: Any) -> CudaArray | None:
+    """Read the interface of an array; None if it has none.
+
+    Raises an InputError if kernels cannot use the array, or the interface is malformed.
+    """
+    interface = _interface(given)
+    if interface is None:
+        return None
+    if interface.get("version") not in _VERSIONS:
+        raise InputError(
+            f"{_INTERFACE} has version {interface.get('version')}",
+            "versions 2 and 3 are supported",
+            _FIX_PRODUCER,
+        )
+    absent = [name for name in _NEEDED if name not in interface]
+    if absent:
+        what, why = f"{_INTERFACE} is incomplete", f"it has no {' and no '.join(absent)}"
+        raise InputError(what, why, _FIX_PRODUCER)
+    if interface.get("mask") is not None:
+        what, why = "the array has a mask", "a model reads all elements"
+        raise InputError(what, why, "fill the masked elements first")
+    try:
+        return _interface_array(interface)
+    except (TypeError, ValueError) as error:
+        what = f"{_INTERFACE} is malformed"
+        raise InputError(what, str(error), _FIX_PRODUCER) from error
+
+
+def _interface_array(interface: Mapping[str, Any]) -> CudaArray:
+    """Return the array; raises a TypeError or ValueError if an entry is malformed."""
+    shape, dtype = tuple(map(int, interface["shape"])), _numpy_dtype(interface["typestr"])
+    _check_strides(shape, interface.get("strides"), dtype)
+    address, read_only = interface["data"]
+    return CudaArray(
+        int(address or 0), shape, dtype, bool(read_only), _stream(interface.get("stream"))
+    )
+
+
+def _interface(given: Any) -> Mapping[str, Any] | None:
+    """Return the interface; arrays on the CPU may have the attribute and raise when it is read."""
+    try:
+        interface = getattr(given, _INTERFACE, None)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    return interface if isinstance(interface, Mapping) else None
+
+
+def _numpy_dtype(typestr: str) -> np.dtype:
+    try:
+        return np.dtype(typestr)
+    except TypeError as error:
+        what = f"the dtype {typestr!r} is not supported"
+        fix = "convert the array to float32 first"
+        raise InputError(what, "NumPy has no such dtype", fix) from error
+
+
+def _check_strides(shape: Sequence[int], strides: Sequence[int] | None, dtype: np.dtype) -> None:
+    """Check the strides, which count bytes; None means contiguous."""
+    if strides is None:
+        return
+    if len(strides) != len(shape):
+        what = f"{_INTERFACE} has {len(strides)} strides for {len(shape)} axes"
+        raise InputError(what, "there must be one per axis", _FIX_PRODUCER)
+    if not is_one_piece(shape, strides, dtype.itemsize):
+        what, why = "the array is not contiguous", f"its strides are {tuple(strides)} bytes"
+        raise InputError(what, why, "pass a contiguous copy of it")
+
+
+def _stream(stream: Any) -> int | None:
+    if stream is None:
+        return None
+    if int(stream) == 0:
+        what, why = (
+            f"{_INTERFACE} names stream 0",
+            "it is ambiguous: the default stream of all threads or of one",
+        )
+        raise InputError(what, why, "name stream 1 or 2 or its own, or None if it is done")
+    return int(stream)
+
+
+class TorchTensor(NamedTuple):
+    """Properties of a tensor on a GPU, and the stream that produces its elements."""
+
+    address: int
+    ordinal: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    nbytes: int
+    stream: int
+
+    def is_same(self, given: Any) -> bool:
+        """Return True if a tensor still has these properties, and its stream is the same."""
+        return (
+            given.data_ptr() == self.address
+            and given.shape == self.shape
+            and _torch_dtype(given.dtype) == self.dtype
+            and given.is_contiguous()
+            and not given.requires_grad
+            and not given.is_neg()
+            and _current_stream(sys.modules["torch"], self.ordinal) == self.stream
+        )
+
+
+def torch_tensor(given: Any) -> TorchTensor | None:
+    """Return the properties of a plain contiguous tensor on a GPU.
+
+    None for all others, which DLPack supports or rejects with a reason.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or type(given) is not getattr(torch, "Tensor", None) or not given.is_cuda:
+        return None
+    dtype = _torch_dtype(given.dtype)
+    lazy = given.requires_grad or given.is_neg() or not given.is_contiguous()
+    if dtype is None or lazy:
+        return None
+    ordinal = given.get_device()
+    facts = (given.data_ptr(), ordinal, tuple(given.shape), dtype, given.nbytes)
+    return TorchTensor(*facts, _current_stream(torch, ordinal))
+
+
+@cache
+def _torch_dtype(given: Any) -> np.dtype | None:
+    """Return the NumPy dtype of a PyTorch dtype; None if there is none."""
+    try:
+        return np.dtype(str(given).removeprefix("torch."))
+    except TypeError:
+        return None
+
+
+def _current_stream(torch: Any, ordinal: int) -> int:
+    """Return the current stream with the internal call that PyTorch's compilers use: creating a
+    stream object takes longer.
+    """
+    ask = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    handle = torch.cuda.current_stream(ordinal).cuda_stream if ask is None else ask(ordinal)
+    return int(handle)
 
 
 def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:

@@ -22,10 +22,9 @@ from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.failures import Explaining, Working
 from fourfold.players.cuda.memory_pool import pool_of
-from fourfold.players.cuda.port_memory import PortMemory
+from fourfold.players.cuda.port_memory import PortMemory, Uploads
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
 from fourfold.players.cuda.replay import LastRun, LaunchBinder, Replay, launch_seconds
-from fourfold.players.cuda.uploads import Uploads
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
@@ -101,9 +100,7 @@ class Player(TimedPlayer):
         return None if flags is None else HostHandshake(self._last, flags, inputs)
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """Return the outputs for these inputs, in the order of the plan's ports; see
-        the protocol.
-        """
+        """Return the outputs for these inputs, in port order; see the protocol."""
         with self._explaining:
             with self._context:
                 self._put(arrays, self._own)
@@ -218,11 +215,8 @@ class Player(TimedPlayer):
     def binary(self) -> bytes:
         """Return the program's image, for `load_program`."""
         if self._program is None:
-            raise DeviceError(
-                "the session has no program any more",
-                "close() was called",
-                "get the binary before close()",
-            )
+            what, why = "the session has no program any more", "close() was called"
+            raise DeviceError(what, why, "get the binary before close()")
         return self._program.image.pack()
 
     def poison(self) -> None:

@@ -118,9 +118,7 @@ class TracedPlayer(ClockedPlayer):
         return binder
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """Return the outputs for these inputs, in the order of the plan's ports; see
-        the protocol.
-        """
+        """Return the outputs for these inputs, in port order; see the protocol."""
         with self._explaining:
             with self._context:
                 self._put(arrays, self._own)

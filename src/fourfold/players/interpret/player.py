@@ -86,9 +86,7 @@ class Player(TimedPlayer):
         return name if owner is asked else f"{name} of kernel '{owner.kernel.entry.name}'"
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """Return the outputs for these inputs, in the order of the plan's ports; see
-        the protocol.
-        """
+        """Return the outputs for these inputs, in port order; see the protocol."""
         self._buffers.put(arrays)
         self.replay()
         results = self._buffers.take()

@@ -105,9 +105,7 @@ class Player(TimedPlayer):
         return [self._queue.call(kernel, launch.grid, launch.local) for kernel, launch in pairs]
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """Return the outputs for these inputs, in the order of the plan's ports; see
-        the protocol.
-        """
+        """Return the outputs for these inputs, in port order; see the protocol."""
         results: Outputs = self._guard("running the model", lambda: self._run(arrays, into))
         return results
 

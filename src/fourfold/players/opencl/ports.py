@@ -1,4 +1,14 @@
-"""Inputs and outputs of a plan: the fastest transfer between arrays and device buffers."""
+"""Inputs and outputs of a plan: the fastest transfer between arrays and device buffers.
+
+By default the driver copies from and to the caller's arrays, which is right everywhere. Faster
+methods depend on facts of the device:
+
+- On a CPU whose buffers may stay mapped, arrays are copied without the driver. If its kernels
+  accept pointers, inputs are not copied at all: kernels get the address of the caller's array.
+- Host buffers, which kernels of a GPU access by address, stay mapped as well. Such kernels are
+  launched first, and their inputs are copied meanwhile.
+- Other discrete GPUs get pinned host memory, which the copy engine can access directly.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +41,7 @@ CHUNK = 1 << 20  # bytes copied before the copy engine starts with them
 
 
 class Ports:
-    """The inputs and outputs of a plan on one queue.
-
-    By default the driver copies from and to the caller's arrays, which is right everywhere. All
-    other methods depend on facts:
-
-    - On a CPU whose buffers may stay mapped, arrays are copied without the driver. If its kernels
-    accept pointers, inputs are not copied at all: kernels get the address of the caller's array.
-    - Host buffers, which kernels of a GPU access by address, stay mapped as well. Such kernels are
-    launched first, and their inputs are copied meanwhile.
-    - Other discrete GPUs get pinned host memory, which the copy engine can access directly.
-    """
+    """The inputs and outputs of a plan on one queue."""
 
     def __init__(
         self,

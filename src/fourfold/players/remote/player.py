@@ -46,9 +46,7 @@ class Player:
         return self._process.ask(step)
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """Return the outputs for these inputs, in the order of the plan's ports; see
-        the protocol.
-        """
+        """Return the outputs for these inputs, in port order; see the protocol."""
         self._put(arrays)
         self._ask("run 1")
         return self._take(into)

@@ -84,9 +84,7 @@ class Player(TimedPlayer):
                 write_buffer(allocated, 0, self.plan.start_of(buffer))
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """Return the outputs for these inputs, in the order of the plan's ports; see
-        the protocol.
-        """
+        """Return the outputs for these inputs, in port order; see the protocol."""
         return self.run_bound(arrays, into)
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
