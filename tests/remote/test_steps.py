@@ -14,10 +14,9 @@ from fourfold.plan import ARENA, BufferUse, Program
 from fourfold.players import find_device
 from fourfold.players.protocol import LaunchOutput
 from fourfold.players.remote.devices import machine_of
-from fourfold.players.remote.plan_file import send_plan
-from fourfold.players.remote.steps import PlanProcess, StepFailed
+from fourfold.players.remote.probe import KernelCall, TrialCall, _plan
+from fourfold.players.remote.steps import PlanProcess, StepFailed, send_plan
 from fourfold.players.remote.timer import LaunchTimer
-from fourfold.players.remote.trial import KernelCall, TrialCall, _plan
 from fourfold.players.timing import difference_of
 from fourfold.types import DType
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.native.build import build_player
-from fourfold.native.sources import copy_sources, source_folder
+from fourfold.native.build import build_player, copy_sources, source_folder
 from fourfold.native.targets import TARGETS, BuildTarget, find_target_machine, host_target
 
 __all__ = [

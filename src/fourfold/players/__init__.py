@@ -16,10 +16,13 @@ from fourfold.players.discovery import (
     names_api,
     say_other_api,
     why_no_compiler,
+    with_threads,
 )
 from fourfold.players.probing import (
     ask_facts,
     begin_trials,
+    check_verdict,
+    describe_verdict,
     keep_facts,
     note_facts,
     probe,
@@ -41,8 +44,6 @@ from fourfold.players.protocol import (
     Slot,
 )
 from fourfold.players.registry import backend_of, backends
-from fourfold.players.threads import with_threads
-from fourfold.players.verdict import check_verdict, describe_verdict
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store

@@ -11,6 +11,7 @@ from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
 from fourfold.forks import check_not_lost
 from fourfold.log import Log
 from fourfold.players import protocol, registry
+from fourfold.players.registry import backend_of
 
 log = Log("players")
 
@@ -311,3 +312,20 @@ def _no_such_device(wanted: str | int, known: Sequence[DeviceInfo]) -> DeviceErr
         f"this machine has {', '.join(names)}",
         nearest(str(wanted), [info.name for info in known]) + " or see 'fourfold devices'",
     )
+
+
+def with_threads(device: DeviceInfo, threads: int | None) -> DeviceInfo:
+    """Return the device limited to this many cores if it is a CPU; None means all cores.
+
+    Logs a warning if the driver cannot limit them.
+    """
+    if threads is None or not device.is_cpu or threads >= device.compute_units:
+        return device
+    limited = backend_of(device).with_threads(device, threads)
+    if limited is None:
+        usage = f"{device} uses all {device.compute_units} cores: its driver cannot limit them"
+        log.warn_once(
+            f"{usage}; for PoCL, set FOURFOLD_THREADS={threads} before starting the process"
+        )
+        return device
+    return limited

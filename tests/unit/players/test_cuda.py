@@ -29,8 +29,8 @@ from fourfold.players.cuda import driver as driver_file
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.boards import BOARDS, find_board
-from fourfold.players.cuda.clocked import ClockedPlayer
 from fourfold.players.cuda.image import Image, unpack
+from fourfold.players.cuda.traced import ClockedPlayer
 from fourfold.rewrite import rewrite
 from fourfold.runtime.stage_times import read_notes
 from fourfold.store.keys import loadable_parts, program_parts

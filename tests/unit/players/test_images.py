@@ -17,8 +17,7 @@ from fourfold.options import CompileOptions
 from fourfold.players import ask_facts, probe
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import trials
-from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.facts import facts_of
+from fourfold.players.opencl.devices import context_of, facts_of
 from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
 

@@ -14,7 +14,7 @@ from fourfold.device import SELF_TESTS, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.kernel.opencl import probes
 from fourfold.plan import Program
-from fourfold.players import describe_verdict, make_player, verdict
+from fourfold.players import describe_verdict, make_player, probing
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.ports import Ports
 from fourfold.players.opencl.self_test import open_kernels, try_self_test
@@ -96,7 +96,7 @@ def test_a_warning_names_the_device_and_what_is_done(
 ) -> None:
     monkeypatch.setattr(log, "_said", {})
     for _ in range(2):
-        verdict.check_verdict(device.with_facts({"self_test": "staging"}), "mixed")
+        probing.check_verdict(device.with_facts({"self_test": "staging"}), "mixed")
     (said,) = [one.getMessage() for one in caplog.records]
     assert device.name in said
     assert "pinned host memory gave wrong results" in said

@@ -23,13 +23,13 @@ from fourfold.kernel.wgsl import probes, renderer
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
 from fourfold.players import Player, backends
 from fourfold.players.null import NULL_GPU
-from fourfold.players.verdict import check_verdict
-from fourfold.players.webgpu import devices, modules, program, trials
+from fourfold.players.probing import check_verdict
+from fourfold.players.webgpu import devices, program, trials
 from fourfold.players.webgpu.binding import adapter, commands, device, loader
 from fourfold.players.webgpu.binding.structures import Limits
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.facts import device_info
-from fourfold.players.webgpu.units import measure_units
+from fourfold.players.webgpu.trials import measure_units
 
 LINE = """//# line r0 r1 w2
 struct Sizes { x_at: i32, c_at: i32, y_at: i32, count: i32 }
@@ -235,9 +235,9 @@ def test_a_kernel_that_does_not_build(info: DeviceInfo, request: pytest.FixtureR
 
 def test_a_program_without_its_marks_is_damaged() -> None:
     with pytest.raises(ModelError, match="the program is damaged"):
-        modules.split_modules(Program("//# line x0\nfn line() {}", ""))
-    assert modules.split_modules(Program("", "")) == {}
-    assert modules.MARK == renderer.MARK
+        program.split_modules(Program("//# line x0\nfn line() {}", ""))
+    assert program.split_modules(Program("", "")) == {}
+    assert program.MARK == renderer.MARK
 
 
 def test_a_lost_device_is_opened_again(fake: FakeWebGpu) -> None:
@@ -395,7 +395,7 @@ def test_units_are_counted_by_the_time_of_groups(
 
     info = backends()["webgpu"].find_board("any", None)
     assert info is not None
-    monkeypatch.setattr("fourfold.players.webgpu.units.LaunchTimer", Timer)
+    monkeypatch.setattr("fourfold.players.webgpu.trials.LaunchTimer", Timer)
     found = measure_units(info)
     assert found == units if units < 4096 else found in range(2048, 4096)
 

@@ -11,7 +11,7 @@ from fourfold.plan import Plan, Program
 from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
-    from fourfold.players.cuda import boards, clocked, driver, failures, nvrtc, traced
+    from fourfold.players.cuda import boards, driver, failures, nvrtc, traced
     from fourfold.players.cuda import devices as cuda_devices
     from fourfold.players.cuda import image as images
     from fourfold.players.cuda import import_memory as imports
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 else:
     # Not needed for a session on another device.
     boards = lazy_import("fourfold.players.cuda.boards")
-    clocked = lazy_import("fourfold.players.cuda.clocked")
     driver = lazy_import("fourfold.players.cuda.driver")
     failures = lazy_import("fourfold.players.cuda.failures")
     cuda_devices = lazy_import("fourfold.players.cuda.devices")
@@ -99,8 +98,8 @@ class CudaBackend(Backend):
     ) -> players.Player:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
 
-    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> clocked.ClockedPlayer:
-        return clocked.ClockedPlayer(device, plan)
+    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> traced.ClockedPlayer:
+        return traced.ClockedPlayer(device, plan)
 
     def make_traced_player(
         self, device: DeviceInfo, plan: Plan, trace: Trace

@@ -1,4 +1,4 @@
-"""Memory of the inputs and outputs of one run, on the host and on the device."""
+"""Memory of the inputs and outputs of one run, on the host and on the device, and uploads."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ from fourfold.kernel.statement import (
     StoreRoundedBlock,
     WarpgroupMultiply,
 )
+from fourfold.players.interpret.arithmetic import rounded_bytes
 from fourfold.players.interpret.expressions import Evaluate, Scope, evaluate_shared
 from fourfold.players.interpret.faults import fault, first_lane
 from fourfold.players.interpret.frame import NOBODY, Frame
-from fourfold.players.interpret.rounding import rounded_bytes
 from fourfold.players.interpret.warps import (
     Pieces,
     check_warps,

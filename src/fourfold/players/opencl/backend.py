@@ -25,12 +25,11 @@ from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
-    from fourfold.players.opencl import clocked, traced
     from fourfold.players.opencl import device_memory as memories
+    from fourfold.players.opencl import traced
     from fourfold.trace import Trace
 else:
     memories = lazy_import("fourfold.players.opencl.device_memory")
-    clocked = lazy_import("fourfold.players.opencl.clocked")
     traced = lazy_import("fourfold.players.opencl.traced")
 contexts = lazy_import("fourfold.players.opencl.shared_context")
 imports = lazy_import("fourfold.players.opencl.import_memory")
@@ -84,8 +83,8 @@ class OpenCLBackend(Backend):
     ) -> Player:
         return Player(device, plan, cast("cl.Program | None", program))
 
-    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> clocked.ClockedPlayer:
-        return clocked.ClockedPlayer(device, plan)
+    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> traced.ClockedPlayer:
+        return traced.ClockedPlayer(device, plan)
 
     def make_traced_player(
         self, device: DeviceInfo, plan: Plan, trace: Trace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -16,25 +17,43 @@ from fourfold.forks import check_not_lost
 from fourfold.lazy import lazy_import
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
+from fourfold.players.opencl.arguments import BoundKernels, Images, KernelBinder
 from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
-from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.launch_queue import LaunchQueue, launch_queue
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
-from fourfold.players.opencl.shared_constants import upload_constants
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.shared_uploads import SharedUploads, Upload
 from fourfold.players.timing import TimedPlayer
+
+_uploads: SharedUploads[cl.Buffer] = SharedUploads()
+POISON = b"\xc0\x7f\xc0\x7f"  # NaN as fp32, and as two fp16
+# Programs that some player holds: the same text is built once, for any input sizes.
+_live: WeakValueDictionary[tuple[cl.Context, Program], cl.Program] = WeakValueDictionary()
+
+
+class SharedBuffer(cl.Buffer):
+    """One player's reference to a shared buffer; the last one frees it."""
+
+    def __init__(self, held: Upload[cl.Buffer]) -> None:
+        self.pointer, self._held = held.memory.pointer, held
+
+    def release(self) -> None:
+        self.pointer = None
+        self.__dict__.pop("_held", None)
+
+
+def upload_constants(context: cl.Context, plan: Plan, buffer: Buffer) -> cl.Buffer:
+    """Return the constants of a plan's buffer as already uploaded in this context, or
+    upload them.
+    """
+    return SharedBuffer(_uploads.hold(context, plan, buffer, partial(cl.Buffer.of, context)))
+
 
 if TYPE_CHECKING:
     from fourfold.players.opencl import slot as slots
 else:
     slots = lazy_import("fourfold.players.opencl.slot")  # few sessions have runs in flight
-
-POISON = b"\xc0\x7f\xc0\x7f"  # NaN as fp32, and as two fp16
-
-# Programs that some player holds: the same text is built once, for any input sizes.
-_live: WeakValueDictionary[tuple[cl.Context, Program], cl.Program] = WeakValueDictionary()
 
 
 def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:

@@ -12,7 +12,7 @@ methods depend on facts of the device:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,18 +26,41 @@ from fourfold.players.chunked_copy import ChunkedCopy, copied
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import BufferLocation, PortArguments, counts_bytes
-from fourfold.players.opencl.zero_copy import ZeroCopyInputs
 from fourfold.players.port_buffers import port_buffers
 from fourfold.players.protocol import Outputs
+
+ALIGNED = 16  # bytes; required alignment of an array that kernels read directly
+HOST = ("host", "host_protocol")  # kinds of buffers in host memory, which kernels address directly
+CHUNK = 1 << 20  # bytes copied before the copy engine starts with them
+
+
+class ZeroCopyInputs:
+    """Inputs whose address may change in each run, and the locations of their own memory."""
+
+    def __init__(self, arguments: PortArguments, own: Mapping[int, BufferLocation]) -> None:
+        self._arguments, self._own = arguments, own
+
+    def read_in_place(self, buffer: int, array: np.ndarray) -> bool:
+        """Let kernels read an array directly if possible, else from its own memory."""
+        own = self._own.get(buffer)
+        if own is None:
+            return False
+        address = array.__array_interface__["data"][0]
+        fits = address % ALIGNED == 0 and array.flags.c_contiguous
+        self._arguments.move(buffer, BufferLocation(None, address) if fits else own)
+        return bool(fits)
+
+    def release_arrays(self) -> None:
+        """Let kernels read their own memory: arrays of a run may be freed after it."""
+        for buffer, own in self._own.items():
+            self._arguments.move(buffer, own)
+
 
 if TYPE_CHECKING:
     from fourfold.players.opencl import bound_memory, device_memory
 else:
     bound_memory = lazy_import("fourfold.players.opencl.bound_memory")
     device_memory = lazy_import("fourfold.players.opencl.device_memory")
-
-HOST = ("host", "host_protocol")  # kinds of buffers in host memory, which kernels address directly
-CHUNK = 1 << 20  # bytes copied before the copy engine starts with them
 
 
 class Ports:

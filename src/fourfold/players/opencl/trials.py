@@ -18,8 +18,8 @@ from fourfold.kernel.opencl import probes
 from fourfold.log import Log
 from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse
 from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.arguments import Images
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.program import build_text
 from fourfold.players.trial_answers import (
     GROUP_SHAPES,

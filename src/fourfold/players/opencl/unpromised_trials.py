@@ -10,6 +10,7 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.opencl import probes
 from fourfold.kernel.opencl.claiming import GROUPS_EACH
 from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.ports import ALIGNED
 from fourfold.players.opencl.self_test import (
     TrialKernels,
     open_kernels,
@@ -17,7 +18,6 @@ from fourfold.players.opencl.self_test import (
     try_self_test,
 )
 from fourfold.players.opencl.trials import Facts, succeeds, takes_addresses
-from fourfold.players.opencl.zero_copy import ALIGNED
 from fourfold.players.trial_answers import CHUNKS, STAGES, chain, changed, numbers
 
 SIZES = (1, 5, 1 << 16)  # work-items with four values each

@@ -16,8 +16,7 @@ from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.probing import with_known_facts
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.remote.devices import acquire_machine, machine_of, release_machine
-from fourfold.players.remote.plan_file import send_plan
-from fourfold.players.remote.steps import PlanProcess
+from fourfold.players.remote.steps import PlanProcess, send_plan
 
 
 class Player:

@@ -1,22 +1,44 @@
-"""A plan that is open on another machine: it receives steps and answers each with one line."""
+"""A plan on another machine: sent as a file, opened by the C player, and run step by step."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
+from fourfold.plan import Compiled, Plan
 from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.remote.machine import Machine
+from fourfold.store.draft import Draft
+from fourfold.store.keys import digest, program_parts
 
 ANSWER_TIMEOUT_S = 600.0  # old phones build kernels for minutes
 MAX_PENDING_STEPS = 64  # steps sent before their answers are read: they fit into any pipe
 _OUT_OF_MEMORY = "memory"
+
+
+def send_plan(
+    machine: Machine, name: str, device: DeviceInfo, plan: Plan, binary: bytes | None = None
+) -> None:
+    """Copy a plan to the machine under a name, with its program's binary if there is one."""
+    inputs, outputs = (tuple(one.name for one in ports) for ports in (plan.inputs, plan.outputs))
+    draft = Draft()
+    number = draft.add_model(plan.name, digest(plan.program.text.encode()), 0)
+    draft.add_plan(number, device, Compiled(plan, inputs, outputs), {})
+    if binary is not None:
+        draft.add_binary(program_parts(plan.program, device), binary)
+    with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:
+        path = Path(folder) / name
+        draft.write(path)
+        machine.link.push(path, machine.path(name))
 
 
 class StepFailed(DeviceError):

@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.forks import ForkSafeLock
 from fourfold.plan import Buffer, Plan, padded
 from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.protocol import Into, Outputs
@@ -22,11 +24,91 @@ from fourfold.players.webgpu.launches import Launches, Words
 from fourfold.players.webgpu.memory import USAGE, read_buffer, write_buffer
 from fourfold.players.webgpu.ports import IN_AND_OUT, Ports
 from fourfold.players.webgpu.program import build_modules
-from fourfold.players.webgpu.shared_constants import upload_constants
 from fourfold.players.webgpu.slot import DOING, Flight, Slot
-from fourfold.players.webgpu.timing import time_launches
 
+CLOCK = "timestamp-query"  # feature of a device with its own clock
+_MAX_TIMED_LAUNCHES = 1024  # launches timed by one submission; a query set has at most 4096 entries
+# Keyed by the array's identity, since equal constants of a process are one array, and the start.
+_live: WeakValueDictionary[tuple[wg.Device, int, int, int], _Upload] = WeakValueDictionary()
+_lock = ForkSafeLock()
 POISON = 0x7FC07FC0  # NaN as fp32, and as two fp16
+
+
+def time_launches(device: wg.Device, launches: Sequence[wg.Recording]) -> list[float]:
+    """Return the seconds of each launch, run one after the other."""
+    if CLOCK not in device.features:
+        return [_by_host(device, launch) for launch in launches]
+    parts = range(0, len(launches), _MAX_TIMED_LAUNCHES)
+    return [
+        seconds
+        for start in parts
+        for seconds in _by_device(device, launches[start : start + _MAX_TIMED_LAUNCHES])
+    ]
+
+
+def _by_device(device: wg.Device, launches: Sequence[wg.Recording]) -> list[float]:
+    count = 2 * len(launches)
+    times = wg.QuerySet(device, count)
+    target = wg.Buffer(device, 8 * count, wg.QUERY_RESOLVE | wg.COPY_SOURCE)
+    try:
+        commands = wg.Commands(device)
+        for number, launch in enumerate(launches):
+            commands.launch(launch, times, 2 * number)
+        commands.resolve(times, target)
+        commands.submit()
+        ticks = np.empty((len(launches), 2), np.uint64)
+        read_buffer(target, 0, ticks)
+    finally:
+        target.release()
+        times.release()
+    # The clock may stand still, but not go back.
+    passed = (ticks[:, 1] - ticks[:, 0]).astype(np.int64)
+    return [max(0, int(one)) * device.timestamp_seconds for one in passed]
+
+
+def _by_host(device: wg.Device, launch: wg.Recording) -> float:
+    device.wait()
+    commands = wg.Commands(device)
+    commands.launch(launch)
+    began = time.perf_counter()
+    device.wait(commands.submit())
+    return time.perf_counter() - began
+
+
+class _Upload(wg.Buffer):
+    """A copy of an array. It holds the array, so that its id is not reused."""
+
+    array: np.ndarray
+
+    def __del__(self) -> None:
+        if getattr(self, "pointer", None) is not None:
+            self.release()
+
+
+class SharedBuffer(wg.Buffer):
+    """One player's reference to a shared buffer; the last one frees it."""
+
+    def __init__(self, held: wg.Buffer) -> None:
+        self.device, self.size, self.pointer = held.device, held.size, held.pointer
+        self._held: wg.Buffer | None = held
+
+    def release(self) -> None:
+        self.pointer = self._held = None
+
+
+def upload_constants(device: wg.Device, plan: Plan, buffer: Buffer) -> wg.Buffer:
+    """Return the constants of a plan's buffer as already uploaded to this device, or
+    upload them.
+    """
+    key = (device, id(plan.constants), buffer.start or 0, buffer.bytes)
+    with _lock:
+        held = _live.get(key)
+        if held is None:
+            held = _Upload(device, padded(buffer.bytes), USAGE)
+            held.array = plan.constants
+            write_buffer(held, 0, plan.constants_in(buffer))
+            _live[key] = held
+        return SharedBuffer(held)
 
 
 class Player(TimedPlayer):

@@ -8,22 +8,63 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from fourfold.errors import BuildError
+from fourfold.errors import BuildError, ModelError
 from fourfold.forks import ForkSafeLock, call_in_child
 from fourfold.lazy import lazy_import
 from fourfold.plan import Program
 from fourfold.players.webgpu import binding as wg
-from fourfold.players.webgpu.modules import Module, split_modules
+
+MARK = "//# "  # begins a module: '//# conv2d_0 r0 r1 w3'
+_WRITTEN = {"r": False, "w": True}
+_MAX_THREADS = 8
+# Modules that some player holds: the same text is built once for all plans.
+_live: WeakValueDictionary[tuple[wg.Device, str, str], BuiltModule] = WeakValueDictionary()
+_lock = ForkSafeLock()
+
+
+class Bind(NamedTuple):
+    """A storage buffer of a module: the number of the launch's argument, and whether
+    it is written.
+    """
+
+    argument: int
+    written: bool
+
+
+class Module(NamedTuple):
+    """The text of one entry point, and its bindings after the uniforms."""
+
+    entry: str
+    binds: tuple[Bind, ...]
+    text: str
+
+
+def split_modules(program: Program) -> dict[str, Module]:
+    """Return the modules by entry point, in the order of the text."""
+    begins = f"\n{MARK}"
+    _, *parts = f"\n{program.text}".split(begins)
+    modules = (_module(part) for part in parts)
+    return {module.entry: module for module in modules}
+
+
+def _module(part: str) -> Module:
+    head, _, text = part.partition("\n")
+    try:
+        entry, *marks = head.split()
+        binds = tuple(Bind(int(mark[1:]), _WRITTEN[mark[0]]) for mark in marks)
+    except (ValueError, KeyError) as error:
+        why = f"a module begins with {head!r}"
+        raise ModelError("the program is damaged", why, "prepare the model again") from error
+    return Module(entry, binds, text)
+
 
 if TYPE_CHECKING:
     from concurrent import futures
 else:
     futures = lazy_import("concurrent.futures")
-
-_MAX_THREADS = 8
 
 
 class BuiltModule:
@@ -61,11 +102,6 @@ class BuiltModule:
 def _release(future: Any) -> None:
     if not future.cancelled() and future.exception() is None:
         future.result().release()
-
-
-# Modules that some player holds: the same text is built once for all plans.
-_live: WeakValueDictionary[tuple[wg.Device, str, str], BuiltModule] = WeakValueDictionary()
-_lock = ForkSafeLock()
 
 
 def build_modules(
