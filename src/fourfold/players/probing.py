@@ -174,7 +174,7 @@ def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[st
         began = time.perf_counter()
         answers = backend_of(device).probe(device, missing)
         state.facts.update(answers)
-        _log_trial(device, missing, answers, time.perf_counter() - began)
+        _log_probe(device, missing, answers, time.perf_counter() - began)
         unanswered = [name for name in missing if name not in answers]
         state.unanswered.update(unanswered)
         if unanswered:
@@ -183,7 +183,7 @@ def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[st
     return {name: state.facts[name] for name in names if name in state.facts}
 
 
-def _log_trial(
+def _log_probe(
     device: DeviceInfo, names: Collection[str], answers: Mapping[str, Fact], seconds: float
 ) -> None:
     """Log the probed facts, the driver's claims, and the results."""

@@ -16,8 +16,8 @@ from fourfold.kernel.opencl import probes
 from fourfold.plan import Program
 from fourfold.players import describe_verdict, make_player, probing
 from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.behavior_probes import open_kernels, try_self_test
 from fourfold.players.opencl.ports import Ports
-from fourfold.players.opencl.self_test import open_kernels, try_self_test
 
 
 def self_test(device: DeviceInfo) -> object:

@@ -24,12 +24,12 @@ from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
 from fourfold.players import Player, backends
 from fourfold.players.null import NULL_GPU
 from fourfold.players.probing import check_verdict
-from fourfold.players.webgpu import devices, program, trials
+from fourfold.players.webgpu import devices, probe, program
 from fourfold.players.webgpu.binding import adapter, commands, device, loader
 from fourfold.players.webgpu.binding.structures import Limits
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.facts import device_info
-from fourfold.players.webgpu.trials import measure_units
+from fourfold.players.webgpu.probe import measure_units
 
 LINE = """//# line r0 r1 w2
 struct Sizes { x_at: i32, c_at: i32, y_at: i32, count: i32 }
@@ -395,7 +395,7 @@ def test_units_are_counted_by_the_time_of_groups(
 
     info = backends()["webgpu"].find_board("any", None)
     assert info is not None
-    monkeypatch.setattr("fourfold.players.webgpu.trials.LaunchTimer", Timer)
+    monkeypatch.setattr("fourfold.players.webgpu.probe.LaunchTimer", Timer)
     found = measure_units(info)
     assert found == units if units < 4096 else found in range(2048, 4096)
 
@@ -424,7 +424,7 @@ def test_any_device_is_one_to_prepare_for() -> None:
 @needs_webgpu
 def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a kernel does not build, or does something else."""
-    before = trials.probe(real_device(), ["self_test"])["self_test"]
+    before = probe.probe(real_device(), ["self_test"])["self_test"]
     assert str(before) in ("", LONG_LOOPS)
     for name in ("floats", "halves", "bytes"):
         good = probes.SELF_TEST[name].text
@@ -432,19 +432,19 @@ def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> Non
         for text in (f"{good} this is no kernel", other):
             with monkeypatch.context() as spoiled:
                 spoiled.setitem(probes.SELF_TEST, name, Program(text, ""))
-                wrong = str(trials.probe(real_device(), ["self_test"])["self_test"])
+                wrong = str(probe.probe(real_device(), ["self_test"])["self_test"])
                 assert wrong.split(", ")[0] == name
 
 
 @needs_webgpu
 def test_half_arithmetic_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     info = real_device()
-    assert trials.probe(info, ["half_arithmetic"])["half_arithmetic"] == info.half_arithmetic
+    assert probe.probe(info, ["half_arithmetic"])["half_arithmetic"] == info.half_arithmetic
     text = probes.HALF_ARITHMETIC.text.replace("3.0h", "2.0h")
     monkeypatch.setattr(probes, "HALF_ARITHMETIC", Program(text, ""))
-    assert trials.probe(info, ["half_arithmetic"])["half_arithmetic"] is False
+    assert probe.probe(info, ["half_arithmetic"])["half_arithmetic"] is False
     unclaimed = replace(info, claims={})
-    assert trials.probe(unclaimed, ["half_arithmetic"])["half_arithmetic"] is False
+    assert probe.probe(unclaimed, ["half_arithmetic"])["half_arithmetic"] is False
 
 
 def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

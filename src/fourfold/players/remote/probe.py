@@ -28,10 +28,7 @@ from fourfold.plan import (
     Program,
 )
 from fourfold.players.connections import ConnectionLost
-from fourfold.players.remote.devices import machine_of
-from fourfold.players.remote.machine import Machine
-from fourfold.players.remote.steps import PlanProcess, StepFailed, send_plan
-from fourfold.players.trial_answers import (
+from fourfold.players.probe_data import (
     CHUNKS,
     GROUP_SHAPES,
     ITEMS,
@@ -45,6 +42,9 @@ from fourfold.players.trial_answers import (
     numbers,
     texels,
 )
+from fourfold.players.remote.devices import machine_of
+from fourfold.players.remote.machine import Machine
+from fourfold.players.remote.steps import PlanProcess, StepFailed, send_plan
 from fourfold.types import TensorType
 
 _FIRST = 2  # number of the first buffer after arena and constants
@@ -65,7 +65,7 @@ class KernelCall(NamedTuple):
     more: tuple[Argument, ...] = ()
 
 
-class TrialCall(NamedTuple):
+class ProbeCall(NamedTuple):
     """Kernels of a program, and the arrays that they read and change."""
 
     program: Program
@@ -75,8 +75,8 @@ class TrialCall(NamedTuple):
     image_texels: int = 0  # maximum, if images are read
 
 
-def run_trial(
-    machine: Machine, device: DeviceInfo, call: TrialCall, first: Sequence[np.ndarray] = ()
+def run_probe_plan(
+    machine: Machine, device: DeviceInfo, call: ProbeCall, first: Sequence[np.ndarray] = ()
 ) -> Generator[list[np.ndarray], None, None]:
     """Yield what the arrays hold after the kernels ran: once, or once for each replacement in
     `first` of the first array, in one process.
@@ -111,7 +111,7 @@ def _run(machine: Machine, process: PlanProcess, arrays: Sequence[np.ndarray]) -
     return results
 
 
-def _plan(call: TrialCall) -> Plan:
+def _plan(call: ProbeCall) -> Plan:
     buffers = [
         Buffer("arena", "arena", 64),
         Buffer("constants", "constants", call.constants.nbytes),
@@ -136,7 +136,7 @@ def _plan(call: TrialCall) -> Plan:
 def _launch(call: KernelCall) -> Launch:
     uses = [BufferUse(number, start) for number, start in enumerate(call.starts, _FIRST)]
     arguments = (*uses, *call.more)
-    return Launch(call.entry, arguments, call.grid, call.local, call.entry, "trial")
+    return Launch(call.entry, arguments, call.grid, call.local, call.entry, "probe")
 
 
 class Unanswered(Exception):
@@ -144,7 +144,7 @@ class Unanswered(Exception):
 
 
 @dataclass(frozen=True)
-class Trials:
+class DeviceProbes:
     """The probes of a device, on its machine."""
 
     machine: Machine
@@ -207,8 +207,8 @@ class Trials:
         )
         inputs = [_joined(arrays, starts) for arrays in runs]
         program = probes.joined(probes.SELF_TEST[name] for name in names)
-        call = TrialCall(program, kernels, (inputs[0], np.zeros_like(inputs[0])))
-        with closing(run_trial(self.machine, self.device, call, inputs)) as all_results:
+        call = ProbeCall(program, kernels, (inputs[0], np.zeros_like(inputs[0])))
+        with closing(run_probe_plan(self.machine, self.device, call, inputs)) as all_results:
             return all(
                 np.array_equal(results[1], _joined([changed(one) for one in arrays], starts))
                 for arrays, results in zip(runs, all_results, strict=True)
@@ -225,7 +225,7 @@ class Trials:
             groups = self.device.compute_units * GROUPS_EACH
             program = probes.CLAIMS["claims"]
             kernel = KernelCall("claims", (groups,), (1,), (0, 0), (STAGES, CHUNKS))
-            call = TrialCall(program, (kernel,), arrays)
+            call = ProbeCall(program, (kernel,), arrays)
             return all(np.array_equal(self._run(call)[1], expected) for _ in range(_RUNS))
 
         return {"forward_progress": self.device.is_cpu and succeeds(makes_progress)}
@@ -237,7 +237,7 @@ class Trials:
             groups = self.device.compute_units
             arrays = (np.zeros(max(STATE_WORDS, 64), np.int32), np.full(groups, -1, np.int32))
             kernel = KernelCall("rounds", (groups * ITEMS,), (ITEMS,), (0, 0))
-            result = self._run(TrialCall(probes.ROUNDS, (kernel,), arrays))[1]
+            result = self._run(ProbeCall(probes.ROUNDS, (kernel,), arrays))[1]
             return np.array_equal(result, np.arange(groups))
 
         resident = bool(self.device.claims.get("matrix_units")) and succeeds(is_resident)
@@ -265,28 +265,28 @@ class Trials:
         )
         out = np.full((2, ITEMS, 4), np.nan, np.float32)
         kernel = KernelCall("images", (ITEMS,), (1,), more=uses)
-        call = TrialCall(probes.IMAGES, (kernel,), (out,), block, limit)
+        call = ProbeCall(probes.IMAGES, (kernel,), (out,), block, limit)
         result = self._run(call)[0]
         return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
 
     def _probe(self, program: Program, values: np.ndarray, *local: int) -> np.ndarray:
         """Run the kernel 'probe' on some values with one work-group."""
-        return self._run(TrialCall(program, (KernelCall("probe", local, local),), (values,)))[0]
+        return self._run(ProbeCall(program, (KernelCall("probe", local, local),), (values,)))[0]
 
-    def _run(self, call: TrialCall) -> list[np.ndarray]:
-        with closing(run_trial(self.machine, self.device, call)) as results:
+    def _run(self, call: ProbeCall) -> list[np.ndarray]:
+        with closing(run_probe_plan(self.machine, self.device, call)) as results:
             return next(results)
 
 
-TRIALS: dict[tuple[str, ...], Callable[[Trials], Facts]] = {
-    ("half_arithmetic",): Trials.half,
-    ("dot_products",): Trials.dot_products,
-    ("subgroups",): Trials.subgroups,
-    ("matrix_units",): Trials.matrix_units,
-    ("self_test",): Trials.self_test,
-    ("forward_progress",): Trials.forward_progress,
-    WAITING: Trials.waiting,
-    IMAGES: Trials.images,
+PROBES: dict[tuple[str, ...], Callable[[DeviceProbes], Facts]] = {
+    ("half_arithmetic",): DeviceProbes.half,
+    ("dot_products",): DeviceProbes.dot_products,
+    ("subgroups",): DeviceProbes.subgroups,
+    ("matrix_units",): DeviceProbes.matrix_units,
+    ("self_test",): DeviceProbes.self_test,
+    ("forward_progress",): DeviceProbes.forward_progress,
+    WAITING: DeviceProbes.waiting,
+    IMAGES: DeviceProbes.images,
 }
 
 
@@ -311,27 +311,27 @@ def probe(device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
     """
     facts: dict[str, Fact] = {}
     with machine_of(device) as machine:
-        trials = Trials(machine, device)
-        for names_, trial in _requested(names):
+        device_probes = DeviceProbes(machine, device)
+        for fact_names, determine in _requested(names):
             try:
-                facts |= trial(trials)
+                facts |= determine(device_probes)
             except Unanswered as error:
                 log.warn_once(
-                    f"a probe of {', '.join(names_)} on {device.name} did not answer: {error}"
+                    f"a probe of {', '.join(fact_names)} on {device.name} did not answer: {error}"
                 )
     return facts
 
 
 def _requested(
     names: Collection[str],
-) -> Iterator[tuple[tuple[str, ...], Callable[[Trials], Facts]]]:
-    return (item for item in TRIALS.items() if not set(item[0]).isdisjoint(names))
+) -> Iterator[tuple[tuple[str, ...], Callable[[DeviceProbes], Facts]]]:
+    return (item for item in PROBES.items() if not set(item[0]).isdisjoint(names))
 
 
-def succeeds(trial: Callable[[], bool]) -> bool:
+def succeeds(passes: Callable[[], bool]) -> bool:
     """Return True if a probe passes. A driver that crashes has failed: it is another process."""
     try:
-        return trial()
+        return passes()
     except BuildError:
         return False
     except StepFailed as error:

@@ -12,9 +12,10 @@ from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
     from fourfold.players.webgpu import devices as webgpu_devices
-    from fourfold.players.webgpu import facts, trials
+    from fourfold.players.webgpu import facts
     from fourfold.players.webgpu import memory as memories
     from fourfold.players.webgpu import player as players
+    from fourfold.players.webgpu import probe as probes
     from fourfold.players.webgpu import timer as timers
 else:
     # Not needed for a session on another device.
@@ -23,7 +24,7 @@ else:
     memories = lazy_import("fourfold.players.webgpu.memory")
     players = lazy_import("fourfold.players.webgpu.player")
     timers = lazy_import("fourfold.players.webgpu.timer")
-    trials = lazy_import("fourfold.players.webgpu.trials")
+    probes = lazy_import("fourfold.players.webgpu.probe")
 
 
 class WebGpuBackend(Backend):
@@ -45,7 +46,7 @@ class WebGpuBackend(Backend):
         return None if make is None else make(units)
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-        return trials.probe(device, names)
+        return probes.probe(device, names)
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
         """Return nothing: programs are stored as text only."""

@@ -81,11 +81,11 @@ def _plan(groups: int, loops: int) -> Plan:
     """Return a plan with a launch of one group, and one of `groups`."""
     arguments = (BufferUse(ARENA, 0), loops)
     launches = (
-        Launch("probe", arguments, (count * BUSY_GROUP,), (BUSY_GROUP,), "probe", "a trial")
+        Launch("probe", arguments, (count * BUSY_GROUP,), (BUSY_GROUP,), "probe", "a probe")
         for count in (1, groups)
     )
     return Plan(
-        name="a trial",
+        name="a probe",
         program=BUSY,
         buffers=(Buffer("arena", "arena", 64), Buffer("constants", "constants", 0)),
         launches=tuple(launches),
@@ -99,9 +99,9 @@ def _plan(groups: int, loops: int) -> Plan:
 def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
     """Return these facts; features that WebGPU does not have are absent without a probe."""
     facts: dict[str, Fact] = {name: _absent(name) for name in names if name in PROBED}
-    for name, trial in _PROBES.items():
+    for name, determine in _PROBES.items():
         if name in names:
-            facts[name] = trial(info)
+            facts[name] = determine(info)
     return facts
 
 
@@ -132,7 +132,7 @@ def _right(info: DeviceInfo, name: str, program: Program) -> bool:
 
 def _changes(info: DeviceInfo, program: Program, dtype: DType, count: int, each: int) -> bool:
     """Return True if this many work-items compute the right results."""
-    plan = trial_plan(program, TensorType(dtype, (count * each,)), count)
+    plan = probe_plan(program, TensorType(dtype, (count * each,)), count)
     values = np.random.default_rng(count).integers(0, _MAX_INPUT, count * each)
     player = Player(info, plan)
     try:
@@ -143,7 +143,7 @@ def _changes(info: DeviceInfo, program: Program, dtype: DType, count: int, each:
     return bool(np.array_equal(result, (values * 3 + 1).astype(dtype.numpy)))
 
 
-def trial_plan(program: Program, type_: TensorType, count: int) -> Plan:
+def probe_plan(program: Program, type_: TensorType, count: int) -> Plan:
     """Return a plan with one launch of this many work-items, from an input to an output."""
     buffers = (
         Buffer("arena", "arena", 0),
@@ -154,10 +154,10 @@ def trial_plan(program: Program, type_: TensorType, count: int) -> Plan:
     grid = (-(-count // probes.GROUP) * probes.GROUP,)
     arguments = (BufferUse(2, 0), BufferUse(3, 0), count)
     return Plan(
-        name="a trial",
+        name="a probe",
         program=program,
         buffers=buffers,
-        launches=(Launch("probe", arguments, grid, (probes.GROUP,), "probe", "a trial"),),
+        launches=(Launch("probe", arguments, grid, (probes.GROUP,), "probe", "a probe"),),
         inputs=(Port("x", type_, 2),),
         outputs=(Port("y", type_, 3),),
         constants=np.zeros(0, np.uint8),

@@ -21,7 +21,7 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import Images
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import build_text
-from fourfold.players.trial_answers import (
+from fourfold.players.probe_data import (
     GROUP_SHAPES,
     ITEMS,
     adds_right,
@@ -39,10 +39,10 @@ class Unanswered(Exception):
     """A probe could not run, or did not end: nothing is known from it."""
 
 
-def succeeds(trial: Callable[[], bool]) -> bool:
+def succeeds(passes: Callable[[], bool]) -> bool:
     """Return True if a probe passes."""
     try:
-        return trial()
+        return passes()
     except BuildError as error:
         log.debug("a probe fails: %s: %s", error.what, error.why)
         return False
