@@ -20,12 +20,12 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.dlpack import DeviceTensor, device_tensor
 from fourfold.players.dlpack_devices import CPU, CUDA
-from fourfold.players.dlpack_export import _given_away, make_capsule
+from fourfold.players.dlpack_export import _exported, make_capsule
 from fourfold.players.dlpack_structures import (
     IS_COPIED,
     READ_ONLY,
     VERSIONED,
-    held_by,
+    capsule_content,
 )
 from fourfold.runtime.device_array import DeviceArray
 
@@ -49,7 +49,7 @@ class Held:
     """What a capsule holds that nobody has taken yet; it is there for as long as the capsule."""
 
     def __init__(self, capsule: Any) -> None:
-        found = held_by(id(capsule))
+        found = capsule_content(id(capsule))
         assert found is not None
         self.capsule, (self.form, address) = capsule, found
         self.managed: Any = self.form.structure.from_address(address)
@@ -112,13 +112,13 @@ def test_a_version_that_is_not_known_is_let_go_of(session: fourfold.Session) -> 
             return made
 
     gc.collect()
-    before = len(_given_away)
-    with pytest.raises(InputError, match=r"of DLPack 2\.0") as caught:
+    before = len(_exported)
+    with pytest.raises(InputError, match=r"uses DLPack 2\.0") as caught:
         session.run(Newer(session.device, X))
     assert "update fourfold" in caught.value.fix
     del caught
     gc.collect()
-    assert len(_given_away) == before
+    assert len(_exported) == before
 
 
 def test_what_is_no_tensor_of_dlpack(session: fourfold.Session) -> None:
@@ -250,11 +250,11 @@ def test_results_are_copied_on_the_device(session: fourfold.Session) -> None:
 
 @pytest.mark.parametrize("flags", [None, 0])
 def test_capsules_that_nobody_takes(flags: int | None) -> None:
-    before, owner = len(_given_away), np.zeros(3, np.float32)
+    before, owner = len(_exported), np.zeros(3, np.float32)
     capsule = make_capsule(owner, owner.ctypes.data, HOST, owner.shape, owner.dtype, flags)
-    assert len(_given_away) == before + 1
+    assert len(_exported) == before + 1
     del capsule
-    assert len(_given_away) == before
+    assert len(_exported) == before
 
 
 def test_what_is_empty_is_nowhere() -> None:

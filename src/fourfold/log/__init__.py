@@ -34,7 +34,7 @@ def follow_settings() -> None:
     """Show the log if FOURFOLD_LOG is set; it is read once, when the first message is logged."""
     level = log_level()
     if level is not None:
-        show.show_log_unless_heard(level)
+        show.show_log_by_default(level)
 
 
 class Log:

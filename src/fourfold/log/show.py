@@ -41,7 +41,7 @@ def show_log(level: str) -> None:
     logger.addHandler(_HANDLER)  # addHandler ignores a handler that was added before
 
 
-def show_log_unless_heard(level: str) -> None:
+def show_log_by_default(level: str) -> None:
     """Show messages at or above a level, unless the application's own handlers show them."""
     show_log(level)
     if logging.getLogger().handlers:

@@ -19,7 +19,7 @@ from fourfold.players.dlpack_structures import (
     PlainTensor,
     Tensor,
     VersionedTensor,
-    held_by,
+    capsule_content,
     mark_used,
 )
 
@@ -45,7 +45,7 @@ class DeviceTensor:
         self.shape = tuple(tensor.shape[: tensor.rank])
         self.dtype = _dtype(tensor)
         strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else None
-        if strides is not None and not is_one_piece(self.shape, strides):
+        if strides is not None and not has_contiguous_strides(self.shape, strides):
             what, why = "the tensor is not contiguous", f"its strides are {strides}"
             raise InputError(what, why, "pass a contiguous copy of it")
 
@@ -69,7 +69,7 @@ def device_tensor(given: Any, stream: int | None = None) -> DeviceTensor:
         what, why = f"the {name} cannot be exported through DLPack", str(error)
         fix = "pass x.detach()" if hasattr(given, "detach") else "pass a copy of it"
         raise InputError(what, why, fix) from error
-    held = held_by(id(capsule))
+    held = capsule_content(id(capsule))
     if held is None:
         what, why = f"the {name} is not a DLPack tensor", f"its __dlpack__ returned {capsule!r}"
         raise InputError(what, why, "pass it as a NumPy array, or update its library")
@@ -96,7 +96,7 @@ def _dtype(tensor: Tensor) -> np.dtype:
     return dtype
 
 
-def is_one_piece(shape: Sequence[int], strides: Sequence[int], element: int = 1) -> bool:
+def has_contiguous_strides(shape: Sequence[int], strides: Sequence[int], element: int = 1) -> bool:
     """Return True if the tensor is contiguous; strides count an element as `element` units."""
     if 0 in shape:
         return True

@@ -20,7 +20,7 @@ from fourfold.players.dlpack_structures import (
     PlainTensor,
     Tensor,
     VersionedTensor,
-    held_by,
+    capsule_content,
     new_capsule,
 )
 
@@ -87,7 +87,7 @@ def _drop(capsule: int) -> None:
 
     `capsule` is being destroyed: it is an address, and must not become an object again.
     """
-    held = held_by(capsule)
+    held = capsule_content(capsule)
     if held is not None:
         _exported.pop(held[1], None)
 

@@ -83,7 +83,7 @@ def new_capsule(managed: ctypes.Structure, form: CapsuleForm, destructor: Any) -
     return _python.PyCapsule_New(ctypes.addressof(managed), form.name, destructor)
 
 
-def held_by(capsule: int) -> tuple[CapsuleForm, int] | None:
+def capsule_content(capsule: int) -> tuple[CapsuleForm, int] | None:
     """Return the form and content address of the capsule at an address; None if it was taken
     already or is not a DLPack capsule.
     """

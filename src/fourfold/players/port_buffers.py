@@ -7,7 +7,7 @@ from collections import Counter
 from fourfold.plan import BufferUse, Launch, Plan
 
 # Kinds of buffers of which a run in flight has its own copy.
-IN_AND_OUT = ("input", "output", "host")
+PORT_KINDS = ("input", "output", "host")
 
 
 def port_buffers(plan: Plan) -> set[int]:
@@ -19,7 +19,7 @@ def port_buffers(plan: Plan) -> set[int]:
     return {
         n
         for n, kind in kinds.items()
-        if kind == "host_protocol" or (n in ports and kind in IN_AND_OUT)
+        if kind == "host_protocol" or (n in ports and kind in PORT_KINDS)
     }
 
 

@@ -40,7 +40,7 @@ _ALWAYS = ("floats", "bytes")
 _NAMES = {name: name.replace("_", " ") for name in UNPROMISED}
 
 
-class _Known:
+class _DeviceState:
     """Facts about a device known to this process."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class _Known:
         self.kept: dict[str, set[str]] = {}  # names that each store has, by its path
 
 
-_known: defaultdict[DeviceInfo, _Known] = defaultdict(_Known)
+_states: defaultdict[DeviceInfo, _DeviceState] = defaultdict(_DeviceState)
 
 
 def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
@@ -65,7 +65,7 @@ def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
 def begin_trials(device: DeviceInfo) -> None:
     """Start slow probes in the background; their results are needed once a model has been read."""
     with _lock:
-        state = _known[device]
+        state = _states[device]
         settled = {*device.probed, *state.facts, *state.unanswered, *state.given_up}
         for_plans = chain.from_iterable(facts_for_plans(device, quantised=False))
         missing = {*for_plans, *facts_for_players(device)} - settled
@@ -96,7 +96,7 @@ def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = 
     """
     with _lock:
         unknown = [name for name in names if not device.knows(name)]
-        if store is not None and not _known[device].facts.keys() >= set(unknown):
+        if store is not None and not _states[device].facts.keys() >= set(unknown):
             _take_over(device, store)
         facts = _answers(device, unknown, tries=True)
         if store is not None:
@@ -108,28 +108,28 @@ def ready_to_play(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
     """Return the device with all facts needed to run plans, probed now if necessary."""
     with _lock:
         names = facts_for_players(device)
-        if store is not None and not _known[device].facts.keys() >= {*names}:
+        if store is not None and not _states[device].facts.keys() >= {*names}:
             _take_over(device, store)
-        hopeless = _known[device].given_up
+        hopeless = _states[device].given_up
         return ask_facts(device, [name for name in names if name not in hopeless], store)
 
 
 def note_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
     """Add facts determined elsewhere for this device, for example from a prepared file."""
     with _lock:
-        state = _known[device]
+        state = _states[device]
         state.facts = {**facts, **state.facts}
 
 
 def with_known_facts(device: DeviceInfo) -> DeviceInfo:
     """Return the device with all facts that this process knows."""
-    return device.with_facts(_answers(device, [*_known[device].facts], tries=False))
+    return device.with_facts(_answers(device, [*_states[device].facts], tries=False))
 
 
 def keep_facts(device: DeviceInfo, store: Store) -> None:
     """Store facts and unanswered probes of this process for later ones."""
     with _lock:
-        state = _known[device]
+        state = _states[device]
         stored = state.kept.setdefault(store.place, set())
         new = {name: fact for name, fact in state.facts.items() if name not in stored}
         unanswered = state.unanswered - stored
@@ -142,7 +142,7 @@ def _take_over(device: DeviceInfo, store: Store) -> set[str]:
     """Load facts of a device from a store; returns those without an answer that may be probed
     again.
     """
-    state = _known[device]
+    state = _states[device]
     if store.place in state.kept:
         return set()
     record = store.find_facts(device)
@@ -168,7 +168,7 @@ def _settled(device: DeviceInfo, quantised: bool, tries: bool) -> DeviceInfo:
 
 def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[str, Fact]:
     """Return those of the facts that are known, or that a probe determines."""
-    state = _known[device]
+    state = _states[device]
     missing = [name for name in names if name not in state.facts and name not in state.unanswered]
     if tries and missing:
         began = time.perf_counter()

@@ -59,7 +59,9 @@ def overlap(first: DeviceMemory, first_size: int, second: DeviceMemory, second_s
     return one == other and not apart
 
 
-def is_read(port: Port, target: DeviceMemory, sources: Sequence[tuple[Port, DeviceMemory]]) -> bool:
+def overwrites_input(
+    port: Port, target: DeviceMemory, sources: Sequence[tuple[Port, DeviceMemory]]
+) -> bool:
     """Return True if an output would overwrite memory that kernels still read inputs from."""
     sizes = ((memory, source.type.bytes) for source, memory in sources)
     return any(overlap(target, port.type.bytes, *one) for one in sizes)

@@ -44,7 +44,7 @@ def player_of(session: fourfold.Session) -> Player:
 def route(session: fourfold.Session, arrays: list[Any], into: list[Any] | None = None) -> Route:
     player = player_of(session)
     found: BoundMemory = player._bound
-    with player._working("finding a route"):
+    with player._convert_errors("finding a route"):
         return found.find(arrays, into, player._stream).route
 
 

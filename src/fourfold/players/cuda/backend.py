@@ -76,7 +76,7 @@ class CudaBackend(Backend):
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> programs.BuiltModule | None:
-        with failures.Working("loading the kernels", device, cuda_devices.context_of(device)):
+        with failures.ActiveContext("loading the kernels", device, cuda_devices.context_of(device)):
             return programs.load_binary(device, binary)
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:

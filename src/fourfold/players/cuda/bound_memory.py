@@ -11,7 +11,7 @@ from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.replay import Copy, LaunchBinder, Replay, Route
 from fourfold.players.port_buffers import movable_buffers
-from fourfold.players.protocol import is_read
+from fourfold.players.protocol import overwrites_input
 
 VECTOR = 16  # bytes that kernels load at once, at a multiple of this address
 
@@ -67,7 +67,7 @@ class BoundMemory:
         for port, target in zip(self._plan.outputs, targets, strict=True):
             if not isinstance(target, CudaMemory):
                 after += self._ports.copies_out([] if target is None else [port])
-            elif self._fits(port, target) and not is_read(port, target, sources):
+            elif self._fits(port, target) and not overwrites_input(port, target, sources):
                 addresses[port.buffer] = target.address
             else:
                 after.append(Copy(target.address, self._own(port, addresses), port.type.bytes))

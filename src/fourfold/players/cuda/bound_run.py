@@ -8,7 +8,7 @@ from weakref import ref
 
 from fourfold.device import DeviceInfo
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.failures import Explaining
+from fourfold.players.cuda.failures import ConvertErrors
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.replay import LastRun, Replay
 from fourfold.players.host_handshake import HostHandshake
@@ -60,16 +60,16 @@ class BoundRun:
         order: Order,
         last: LastRun,
         handshake: HostHandshake,
-        explaining: Explaining,
+        run_errors: ConvertErrors,
     ) -> None:
         self._replay, self._order, self._last = replay, order, last
-        self._handshake, self._explaining = handshake, explaining
+        self._handshake, self._run_errors = handshake, run_errors
 
     def play(self) -> bool:
         """Run and wait; False if it was released and must be created again."""
         if self._replay.is_released:
             return False
-        with self._explaining:
+        with self._run_errors:
             try:
                 with self._last.context:
                     self._handshake.launch(self._launch)

@@ -9,7 +9,7 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import drop_context
 
 
-class Explaining:
+class ConvertErrors:
     """Context manager that converts driver errors to DeviceErrors.
 
     It is a class because it is used in every run and a generator would be slower.
@@ -24,9 +24,9 @@ class Explaining:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, cu.Error | MemoryError):
-            raise self._explained(error) from error
+            raise self._converted(error) from error
 
-    def _explained(self, error: cu.Error | MemoryError) -> DeviceError:
+    def _converted(self, error: cu.Error | MemoryError) -> DeviceError:
         doing, info = self._doing, self._info
         check_not_lost(cu.API)
         if isinstance(error, MemoryError) or error.out_of_memory:
@@ -41,14 +41,14 @@ class Explaining:
         return DeviceError(f"the device failed while {doing}", str(error), fix)
 
 
-class Working(Explaining):
+class ActiveContext(ConvertErrors):
     """Context manager that also makes a context current."""
 
     def __enter__(self) -> None:
         try:
             self._context.push()
         except cu.Error as error:
-            raise self._explained(error) from error
+            raise self._converted(error) from error
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:

@@ -15,9 +15,9 @@ from fourfold.plan import BUFFER_ALIGNMENT, padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import pointers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import Working
+from fourfold.players.cuda.failures import ActiveContext
 from fourfold.players.cuda.memory import CudaMemory
-from fourfold.players.dlpack import device_tensor, is_one_piece
+from fourfold.players.dlpack import device_tensor, has_contiguous_strides
 from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind, is_of_jax
 
 _INTERFACE = "__cuda_array_interface__"
@@ -99,7 +99,7 @@ def _check_strides(shape: Sequence[int], strides: Sequence[int] | None, dtype: n
     if len(strides) != len(shape):
         what = f"{_INTERFACE} has {len(strides)} strides for {len(shape)} axes"
         raise InputError(what, "there must be one per axis", _FIX_PRODUCER)
-    if not is_one_piece(shape, strides, dtype.itemsize):
+    if not has_contiguous_strides(shape, strides, dtype.itemsize):
         what, why = "the array is not contiguous", f"its strides are {tuple(strides)} bytes"
         raise InputError(what, why, "pass a contiguous copy of it")
 
@@ -201,7 +201,7 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
     kind, ordinal = given.__dlpack_device__()
     if kind == CUDA:
         _check_device(info, int(ordinal))
-    with Working("importing memory", info, context_of(info)):
+    with ActiveContext("importing memory", info, context_of(info)):
         tensor = device_tensor(given, None if kind == PINNED else _order(info))
     memory = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
     memory.shape, memory.dtype = tensor.shape, tensor.dtype
@@ -233,7 +233,7 @@ def _of_torch(info: DeviceInfo, given: Any, tensor: TorchTensor) -> CudaMemory:
 def _follow(info: DeviceInfo, producer: int) -> None:
     """Make the stream of our runs wait for the work in another stream."""
     if producer != _order(info):
-        with Working("importing memory", info, context_of(info)):
+        with ActiveContext("importing memory", info, context_of(info)):
             cu.Stream.of(_order(info)).follow(cu.Stream.of(producer))
 
 
@@ -255,7 +255,7 @@ def _at(info: DeviceInfo, address: int, owner: object, empty: bool = False) -> C
     """Return the memory from an address to the end of its allocation."""
     if empty:
         return CudaMemory(info, address, 0, owner)
-    with Working("importing memory", info, context_of(info)):
+    with ActiveContext("importing memory", info, context_of(info)):
         pointer = pointers.pointer_info(address)
     if not pointer.kind:
         what, why = f"{address:#x} is not CUDA memory", "the driver does not know this address"

@@ -11,7 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of, stream_of
-from fourfold.players.cuda.failures import Working
+from fourfold.players.cuda.failures import ActiveContext
 from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.dlpack_devices import CUDA
 from fourfold.players.protocol import SameMemory
@@ -62,7 +62,7 @@ class CudaMemory:
     @contextmanager
     def _stream(self, doing: str) -> Iterator[cu.Stream]:
         """Yield a stream for copies, ordered after the work of other libraries."""
-        with Working(doing, self.device, context_of(self.device), self.size):
+        with ActiveContext(doing, self.device, context_of(self.device), self.size):
             stream = stream_of(self.device)
             if self.used_by_others and not self.device.shared_queue:
                 stream.follow_default()
@@ -78,7 +78,7 @@ class OwnMemory(CudaMemory):
 
     def __init__(self, device: DeviceInfo, size: int) -> None:
         self._context = context_of(device)
-        with Working("allocating memory", device, self._context, size):
+        with ActiveContext("allocating memory", device, self._context, size):
             self._buffer = pool_of(self._context).take(padded(size))
         super().__init__(device, self._buffer.address, self._buffer.size, None)
         self.used_by_others = False

@@ -20,7 +20,7 @@ from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import Explaining, Working
+from fourfold.players.cuda.failures import ActiveContext, ConvertErrors
 from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.cuda.port_memory import PortMemory, Uploads
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
@@ -49,9 +49,9 @@ class Player(TimedPlayer):
         self._context = context_of(info)
         self._handshake: HostHandshake | None = None
         self._needed = sum(buffer.bytes for buffer in plan.buffers)
-        self._explaining = Explaining("running the model", info, self._context, self._needed)
+        self._run_errors = ConvertErrors("running the model", info, self._context, self._needed)
         started = time.perf_counter()
-        with self._working("loading the kernels"):
+        with self._convert_errors("loading the kernels"):
             program = live_program(info, plan.program) if program is None else program
             program = build_text(info, plan.program) if program is None else program
         self._program: BuiltModule | None = program
@@ -60,7 +60,7 @@ class Player(TimedPlayer):
         started = time.perf_counter()
         # Callbacks that release resources, last first.
         self._held, self._is_ready = ExitStack(), False
-        with self._working("making the plan ready"), cleanup_on_error(self._give_back):
+        with self._convert_errors("making the plan ready"), cleanup_on_error(self._give_back):
             self._make_ready(program)
         self._is_ready = True
         self.timings["upload"] = time.perf_counter() - started
@@ -101,7 +101,7 @@ class Player(TimedPlayer):
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         """Return the outputs for these inputs, in port order; see the protocol."""
-        with self._explaining:
+        with self._run_errors:
             with self._context:
                 self._put(arrays, self._own)
             self._wait(self._own)
@@ -144,7 +144,7 @@ class Player(TimedPlayer):
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
         """Like `run`, but inputs and targets may be device memory."""
-        with self._explaining:
+        with self._run_errors:
             try:
                 with self._context:
                     replay = self._bound.find(arrays, into, self._stream)
@@ -159,12 +159,12 @@ class Player(TimedPlayer):
 
     def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> bound_runs.BoundRun | None:
         """Return a reusable form of `run_bound`; None if it would not be faster."""
-        with self._explaining, self._context:
+        with self._run_errors, self._context:
             replay = self._bound.find(arrays, into, self._stream)
         if self._handshake is None or not replay.stays_on_device:
             return None
         order = bound_runs.Order(self._last, self.info, [*arrays, *into])
-        return bound_runs.BoundRun(replay, order, self._last, self._handshake, self._explaining)
+        return bound_runs.BoundRun(replay, order, self._last, self._handshake, self._run_errors)
 
     def _follow_callers(self, *given: Sequence[Any]) -> None:
         """Start after the work in the default stream, unless the stream is the caller's own."""
@@ -173,10 +173,10 @@ class Player(TimedPlayer):
 
     def open_slot(self, staged: bool = True) -> slots.Slot:
         """Allocate memory and launches for one more run in flight; see Slot."""
-        with self._working("allocating memory"):
+        with self._convert_errors("allocating memory"):
             ports = PortMemory(self._context, self.plan, self._buffers.addresses, staged)
             with cleanup_on_error(ports.release):
-                return slots.Slot(ports, self._binder, self._slot_streams, self._working)
+                return slots.Slot(ports, self._binder, self._slot_streams, self._convert_errors)
 
     @cached_property
     def _slot_streams(self) -> slots.SlotStreams:
@@ -186,20 +186,20 @@ class Player(TimedPlayer):
 
     def replay(self) -> None:
         """Run all launches again on the data already on the device, and wait."""
-        with self._working("running the model again"):
+        with self._convert_errors("running the model again"):
             for launch in self._own.launches:
                 launch.put(self._stream)
             self._stream.finish()
 
     def reset(self) -> None:
         """Reset the model's variables to their initial values."""
-        with self._working("resetting the state"):
+        with self._convert_errors("resetting the state"):
             self._buffers.reset()
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """Return the shortest time of each launch in seconds, by the device's clock."""
         best = [float("inf")] * len(self._own.launches)
-        with self._working("timing kernels"), self._buffers.unchanged():
+        with self._convert_errors("timing kernels"), self._buffers.unchanged():
             for view, array in zip(self._ports.inputs, arrays, strict=True):
                 if isinstance(array, np.ndarray):
                     copied(array, view)
@@ -221,7 +221,7 @@ class Player(TimedPlayer):
 
     def poison(self) -> None:
         """Fill arena and outputs with NaN, so that unwritten values show up in the result."""
-        with self._working("filling memory"):
+        with self._convert_errors("filling memory"):
             self._buffers.poison()
             self._ports.poison(self._stream, POISON)
             self._stream.finish()
@@ -238,5 +238,5 @@ class Player(TimedPlayer):
         if hasattr(self, "_held"):
             self.close()
 
-    def _working(self, doing: str) -> AbstractContextManager[object]:
-        return Working(doing, self.info, self._context, self._needed)
+    def _convert_errors(self, doing: str) -> AbstractContextManager[object]:
+        return ActiveContext(doing, self.info, self._context, self._needed)

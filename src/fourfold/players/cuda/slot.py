@@ -18,7 +18,7 @@ from fourfold.players.cuda.replay import Copy, LaunchBinder, Replay
 
 MAX_POLLS = 20000  # then block in the driver
 DOING = "running the model"
-Working = Callable[[str], AbstractContextManager[object]]
+ActiveContext = Callable[[str], AbstractContextManager[object]]
 
 
 class SlotStreams(NamedTuple):
@@ -56,9 +56,9 @@ class Slot:
     """One run in flight; see the protocol. `working` converts errors of the driver."""
 
     def __init__(
-        self, ports: PortMemory, binder: LaunchBinder, streams: SlotStreams, working: Working
+        self, ports: PortMemory, binder: LaunchBinder, streams: SlotStreams, working: ActiveContext
     ) -> None:
-        self._ports, self._streams, self._working = ports, streams, working
+        self._ports, self._streams, self._convert_errors = ports, streams, working
         self.inputs, self.outputs = ports.inputs, ports.outputs
         route = ports.route()
         self._uploads: tuple[Copy, ...] = ()
@@ -90,7 +90,7 @@ class Slot:
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 copied(array, host)
-        with self._working(DOING):
+        with self._convert_errors(DOING):
             try:
                 self._put_in()
             except BaseException:
@@ -122,7 +122,7 @@ class Slot:
     def done(self) -> bool:
         if not self._is_flying or self._is_signalled():
             return True
-        with self._working(DOING):
+        with self._convert_errors(DOING):
             return self._done.done
 
     def _is_signalled(self) -> bool:
@@ -130,7 +130,7 @@ class Slot:
 
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
         if self._is_flying and not (spin and self._spin()):
-            with self._working(DOING):
+            with self._convert_errors(DOING):
                 self._done.wait()
         self._is_flying = False
         return self.outputs
@@ -139,14 +139,14 @@ class Slot:
         """Poll until the run is done."""
         if self._signals:
             return any(self._is_signalled() for _ in range(MAX_POLLS))
-        with self._working(DOING):
+        with self._convert_errors(DOING):
             return any(self._done.done for _ in range(MAX_POLLS))
 
     def close(self) -> None:
         self._is_open = False
         with suppress(FourfoldError):
             self.end()
-        with suppress(FourfoldError), self._working("freeing memory"):
+        with suppress(FourfoldError), self._convert_errors("freeing memory"):
             self._done.wait()  # a kernel that set its completion flag may not have ended
             for one in (self._replay, self._ports, self._sent, self._computed, self._done):
                 one.release()

@@ -29,7 +29,7 @@ class ClockedPlayer(Player):
         clocks = self.plan.clocks
         assert clocks is not None
         notes = np.empty(clocks.shape, np.int64)
-        with self._working("reading clocks"):
+        with self._convert_errors("reading clocks"):
             self._stream.read(self._buffers.addresses[clocks.buffer] + clocks.offset, notes)
             self._stream.finish()
         return notes
@@ -121,7 +121,7 @@ class TracedPlayer(ClockedPlayer):
     ) -> None:
         self._trace, self._log = trace, LaunchLog()
         super().__init__(info, plan, program)
-        with self._working("comparing clocks"):
+        with self._convert_errors("comparing clocks"):
             self._log.compare_clocks(self._stream)
 
     def _make_binder(self, module: cu.Module) -> LaunchBinder:
@@ -132,7 +132,7 @@ class TracedPlayer(ClockedPlayer):
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         """Return the outputs for these inputs, in port order; see the protocol."""
-        with self._explaining:
+        with self._run_errors:
             with self._context:
                 self._put(arrays, self._own)
             self._wait(self._own)
@@ -157,7 +157,7 @@ class TracedPlayer(ClockedPlayer):
 
     def traced_runs(self) -> list[TracedRun]:
         """Wait for all launches so far and return them."""
-        with self._working("waiting for the last run"):
+        with self._convert_errors("waiting for the last run"):
             self._stream.finish()
             return self._log.runs()
 
@@ -166,7 +166,7 @@ class TracedPlayer(ClockedPlayer):
         assert isinstance(other, Player)
         pair = (other._buffers, self._buffers)
         target, source = (one.variables() for one in (pair if give else pair[::-1]))
-        with self._working("copying the state"):
+        with self._convert_errors("copying the state"):
             for number, address in target.items():
                 self._stream.copy(address, source[number], self.plan.buffers[number].bytes)
             self._stream.finish()

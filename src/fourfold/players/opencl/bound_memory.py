@@ -12,7 +12,7 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import BufferLocation, PortArguments, counts_bytes
 from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.port_buffers import movable_buffers
-from fourfold.players.protocol import is_read
+from fourfold.players.protocol import overwrites_input
 
 VECTOR = 16  # bytes that kernels load at once, at a multiple of this address
 
@@ -55,7 +55,11 @@ class BoundMemory:
                 sources.append((port, given))
         for port, target in zip(self._plan.outputs, into or (), strict=False):
             if isinstance(target, OpenCLMemory) and not self.stays(port):
-                location = None if is_read(port, target, sources) else self._location(port, target)
+                location = (
+                    None
+                    if overwrites_input(port, target, sources)
+                    else self._location(port, target)
+                )
                 self._move(port, location, partial(self._final_copies.append, (port, target)))
         for number in moved - self._moved:
             self._arguments.move(number, self._locations[number])

@@ -12,7 +12,7 @@ from fourfold.players.webgpu import binding as wg
 
 
 @contextmanager
-def explained(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
+def convert_errors(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
     """Context manager that converts errors of the library to DeviceErrors. `needed` is the total
     number of requested bytes.
     """

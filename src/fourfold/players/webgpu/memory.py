@@ -10,7 +10,7 @@ from fourfold.players.dlpack_devices import WEBGPU
 from fourfold.players.protocol import SameMemory
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.devices import device_of
-from fourfold.players.webgpu.failures import explained
+from fourfold.players.webgpu.failures import convert_errors
 
 USAGE = wg.STORAGE | wg.COPY_SOURCE | wg.COPY_TARGET
 
@@ -27,7 +27,7 @@ class WebGpuMemory:
     def __init__(self, info: DeviceInfo, size: int) -> None:
         self.size, self.device = size, info
         self.dlpack_device = (WEBGPU, info.ordinal)
-        with explained("allocating memory", info, size):
+        with convert_errors("allocating memory", info, size):
             self.buffer = wg.Buffer(device_of(info), padded(size), USAGE)
 
     @property
@@ -40,11 +40,11 @@ class WebGpuMemory:
         return self.handle, 0
 
     def read(self, array: np.ndarray) -> None:
-        with explained("reading memory", self.device, self.size):
+        with convert_errors("reading memory", self.device, self.size):
             read_buffer(self.buffer, 0, array)
 
     def write(self, array: np.ndarray) -> None:
-        with explained("writing memory", self.device, self.size):
+        with convert_errors("writing memory", self.device, self.size):
             write_buffer(self.buffer, 0, array)
 
     def __del__(self) -> None:

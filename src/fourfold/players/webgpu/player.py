@@ -19,10 +19,10 @@ from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.devices import device_of
-from fourfold.players.webgpu.failures import explained
+from fourfold.players.webgpu.failures import convert_errors
 from fourfold.players.webgpu.launches import Launches, Words
 from fourfold.players.webgpu.memory import USAGE, read_buffer, write_buffer
-from fourfold.players.webgpu.ports import IN_AND_OUT, Ports
+from fourfold.players.webgpu.ports import PORT_KINDS, Ports
 from fourfold.players.webgpu.program import build_modules
 from fourfold.players.webgpu.slot import DOING, Flight, Slot
 
@@ -124,12 +124,12 @@ class Player(TimedPlayer):
         self._held = ExitStack()  # callbacks that release resources, last first
         self._device = device_of(info)
         started = time.perf_counter()
-        with self._working("building the kernels"):
+        with self._convert_errors("building the kernels"):
             entries = [launch.entry for launch in plan.launches]
             self._modules = build_modules(self._device, plan.program, entries)
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        with self._working("making the plan ready"), cleanup_on_error(self._held.close):
+        with self._convert_errors("making the plan ready"), cleanup_on_error(self._held.close):
             self._make_ready()
         self.timings["upload"] = time.perf_counter() - started
 
@@ -137,7 +137,7 @@ class Player(TimedPlayer):
         self._shared: list[wg.Buffer | None] = []
         for buffer in self.plan.buffers:
             allocated = None
-            if buffer.kind not in IN_AND_OUT:
+            if buffer.kind not in PORT_KINDS:
                 allocated = self._make_buffer(buffer)
                 self._held.callback(allocated.release)
             self._shared.append(allocated)
@@ -170,33 +170,33 @@ class Player(TimedPlayer):
         return self.run_bound(arrays, into)
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
-        with self._working(DOING):
+        with self._convert_errors(DOING):
             return self._flight.end(self._flight.begin(arrays, into), into)
 
     def open_slot(self, staged: bool = True) -> Slot:
         """Allocate memory for one more run in flight; arena and constants are shared
         by all runs.
         """
-        with self._working("preparing a run in flight"):
+        with self._convert_errors("preparing a run in flight"):
             flight = self._make_flight(self._flight.launches)
         return Slot(self.info, self.plan, flight)
 
     def replay(self) -> None:
         """Run all launches again on the data already on the device, and wait."""
-        with self._working("running the model again"):
+        with self._convert_errors("running the model again"):
             commands = self._flight.launches.put(self._device, wg.Commands(self._device))
             self._device.wait(commands.submit())
 
     def reset(self) -> None:
         """Reset the model's variables to their initial values."""
-        with self._working("resetting the state"):
+        with self._convert_errors("resetting the state"):
             self._reset_variables()
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """Return the shortest time of each launch in seconds, by the device's clock, or by the
         host's if the device has none.
         """
-        with self._working("timing kernels"), self._unchanged():
+        with self._convert_errors("timing kernels"), self._unchanged():
             commands = wg.Commands(self._device)
             self._flight.ports.put_in(commands, arrays)
             self._device.wait(commands.submit())
@@ -231,7 +231,7 @@ class Player(TimedPlayer):
 
     def poison(self) -> None:
         """Fill arena and outputs with NaN, so that unwritten values show up in the result."""
-        with self._working("filling memory"):
+        with self._convert_errors("filling memory"):
             for allocated, buffer in zip(
                 self._flight.ports.buffers, self.plan.buffers, strict=True
             ):
@@ -248,5 +248,5 @@ class Player(TimedPlayer):
         if hasattr(self, "_held"):
             self.close()
 
-    def _working(self, doing: str) -> AbstractContextManager[None]:
-        return explained(doing, self.info, self.plan.device_bytes)
+    def _convert_errors(self, doing: str) -> AbstractContextManager[None]:
+        return convert_errors(doing, self.info, self.plan.device_bytes)

@@ -14,7 +14,7 @@ from fourfold.players.protocol import Outputs
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.memory import USAGE, WebGpuMemory, whole_words
 
-IN_AND_OUT = ("input", "output")
+PORT_KINDS = ("input", "output")
 _ALIGNED = 8  # bytes; alignment of a port in staging memory
 
 

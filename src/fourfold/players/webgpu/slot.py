@@ -14,7 +14,7 @@ from fourfold.errors import FourfoldError
 from fourfold.plan import Plan, Port
 from fourfold.players.protocol import Outputs
 from fourfold.players.webgpu import binding as wg
-from fourfold.players.webgpu.failures import explained
+from fourfold.players.webgpu.failures import convert_errors
 from fourfold.players.webgpu.launches import Launches
 from fourfold.players.webgpu.ports import Ports
 
@@ -62,21 +62,21 @@ class Slot:
         for own, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 np.copyto(own, array)
-        with explained(DOING, self._info, self._needed):
+        with convert_errors(DOING, self._info, self._needed):
             self._index = self._flight.begin(self.inputs, None)
 
     @property
     def done(self) -> bool:
         if self._index is None or self._flight.ports.done:
             return True
-        with explained(DOING, self._info, self._needed):
+        with convert_errors(DOING, self._info, self._needed):
             self._flight.device.poll()
         return self._flight.ports.done
 
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
         index = self._index
         if index is not None:
-            with explained(DOING, self._info, self._needed):
+            with convert_errors(DOING, self._info, self._needed):
                 self._flight.end(index, self.outputs)
             self._index = None  # not earlier: another thread may check `done` meanwhile
         return self.outputs

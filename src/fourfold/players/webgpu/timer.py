@@ -16,17 +16,17 @@ class LaunchTimer(Player, LaunchesOneByOne):
 
     def fill(self, values: np.ndarray) -> None:
         """Copy these bytes into the arena."""
-        with self._working("filling memory"):
+        with self._convert_errors("filling memory"):
             write_buffer(self._arena, 0, values)
 
     def blank(self, offset: int, size: int) -> None:
         """Fill a part of the arena with NaN, so that unwritten values show up."""
-        with self._working("filling memory"):
+        with self._convert_errors("filling memory"):
             write_buffer(self._arena, offset, np.full(-(-size // 4), POISON, np.uint32))
 
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
         values = np.empty(count, dtype)
-        with self._working("reading memory"):
+        with self._convert_errors("reading memory"):
             read_buffer(self._arena, offset, values)
         return values
 
@@ -34,7 +34,7 @@ class LaunchTimer(Player, LaunchesOneByOne):
         """Return the shortest time of these launches, one after the other; raises a DeviceError if
         one of them cannot run.
         """
-        with self._working("timing kernels"):
+        with self._convert_errors("timing kernels"):
             return min(sum(self._timed(launches, 1)) for _ in range(runs))
 
     @property
