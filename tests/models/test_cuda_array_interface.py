@@ -70,7 +70,7 @@ def test_what_is_told_by_the_rules(session: fourfold.Session, changes: dict[str,
         ({"data": 4096}, ("malformed", "unpack", "update")),
         ({"shape": "15"}, ("[1, 5]", "[1, 3, 1, 5]", "make it so first")),
         ({"stream": "own"}, ("malformed", "own", "update")),
-        ({"mask": object()}, ("masked", "all elements", "fill")),
+        ({"mask": object()}, ("mask", "all elements", "fill")),
         ({"stream": 0}, ("stream 0", "of all threads or of one", "1 or 2")),
     ],
 )

@@ -69,7 +69,7 @@ def test_the_same_memory_again_and_again(
     session: fourfold.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More places than are kept ready, and back to the first."""
-    monkeypatch.setattr(BoundMemory, "MOST", 4)
+    monkeypatch.setattr(BoundMemory, "MAX_REPLAYS", 4)
     sources = [Tensor(session.device, picture(seed)) for seed in range(11)]
     expected = [session.run(picture(seed))["scores"] for seed in range(11)]
     target = Tensor(session.device, np.zeros((1, 5), np.float32))
@@ -195,7 +195,7 @@ def test_the_interface_of_arrays_belongs_to_cuda(cuda: DeviceInfo) -> None:
         ({"typestr": "<f2"}, ("float16[1, 5, 6, 3]", "float32[1, 5, 6, 3]", "make it so first")),
         ({"shape": (1, 5, 6, 4)}, ("[1, 5, 6, 4]", "[1, 5, 6, 3]", "make it so first")),
         ({"data": (4096, False)}, ("not CUDA memory", "does not know", "data_ptr")),
-        ({"mask": object()}, ("masked", "all elements", "fill")),
+        ({"mask": object()}, ("mask", "all elements", "fill")),
     ],
 )
 def test_what_does_not_fit(
