@@ -1,7 +1,7 @@
-"""How things show themselves at a prompt and in a notebook: short texts, and tables as plain HTML.
+"""Text and HTML representations for a prompt and for notebooks.
 
-No colour, size or font is set, so that a table looks as others do in a light notebook and in a dark
-one; nothing is fetched from elsewhere.
+Tables set no color, size or font, so that they match light and dark notebooks, and load nothing
+from the network.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from fourfold.lazy import lazy_import
 if TYPE_CHECKING:
     import html
 else:
-    html = lazy_import("html")  # notebooks ask for it, commands do not
+    html = lazy_import("html")  # needed in notebooks, not by commands
 
 _SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 Cells = Sequence[object]
 
 
 def size_text(count: int) -> str:
-    """Bytes, in the largest unit that they fill."""
-    found = next((pair for pair in _SIZES if count >= pair[0]), None)
-    return f"{count} bytes" if found is None else f"{count / found[0]:.2f} {found[1]}"
+    """Format a number of bytes in the largest unit it fills."""
+    unit = next((pair for pair in _SIZES if count >= pair[0]), None)
+    return f"{count} bytes" if unit is None else f"{count / unit[0]:.2f} {unit[1]}"
 
 
 def time_text(seconds: float) -> str:
-    """A time with about four digits and its unit."""
+    """Format a time with about four digits and its unit."""
     if not seconds:
         return "0 µs"
     if seconds >= 1:
@@ -38,13 +38,13 @@ def time_text(seconds: float) -> str:
 
 
 def count_text(count: int, noun: str, plural: str = "") -> str:
-    """'1 launch', '3 launches'."""
+    """Format a count with its noun: '1 launch', '3 launches'."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Cells]) -> str:
-    """A table below a line of text; columns whose name starts with '>' stand to the right. Without
-    columns the first cell of each row is its heading.
+    """Return an HTML table below a title. Columns whose name starts with '>' are right-aligned.
+    Without columns, the first cell of each row is its heading.
     """
     sides = ["right" if column.startswith(">") else "left" for column in columns]
     head = "".join(_cell("th", *pair) for pair in zip(columns, sides, strict=True))

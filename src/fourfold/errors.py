@@ -1,12 +1,11 @@
-"""The tree of errors. Every message says what happened, why, and how to fix it.
+"""Exception hierarchy. Every message says what happened, why, and how to fix it.
 
 FourfoldError
-├── ModelError        the file is damaged, or says something impossible
-├── UnsupportedError  the model is fine, but part of it cannot run here yet (`refusals` has each
-reason)
-├── InputError        what the caller passed: names, shapes, dtypes, options
+├── ModelError        the file is damaged or inconsistent
+├── UnsupportedError  the model is valid, but some nodes cannot run here (see `refusals`)
+├── InputError        invalid arguments: names, shapes, dtypes, options
 ├── DeviceError       no platform, no such device, out of memory, device lost
-└── BuildError        the device's compiler refused a kernel (`log` and `source` have the details)
+└── BuildError        the device's compiler rejected a kernel (see `log` and `source`)
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ else:
     difflib = lazy_import("difflib")
 
 
-# What reading a record raises that is not as it was written: a JSON object of other keys or types.
+# Raised when a record that is read back has unexpected JSON keys or types.
 MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 class FourfoldError(Exception):
-    """The root: `what` happened, `why`, and how to `fix` it."""
+    """Base class: `what` happened, `why`, and how to `fix` it."""
 
     def __init__(self, what: str, why: str, fix: str) -> None:
         super().__init__(what, why, fix)
@@ -39,12 +38,12 @@ class FourfoldError(Exception):
 
 
 class ModelError(FourfoldError):
-    """The model file is damaged, or says something impossible."""
+    """The model file is damaged or inconsistent."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why one node cannot run: the node's own name, its op, and the reason in words."""
+    """Reason why one node cannot run: its name, its operator, and a description."""
 
     node: str
     op: str
@@ -55,7 +54,7 @@ class Refusal:
 
 
 class UnsupportedError(FourfoldError):
-    """Part of the model cannot run here yet; `refusals` lists every such node."""
+    """Some nodes of the model cannot run here; `refusals` lists them."""
 
     def __init__(self, what: str, refusals: Iterable[Refusal], fix: str) -> None:
         self.refusals = tuple(refusals)
@@ -66,15 +65,15 @@ class UnsupportedError(FourfoldError):
 
 
 class InputError(FourfoldError):
-    """What the caller passed does not fit: names, shapes, dtypes, options."""
+    """Invalid arguments: names, shapes, dtypes, options."""
 
 
 class DeviceError(FourfoldError):
-    """No platform, no such device, out of memory, device lost."""
+    """No platform, no such device, out of memory, or device lost."""
 
 
 class BuildError(FourfoldError):
-    """The device's compiler refused a kernel."""
+    """The device's compiler rejected a kernel."""
 
     def __init__(self, what: str, log: str, source: str) -> None:
         lines = [line for line in log.splitlines() if "error" in line.lower()] or log.splitlines()
@@ -88,14 +87,14 @@ class BuildError(FourfoldError):
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
-    """Those that a name may have been meant for; none where none is like it."""
+    """Return the known names most similar to a name; empty if none is similar."""
     return difflib.get_close_matches(name, list(known), n=3)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A fix for a name that is not known: the closest ones, or all of them."""
+    """Return the fix for an unknown name: the most similar names, or all of them."""
     names = [str(item) for item in known]
     close = close_names(name, names)
     if close:
         return f"did you mean {' or '.join(repr(item) for item in close)}?"
-    return f"use one of: {', '.join(names)}" if names else "there is none to choose from"
+    return f"use one of: {', '.join(names)}" if names else "no names are available"

@@ -1,8 +1,9 @@
-"""What holds in a forked child: drivers and engines of the parent have no threads there any more.
+"""Fork safety: in a forked child, the parent's drivers and engines have lost their threads.
 
-A child has a copy of all memory and one thread: that which forked. A driver's or an engine's own
-threads are gone, locks of other threads stay locked for ever. So nothing of them may be called in
-a child, finalisers included. What can begin anew does so; what was called before cannot.
+A child has a copy of all memory, but only the thread that called fork. The threads of drivers and
+engines are gone, and locks held by other threads stay locked forever. Therefore nothing that was
+used before the fork may be called in a child, including finalizers. Objects that can start again
+are reset; libraries that were used before the fork raise an error.
 """
 
 from __future__ import annotations
@@ -27,38 +28,37 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
-used: set[str] = set()  # APIs whose drivers are at work in this process
-lost: set[str] = set()  # those that were at work before it was forked: never to be called here
+used: set[str] = set()  # APIs whose drivers are used in this process
+lost: set[str] = set()  # APIs used before this process was forked: must not be called here
 _begin_anew: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def check_not_lost(api: str) -> None:
-    """A DeviceError in a child whose parent had called this API."""
+    """Raise a DeviceError in a child whose parent has used this API."""
     if api in lost:
         raise DeviceError(
             f"{api} was opened before this process was forked",
-            "a forked child has none of the threads that a driver runs, and would wait for them "
-            "for ever",
-            "start processes by 'spawn' or 'forkserver', as multiprocessing.get_context('spawn') "
-            "does, or open the first session and list devices after the fork only",
+            "a forked child does not have the driver's threads and would wait for them forever",
+            "start processes with 'spawn' or 'forkserver' (multiprocessing.get_context('spawn')), "
+            "or open the first session and list devices only after the fork",
         )
 
 
 def follow(one: T, begin_anew: Callable[[T], None]) -> None:
-    """Let an object begin anew in every child, before anything else is done there, without what
-    threads of the parent may hold of it; for as long as it is held itself.
+    """Call `begin_anew` with an object in every child, before anything else runs there, to reset
+    state that threads of the parent may have held. The object is referenced weakly.
     """
     _begin_anew[one] = begin_anew
 
 
 def call_in_child(function: Callable[[], None]) -> None:
-    """Call a function in every child, before anything else there."""
+    """Call a function in every child before anything else runs there."""
     if hasattr(os, "register_at_fork"):  # Windows has no fork
         os.register_at_fork(after_in_child=function)
 
 
 class ForkSafeLock:
-    """A lock that a child finds open, whoever held it in the parent."""
+    """Lock that is released in a child, even if a thread of the parent held it."""
 
     def __init__(self, make: Callable[[], Lock] = threading.Lock) -> None:
         self._make = make
@@ -76,9 +76,8 @@ class ForkSafeLock:
 
 
 class LockOverForks:
-    """A lock that a process waits for before it forks, so that no thread is at work under it then:
-    for libraries with locks of their own, which a child would find locked for ever. A thread may
-    take it again while it holds it.
+    """Reentrant lock that fork waits for, so that no thread holds it at that time. For libraries
+    with internal locks, which would stay locked forever in a child.
     """
 
     def __init__(self) -> None:
@@ -99,7 +98,7 @@ class LockOverForks:
 
 
 def leave_behind(thing: object) -> None:
-    """Never finalise an object: threads that its finaliser waits for are the parent's."""
+    """Prevent an object's finalizer from running: it would wait for threads of the parent."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
@@ -112,13 +111,13 @@ def _begin_child() -> None:
         begin_anew(one)
 
 
-@cache  # a child of the child has it from there
+@cache  # a child of the child inherits it
 def end_without_destructors() -> None:
-    """Let this process end when Python has ended: destructors of drivers and engines wait for their
-    threads, as those of Mesa 26 and of ONNX Runtime do. What C has buffered is written out before.
+    """End this process right after Python has ended, and flush C's buffers before that. Destructors
+    of drivers and engines wait for their threads, for example those of Mesa 26 and of ONNX Runtime.
     """
     end = ctypes.pythonapi
-    if hasattr(end, "on_exit") and hasattr(end, "__cxa_atexit"):  # as glibc has them
+    if hasattr(end, "on_exit") and hasattr(end, "__cxa_atexit"):  # available in glibc
         end.on_exit(end._exit, None)
         end["__cxa_atexit"](end.fflush, None, None)
 

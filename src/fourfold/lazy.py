@@ -1,4 +1,4 @@
-"""Modules that most starts do without: imported when something of them is first used.
+"""Lazy imports: modules that most sessions do not need are imported on first use.
 
 if TYPE_CHECKING:
     import logging
@@ -13,20 +13,21 @@ from typing import Any
 
 
 class _LazyModule:
-    __slots__ = ("__dict__", "_name")  # a slot is found before what the dictionary has
+    __slots__ = ("__dict__", "_name")  # slots are looked up before __dict__
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
         module = import_module(self._name)
-        # Some are used in every run. From here on attributes are found where the module has them,
-        # without this function; not while another thread, or a cycle, is still importing it.
+        # Some modules are used in every run. Sharing the module's dictionary finds attributes
+        # without calling this function again; not while another thread, or an import cycle, is
+        # still importing it.
         if not getattr(module.__spec__, "_initializing", False):
             self.__dict__ = module.__dict__
         return getattr(module, attribute)
 
 
 def lazy_import(name: str) -> Any:
-    """Stands for a module, whose import waits until one of its attributes is asked for."""
+    """Return a stand-in for a module, which is imported on the first access to an attribute."""
     return _LazyModule(name)

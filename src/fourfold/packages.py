@@ -1,4 +1,4 @@
-"""Which packages are installed, told without importing them: that would take a start seconds."""
+"""Find installed packages without importing them, which could take seconds."""
 
 from __future__ import annotations
 
@@ -9,45 +9,47 @@ SUFFIX = ".dist-info"
 
 
 def installed_version(package: str, *distributions: str) -> str | None:
-    """The version that an installer noted beside a package, under the name of what it installed,
-    which is the package's own or the first of these; '' where there is no note of it, and None
-    where there is no such package.
+    """Return the installed version of a package; '' if unknown, None if it is not installed.
+
+    The version is read from the name of the `.dist-info` folder of the first of `distributions`, or
+    of the package itself.
     """
-    found = find_note(package, *distributions)
-    if found is None:
+    note = find_note(package, *distributions)
+    if note is None:
         return None
-    name = os.path.basename(os.path.dirname(found))
+    name = os.path.basename(os.path.dirname(note))
     return name.removesuffix(SUFFIX).partition("-")[2] if name.endswith(SUFFIX) else ""
 
 
 def find_note(package: str, *distributions: str) -> str | None:
-    """The file in which an installer noted what it installed, which changes with the version; the
-    package's own first file where there is no note, and None where there is no such package.
+    """Return the metadata file of an installed package, which changes with the version.
+
+    Falls back to the package's own first file if there is no metadata; None if it is not installed.
     """
-    found = PathFinder.find_spec(package)
-    if found is None:
+    spec = PathFinder.find_spec(package)
+    if spec is None:
         return None
     starts = tuple(f"{distribution}-" for distribution in distributions or (package,))
-    for place in found.submodule_search_locations or ():
-        beside = os.path.dirname(place)
-        for name in sorted(os.listdir(beside)):
+    for folder in spec.submodule_search_locations or ():
+        parent = os.path.dirname(folder)
+        for name in sorted(os.listdir(parent)):
             if name.startswith(starts) and name.endswith(SUFFIX):
-                return os.path.join(beside, name, "METADATA")
-    return found.origin or ""
+                return os.path.join(parent, name, "METADATA")
+    return spec.origin or ""
 
 
 def find_package_file(package: str, path: str) -> str | None:
-    """A file inside an installed package; None where there is no such package, or no such file."""
-    found = PathFinder.find_spec(package)
-    for place in (found and found.submodule_search_locations) or ():
-        file = os.path.join(place, path)
+    """Return a file inside an installed package; None if the package or the file does not exist."""
+    spec = PathFinder.find_spec(package)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        file = os.path.join(folder, path)
         if os.path.isfile(file):
             return file
     return None
 
 
 def describe(*packages: str) -> str:
-    """The first of these packages that is installed, with its version; 'none' where none is."""
+    """Return the first of these packages that is installed, with its version; 'none' if none is."""
     for package in packages:
         version = installed_version(package)
         if version is not None:

@@ -1,7 +1,7 @@
-"""Progress of long work: told to a function of the caller's, or shown as a bar where people are.
+"""Progress of long operations: reported to a callback, or shown as a progress bar.
 
-A notebook shows it by IPython's own display, which needs no widgets; a terminal by rich. Where
-nobody watches, as in a program whose output goes to a file, nothing is shown.
+Notebooks use IPython's display, which needs no widgets; terminals use rich. Nothing is shown if
+standard error is not a terminal.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ else:
     consoles, bars = lazy_import("rich.console"), lazy_import("rich.progress")
 notebooks: Any = lazy_import("IPython.display")
 
-Progress = Callable[[int, int, str, float], None]  # done, of how many, what, seconds left
-ProgressOption = Progress | bool  # True: a bar
-PAUSE = 0.1  # seconds between two pictures of a bar in a notebook
+Progress = Callable[[int, int, str, float], None]  # done, total, description, seconds left
+ProgressOption = Progress | bool  # True shows a bar
+PAUSE = 0.1  # seconds between two updates of a bar in a notebook
 
 
 @contextmanager
 def followed(option: ProgressOption | None, title: str) -> Iterator[Progress | None]:
-    """Who is told of the progress of what is done inside; None where nobody is."""
+    """Yield the function to report the progress of the work inside to; None if it is not shown."""
     if not isinstance(option, bool):
         yield option
     elif option and _in_notebook():
@@ -43,20 +43,20 @@ def followed(option: ProgressOption | None, title: str) -> Iterator[Progress | N
 
 
 def left_text(seconds: float) -> str:
-    """'about 2:05 left', or nothing where that is not known."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"about {minutes}:{rest:02} left" if seconds >= 1 else ""
+    """Format the remaining time as 'about 2:05 left'; '' if unknown."""
+    minutes, seconds_left = divmod(round(seconds), 60)
+    return f"about {minutes}:{seconds_left:02} left" if seconds >= 1 else ""
 
 
 def _in_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this, which can show more than text."""
+    """Return True if a Jupyter kernel runs this process."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 class NotebookBar:
-    """What a notebook shows of work that is under way; it is shown again as the work goes on."""
+    """Progress bar in a notebook; its display is updated as work progresses."""
 
     def __init__(self, title: str) -> None:
         self._title, self._began, self._shown = title, time.monotonic(), 0.0
@@ -72,9 +72,9 @@ class NotebookBar:
         self._done = self._total = max(self._total, 1)
         self.end("done in")
 
-    def end(self, how: str) -> None:
-        """The last picture, which stays."""
-        took = f"{how} {time.monotonic() - self._began:.1f} s"
+    def end(self, outcome: str) -> None:
+        """Show the final state, which remains visible."""
+        took = f"{outcome} {time.monotonic() - self._began:.1f} s"
         self._total, self._what, self._left = max(self._total, 1), took, 0.0
         self._show()
 
@@ -91,8 +91,8 @@ class NotebookBar:
         return " ".join(word for word in words if word)
 
     def _repr_html_(self) -> str:
-        place = f' value="{self._done}" max="{self._total}"' if self._total else ""
-        return f"<div><progress{place}></progress> {escape(self._text())}</div>"
+        attributes = f' value="{self._done}" max="{self._total}"' if self._total else ""
+        return f"<div><progress{attributes}></progress> {escape(self._text())}</div>"
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def _notebook_bar(title: str) -> Iterator[Progress]:
     bar = NotebookBar(title)
     try:
         yield bar.report
-    except BaseException:  # Ctrl-C, too: a bar that is left must not look as if it went on
+    except BaseException:  # also for Ctrl-C: an abandoned bar must not look active
         bar.end("stopped after")
         raise
     bar.finish()

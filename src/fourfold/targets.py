@@ -1,11 +1,11 @@
-"""Where a part of a model can run: on the device, or in a CPU engine, by the engine's name."""
+"""Names of the targets that a part of a model can run on: the device, or a CPU engine."""
 
 from __future__ import annotations
 
 GPU = "gpu"
-NUMPY = "numpy"  # the ops' own definitions, which run nodes of graphs
+NUMPY = "numpy"  # reference definitions of the operators, which run graph nodes
 
 
 def runs_operators(target: str) -> bool:
-    """Whether it runs operators as the file has them: the CPU engine of the file's format does."""
+    """Return True for the CPU engine of a format, which runs operators as stored in the file."""
     return target not in (GPU, NUMPY)

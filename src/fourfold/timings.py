@@ -1,4 +1,4 @@
-"""Timings: the seconds of each stage between a request and a model that is ready."""
+"""Seconds spent in each stage between a request and a ready model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ log = Log("timings")
 
 
 class Timings(dict[str, float]):
-    """Seconds by stage, in the order in which stages were done; one that comes again adds up.
-    `spans` has each by itself: its name, and when it began and ended by `time.perf_counter`;
-    `began` is when the request was made, by the same clock.
+    """Seconds per stage, in execution order; repeated stages add up.
+
+    `spans` lists every stage with its name, start and end in `time.perf_counter` seconds. `began`
+    is the time of the request on the same clock.
     """
 
     def __init__(self) -> None:
@@ -25,19 +26,19 @@ class Timings(dict[str, float]):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Times what is done inside; a stage that raises was not done, and is not noted."""
+        """Time the work inside; a stage that raises is not recorded."""
         self.begins(name)
         began = time.perf_counter()
         yield
         self.add(name, time.perf_counter() - began)
 
     def begins(self, name: str) -> None:
-        """A stage begins: who waits for it is told."""
+        """Notify the listener that a stage begins."""
         if self.listener is not None:
             self.listener(name)
 
     def add(self, name: str, seconds: float, ended: float | None = None) -> None:
-        """Note a stage that has ended just now, or then."""
+        """Record a stage that ended now, or at the time `ended`."""
         self[name] = self.get(name, 0.0) + seconds
         ended = time.perf_counter() if ended is None else ended
         self.spans.append((name, ended - seconds, ended))

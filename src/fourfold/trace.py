@@ -1,4 +1,4 @@
-"""Trace: what happened when, on the host and on a device, for Perfetto and chrome://tracing."""
+"""Timeline of work on the host and on a device, for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 from fourfold.errors import InputError
 
-HOST, DEVICE = 1, 2  # the two processes of a trace, as its viewers call them
+HOST, DEVICE = 1, 2  # the two processes of a trace, as viewers call them
 CATEGORIES = {HOST: "host", DEVICE: "device"}
-THREADS = 100  # numbers of threads for each process; none is the number of a process
-ROUNDING = 2  # nanoseconds by which neighbours may seem to overlap
+THREADS = 100  # thread numbers per process; distinct from process numbers
+ROUNDING = 2  # nanoseconds by which consecutive spans may seem to overlap
 
 
 class TraceSpan(NamedTuple):
-    """Something that took time: on which track of the host or the device, and from when on, by
-    `time.perf_counter`. What is `in_flight` may overlap with others of its track. `put_in` is when
-    the host gave it to the device: viewers draw an arrow from there.
+    """A period of time on a track of the host or the device; `began` is a time of
+    `time.perf_counter`. A span that is `in_flight` may overlap others of its track. `put_in` is
+    when the host submitted it to the device: viewers draw an arrow from there.
     """
 
     name: str
@@ -37,8 +37,8 @@ class TraceSpan(NamedTuple):
 
 
 class DeviceClock:
-    """How far a device's clock, in seconds, is behind the host's. Each anchor is a time of the
-    device that the host saw go by between two times of its own.
+    """Offset between a device's clock, in seconds, and the host's. Each anchor is a time of the
+    device that the host observed between two times of its own clock.
     """
 
     def __init__(self) -> None:
@@ -50,14 +50,14 @@ class DeviceClock:
 
     @property
     def offset(self) -> float:
-        """What to add to a time of the device: the middle of what all anchors allow."""
+        """Seconds to add to a time of the device: the middle of the range the anchors allow."""
         return (self._earliest + self._latest) / 2
 
 
 class Trace:
-    """Spans of the host and of a device. May be written to by any thread.
+    """Spans of the host and of a device. Any thread may add to it.
 
-    `save` writes them as a file for https://ui.perfetto.dev and chrome://tracing.
+    `save` writes them to a file for https://ui.perfetto.dev and chrome://tracing.
     """
 
     def __init__(self, device: str = "", began: float | None = None) -> None:
@@ -68,7 +68,7 @@ class Trace:
 
     @property
     def spans(self) -> Sequence[TraceSpan]:
-        """All of them, by when they began."""
+        """All spans, ordered by start time."""
         with self._lock:
             return sorted(self._spans, key=lambda one: (one.began, -one.seconds))
 
@@ -78,7 +78,7 @@ class Trace:
 
     @contextmanager
     def span(self, name: str, **details: Any) -> Iterator[None]:
-        """Times what this thread does inside, even if it raises."""
+        """Record the time this thread spends inside, even if it raises."""
         began, track = time.perf_counter(), threading.current_thread().name
         try:
             yield
@@ -87,7 +87,7 @@ class Trace:
             self.add(TraceSpan(name, track, began, took, details=details))
 
     def to_json(self) -> dict[str, Any]:
-        """The trace as its viewers take it: the Trace Event Format, in microseconds."""
+        """Return the trace in the Trace Event Format, with times in microseconds."""
         tracks = _Tracks()
         placed = [tracks.place(span, self.began) for span in self.spans]
         events = [event for number, one in enumerate(placed) for event in _events(one, number)]
@@ -105,12 +105,12 @@ class Trace:
             Path(path).write_text(json.dumps(self.to_json()), encoding="utf-8")
         except OSError as error:
             what, why = f"the trace cannot be written to {path}", error.strerror or str(error)
-            fix = "choose a file in a folder that can be written to"
+            fix = "choose a file in a writable folder"
             raise InputError(what, why, fix) from error
 
 
 class _Placed(NamedTuple):
-    """A span on its thread, in whole nanoseconds of the trace."""
+    """A span assigned to a thread, in whole nanoseconds since the start of the trace."""
 
     span: TraceSpan
     thread: int
@@ -123,15 +123,14 @@ class _Placed(NamedTuple):
 
 
 class _Tracks:
-    """Finds a thread for each span, by when they began. A viewer drops what overlaps with another
-    span of its thread and is not inside of it: that gets a thread beside.
+    """Assigns a thread to each span, in the order in which spans began. Viewers drop a span that
+    overlaps another one of its thread without being nested, so it gets another thread.
     """
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
-        self._open: dict[
-            int, list[int]
-        ] = {}  # by thread, the ends of what is not over, inmost last
+        # For each thread, the end times of open spans, innermost last.
+        self._open: dict[int, list[int]] = {}
         self._threads: dict[tuple[int, str], list[int]] = {}
 
     def place(self, span: TraceSpan, zero: float) -> _Placed:
@@ -150,7 +149,7 @@ class _Tracks:
         return _Placed(span, self._add(span, ended), began, ended)
 
     def _add(self, span: TraceSpan, ended: int) -> int:
-        """A thread more for the span's track."""
+        """Add a thread to the span's track and return its number."""
         same = self._threads[span.process, span.track]
         thread = span.process * THREADS + sum(one // THREADS == span.process for one in self.names)
         same.append(thread)
@@ -164,7 +163,7 @@ def _times(span: TraceSpan, zero: float) -> tuple[float, float]:
 
 
 def _heads(kind: str, number: tuple[int, int], name: str, order: int) -> list[dict[str, Any]]:
-    """What a viewer calls a process or a thread, and where it puts it."""
+    """Return the metadata events that name and order a process or a thread in a viewer."""
     where = {"ph": "M", "pid": number[0], "tid": number[1]}
     return [
         {**where, "name": f"{kind}_name", "args": {"name": name}},
@@ -173,13 +172,14 @@ def _heads(kind: str, number: tuple[int, int], name: str, order: int) -> list[di
 
 
 def _events(placed: _Placed, number: int) -> list[dict[str, Any]]:
-    """A complete event; for what is in flight one for its begin and one for its end."""
+    """Return a complete event, or a begin and an end event for a span in flight."""
     span, began, ended = placed.span, placed.began, placed.ended
     same = {"name": span.name, "cat": CATEGORIES[span.process], **placed.where}
     details = {"args": dict(span.details)} if span.details else {}
     if not span.in_flight:
         return [{"ph": "X", **same, "ts": began / 1e3, "dur": (ended - began) / 1e3, **details}]
-    same["id2"] = {"local": hex(number)}  # a number of this process: else it is drawn apart
+    # An id local to the process: otherwise viewers draw it elsewhere.
+    same["id2"] = {"local": hex(number)}
     return [
         {"ph": "b", **same, "ts": began / 1e3, **details},
         {"ph": "e", **same, "ts": ended / 1e3},
@@ -187,7 +187,7 @@ def _events(placed: _Placed, number: int) -> list[dict[str, Any]]:
 
 
 def _flows(placed: Sequence[_Placed], zero: float) -> list[dict[str, Any]]:
-    """An arrow to each span from where the host put it in, as far as that is known."""
+    """Return an arrow to each span from where the host submitted it, if known."""
     host = [one for one in placed if one.span.process == HOST and not one.span.in_flight]
     starts = [one.began for one in host]
     events: list[dict[str, Any]] = []
@@ -195,9 +195,9 @@ def _flows(placed: Sequence[_Placed], zero: float) -> list[dict[str, Any]]:
         if target.span.put_in is None:
             continue
         at = round((target.span.put_in - zero) * 1e9)
-        earlier = (host[place] for place in reversed(range(bisect_right(starts, at))))
+        earlier = (host[index] for index in reversed(range(bisect_right(starts, at))))
         source = next((one for one in earlier if one.ended >= at), None)
-        if source is None or source.began > target.began:  # clocks may differ by a little
+        if source is None or source.began > target.began:  # clocks may differ slightly
             continue
         same = {"name": "launch", "cat": "launch", "id": number}
         events.append({"ph": "s", **same, **source.where, "ts": min(at, target.began) / 1e3})

@@ -19,7 +19,7 @@ import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.plan.container import VERSION
 from fourfold.players.opencl import devices
-from fourfold.players.opencl.facts import _multiplies_bytes
+from fourfold.players.opencl.devices import _multiplies_bytes
 
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "c-player.md"
 RAW = ("extensions", "image_texels", "multiplies_bytes", "device")

@@ -9,7 +9,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.players import ask_facts
 from fourfold.players.opencl.devices import devices
-from fourfold.players.verdict import check_verdict
+from fourfold.players.probing import check_verdict
 
 
 def describe(device: DeviceInfo) -> dict[str, str]:

@@ -28,7 +28,7 @@ TOKENS = re.compile(
     re.VERBOSE,
 )
 # Names of extensions, as drivers list them: data of an API, no text of a program.
-DRIVERS_TELL = ("players/claims.py", "players/opencl/facts.py")
+DRIVERS_TELL = ("players/claims.py", "players/opencl/devices.py")
 
 
 def texts(module: Module) -> Iterator[tuple[ast.AST, str]]:

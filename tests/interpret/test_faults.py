@@ -402,58 +402,72 @@ FAULTS = {
     "writes behind the end": Fault(writes_behind_the_end, ("writes 'dst' out of bounds", "16")),
     "reads words outside": Fault(reads_words_outside, ("'src' out of bounds", "elements 32 to 35")),
     "never written": Fault(
-        reads_memory_that_nobody_wrote, ("'middle' where nothing was written", "element 7")
+        reads_memory_that_nobody_wrote, ("uninitialized memory of 'middle'", "element 7")
     ),
     "partly written": Fault(
         reads_a_vector_of_which_a_part_is_written,
-        ("'middle' where nothing was written", "element 5"),
+        ("uninitialized memory of 'middle'", "element 5"),
     ),
     "local memory never written": Fault(
-        reads_local_memory_that_nobody_wrote, ("'shared' where nothing", "element 3")
+        reads_local_memory_that_nobody_wrote, ("uninitialized memory of 'shared'", "element 3")
     ),
     "array never written": Fault(
-        reads_an_array_that_nobody_filled, ("'own' where nothing was written", "element 3")
+        reads_an_array_that_nobody_filled, ("uninitialized memory of 'own'", "element 3")
     ),
     "output never written": Fault(leaves_an_output_unwritten, ("output 'dst'", "element 3 of 8")),
-    "two groups write": Fault(two_groups_write, ("races for 'dst'", "element 0")),
+    "two groups write": Fault(two_groups_write, ("has a data race on 'dst'", "element 0")),
     "two write in turn": Fault(
-        two_loops_write, ("races for 'dst'", "work-item (0, 0, 0) of group (0, 0, 0)", "touched")
+        two_loops_write,
+        ("has a data race on 'dst'", "work-item (0, 0, 0) of group (0, 0, 0)", "accessed"),
     ),
-    "reads what is written": Fault(one_reads_what_another_writes, ("races for 'dst'", "wrote")),
-    "writes what is read": Fault(one_writes_what_others_read, ("races for 'middle'", "touched")),
+    "reads what is written": Fault(
+        one_reads_what_another_writes, ("has a data race on 'dst'", "wrote")
+    ),
+    "writes what is read": Fault(
+        one_writes_what_others_read, ("has a data race on 'middle'", "accessed")
+    ),
     "barrier and global memory": Fault(
-        a_barrier_does_not_order_global_memory, ("races for 'dst'", "wrote")
+        a_barrier_does_not_order_global_memory, ("has a data race on 'dst'", "wrote")
     ),
     "no barrier after a write": Fault(
-        no_barrier_between_write_and_read, ("races for 'shared'", "of the same group wrote")
+        no_barrier_between_write_and_read,
+        ("has a data race on 'shared'", "of the same group wrote"),
     ),
     "no barrier after a read": Fault(
-        no_barrier_between_read_and_write, ("races for 'shared'", "touched")
+        no_barrier_between_read_and_write, ("has a data race on 'shared'", "accessed")
     ),
-    "two of a group write": Fault(two_of_a_group_write, ("races for 'shared'", "element 0")),
-    "barrier for some": Fault(a_barrier_for_some, ("a barrier for a part",)),
-    "barrier behind a leave": Fault(a_barrier_behind_those_who_left, ("a barrier for a part",)),
-    "barrier in a loop": Fault(a_loop_that_some_leave_early, ("a barrier for a part",)),
+    "two of a group write": Fault(
+        two_of_a_group_write, ("has a data race on 'shared'", "element 0")
+    ),
+    "barrier for some": Fault(a_barrier_for_some, ("a divergent barrier",)),
+    "barrier behind a leave": Fault(a_barrier_behind_those_who_left, ("a divergent barrier",)),
+    "barrier in a loop": Fault(a_loop_that_some_leave_early, ("a divergent barrier",)),
     "misaligned vector": Fault(
-        a_vector_across_a_bound, ("'near' across the bounds", "2 behind a multiple of 4")
+        a_vector_across_a_bound, ("'near' at a misaligned vector", "2 after a multiple of 4")
     ),
-    "misaligned offset": Fault(an_offset_across_a_bound, ("'src' across the bounds of vectors",)),
-    "misaligned words": Fault(words_across_a_bound, ("'src' across the bounds", "element 2, 2")),
+    "misaligned offset": Fault(an_offset_across_a_bound, ("'src' at a misaligned vector",)),
+    "misaligned words": Fault(
+        words_across_a_bound, ("'src' at a misaligned vector", "element 2, 2")
+    ),
     "division by zero": Fault(divides_by_zero, ("divides by zero", "of group (3, 0, 0)")),
-    "part of a warp": Fault(a_matrix_by_a_part_of_a_warp, ("with a part of a warp", "(32, 0, 0)")),
-    "no warp": Fault(a_matrix_without_a_warp, ("has no whole warps", "group of 16")),
-    "no four warps": Fault(a_matrix_without_four_warps, ("has no whole warps", "group of 64")),
-    "no matrix": Fault(a_matrix_that_is_not_there, ("pieces", "nobody has written")),
-    "absent neighbour": Fault(
-        asks_one_who_does_not_take_part, ("exchanges with nobody", "(14, 0, 0)"), KHR
+    "part of a warp": Fault(
+        a_matrix_by_a_part_of_a_warp, ("with a partially active warp", "(32, 0, 0)")
     ),
-    "far neighbour": Fault(asks_beyond_its_subgroup, ("exchanges with nobody",), KHR),
-    "absent line": Fault(takes_from_one_who_does_not_take_part, ("with nobody", "(5, 0, 0)")),
+    "no warp": Fault(a_matrix_without_a_warp, ("has incomplete warps", "group of 16")),
+    "no four warps": Fault(a_matrix_without_four_warps, ("has incomplete warps", "group of 64")),
+    "no matrix": Fault(a_matrix_that_is_not_there, ("pieces", "never written")),
+    "absent neighbour": Fault(
+        asks_one_who_does_not_take_part, ("exchanges with a missing work-item", "(14, 0, 0)"), KHR
+    ),
+    "far neighbour": Fault(asks_beyond_its_subgroup, ("exchanges with a missing work-item",), KHR),
+    "absent line": Fault(
+        takes_from_one_who_does_not_take_part, ("with a missing work-item", "(5, 0, 0)")
+    ),
     "early read": Fault(reads_an_input_too_early, ("reads 'src' too early", "awaits its inputs")),
     "early write": Fault(writes_too_early, ("writes 'dst' too early",)),
     "not brought": Fault(reads_what_the_host_has_not_brought, ("'src' too early", "element 1024")),
     "texels": Fault(reads_beyond_an_image, ("'weights' out of bounds", "elements 12 to 15")),
-    "endless loop": Fault(goes_round_for_ever, ("a loop without an end", "(0, 0, 0)")),
+    "endless loop": Fault(goes_round_for_ever, ("an endless loop", "(0, 0, 0)")),
 }
 
 
@@ -497,7 +511,7 @@ def test_memory_is_unwritten_again_in_the_next_run() -> None:
     given = {"src": np.ones(1, np.float32)}
     player = Player(NULL_GPU, plan_of([first, second], given, WANTED, {"middle": "f32[8]"}))
     player.run([given["src"]])
-    with pytest.raises(DeviceError, match="'middle' where nothing was written"):
+    with pytest.raises(DeviceError, match="uninitialized memory of 'middle'"):
         player.run([-given["src"]])
 
 

@@ -83,7 +83,7 @@ def test_without_meetings_stages_race() -> None:
 
     graph = build(SMALL["network"])
     player = Player(NVIDIA, with_table(joined(graph, NVIDIA), forget))
-    with pytest.raises(DeviceError, match=r"(?s)races for .*of kernel 'fetch_"):
+    with pytest.raises(DeviceError, match=r"(?s)has a data race on .*of kernel 'fetch_"):
         player.run(inputs_of(graph, 0))
 
 
@@ -101,7 +101,7 @@ def test_no_meeting_is_too_many(name: str) -> None:
             table[wait, FLAGS] &= ~AWAITS
             table[arrival, FLAGS] &= ~ARRIVES
 
-        with pytest.raises(DeviceError, match="races for"):
+        with pytest.raises(DeviceError, match="has a data race on"):
             Player(RESIDENT, with_table(plan, forget)).run(inputs_of(graph, 0))
 
 
@@ -120,7 +120,7 @@ def test_a_stage_that_crosses_a_meeting_is_done_by_the_next_one_only() -> None:
         made = HEAD + 2  # its second pointer: the output
         table[crossing + 1, HEAD : HEAD + 2] = table[crossing, made : made + 2]
 
-    with pytest.raises(DeviceError, match=r"(?s)races for 'src'.*wrote"):
+    with pytest.raises(DeviceError, match=r"(?s)has a data race on 'src'.*wrote"):
         Player(RESIDENT, with_table(plan, read_it_at_once)).run(inputs_of(graph, 0))
 
 
@@ -133,7 +133,7 @@ def test_stages_side_by_side_must_not_share_memory() -> None:
         made = HEAD + 2
         table[crossing, made : made + 2] = table[crossing + 1, HEAD : HEAD + 2]
 
-    with pytest.raises(DeviceError, match=r"(?s)races for .*of kernel"):
+    with pytest.raises(DeviceError, match=r"(?s)has a data race on .*of kernel"):
         Player(RESIDENT, with_table(plan, write_what_others_read)).run(inputs_of(graph, 0))
 
 
@@ -173,7 +173,7 @@ def in_place(faulty: bool) -> Plan:
 def test_a_group_may_be_made_again() -> None:
     """GPUs run the last of some small groups again to fill a real group."""
     assert Player(RESIDENT, in_place(faulty=False)).run([])[0].tolist() == [3.0] * 8
-    with pytest.raises(DeviceError, match=r"(?s)races for 'kept'.*made again"):
+    with pytest.raises(DeviceError, match=r"(?s)has a data race on 'kept'.*repeated"):
         Player(RESIDENT, in_place(faulty=True)).run([])
 
 

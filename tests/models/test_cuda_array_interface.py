@@ -15,9 +15,9 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.players import backend_of
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.array_interface import read_interface
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.devices import context_of
+from fourfold.players.cuda.import_memory import read_interface
 from fourfold.players.cuda.memory import OwnMemory
 
 X = np.random.default_rng(9).normal(size=(1, 3, 1, 5)).astype(np.float32)
@@ -62,15 +62,15 @@ def test_what_is_told_by_the_rules(session: fourfold.Session, changes: dict[str,
     [
         ({"version": 1}, ("version 1", "2 and 3", "DLPack")),
         ({"version": 4}, ("version 4", "2 and 3", "DLPack")),
-        ({"strides": (60, 20, 20, 6)}, ("one piece", "(60, 20, 20, 6)", "contiguous")),
-        ({"strides": (60, -20, 20, 4)}, ("one piece", "-20", "contiguous")),
-        ({"strides": (20, 4)}, ("2 strides for 4 axes", "each axis", "update")),
+        ({"strides": (60, 20, 20, 6)}, ("not contiguous", "(60, 20, 20, 6)", "contiguous")),
+        ({"strides": (60, -20, 20, 4)}, ("not contiguous", "-20", "contiguous")),
+        ({"strides": (20, 4)}, ("2 strides for 4 axes", "per axis", "update")),
         ({"typestr": "<x9"}, ("'<x9'", "NumPy", "float32")),
         ({"typestr": ">f4"}, (">f4[1, 3, 1, 5]", "float32", "make it so first")),
-        ({"data": 4096}, ("not what was agreed on", "unpack", "update")),
+        ({"data": 4096}, ("malformed", "unpack", "update")),
         ({"shape": "15"}, ("[1, 5]", "[1, 3, 1, 5]", "make it so first")),
-        ({"stream": "own"}, ("not what was agreed on", "own", "update")),
-        ({"mask": object()}, ("masked", "all elements", "fill")),
+        ({"stream": "own"}, ("malformed", "own", "update")),
+        ({"mask": object()}, ("mask", "all elements", "fill")),
         ({"stream": 0}, ("stream 0", "of all threads or of one", "1 or 2")),
     ],
 )
@@ -91,7 +91,7 @@ def test_what_is_not_told(name: str) -> None:
             whole = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
             return {key: value for key, value in whole.items() if key != name}
 
-    with pytest.raises(InputError, match="is not complete") as caught:
+    with pytest.raises(InputError, match="is incomplete") as caught:
         read_interface(Partial())
     assert caught.value.why == f"it has no {name}"
 

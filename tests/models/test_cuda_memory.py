@@ -69,7 +69,7 @@ def test_the_same_memory_again_and_again(
     session: fourfold.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More places than are kept ready, and back to the first."""
-    monkeypatch.setattr(BoundMemory, "MOST", 4)
+    monkeypatch.setattr(BoundMemory, "MAX_REPLAYS", 4)
     sources = [Tensor(session.device, picture(seed)) for seed in range(11)]
     expected = [session.run(picture(seed))["scores"] for seed in range(11)]
     target = Tensor(session.device, np.zeros((1, 5), np.float32))
@@ -106,7 +106,7 @@ def test_an_address_is_bound(session: fourfold.Session) -> None:
     results = session.run()
     assert isinstance(results["scores"], DeviceArray)
     np.testing.assert_array_equal(target.numpy()[:, :5] * 2, results["twice"])
-    with pytest.raises(InputError, match="is no memory of CUDA"):
+    with pytest.raises(InputError, match="is not CUDA memory"):
         session.bind("image", 64)
 
 
@@ -190,12 +190,12 @@ def test_the_interface_of_arrays_belongs_to_cuda(cuda: DeviceInfo) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"strides": (4, 4, 4, 4)}, ("one piece", "strides", "contiguous")),
+        ({"strides": (4, 4, 4, 4)}, ("not contiguous", "strides", "contiguous")),
         ({"version": 1}, ("version 1", "2 and 3", "DLPack")),
         ({"typestr": "<f2"}, ("float16[1, 5, 6, 3]", "float32[1, 5, 6, 3]", "make it so first")),
         ({"shape": (1, 5, 6, 4)}, ("[1, 5, 6, 4]", "[1, 5, 6, 3]", "make it so first")),
-        ({"data": (4096, False)}, ("no memory of CUDA", "does not know", "data_ptr")),
-        ({"mask": object()}, ("masked", "all elements", "fill")),
+        ({"data": (4096, False)}, ("not CUDA memory", "does not know", "data_ptr")),
+        ({"mask": object()}, ("mask", "all elements", "fill")),
     ],
 )
 def test_what_does_not_fit(

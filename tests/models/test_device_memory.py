@@ -192,7 +192,7 @@ def test_on_the_callers_queue(
         cl.enqueue_copy(own, given.base_data, doubled, is_blocking=False)
         found = session.run(given)
         np.testing.assert_array_equal(found["scores"], gpu.run(2 * x)["scores"])
-        with pytest.raises(InputError, match="another OpenCL context"):
+        with pytest.raises(InputError, match="different OpenCL contexts"):
             gpu.run(given)
     with open_session(own.context) as session:
         np.testing.assert_array_equal(session.run(x)["scores"], gpu.run(x)["scores"])
@@ -206,5 +206,5 @@ def test_on_the_callers_queue(
 
 
 def test_what_is_no_device() -> None:
-    with pytest.raises(DeviceError, match="a dict is no device"):
+    with pytest.raises(DeviceError, match="a dict is not a device"):
         open_session({})

@@ -20,12 +20,12 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.dlpack import DeviceTensor, device_tensor
 from fourfold.players.dlpack_devices import CPU, CUDA
-from fourfold.players.dlpack_export import _given_away, make_capsule
+from fourfold.players.dlpack_export import _exported, make_capsule
 from fourfold.players.dlpack_structures import (
     IS_COPIED,
     READ_ONLY,
     VERSIONED,
-    held_by,
+    capsule_content,
 )
 from fourfold.runtime.device_array import DeviceArray
 
@@ -49,7 +49,7 @@ class Held:
     """What a capsule holds that nobody has taken yet; it is there for as long as the capsule."""
 
     def __init__(self, capsule: Any) -> None:
-        found = held_by(id(capsule))
+        found = capsule_content(id(capsule))
         assert found is not None
         self.capsule, (self.form, address) = capsule, found
         self.managed: Any = self.form.structure.from_address(address)
@@ -112,13 +112,13 @@ def test_a_version_that_is_not_known_is_let_go_of(session: fourfold.Session) -> 
             return made
 
     gc.collect()
-    before = len(_given_away)
-    with pytest.raises(InputError, match=r"of DLPack 2\.0") as caught:
+    before = len(_exported)
+    with pytest.raises(InputError, match=r"uses DLPack 2\.0") as caught:
         session.run(Newer(session.device, X))
     assert "update fourfold" in caught.value.fix
     del caught
     gc.collect()
-    assert len(_given_away) == before
+    assert len(_exported) == before
 
 
 def test_what_is_no_tensor_of_dlpack(session: fourfold.Session) -> None:
@@ -129,7 +129,7 @@ def test_what_is_no_tensor_of_dlpack(session: fourfold.Session) -> None:
     taken = Tensor(session.device, X).__dlpack__()
     kept = DeviceTensor(Held(taken).managed)
     ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(taken), VERSIONED.used)
-    with pytest.raises(InputError, match="Wrong gives no tensor of DLPack") as caught:
+    with pytest.raises(InputError, match="Wrong is not a DLPack tensor") as caught:
         session.run(Wrong(session.device, X))
     assert "used_dltensor" in caught.value.why
     del kept
@@ -142,7 +142,7 @@ def test_what_is_no_tensor_of_dlpack(session: fourfold.Session) -> None:
         ({"kind": 10, "bits": 8}, "kind 10 with 8 bits"),
         ({"kind": 2, "bits": 24}, "kind 2 with 24 bits"),
         ({"kind": 6, "bits": 16}, "kind 6 with 16 bits"),
-        ({"lanes": 4}, "not understood"),
+        ({"lanes": 4}, "not supported"),
     ],
 )
 def test_numbers_that_are_not_understood(
@@ -177,7 +177,7 @@ def test_strides_count_elements(
     if able:
         np.testing.assert_array_equal(session.run(given)["y"], -X)
     else:
-        with pytest.raises(InputError, match="one piece"):
+        with pytest.raises(InputError, match="not contiguous"):
             session.run(given)
 
 
@@ -250,11 +250,11 @@ def test_results_are_copied_on_the_device(session: fourfold.Session) -> None:
 
 @pytest.mark.parametrize("flags", [None, 0])
 def test_capsules_that_nobody_takes(flags: int | None) -> None:
-    before, owner = len(_given_away), np.zeros(3, np.float32)
+    before, owner = len(_exported), np.zeros(3, np.float32)
     capsule = make_capsule(owner, owner.ctypes.data, HOST, owner.shape, owner.dtype, flags)
-    assert len(_given_away) == before + 1
+    assert len(_exported) == before + 1
     del capsule
-    assert len(_given_away) == before
+    assert len(_exported) == before
 
 
 def test_what_is_empty_is_nowhere() -> None:

@@ -136,7 +136,7 @@ def test_more_than_are_kept(
     found: set[bool],
 ) -> None:
     """By the player alone, or by the session, too."""
-    monkeypatch.setattr(BoundMemory, "MOST", 2)
+    monkeypatch.setattr(BoundMemory, "MAX_REPLAYS", 2)
     sources, target = [array(session, seed) for seed in range(count)], targets(session)
     for _ in range(3):
         for seed, source in enumerate(sources):

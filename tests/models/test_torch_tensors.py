@@ -118,7 +118,7 @@ def test_one_model_after_the_other(session: fourfold.Session) -> None:
 def test_tensors_that_do_not_fit(session: fourfold.Session) -> None:
     for given, words in (
         (tensor(1).half(), "float16"),
-        (tensor(1).transpose(1, 2).contiguous().transpose(1, 2), "one piece"),
+        (tensor(1).transpose(1, 2).contiguous().transpose(1, 2), "not contiguous"),
         (tensor(1).requires_grad_(), "gradient|grad"),
         (tensor(1)[..., :2].contiguous(), r"\[1, 5, 6, 2\]"),
         (tensor(1).bfloat16(), "kind 4|bfloat16"),

@@ -20,7 +20,7 @@ from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Program
 from fourfold.players import make_player, probe
-from fourfold.players.opencl.trials import adds_dots
+from fourfold.players.opencl.feature_probes import adds_dots
 from fourfold.types import DType, TensorType
 
 INTERPRETED = (X86,)

@@ -33,7 +33,7 @@ from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.plan.requirements import Requirements
 from fourfold.players import ask_facts, make_player, probe
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import trials
+from fourfold.players.opencl import feature_probes
 from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 
@@ -221,12 +221,12 @@ def test_the_probe_checks_the_numbers(
     claim = device.claims["subgroups"] or "khr"
     like_a_gpu(device, claim)
     monkeypatch.setitem(EXCHANGES, claim, wrong)
-    assert not trials.exchanges(device, claim)
+    assert not feature_probes.exchanges(device, claim)
 
 
 def test_a_gpu_that_fails_the_probe_uses_local_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = replace(NULL_GPU, name="a GPU that promises much", claims={"subgroups": "khr"})
-    monkeypatch.setattr(trials, "exchanges", lambda info, claim: False)
+    monkeypatch.setattr(feature_probes, "exchanges", lambda info, claim: False)
     assert probe(facts).subgroups == ""
 
 

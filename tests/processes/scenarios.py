@@ -265,7 +265,7 @@ def gone_before_the_end(device: str) -> bool:
 def copies_by_threads() -> list[object]:
     """Threads that copy large arrays are made anew in a child, where the parent's are not."""
     chunked_copy.os.cpu_count = lambda: 8  # type: ignore[attr-defined]
-    large = np.arange(chunked_copy.LARGE, dtype=np.uint8)
+    large = np.arange(chunked_copy.THREADED_COPY_BYTES, dtype=np.uint8)
 
     def is_copied() -> bool:
         return bool(np.array_equal(chunked_copy.copied(large), large))

@@ -28,7 +28,7 @@ def store(tmp_path: Path, compiled_players: Path, monkeypatch: pytest.MonkeyPatc
     folder.mkdir(mode=0o700)
     (folder / "players").symlink_to(compiled_players)
     monkeypatch.setenv("FOURFOLD_CACHE", os.fspath(folder))
-    monkeypatch.setattr(probing, "_known", defaultdict(probing._Known))
+    monkeypatch.setattr(probing, "_states", defaultdict(probing._DeviceState))
     return folder
 
 

@@ -52,7 +52,7 @@ def words(model: Path, *more: str) -> list[str]:
 
 def prepare(model: Path) -> bool:
     """Whether it went well; else the cable was cut, and the command says so."""
-    probing._known.clear()  # as in a new process
+    probing._states.clear()  # as in a new process
     done = CliRunner().invoke(main, words(model))
     assert done.exit_code == 0 or "cannot be reached" in done.output, done.output
     return done.exit_code == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from remote.machine_setup import SERIAL, FakeMachine
 
-from fourfold.players.remote import heat
+from fourfold.players.remote import timer
 from fourfold.players.remote.adb import AdbLink
-from fourfold.players.remote.heat import HeatWatch, read_state, signs_of_heat
+from fourfold.players.remote.timer import HeatWatch, read_state, signs_of_heat
 
 CLOCK = "/sys/class/devfreq/1c00000.gpu/max_freq"
 
@@ -49,12 +49,12 @@ def test_it_waits_until_it_is_cool(machine: FakeMachine) -> None:
     assert not watch.wait()
     machine.answer("dumpsys", "IsStatusOverride: false\nThermal Status: 3")
     assert watch.wait()
-    assert slept == [heat.PAUSE] * 3
+    assert slept == [timer.POLL_INTERVAL_S] * 3
 
 
 def test_it_does_not_wait_for_ever(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(heat, "MOST", 2 * heat.PAUSE)
+    monkeypatch.setattr(timer, "MAX_WAIT_S", 2 * timer.POLL_INTERVAL_S)
     machine.answer("dumpsys", "Thermal Status: 4")
     watch = HeatWatch(AdbLink(SERIAL), slept.append)
     assert watch.wait()

@@ -14,10 +14,9 @@ from fourfold.plan import ARENA, BufferUse, Program
 from fourfold.players import find_device
 from fourfold.players.protocol import LaunchOutput
 from fourfold.players.remote.devices import machine_of
-from fourfold.players.remote.plan_file import send_plan
-from fourfold.players.remote.steps import PlanProcess, StepFailed
+from fourfold.players.remote.probe import KernelCall, ProbeCall, _plan
+from fourfold.players.remote.steps import PlanProcess, StepFailed, send_plan
 from fourfold.players.remote.timer import LaunchTimer
-from fourfold.players.remote.trial import KernelCall, TrialCall, _plan
 from fourfold.players.timing import difference_of
 from fourfold.types import DType
 
@@ -36,9 +35,9 @@ __kernel void half_done(__global uchar *base, long at)
 """
 
 
-def plan_of(*names: str, arrays: int = 1) -> TrialCall:
+def plan_of(*names: str, arrays: int = 1) -> ProbeCall:
     kernels = tuple(KernelCall(name, (COUNT,), (1,)) for name in names)
-    return TrialCall(Program(KERNELS, ""), kernels, (np.zeros(COUNT, np.float32),) * arrays)
+    return ProbeCall(Program(KERNELS, ""), kernels, (np.zeros(COUNT, np.float32),) * arrays)
 
 
 @pytest.fixture

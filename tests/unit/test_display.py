@@ -135,7 +135,8 @@ def test_devices() -> None:
     one = replace(NULL_GPU, name=WICKED, compute_units=1, memory=3 << 30, index=1)
     assert repr(one).startswith(f"<DeviceInfo {one.address} {WICKED!r}: gpu, 1 unit, 3.00 GiB; ")
     assert {"address", "driver"} <= {*shown(one).words}
-    assert "units not told, memory not told" in repr(replace(one, compute_units=0, memory=0))
+    unknown = replace(one, compute_units=0, memory=0)
+    assert "unknown number of units, unknown memory" in repr(unknown)
     two = DeviceList((NULL_GPU, one))
     assert repr(two).splitlines() == [f"0: {NULL_GPU!r}", f"1: {one!r}"]
     assert WICKED in Tags(two._repr_html_()).words

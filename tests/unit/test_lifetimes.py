@@ -114,7 +114,7 @@ def test_ports_that_failed_on_their_way_hold_nothing(
         raise cl.Error("clEnqueueMapBuffer", -6)
 
     monkeypatch.setattr(ports.Ports, "_make_handshake", fail)
-    monkeypatch.setattr(ports.Ports, "places", fail)
+    monkeypatch.setattr(ports.Ports, "locations", fail)
     with pytest.raises(DeviceError):
         fourfold.Session(matrix(), device, cache=None)
     assert not handles.resources().handles

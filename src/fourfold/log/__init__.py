@@ -1,10 +1,10 @@
-"""The log: `logging.getLogger("fourfold")`, with a child for each room that has something to say.
+"""Logging: `logging.getLogger("fourfold")`, with a child logger per package.
 
-A start imports no `logging`. As long as nobody else has imported it either, nobody can listen, and
-a line is dropped before it is made. What runs a model says nothing at all.
+Starting a session does not import `logging`. While no other code has imported it, there can be no
+handler, and a message is dropped before it is formatted. Running a model logs nothing.
 
-show: lines on standard error, for commands and for FOURFOLD_LOG.
-native_output: what drivers and runtimes write by themselves, caught and logged.
+show: writes messages to standard error, for commands and for FOURFOLD_LOG.
+native_output: captures and logs what drivers and runtimes write themselves.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ else:
     logging, show = lazy_import("logging"), lazy_import("fourfold.log.show")
 
 NAME = __name__.partition(".")[0]
-DEBUG, INFO, WARNING = 10, 20, 30  # as logging has them
-_CALLER = 3  # frames up from `logging` to who said a line
-_said: dict[str, object] = {}  # what was said once, and by which call
+DEBUG, INFO, WARNING = 10, 20, 30  # values of the logging module
+_CALLER = 3  # stack frames from `logging` to the caller that logs
+_said: dict[str, object] = {}  # messages that were logged once, and the call that logged them
 
 
 @cache
 def follow_settings() -> None:
-    """Show the log where FOURFOLD_LOG says so; looked at once, when there is a first line."""
+    """Show the log if FOURFOLD_LOG is set; it is read once, when the first message is logged."""
     level = log_level()
     if level is not None:
-        show.show_log_unless_heard(level)
+        show.show_log_by_default(level)
 
 
 class Log:
-    """What one room says; nothing is imported, and no line made, where nobody listens."""
+    """Logger of one package. It imports and formats nothing while there is no handler."""
 
-    def __init__(self, room: str) -> None:
-        self._name = f"{NAME}.{room}"
+    def __init__(self, package: str) -> None:
+        self._name = f"{NAME}.{package}"
 
     def debug(self, line: str, *arguments: object) -> None:
-        """One step on the way: a stage, a key, a trial, a build, a choice."""
+        """Log one step of the work: a stage, a key, a probe, a build, a choice."""
         self._say(DEBUG, line, arguments)
 
     def info(self, line: str, *arguments: object) -> None:
-        """What was opened or made for a caller, in how long."""
+        """Log what was opened or created for the caller, and how long it took."""
         self._say(INFO, line, arguments)
 
     def warning(self, line: str, *arguments: object) -> None:
-        """What still works, but not as well as it could."""
+        """Log something that works, but not as well as it could."""
         self._say(WARNING, line, arguments)
 
     def warn_once(self, line: str, about: str = "") -> None:
-        """A warning that is given once a process for what it is about."""
+        """Log a warning once per process for each subject `about`."""
         this_call = object()
         if not self.hears(WARNING):
             return
@@ -64,7 +64,9 @@ class Log:
             self._say(WARNING, "%s", (line,))
 
     def hears(self, level: int) -> bool:
-        """Whether anybody listens: asked before a line that takes work to make."""
+        """Return True if a message of this level is handled; checked before formatting costly
+        messages.
+        """
         logger = self._logger()
         return logger is not None and logger.isEnabledFor(level)
 
@@ -78,6 +80,6 @@ class Log:
         if "logging" not in sys.modules:
             return None
         parent = logging.getLogger(NAME)
-        if not parent.handlers:  # who uses a library decides what is shown of it
+        if not parent.handlers:  # the application decides what to show
             parent.addHandler(logging.NullHandler())
         return logging.getLogger(self._name)

@@ -1,9 +1,9 @@
-"""What drivers and runtimes write to standard error by themselves, logged instead of shown.
+"""Capture what drivers and runtimes write to standard error, and log it instead.
 
-They write to the file descriptor, and there they are caught: while one of them builds a program or
-opens a model, descriptor 2 is a pipe. Lines that such libraries are known to write go to the log;
-all others, which Python, other threads and processes begun meanwhile write, go on to where they
-were meant to.
+Native libraries write to the file descriptor, so that is where their output is captured: while one
+of them builds a program or opens a model, descriptor 2 is a pipe. Lines known to come from such
+libraries go to the log. All other lines, from Python, other threads and child processes, are passed
+on to the original standard error.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _CHATTER = re.compile(
 
 
 class _Diversion:
-    """Descriptor 2 as a pipe, and a thread that reads it for as long as anybody may write."""
+    """Descriptor 2 as a pipe, and a thread that reads it while any process can write to it."""
 
     def __init__(self) -> None:
-        """OSError where this process has no standard error."""
+        """Raise OSError if this process has no standard error."""
         self._meant = os.dup(_STANDARD_ERROR)
         self._read, self._write = os.pipe()
         self._mark = b"\0" + os.urandom(8).hex().encode() + b"\n"
@@ -49,13 +49,13 @@ class _Diversion:
         os.dup2(self._write, _STANDARD_ERROR)
 
     def restore(self) -> None:
-        """Give the descriptor back, unless somebody else has put it elsewhere since."""
+        """Restore the descriptor, unless other code has redirected it since."""
         if os.path.sameopenfile(_STANDARD_ERROR, self._write):
             os.dup2(self._meant, _STANDARD_ERROR)
 
     def end(self) -> list[str]:
-        """Give the descriptor back, and tell the lines that were caught. A process that was begun
-        meanwhile still writes to the pipe: what it says goes on for as long as it lives.
+        """Restore the descriptor and return the captured lines. A process started meanwhile may
+        still write to the pipe: its output is passed on as long as it lives.
         """
         self.restore()
         os.write(self._write, self._mark)
@@ -64,22 +64,22 @@ class _Diversion:
         return self.caught
 
     def _pump(self) -> None:
-        rest = b""
+        pending = b""
         while chunk := os.read(self._read, _CHUNK):
-            rest += chunk
-            before, mark, after = rest.partition(self._mark)
+            pending += chunk
+            before, mark, after = pending.partition(self._mark)
             if mark:
                 self._sort(before)
-                rest = after
+                pending = after
                 self._drained.set()
-            whole, end, rest = rest.rpartition(b"\n")
-            self._sort(whole + end)
-        self._sort(rest)
+            lines, end, pending = pending.rpartition(b"\n")
+            self._sort(lines + end)
+        self._sort(pending)
         os.close(self._read)
         os.close(self._meant)
 
     def _sort(self, text: bytes) -> None:
-        """Lines that are known are kept for the log; the others go on as they are."""
+        """Capture known lines for the log and pass the others on unchanged."""
         for line in text.splitlines(keepends=True):
             plain = _COLOURS.sub(b"", line).strip()
             if not self._drained.is_set() and _CHATTER.fullmatch(plain):
@@ -89,7 +89,7 @@ class _Diversion:
 
 
 class _Diverting:
-    """The one diversion of this process, for as long as any thread asks for it."""
+    """The single diversion of this process, active while any thread uses it."""
 
     def __init__(self) -> None:
         self._lock = LockOverForks()
@@ -104,10 +104,10 @@ class _Diverting:
                 try:
                     self._diversion = _Diversion()
                 except OSError:
-                    return  # nothing that is written there is seen by anybody
+                    return  # there is no standard error to capture
 
     def end(self) -> list[str]:
-        """The lines that were caught; whoever ends last has those of all."""
+        """Return the captured lines; the last user gets those of all users."""
         with self._lock:
             self._users = max(self._users - 1, 0)
             if self._users or self._diversion is None:
@@ -116,7 +116,7 @@ class _Diverting:
             return ended.end()
 
     def _begin_child(self) -> None:
-        """A forked child has no thread that reads: it writes to where the parent did."""
+        """Restore standard error in a forked child, which has no thread that reads the pipe."""
         if self._diversion is not None:
             self._diversion.restore()
         self._users, self._diversion = 0, None
@@ -126,14 +126,14 @@ _DIVERTING = _Diverting()
 
 
 def leave_native_output() -> None:
-    """Catch nothing in this process: it may be killed by a driver, whose last words are wanted."""
+    """Stop capturing in this process: a driver may kill it, and its last output must be visible."""
     _DIVERTING.allowed = False
 
 
 @contextmanager
 def native_output_logged(log: Log) -> Iterator[None]:
-    """Around a call into a driver or a runtime that builds or opens: its own lines are logged at
-    DEBUG, after it, and not shown.
+    """Context manager for a call into a driver or runtime that builds or opens something. Captured
+    lines are logged at DEBUG level afterwards and not shown.
     """
     _DIVERTING.begin()
     try:

@@ -1,4 +1,4 @@
-"""The log on standard error: a line each, with the time and the room where much is shown."""
+"""Log messages on standard error, one per line, with time and package if INFO is shown."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ NAME = __name__.partition(".")[0]
 
 
 class _Lines(logging.Formatter):
-    """Warnings alone are plain sentences; a longer log says when, and which room."""
+    """Formats warnings as plain sentences if only they are shown, else with time and package."""
 
     def format(self, record: logging.LogRecord) -> str:
         message = super().format(record)
         if logging.getLogger(NAME).getEffectiveLevel() > logging.INFO:
             return message
-        room = record.name.removeprefix(f"{NAME}.")
+        package = record.name.removeprefix(f"{NAME}.")
         kind = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        return f"{record.relativeCreated / 1e3:8.3f} s  {room}: {kind}{message}"
+        return f"{record.relativeCreated / 1e3:8.3f} s  {package}: {kind}{message}"
 
 
 class _StandardError(logging.StreamHandler):
-    """Writes to whatever standard error is at that time."""
+    """Handler that writes to the current `sys.stderr`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -35,14 +35,14 @@ _HANDLER.setFormatter(_Lines())
 
 
 def show_log(level: str) -> None:
-    """Show what is at least as grave as 'debug', 'info' or 'warning'."""
+    """Show messages at or above the level 'debug', 'info' or 'warning'."""
     logger = logging.getLogger(NAME)
     logger.setLevel(level.upper())
-    logger.addHandler(_HANDLER)  # once, however often
+    logger.addHandler(_HANDLER)  # addHandler ignores a handler that was added before
 
 
-def show_log_unless_heard(level: str) -> None:
-    """The same; where the program shows logs itself, these are among them."""
+def show_log_by_default(level: str) -> None:
+    """Show messages at or above a level, unless the application's own handlers show them."""
     show_log(level)
     if logging.getLogger().handlers:
         logging.getLogger(NAME).removeHandler(_HANDLER)
@@ -50,8 +50,8 @@ def show_log_unless_heard(level: str) -> None:
 
 @contextmanager
 def shown_log(always: str = "") -> Iterator[None]:
-    """Warnings on standard error, and of the room `always` what is at INFO, until this ends;
-    `show_log` shows more meanwhile.
+    """Show warnings on standard error inside this context, and INFO messages of the package
+    `always`; `show_log` can show more meanwhile.
     """
     loggers = [logging.getLogger(name) for name in (NAME, f"{NAME}.{always}")]
     before, had_handler = [one.level for one in loggers], _HANDLER in loggers[0].handlers

@@ -1,9 +1,8 @@
-"""The player in C: its sources, who compiles it for which machine, and what was compiled before."""
+"""The player in C: its sources, compilers for each target machine, and cached builds."""
 
 from __future__ import annotations
 
-from fourfold.native.build import build_player
-from fourfold.native.sources import copy_sources, source_folder
+from fourfold.native.build import build_player, copy_sources, source_folder
 from fourfold.native.targets import TARGETS, BuildTarget, find_target_machine, host_target
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Machines that the player is compiled for, by the names that compilers give them."""
+"""Target machines of the player, by the names that compilers give them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import platform
 import sys
 from typing import NamedTuple
 
-ANDROID_API = 21  # Android 5, the first with 64 bits; what is built for it runs on all newer ones
+ANDROID_API = 21  # Android 5, the first 64-bit release; binaries run on all later ones
 
 
 class BuildTarget(NamedTuple):
-    """A machine: its name here, what Zig calls it, and what Android's compilers call it.
+    """A target machine: its name here, Zig's name for it, and that of Android's compilers.
 
-    Linux binaries are for a C library of 2014 or, where an architecture came later, of its first
-    year, so that they run on boards with old systems.
+    Linux binaries use a C library of 2014, or of the architecture's first year if that is later, so
+    that they run on boards with old systems.
     """
 
     name: str
@@ -45,7 +45,7 @@ _ALL = (
     BuildTarget("x86_64-linux-android", android="x86_64-linux-android"),
 )
 TARGETS = {target.name: target for target in _ALL}
-# What `uname -m` and Android's `ro.product.cpu.abi` say, and how targets begin.
+# Machine names from `uname -m` and Android's `ro.product.cpu.abi`, with the start of target names.
 _MACHINES = {
     "x86_64": "x86_64",
     "amd64": "x86_64",
@@ -61,16 +61,18 @@ _SYSTEMS = {"linux": "linux-gnu", "android": "linux-android", "windows": "window
 
 
 def find_target_machine(machine: str, system: str = "linux") -> BuildTarget | None:
-    """The target of a machine that calls itself so; None where there is none."""
-    begin, end = _MACHINES.get(machine.strip().lower()), _SYSTEMS[system]
-    found = (
-        target for name, target in TARGETS.items() if begin and name.startswith(f"{begin}-{end}")
+    """Return the target for a machine name; None if there is none."""
+    prefix, suffix = _MACHINES.get(machine.strip().lower()), _SYSTEMS[system]
+    matches = (
+        target
+        for name, target in TARGETS.items()
+        if prefix and name.startswith(f"{prefix}-{suffix}")
     )
-    return next(found, None)
+    return next(matches, None)
 
 
 def host_target() -> BuildTarget | None:
-    """The target that this machine is; None where it is none."""
+    """Return the target of this machine; None if it is not a supported target."""
     systems = {"win32": "windows", "linux": "linux"}
     if sys.platform not in systems:
         return None

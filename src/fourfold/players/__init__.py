@@ -1,4 +1,4 @@
-"""Players: each folder plays plans by one GPU API; everybody else asks for devices here."""
+"""Backends: each folder runs plans with one GPU API. Other packages find devices here."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from fourfold.players.discovery import (
     names_api,
     say_other_api,
     why_no_compiler,
+    with_threads,
 )
 from fourfold.players.probing import (
     ask_facts,
     begin_trials,
+    check_verdict,
+    describe_verdict,
     keep_facts,
     note_facts,
     probe,
@@ -41,8 +44,6 @@ from fourfold.players.protocol import (
     Slot,
 )
 from fourfold.players.registry import backend_of, backends
-from fourfold.players.threads import with_threads
-from fourfold.players.verdict import check_verdict, describe_verdict
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
@@ -90,8 +91,10 @@ def make_player(
     program: BuiltProgram | None = None,
     store: Store | None = None,
 ) -> Player:
-    """A player of the plan on the device; what must be known of that is known, or kept in a store,
-    or tried now. A device that is known to compute wrong is a DeviceError.
+    """Create a player that runs the plan on the device.
+
+    Facts about the device that are not yet known are read from the store or probed now. Raises a
+    DeviceError if the device is known to compute wrong results.
     """
     device = ready_to_play(device, store)
     check_verdict(device, plan.precision, plan.requirements.loop_rounds)

@@ -1,4 +1,4 @@
-"""Arrays copied chunk by chunk, so that what is there already can be used while the rest comes."""
+"""Copy arrays in chunks, so that finished chunks can be used while others are still copied."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from fourfold.forks import call_in_child
 from fourfold.lazy import lazy_import
 
 futures = lazy_import("concurrent.futures")
-LARGE = 4 << 20  # bytes; one thread copies fewer before others have woken up
-THREAD_CHUNK = 2 << 20  # bytes that a thread copies at a time
-MOST_THREADS = 4
+THREADED_COPY_BYTES = 4 << 20  # below this, one thread finishes before others have woken up
+THREAD_CHUNK = 2 << 20  # bytes copied by a thread at a time
+MAX_COPY_THREADS = 4
 
 
 class ChunkedCopy:
-    """The chunks of an array that others are copied into."""
+    """The chunks of a target array."""
 
     def __init__(self, target: np.ndarray, chunk: int) -> None:
-        """A chunk has so many bytes, or more where several threads copy."""
+        """Split the target into chunks of `chunk` bytes, or more if several threads copy."""
         self.target, flat = target, target.reshape(-1)
-        self._pool = _pool() if target.nbytes >= LARGE else None
+        self._pool = _pool() if target.nbytes >= THREADED_COPY_BYTES else None
         step = max(chunk, THREAD_CHUNK if self._pool else 0) // target.itemsize
         starts = range(0, flat.size, step)
         self.spans = [(at, min(at + step, flat.size)) for at in starts]  # in elements
         self._chunks = [(flat[slice(*span)], slice(*span), span) for span in self.spans]
 
     def copy(self, source: np.ndarray) -> Iterator[tuple[int, int]]:
-        """Yields from where to where, in elements and in order, as soon as a chunk is there."""
+        """Copy an array and yield the range of each finished chunk, in elements and in order."""
         if not source.flags.c_contiguous or source.shape != self.target.shape:
             np.copyto(self.target, source)
             yield from self.spans
@@ -48,7 +48,9 @@ class ChunkedCopy:
             yield span
 
     def _begin_copies(self, pool: Any, flat: np.ndarray) -> list[Any] | None:
-        """Let threads copy; None where they take no more work, because the interpreter ends."""
+        """Submit the copies to threads; None if the interpreter is shutting down and accepts no
+        work.
+        """
         pairs = [(chunk, flat[where]) for chunk, where, _ in self._chunks]
         try:
             return [pool.submit(np.copyto, *pair) for pair in pairs]
@@ -57,10 +59,10 @@ class ChunkedCopy:
 
 
 def copied(source: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
-    """The same numbers in another array, a new one where none is given; by several threads where
-    they are many.
+    """Copy an array into another one, or into a new one. Large arrays are copied by several
+    threads.
     """
-    if source.nbytes < LARGE:
+    if source.nbytes < THREADED_COPY_BYTES:
         if target is None:
             return source.copy()
         np.copyto(target, source)
@@ -73,9 +75,11 @@ def copied(source: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
 
 @cache
 def _pool() -> Any:
-    """Threads that copy, where there are processors for them; one alone does not fill memory."""
-    count = min(MOST_THREADS, os.cpu_count() or 1)
+    """Return a thread pool if there are enough cores; one thread does not saturate memory
+    bandwidth.
+    """
+    count = min(MAX_COPY_THREADS, os.cpu_count() or 1)
     return futures.ThreadPoolExecutor(count, "fourfold-copy") if count > 2 else None
 
 
-call_in_child(_pool.cache_clear)  # a child has none of its threads
+call_in_child(_pool.cache_clear)  # a child has none of the threads

@@ -1,4 +1,4 @@
-"""What follows from what an OpenCL driver says: claims, to be tried before they are relied on."""
+"""Device features that an OpenCL driver claims; they are probed before they are relied on."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Collection
 
 from fourfold.device import Fact
 
-_IMAGE_READERS = ("adreno", "qualcomm")  # GPUs whose texture cache others read weights through
+# GPUs known to read weights faster through the texture cache.
+_IMAGE_READERS = ("adreno", "qualcomm")
 
 
 def language_version(version: str) -> str:
-    """Of OpenCL C: an OpenCL 3.0 device takes it in version 3.0. The text begins 'OpenCL 3.0 '."""
+    """Return the OpenCL C version for a device version such as 'OpenCL 3.0 '."""
     words = version.split()
-    known = len(words) > 1 and words[1].replace(".", "", 1).isdigit()
-    return words[1] if known else "1.2"
+    is_number = len(words) > 1 and words[1].replace(".", "", 1).isdigit()
+    return words[1] if is_number else "1.2"
 
 
 def claims_of(
@@ -24,8 +25,10 @@ def claims_of(
     image_texels: int,
     multiplies_bytes: bool,
 ) -> dict[str, Fact]:
-    """What a device may be able to do. The `maker` is its name and its vendor's; who multiplies
-    bytes by an instruction is a processor.
+    """Return the features a device may have.
+
+    `maker` is the name of the device and of its vendor; `multiplies_bytes` is whether a CPU has
+    int8 dot products.
     """
     maker = maker.lower()
     nvidia = kind == "gpu" and "nvidia" in platform.lower()
@@ -43,7 +46,7 @@ def claims_of(
 def _dot_products(
     kind: str, nvidia: bool, extensions: Collection[str], multiplies_bytes: bool
 ) -> str:
-    if kind == "cpu":  # where the extension's functions are far slower than floats
+    if kind == "cpu":  # the extension's functions are far slower than fp32 on a CPU
         return "x86" if multiplies_bytes else ""
     if nvidia:
         return "ptx"

@@ -1,4 +1,4 @@
-"""What was already made is given back where making the rest of it fails."""
+"""Release what was already created if a later step fails."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def cleanup_on_error(release: Callable[[], object]) -> Iterator[None]:
-    """Call `release` if the block does not come to its end; what ended it goes on.
+    """Call `release` if the block raises, and re-raise.
 
-    That may be Ctrl-C or the end of the process as well as an error: memory of a device, and
-    processes on another machine, are held in every case, and nobody else knows of them.
+    This includes KeyboardInterrupt and SystemExit: device memory and processes on another machine
+    would otherwise stay allocated without an owner.
     """
     try:
         yield

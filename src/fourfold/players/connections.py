@@ -1,6 +1,6 @@
-"""What is open for several users at once, and closed after the last of them.
+"""Connections shared by several users and closed after the last one.
 
-A command holds all connections while it runs, so that what one part of it opened serves the next.
+A command holds all connections while it runs, so that its steps share them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from fourfold.forks import ForkSafeLock
 
 
 class ConnectionLost(DeviceError):
-    """The machine that a device is on cannot be reached, or no longer: nothing is known of what
-    was asked, and nothing else of it can be asked either.
+    """The machine of a device cannot be reached (any more): the request has no answer, and no
+    further request can be made.
     """
 
 
 class Closable(Protocol):
-    """Something that is given back once."""
-
     def close(self) -> None: ...
 
 
@@ -30,7 +28,7 @@ Opened = TypeVar("Opened", bound=Closable)
 
 
 class Connections(Generic[Opened]):
-    """Open things by name, each with how many use it."""
+    """Open objects by name, with reference counts."""
 
     def __init__(self) -> None:
         self._open: dict[str, Opened] = {}
@@ -39,7 +37,7 @@ class Connections(Generic[Opened]):
         self._held = 0
 
     def acquire(self, name: str, make: Callable[[], Opened]) -> Opened:
-        """The one of this name, opened now if it is not; `release` gives it back."""
+        """Return the object of this name, opened if necessary; `release` gives it back."""
         with self._lock:
             if name not in self._open:
                 self._open[name] = make()
@@ -53,7 +51,7 @@ class Connections(Generic[Opened]):
 
     @contextmanager
     def using(self, name: str, make: Callable[[], Opened]) -> Iterator[Opened]:
-        """The one of this name for a while."""
+        """Context manager that acquires and releases the object of this name."""
         opened = self.acquire(name, make)
         try:
             yield opened
@@ -62,7 +60,7 @@ class Connections(Generic[Opened]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing is closed until the end of this, and then all that nobody uses."""
+        """Context manager that keeps everything open until its end, then closes what is unused."""
         with self._lock:
             self._held += 1
         try:
@@ -79,4 +77,4 @@ class Connections(Generic[Opened]):
             self._open.pop(name).close()
 
 
-MACHINES: Connections = Connections()  # other machines that devices are on
+MACHINES: Connections = Connections()  # remote machines with devices

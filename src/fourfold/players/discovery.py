@@ -1,4 +1,4 @@
-"""The devices of this machine: each piece of hardware once, by the best API that offers it."""
+"""Devices of this machine: each GPU once, through the preferred API that offers it."""
 
 from __future__ import annotations
 
@@ -11,93 +11,95 @@ from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
 from fourfold.forks import check_not_lost
 from fourfold.log import Log
 from fourfold.players import protocol, registry
+from fourfold.players.registry import backend_of
 
 log = Log("players")
 
-# Which API is preferred where several offer the same GPU; those that are not named come last.
+# Order of preference if several APIs offer the same GPU; other APIs come last.
 API_ORDER = ("cuda", "opencl", "webgpu")
 _KIND_ORDER = {"gpu": 0, "other": 1, "cpu": 2}
-# Who comes last where several offer the processor: on Mesa's software renderer MobileNet v1 0.25
-# takes 0.75 s, where PoCL and Intel's runtime take a millisecond.
+# Platforms that come last if several offer the CPU: MobileNet v1 0.25 takes 0.75 s on Mesa's
+# software renderer, but a millisecond on PoCL and Intel's runtime.
 SLOW_ON_CPUS = ("rusticl",)
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[webgpu]' for Metal, Vulkan and "
-    "DX12, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
+    "DX12, or 'pip install fourfold[cpu]' to run on the CPU with PoCL"
 )
 
 
 @cache
 def devices() -> DeviceList:
-    """The facts of every device on this machine, GPUs first, what is known to be slow last.
+    """Return the facts of every device on this machine, GPUs first and slow platforms last.
 
-    A GPU that several APIs offer is there once; `others` are its addresses in the other APIs. Some
-    back ends are only asked where no other one has a device.
+    A GPU that several APIs offer is listed once; `others` has its addresses in the other APIs. Some
+    backends are only asked if no other one has a device.
     """
-    found, problems = _offered_by(backend for backend in _in_order() if backend.listed)
+    offered, problems = _offered_by(backend for backend in _in_order() if backend.listed)
     for backend in _in_order():
-        if not found and backend.last_resort:
-            found, further = _offered_by([backend])
+        if not offered and backend.last_resort:
+            offered, further = _offered_by([backend])
             problems += further
-    if not found and problems:
+    if not offered and problems:
         raise problems[0]
-    once = sorted(merge_devices(found), key=rank_device)
-    return DeviceList(replace(info, index=index) for index, info in enumerate(once))
+    merged = sorted(merge_devices(offered), key=rank_device)
+    return DeviceList(replace(info, index=index) for index, info in enumerate(merged))
 
 
 def _in_order() -> list[protocol.Backend]:
-    """All back ends, the best first."""
+    """Return all backends in order of preference."""
     return sorted(registry.backends().values(), key=lambda backend: _api_rank(backend.name))
 
 
 def _offered_by(
-    several: Iterable[protocol.Backend],
+    candidates: Iterable[protocol.Backend],
 ) -> tuple[list[DeviceInfo], list[DeviceError]]:
-    """The devices of these back ends, and why some have none."""
-    found: list[DeviceInfo] = []
+    """Return the devices of these backends, and the errors of backends that have none."""
+    all_devices: list[DeviceInfo] = []
     problems: list[DeviceError] = []
-    for backend in several:
+    for backend in candidates:
         try:
-            offered = backend.devices()
+            own = backend.devices()
         except DeviceError as error:
             log.debug("%s has no device: %s", backend.name, error.what)
             problems.append(error)
             continue
-        log.debug("%s has %s", backend.name, ", ".join(map(str, offered)) or "no device")
-        found += offered
-    return found, problems
+        log.debug("%s has %s", backend.name, ", ".join(map(str, own)) or "no device")
+        all_devices += own
+    return all_devices, problems
 
 
 def leading_devices() -> list[DeviceInfo]:
-    """The GPUs that the list begins with: those of the best API that has any. No other API need be
-    asked to find one of them, so `others` is left out.
+    """Return the GPUs at the start of the device list: those of the first API that has any.
+
+    Other APIs are not asked, so `others` is empty.
     """
     for backend in _in_order():
         try:
-            found = backend.devices() if backend.listed else ()
+            own = backend.devices() if backend.listed else ()
         except DeviceError as error:
             log.debug("%s has no device: %s", backend.name, error.what)
             continue
-        gpus = [info for info in found if info.kind == "gpu"]
+        gpus = [info for info in own if info.kind == "gpu"]
         if gpus:
             return [replace(info, index=index) for index, info in enumerate(gpus)]
     return []
 
 
-def merge_devices(found: Iterable[DeviceInfo]) -> list[DeviceInfo]:
-    """Each GPU once, by its best API, with its addresses in the others."""
-    kept: list[DeviceInfo] = []
-    for info in sorted(found, key=lambda info: _api_rank(info.api)):
-        for place, known in enumerate(kept):
-            if _is_same_gpu(known, info):
-                kept[place] = replace(known, others=(*known.others, info.address))
+def merge_devices(offered: Iterable[DeviceInfo]) -> list[DeviceInfo]:
+    """List each GPU once, through its preferred API, with its addresses in the others."""
+    merged: list[DeviceInfo] = []
+    for info in sorted(offered, key=lambda info: _api_rank(info.api)):
+        for position, earlier in enumerate(merged):
+            if _is_same_gpu(earlier, info):
+                merged[position] = replace(earlier, others=(*earlier.others, info.address))
                 break
         else:
-            kept.append(info)
-    return kept
+            merged.append(info)
+    return merged
 
 
 def rank_device(info: DeviceInfo) -> tuple[int, bool]:
-    """Who comes first where nobody said more."""
+    """Sort key for devices: GPUs first, slow platforms last."""
     return (_KIND_ORDER[info.kind], info.is_cpu and info.platform in SLOW_ON_CPUS)
 
 
@@ -105,36 +107,40 @@ def _api_rank(api: str) -> tuple[int, str]:
     return (API_ORDER.index(api) if api in API_ORDER else len(API_ORDER), api)
 
 
-def _is_same_gpu(known: DeviceInfo, other: DeviceInfo) -> bool:
-    """Whether another API offers a GPU that is known: told by its UUID, else by name and memory.
+def _is_same_gpu(listed: DeviceInfo, other: DeviceInfo) -> bool:
+    """Return True if two APIs offer the same GPU, compared by UUID, else by name and memory.
 
-    A machine may have several of one name: each is paired with one of every other API.
+    A machine may have several GPUs of one name: each is paired with one of every other API.
     """
-    apis = {known.api, *(address.partition(":")[0] for address in known.others)}
-    if other.api in apis or {known.kind, other.kind} != {"gpu"}:
+    apis = {listed.api, *(address.partition(":")[0] for address in listed.others)}
+    if other.api in apis or {listed.kind, other.kind} != {"gpu"}:
         return False
-    if known.uuid and other.uuid:
-        return known.uuid == other.uuid
-    return (known.name, known.memory) == (other.name, other.memory)
+    if listed.uuid and other.uuid:
+        return listed.uuid == other.uuid
+    return (listed.name, listed.memory) == (other.name, other.memory)
 
 
 def find_device(wanted: object = "auto", compiles: bool = True) -> DeviceInfo:
-    """The device that is wanted: 'auto' is the first, a number that of the list, 'opencl:0' or
-    'opencl:part of a name' one of an API, 'opencl' the first of it, 'vulkan:0' one that WebGPU has
-    by Vulkan; else a kind, or a part of a device's name, platform or vendor. A queue or context of
-    the caller's stands for its device, on which sessions share it. A device of an API that this
-    process may not call, because its parent did, is a DeviceError.
+    """Return the requested device.
 
-    Who `compiles` gets a GPU by another API where no compiler is there for its best one, unless
-    that was asked for.
+    Args:
+    wanted: 'auto' for the first device; a number in the device list; an address
+    ('opencl:0', 'opencl:part of a name', 'vulkan:0' for WebGPU through Vulkan); an API
+    ('opencl') for its first device; a device kind; or a part of a name, platform or vendor. A queue
+    or context stands for its device, and sessions share it.
+    compiles: fall back to another API of the same GPU if its preferred API has no
+    compiler, unless `wanted` names an API.
+
+    Raises a DeviceError for an API that must not be used because the parent process used it before
+    the fork.
     """
     if isinstance(wanted, str | int):
-        found = _find(wanted)
-        found = _with_compiler(found) if compiles and not names_api(wanted) else found
+        device = _find(wanted)
+        device = _with_compiler(device) if compiles and not names_api(wanted) else device
     else:
-        found = wanted if isinstance(wanted, DeviceInfo) else _shared_device(wanted)
-    check_not_lost(found.api)
-    return found
+        device = wanted if isinstance(wanted, DeviceInfo) else _shared_device(wanted)
+    check_not_lost(device.api)
+    return device
 
 
 def _find(wanted: str | int) -> DeviceInfo:
@@ -144,20 +150,20 @@ def _find(wanted: str | int) -> DeviceInfo:
     if backend is not None:
         elsewhere = backend.reach(str(wanted).partition(":")[2].strip())
         return _find_in_api(api, part.strip()) if elsewhere is None else elsewhere
-    found = _first_called(leading_devices(), text)
-    if found is not None:
-        return found
-    known = devices()
-    if not known:
-        raise DeviceError("no device was found", "the drivers' platforms have none", _INSTALL)
-    found = _first_called(known, text)
-    if found is None:
-        raise _no_such_device(wanted, known)
-    return found
+    device = _first_called(leading_devices(), text)
+    if device is not None:
+        return device
+    available = devices()
+    if not available:
+        raise DeviceError("no device was found", "no installed driver offers one", _INSTALL)
+    device = _first_called(available, text)
+    if device is None:
+        raise _no_such_device(wanted, available)
+    return device
 
 
 def _first_called(known: Sequence[DeviceInfo], text: str) -> DeviceInfo | None:
-    """The one that is meant, of those that a list begins with."""
+    """Return the device with this number or name in a list, or its first device for 'auto'."""
     if text == "auto" or text.isdigit():
         number = 0 if text == "auto" else int(text)
         return known[number] if number < len(known) else None
@@ -165,21 +171,24 @@ def _first_called(known: Sequence[DeviceInfo], text: str) -> DeviceInfo | None:
 
 
 def names_api(wanted: object) -> bool:
-    """Whether a caller says by which API: 'cuda', 'opencl:0', a device, a queue."""
+    """Return True if the caller chose the API: 'cuda', 'opencl:0', a device, a queue."""
     if not isinstance(wanted, str | int):
         return True
     return _named(str(wanted).strip().lower().partition(":")[0]) is not None
 
 
 def _named(api: str) -> protocol.Backend | None:
-    """The back end of an API, or of one that it plays by."""
+    """Return the backend of an API, or the one that reaches it as a platform."""
     every = registry.backends()
     by_platform = (backend for backend in every.values() if api in backend.platforms)
     return every.get(api) or next(by_platform, None)
 
 
 def why_no_compiler(device: DeviceInfo) -> DeviceError | None:
-    """Why no kernels can be built for a device; None where they can. Most drivers build them."""
+    """Return the reason why no kernels can be built for a device; None if they can.
+
+    Most drivers include a compiler.
+    """
     if not device.architectures:
         return None
     try:
@@ -190,14 +199,14 @@ def why_no_compiler(device: DeviceInfo) -> DeviceError | None:
 
 
 def by_other_apis(device: DeviceInfo) -> Iterator[DeviceInfo]:
-    """The same GPU as other APIs offer it, the best first."""
+    """Yield the same GPU through other APIs, in order of preference."""
     for info in devices():
         if info.address == device.address:
             yield from map(_find, info.others)
 
 
 def _with_compiler(device: DeviceInfo) -> DeviceInfo:
-    """The device, or the same GPU by another API where nothing can be built for this one."""
+    """Return the device, or the same GPU through another API if nothing can be built for it."""
     problem = why_no_compiler(device)
     if problem is not None:
         for other in by_other_apis(device):
@@ -208,60 +217,63 @@ def _with_compiler(device: DeviceInfo) -> DeviceInfo:
 
 
 def say_other_api(other: DeviceInfo, problem: FourfoldError) -> None:
-    """Tells in the log who plays instead of the best API, and why."""
-    log.warn_once(f"{other.name} is played by {other.address}: {problem.what}; {problem.fix}")
+    """Log a warning about the API that is used instead of the preferred one, and the reason."""
+    log.warn_once(f"{other.name} runs through {other.address}: {problem.what}; {problem.fix}")
 
 
 def _shared_device(given: object) -> DeviceInfo:
-    """The device behind what a caller has of an API: a queue, a context, a stream."""
-    found = (backend.shared_device(given) for backend in registry.backends().values())
-    device = next((one for one in found if one is not None), None)
+    """Return the device of a caller's queue, context or stream."""
+    candidates = (backend.shared_device(given) for backend in registry.backends().values())
+    device = next((one for one in candidates if one is not None), None)
     if device is None:
-        what, why = f"a {type(given).__name__} is no device", "it is neither a name nor a queue"
-        fix = "pass a name or a number of 'fourfold devices', a pyopencl.CommandQueue, or a stream"
+        what, why = f"a {type(given).__name__} is not a device", "it is neither a name nor a queue"
+        fix = "pass a name or number from 'fourfold devices', a pyopencl.CommandQueue, or a stream"
         raise DeviceError(what, why, fix)
     numbers = {info.address: info.index for info in devices()}
     return replace(device, index=numbers.get(device.address, 0))
 
 
 def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> DeviceInfo:
-    """The device that is wanted, for who only makes plans and code: 'cuda:sm_87' is a board that
-    need not be there. Only of such a board it can be said how many units it has.
+    """Return the device to compile for, without running: 'cuda:sm_87' is a board that need not be
+    attached. Only such a board accepts a number of `units`.
     """
     api, _, part = str(wanted).strip().lower().partition(":")
     board = None
     if not isinstance(wanted, DeviceInfo) and api in registry.backends():
         board = registry.backends()[api].find_board(part.strip(), units)
     if board is None and units is not None:
-        what, why = f"{wanted} was given {units} units", "a device has the units that it has"
-        raise InputError(what, why, "leave --units out, or name a board such as cuda:sm_87")
+        what, why = (
+            f"--units {units} is not valid for {wanted}",
+            "an attached device reports its own units",
+        )
+        raise InputError(what, why, "omit --units, or name a board such as cuda:sm_87")
     return find_device(wanted) if board is None else board
 
 
 def devices_of(api: str) -> list[DeviceInfo]:
-    """The devices of one API, or those that WebGPU has by one: what the list of all has by a better
-    API is among them, and what it leaves out.
+    """Return all devices of one API, or of one platform of WebGPU, including those that the device
+    list has through another API.
     """
     name = api.strip().lower()
     backend = _named(name)
     if backend is None:
-        known = [*registry.backends()]
-        what, why = f"there is no API {api!r}", f"there are {', '.join(known)}"
-        raise InputError(what, why, nearest(name, known))
-    found = _offered(backend.name)
+        names = [*registry.backends()]
+        what, why = f"unknown API {api!r}", f"the supported APIs are {', '.join(names)}"
+        raise InputError(what, why, nearest(name, names))
+    own = _offered(backend.name)
     if name != backend.name:
-        found = [info for info in found if info.platform.lower() == name]
-    if not found:
-        raise DeviceError(f"no device of {name} was found", "its drivers have none", _INSTALL)
-    return found
+        own = [info for info in own if info.platform.lower() == name]
+    if not own:
+        raise DeviceError(f"no device of {name} was found", "its drivers offer none", _INSTALL)
+    return own
 
 
 def _find_in_api(api: str, part: str) -> DeviceInfo:
-    """A device of one API, whether another offers it, too, or not."""
+    """Return a device of one API, even if the device list has it through another one."""
     offered = devices_of(api)
     by_platform = api not in registry.backends()
-    for place, info in enumerate(offered):
-        number = place if by_platform else info.ordinal
+    for position, info in enumerate(offered):
+        number = position if by_platform else info.ordinal
         fits = part == str(number) if part.isdigit() else _is_called(info, part)
         if fits or not part:
             return info
@@ -269,25 +281,23 @@ def _find_in_api(api: str, part: str) -> DeviceInfo:
 
 
 def _offered(api: str) -> list[DeviceInfo]:
-    """The devices of an API, numbered as in the list of all; those that the list has by a better
-    API are among them.
-    """
+    """Return the devices of an API, with their numbers in the list of all devices."""
     backend = registry.backends()[api]
     offered = backend.devices()
     listed = _list_with(offered) if backend.listed else ()
-    known = {info.address: info for info in listed}
+    by_address = {info.address: info for info in listed}
     numbers = {address: info.index for info in listed for address in info.others}
     return [
-        known.get(info.address) or replace(info, index=numbers.get(info.address, 0))
+        by_address.get(info.address) or replace(info, index=numbers.get(info.address, 0))
         for info in offered
     ]
 
 
 def _list_with(offered: Sequence[DeviceInfo]) -> Sequence[DeviceInfo]:
-    """As much of the list of all as it takes to have these in it."""
+    """Return the list of all devices, or its beginning if that contains these."""
     leading = leading_devices()
-    begun = {info.address for info in leading}
-    return leading if begun.issuperset(info.address for info in offered) else devices()
+    addresses = {info.address for info in leading}
+    return leading if addresses.issuperset(info.address for info in offered) else devices()
 
 
 def _is_called(info: DeviceInfo, text: str) -> bool:
@@ -298,7 +308,24 @@ def _is_called(info: DeviceInfo, text: str) -> bool:
 def _no_such_device(wanted: str | int, known: Sequence[DeviceInfo]) -> DeviceError:
     names = [f"{info.address} {info.name}" for info in known]
     return DeviceError(
-        f"there is no device {wanted!r}",
+        f"device {wanted!r} was not found",
         f"this machine has {', '.join(names)}",
         nearest(str(wanted), [info.name for info in known]) + " or see 'fourfold devices'",
     )
+
+
+def with_threads(device: DeviceInfo, threads: int | None) -> DeviceInfo:
+    """Return the device limited to this many cores if it is a CPU; None means all cores.
+
+    Logs a warning if the driver cannot limit them.
+    """
+    if threads is None or not device.is_cpu or threads >= device.compute_units:
+        return device
+    limited = backend_of(device).with_threads(device, threads)
+    if limited is None:
+        usage = f"{device} uses all {device.compute_units} cores: its driver cannot limit them"
+        log.warn_once(
+            f"{usage}; for PoCL, set FOURFOLD_THREADS={threads} before starting the process"
+        )
+        return device
+    return limited

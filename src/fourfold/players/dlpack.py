@@ -1,4 +1,4 @@
-"""Tensors of other packages by DLPack: what memory of a device they have."""
+"""Import tensors of other packages through DLPack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fourfold.players.dlpack_structures import (
     PlainTensor,
     Tensor,
     VersionedTensor,
-    held_by,
+    capsule_content,
     mark_used,
 )
 
@@ -29,24 +29,24 @@ _DTYPES = {
 
 
 class DeviceTensor:
-    """A tensor of somebody else, whose memory is held for as long as this is."""
+    """A tensor of another package; holds its memory until it is deleted."""
 
     def __init__(self, managed: PlainTensor | VersionedTensor) -> None:
         self._managed, self._address = managed, ctypes.addressof(managed)
-        if managed.major != VERSION[0]:  # nothing else of it may be looked at
-            what = f"the tensor is of DLPack {managed.major}.{managed.minor}"
-            why = f"versions up to {VERSION[0]} are known"
-            raise InputError(what, why, "pass it as an array of the host, or update fourfold")
+        if managed.major != VERSION[0]:  # the rest of the structure may differ
+            what = f"the tensor uses DLPack {managed.major}.{managed.minor}"
+            why = f"versions up to {VERSION[0]} are supported"
+            raise InputError(what, why, "pass it as a NumPy array, or update fourfold")
         tensor = managed.tensor
         self.data, self.start = int(tensor.data or 0), int(tensor.start)
         self.device, self.ordinal = int(tensor.device), int(tensor.ordinal)
-        # What is written to a copy that the owner made for us, nobody ever sees.
+        # Nobody would see writes to a copy that the owner created for the export.
         self.read_only = bool(managed.flags & (READ_ONLY | IS_COPIED))
         self.shape = tuple(tensor.shape[: tensor.rank])
         self.dtype = _dtype(tensor)
         strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else None
-        if strides is not None and not is_one_piece(self.shape, strides):
-            what, why = "the tensor does not lie in one piece", f"its strides are {strides}"
+        if strides is not None and not has_contiguous_strides(self.shape, strides):
+            what, why = "the tensor is not contiguous", f"its strides are {strides}"
             raise InputError(what, why, "pass a contiguous copy of it")
 
     @property
@@ -59,45 +59,45 @@ class DeviceTensor:
 
 
 def device_tensor(given: Any, stream: int | None = None) -> DeviceTensor:
-    """What an object with `__dlpack__` has. Its owner makes a `stream` of CUDA wait until it is
-    there; -1 asks for nothing of the kind.
+    """Import an object that has `__dlpack__`. Its owner makes the CUDA `stream` wait until the data
+    is ready; -1 requests no synchronization.
     """
-    name, asked = type(given).__name__, {} if stream is None else {"stream": stream}
+    name, options = type(given).__name__, {} if stream is None else {"stream": stream}
     try:
-        capsule = _capsule(given, asked)
+        capsule = _capsule(given, options)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        what, why = f"the {name} does not give its memory away", str(error)
+        what, why = f"the {name} cannot be exported through DLPack", str(error)
         fix = "pass x.detach()" if hasattr(given, "detach") else "pass a copy of it"
         raise InputError(what, why, fix) from error
-    held = held_by(id(capsule))
+    held = capsule_content(id(capsule))
     if held is None:
-        what, why = f"the {name} gives no tensor of DLPack", f"it gives {capsule!r}"
-        raise InputError(what, why, "pass it as an array of the host, or update its library")
+        what, why = f"the {name} is not a DLPack tensor", f"its __dlpack__ returned {capsule!r}"
+        raise InputError(what, why, "pass it as a NumPy array, or update its library")
     form, address = held
     mark_used(capsule, form)
     return DeviceTensor(form.structure.from_address(address))
 
 
-def _capsule(given: Any, asked: dict[str, Any]) -> Any:
-    """What an owner gives; who knows nothing of versions is asked without one."""
+def _capsule(given: Any, options: dict[str, Any]) -> Any:
+    """Request a capsule; owners that do not know versions are asked without one."""
     try:
-        return given.__dlpack__(max_version=VERSION, **asked)
+        return given.__dlpack__(max_version=VERSION, **options)
     except TypeError:
-        return given.__dlpack__(**asked)
+        return given.__dlpack__(**options)
 
 
 def _dtype(tensor: Tensor) -> np.dtype:
-    found = _DTYPES.get((tensor.kind, tensor.bits))
-    if found is None or tensor.lanes != 1:
+    dtype = _DTYPES.get((tensor.kind, tensor.bits))
+    if dtype is None or tensor.lanes != 1:
         kind = f"DLPack's kind {tensor.kind} with {tensor.bits} bits"
         kind = f"bfloat{tensor.bits}" if tensor.kind == BFLOAT else kind
-        what = f"numbers of {kind} are not understood"
-        raise InputError(what, "NumPy has no such type", "convert the tensor to float32 first")
-    return found
+        what = f"the dtype {kind} is not supported"
+        raise InputError(what, "NumPy has no such dtype", "convert the tensor to float32 first")
+    return dtype
 
 
-def is_one_piece(shape: Sequence[int], strides: Sequence[int], element: int = 1) -> bool:
-    """Whether elements lie one after the other, by strides in which an `element` counts so much."""
+def has_contiguous_strides(shape: Sequence[int], strides: Sequence[int], element: int = 1) -> bool:
+    """Return True if the tensor is contiguous; strides count an element as `element` units."""
     if 0 in shape:
         return True
     step = element

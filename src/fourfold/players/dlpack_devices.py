@@ -1,16 +1,11 @@
-"""The numbers by which DLPack knows kinds of devices."""
+"""Device type numbers of DLPack."""
 
 from __future__ import annotations
 
 from typing import Any
 
 CPU, CUDA, PINNED, OPENCL, MANAGED, WEBGPU = 1, 2, 3, 4, 13, 15
-ON_HOST = (
-    CPU,
-    PINNED,
-    11,
-    MANAGED,
-)  # those whose memory the CPU reaches: ROCm's pinned, CUDA's managed
+ON_HOST = (CPU, PINNED, 11, MANAGED)  # accessible by the CPU; 11 is ROCm's pinned memory
 NAMES = {
     CUDA: "CUDA",
     OPENCL: "OpenCL",
@@ -23,8 +18,8 @@ NAMES = {
 
 
 def device_kind(given: Any) -> int | None:
-    """What kind of device has the memory of an object; None where it does not speak DLPack, or has
-    no memory that it could give.
+    """Return the DLPack device type of an object; None if it does not support DLPack or has no
+    memory to export.
     """
     try:
         return int(given.__dlpack_device__()[0])
@@ -33,5 +28,7 @@ def device_kind(given: Any) -> int | None:
 
 
 def is_of_jax(given: Any) -> bool:
-    """Whether it is an array of JAX, which never changes; older ones do not say so by DLPack."""
+    """Return True for a JAX array, which is immutable; older ones do not report this through
+    DLPack.
+    """
     return type(given).__module__.partition(".")[0] in ("jax", "jaxlib")

@@ -1,4 +1,4 @@
-"""Memory of a device as tensors of DLPack, for other packages to take."""
+"""Export device memory as DLPack tensors."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from fourfold.players.dlpack_structures import (
     PlainTensor,
     Tensor,
     VersionedTensor,
-    held_by,
+    capsule_content,
     new_capsule,
 )
 
 
 class Exported(NamedTuple):
-    """What a tensor that was given away needs until its taker lets go of it."""
+    """Objects that an exported tensor needs until its consumer releases it."""
 
     owner: object
     managed: PlainTensor | VersionedTensor
     sizes: tuple[ctypes.Array[c_int64], ctypes.Array[c_int64]]
 
 
-_given_away: dict[int, Exported] = {}
+_exported: dict[int, Exported] = {}
 
 
 def make_capsule(
@@ -44,8 +44,9 @@ def make_capsule(
     dtype: np.dtype,
     flags: int | None = None,
 ) -> Any:
-    """A tensor in a device's memory for others to take; `owner` lives for as long as they do. It
-    has `flags` since DLPack 1.0; None makes one for those who know no version.
+    """Return a capsule with a tensor in device memory; `owner` lives as long as the consumer needs.
+
+    `flags` exist since DLPack 1.0; None creates a capsule without a version, for older consumers.
     """
     form = c_int64 * max(1, len(shape))
     sizes, steps = form(*shape), form(*_strides(shape))
@@ -61,7 +62,7 @@ def make_capsule(
         strides=ctypes.cast(steps, ctypes.POINTER(c_int64)),
     )
     managed = _managed(tensor, flags)
-    _given_away[ctypes.addressof(managed)] = Exported(owner, managed, (sizes, steps))
+    _exported[ctypes.addressof(managed)] = Exported(owner, managed, (sizes, steps))
     return new_capsule(managed, PLAIN if flags is None else VERSIONED, _destructor)
 
 
@@ -73,21 +74,22 @@ def _managed(tensor: Tensor, flags: int | None) -> PlainTensor | VersionedTensor
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """The elements from one to the next along each axis, where all lie in one piece."""
+    """Return the strides of a contiguous tensor, in elements."""
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _let_go(address: int) -> None:
-    _given_away.pop(address, None)
+    _exported.pop(address, None)
 
 
 def _drop(capsule: int) -> None:
-    """A capsule is gone; `capsule` is no object any more, so it gets no name. What nobody took of
-    it goes with it.
+    """Release a tensor that nobody took from its capsule.
+
+    `capsule` is being destroyed: it is an address, and must not become an object again.
     """
-    held = held_by(capsule)
+    held = capsule_content(capsule)
     if held is not None:
-        _given_away.pop(held[1], None)
+        _exported.pop(held[1], None)
 
 
 _deleter = Deleter(_let_go)

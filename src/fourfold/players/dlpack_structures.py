@@ -1,4 +1,4 @@
-"""What DLPack's capsules hold: with a version since DLPack 1.0, and without one before it."""
+"""Structures inside DLPack capsules: versioned since DLPack 1.0, unversioned before."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ctypes
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
-VERSION = (1, 0)  # what is asked for, and what is given
+VERSION = (1, 0)  # version that is requested and exported
 READ_ONLY, IS_COPIED = 1, 2  # flags
-KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of numbers, by NumPy's letters
+KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # type codes by NumPy's kind letters
 BFLOAT = 4
 
-Deleter = ctypes.CFUNCTYPE(None, c_void_p)  # takes the address of what is to be let go of
+Deleter = ctypes.CFUNCTYPE(None, c_void_p)  # called with the address of the managed tensor
 
 
 class Tensor(ctypes.Structure):
@@ -32,7 +32,7 @@ class Tensor(ctypes.Structure):
 
 
 class PlainTensor(ctypes.Structure):
-    """DLManagedTensor; its tensor is laid out as those of version 1 are."""
+    """DLManagedTensor; its tensor has the same layout as in version 1."""
 
     _fields_ = (("tensor", Tensor), ("context", c_void_p), ("deleter", Deleter))
     major, minor, flags = *VERSION, 0
@@ -52,7 +52,9 @@ class VersionedTensor(ctypes.Structure):
 
 
 class CapsuleForm(NamedTuple):
-    """A kind of capsule: its name, before somebody takes what it holds and after, and that."""
+    """A type of capsule: its name before and after its content is taken, and the
+    structure inside.
+    """
 
     name: bytes
     used: bytes
@@ -67,7 +69,7 @@ _python = ctypes.pythonapi
 _python.PyCapsule_New.restype = ctypes.py_object
 _python.PyCapsule_New.argtypes = [c_void_p, ctypes.c_char_p, Destructor]
 _python.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
-# Capsules by their addresses: one that is being destroyed must not be held as an object again.
+# Capsules are passed by address: one that is being destroyed must not become an object again.
 _pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
@@ -77,13 +79,13 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
 
 
 def new_capsule(managed: ctypes.Structure, form: CapsuleForm, destructor: Any) -> Any:
-    """A capsule for somebody to take."""
+    """Return a capsule that another package can take."""
     return _python.PyCapsule_New(ctypes.addressof(managed), form.name, destructor)
 
 
-def held_by(capsule: int) -> tuple[CapsuleForm, int] | None:
-    """What the capsule at an address holds, and where; None where nobody can take it: somebody has,
-    or it is no capsule of DLPack.
+def capsule_content(capsule: int) -> tuple[CapsuleForm, int] | None:
+    """Return the form and content address of the capsule at an address; None if it was taken
+    already or is not a DLPack capsule.
     """
     for form in (VERSIONED, PLAIN):
         if _is_valid(capsule, form.name):
@@ -92,5 +94,5 @@ def held_by(capsule: int) -> tuple[CapsuleForm, int] | None:
 
 
 def mark_used(capsule: Any, form: CapsuleForm) -> None:
-    """Tell all others that what a capsule holds was taken."""
+    """Mark a capsule's content as taken."""
     _python.PyCapsule_SetName(capsule, form.used)

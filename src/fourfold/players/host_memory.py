@@ -1,4 +1,4 @@
-"""The memory of a device that is the host itself, and runs that take a way through the host."""
+"""Device memory that is host memory, and runs that copy through the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None] | None], Outpu
 
 
 class HostMemory:
-    """Bytes of the host's memory, where that is all that a device has."""
+    """Memory of a device that uses the host's memory."""
 
     shape: tuple[int, ...] | None = None
     dtype: np.dtype | None = None
@@ -30,7 +30,7 @@ class HostMemory:
 
     @property
     def handle(self) -> int:
-        """Its address."""
+        """Address of the memory."""
         return self._bytes.ctypes.data
 
     @property
@@ -47,16 +47,16 @@ class HostMemory:
 def run_through_host(
     run: Run, ports: tuple[Sequence[Port], Sequence[Port]], arrays: Sequence[Any], into: Any
 ) -> Outputs:
-    """A run of somebody who takes arrays only: what is in a device's memory is fetched before it,
-    and brought there after it.
+    """Run with a function that accepts only arrays: inputs in device memory are downloaded before,
+    outputs are uploaded after.
     """
     inputs, outputs = ports
-    given = fetch_inputs(arrays, inputs)
+    inputs_on_host = fetch_inputs(arrays, inputs)
     if into is None:
-        return run(given, None)
+        return run(inputs_on_host, None)
     pairs = zip(into, outputs, strict=True)
     targets = [_new(port) if _is_memory(target) else target for target, port in pairs]
-    results = run(given, targets)
+    results = run(inputs_on_host, targets)
     for result, target in zip(results, into, strict=True):
         if _is_memory(target):
             target.write(result)
@@ -66,7 +66,7 @@ def run_through_host(
 
 
 def fetch_inputs(arrays: Sequence[Any], ports: Sequence[Port]) -> list[np.ndarray]:
-    """All inputs as arrays."""
+    """Return all inputs as arrays."""
     return [_fetched(one, port) for one, port in zip(arrays, ports, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""A device that is not there: plans and kernels can be made and shown for it, nothing runs."""
+"""A device that does not exist: plans and kernels can be compiled for it, but nothing runs."""
 
 from __future__ import annotations
 

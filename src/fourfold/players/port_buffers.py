@@ -1,4 +1,4 @@
-"""Buffers of a plan by what they are to runs: those that a run has of its own can be elsewhere."""
+"""Buffers of a plan that every run has its own copy of."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ from collections import Counter
 
 from fourfold.plan import BufferUse, Launch, Plan
 
-IN_AND_OUT = ("input", "output", "host")  # kinds of buffers that a run in flight has of its own
+# Kinds of buffers of which a run in flight has its own copy.
+PORT_KINDS = ("input", "output", "host")
 
 
 def port_buffers(plan: Plan) -> set[int]:
-    """The buffers that each run in flight has of its own: what goes in and out, unless it is a
-    variable of the model, and the flags by which kernels and the host speak of it.
+    """Return the buffers that each run in flight has its own copy of: inputs and outputs that are
+    not variables of the model, and the flags of the host protocol.
     """
     ports = {port.buffer for port in (*plan.inputs, *plan.outputs)}
     kinds = {number: buffer.kind for number, buffer in enumerate(plan.buffers)}
     return {
         n
         for n, kind in kinds.items()
-        if kind == "host_protocol" or (n in ports and kind in IN_AND_OUT)
+        if kind == "host_protocol" or (n in ports and kind in PORT_KINDS)
     }
 
 
 def movable_buffers(plan: Plan) -> set[int]:
-    """Those of them that kernels can use where a caller has them: of one port alone."""
+    """Return those of them that can be replaced with memory of the caller: used by a
+    single port.
+    """
     ports = Counter(port.buffer for port in (*plan.inputs, *plan.outputs))
     return {number for number in port_buffers(plan) if ports[number] == 1}
 
 
 def used_buffers(launch: Launch) -> set[int]:
-    """The buffers that a launch sees."""
+    """Return the buffers that a launch uses."""
     return {one.buffer for one in launch.arguments if isinstance(one, BufferUse)}

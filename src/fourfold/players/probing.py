@@ -1,4 +1,7 @@
-"""What trials have told of devices: asked once a process, and kept in a store between processes."""
+"""Facts about devices that probes determine, once per process, and cached in a store.
+
+The self-test is one of them: its result is described, and checked before a plan runs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,16 @@ from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from fourfold.device import DeviceInfo, Fact, facts_for_plans, facts_for_players
+from fourfold.device import (
+    LONG_LOOPS,
+    MOST_ROUNDS,
+    UNPROMISED,
+    DeviceInfo,
+    Fact,
+    facts_for_plans,
+    facts_for_players,
+)
+from fourfold.errors import DeviceError
 from fourfold.forks import ForkSafeLock
 from fourfold.log import Log
 from fourfold.players.registry import backend_of
@@ -19,38 +31,42 @@ if TYPE_CHECKING:
 
 log = Log("players")
 
-# A trial that hung or died is made again by this many starts. Then only who makes a plan for it
-# asks: a driver that dies of it each time must not make every start slow.
-MOST_TRIES = 3
+# A probe that hung or crashed is repeated in this many starts. After that it only runs when a plan
+# is compiled: a driver that crashes each time must not slow down every start.
+MAX_PROBE_ATTEMPTS = 3
+_lock = ForkSafeLock(RLock)  # one probe at a time: two on one device could wait for each other
+# Required by all plans, whatever their precision.
+_ALWAYS = ("floats", "bytes")
+_NAMES = {name: name.replace("_", " ") for name in UNPROMISED}
 
 
-class _Known:
-    """What this process knows of a device."""
+class _DeviceState:
+    """Facts about a device known to this process."""
 
     def __init__(self) -> None:
         self.facts: dict[str, Fact] = {}
-        self.unanswered: set[str] = set()  # asked by this process, in vain
-        self.given_up: set[str] = set()  # asked in vain by this process and those before it
-        self.kept: dict[str, set[str]] = {}  # what each store has, by its place
+        self.unanswered: set[str] = set()  # probed by this process without an answer
+        self.given_up: set[str] = set()  # probed without an answer by this process and earlier ones
+        self.kept: dict[str, set[str]] = {}  # names that each store has, by its path
 
 
-_known: defaultdict[DeviceInfo, _Known] = defaultdict(_Known)
-_lock = ForkSafeLock(RLock)  # one trial at a time: two on one device could wait for each other
+_states: defaultdict[DeviceInfo, _DeviceState] = defaultdict(_DeviceState)
 
 
 def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
-    """The same device with the facts that plans are made from: those that are known, and trials of
-    the others. Who multiplies bytes is asked for `quantised` graphs alone.
+    """Return the device with the facts that plans depend on, probing those that are unknown.
+
+    Int8 dot products are probed only for `quantised` graphs.
     """
     with _lock:
         return _settled(device, quantised, tries=True)
 
 
 def begin_trials(device: DeviceInfo) -> None:
-    """Let trials that take long begin, whose answers are needed when a model has been read."""
+    """Start slow probes in the background; their results are needed once a model has been read."""
     with _lock:
-        known = _known[device]
-        settled = {*device.probed, *known.facts, *known.unanswered, *known.given_up}
+        state = _states[device]
+        settled = {*device.probed, *state.facts, *state.unanswered, *state.given_up}
         for_plans = chain.from_iterable(facts_for_plans(device, quantised=False))
         missing = {*for_plans, *facts_for_players(device)} - settled
         if missing:
@@ -58,116 +74,178 @@ def begin_trials(device: DeviceInfo) -> None:
 
 
 def recall_facts(device: DeviceInfo, store: Store) -> DeviceInfo:
-    """The same device with those facts for plans that are known without a trial, here or in a
-    store. A trial that did not answer the last time is made again.
+    """Return the device with those facts for plans that are known here or in a store.
+
+    Only probes that did not answer the last time are repeated.
     """
     with _lock:
-        again = _take_over(device, store)
-        known = _settled(device, quantised=True, tries=False)
-        wanted = chain.from_iterable(facts_for_plans(known, quantised=True))
-        open_facts = again.intersection(wanted)
-        if open_facts:
-            _answers(device, sorted(open_facts), tries=True)
+        unanswered = _take_over(device, store)
+        current = _settled(device, quantised=True, tries=False)
+        needed = chain.from_iterable(facts_for_plans(current, quantised=True))
+        repeated = unanswered.intersection(needed)
+        if repeated:
+            _answers(device, sorted(repeated), tries=True)
             keep_facts(device, store)
-            known = _settled(device, quantised=True, tries=False)
-        return known
+            current = _settled(device, quantised=True, tries=False)
+        return current
 
 
 def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = None) -> DeviceInfo:
-    """The same device with these facts: known, kept in a store, or tried now and kept there."""
+    """Return the device with these facts: known, cached in a store, or probed now and
+    stored there.
+    """
     with _lock:
-        wanted = [name for name in names if not device.knows(name)]
-        if store is not None and not _known[device].facts.keys() >= set(wanted):
+        unknown = [name for name in names if not device.knows(name)]
+        if store is not None and not _states[device].facts.keys() >= set(unknown):
             _take_over(device, store)
-        found = _answers(device, wanted, tries=True)
+        facts = _answers(device, unknown, tries=True)
         if store is not None:
             keep_facts(device, store)
-        return device.with_facts(found)
+        return device.with_facts(facts)
 
 
 def ready_to_play(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
-    """The same device with all that a player must know of it, found out now if need be."""
+    """Return the device with all facts needed to run plans, probed now if necessary."""
     with _lock:
         names = facts_for_players(device)
-        if store is not None and not _known[device].facts.keys() >= {*names}:
+        if store is not None and not _states[device].facts.keys() >= {*names}:
             _take_over(device, store)
-        hopeless = _known[device].given_up
+        hopeless = _states[device].given_up
         return ask_facts(device, [name for name in names if name not in hopeless], store)
 
 
 def note_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
-    """Take over what was found out of this very device elsewhere, such as in a prepared file."""
+    """Add facts determined elsewhere for this device, for example from a prepared file."""
     with _lock:
-        known = _known[device]
-        known.facts = {**facts, **known.facts}
+        state = _states[device]
+        state.facts = {**facts, **state.facts}
 
 
 def with_known_facts(device: DeviceInfo) -> DeviceInfo:
-    """The same device with all that this process knows of it."""
-    return device.with_facts(_answers(device, [*_known[device].facts], tries=False))
+    """Return the device with all facts that this process knows."""
+    return device.with_facts(_answers(device, [*_states[device].facts], tries=False))
 
 
 def keep_facts(device: DeviceInfo, store: Store) -> None:
-    """Put what this process found out, and what was asked in vain, where the next one looks."""
+    """Store facts and unanswered probes of this process for later ones."""
     with _lock:
-        known = _known[device]
-        kept = known.kept.setdefault(store.place, set())
-        new = {name: fact for name, fact in known.facts.items() if name not in kept}
-        unanswered = known.unanswered - kept
+        state = _states[device]
+        stored = state.kept.setdefault(store.place, set())
+        new = {name: fact for name, fact in state.facts.items() if name not in stored}
+        unanswered = state.unanswered - stored
         if new or unanswered:
             store.put_facts(device, new, unanswered)
-            kept.update(new, unanswered)
+            stored.update(new, unanswered)
 
 
 def _take_over(device: DeviceInfo, store: Store) -> set[str]:
-    """Add what a store has of a device; gives the facts that were asked in vain and may be asked
+    """Load facts of a device from a store; returns those without an answer that may be probed
     again.
     """
-    known = _known[device]
-    if store.place in known.kept:
+    state = _states[device]
+    if store.place in state.kept:
         return set()
-    found = store.find_facts(device)
-    known.facts = {**found.facts, **known.facts}
-    known.kept[store.place] = set(found.facts)
-    again = {name for name, tries in found.tries.items() if tries < MOST_TRIES}
-    known.given_up.update(found.tries.keys() - again)
-    return again - known.unanswered - known.facts.keys()
+    record = store.find_facts(device)
+    state.facts = {**record.facts, **state.facts}
+    state.kept[store.place] = set(record.facts)
+    retried = {name for name, tries in record.tries.items() if tries < MAX_PROBE_ATTEMPTS}
+    state.given_up.update(record.tries.keys() - retried)
+    return retried - state.unanswered - state.facts.keys()
 
 
 def _settled(device: DeviceInfo, quantised: bool, tries: bool) -> DeviceInfo:
-    """The device with the facts for plans; which these are, some of them tell."""
-    asked: set[str] = set()
+    """Return the device with the facts for plans; some of them decide which others matter."""
+    done: set[str] = set()
     while True:
         groups = facts_for_plans(device, quantised)
-        group = next((names for names in groups if not asked.issuperset(names)), None)
+        group = next((names for names in groups if not done.issuperset(names)), None)
         if group is None:
             return device
-        asked.update(group)
+        done.update(group)
         unknown = [name for name in group if not device.knows(name)]
         device = device.with_facts(_answers(device, unknown, tries))
 
 
 def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[str, Fact]:
-    """Those of the facts that are known, or that a trial tells."""
-    known = _known[device]
-    missing = [name for name in names if name not in known.facts and name not in known.unanswered]
+    """Return those of the facts that are known, or that a probe determines."""
+    state = _states[device]
+    missing = [name for name in names if name not in state.facts and name not in state.unanswered]
     if tries and missing:
         began = time.perf_counter()
-        told = backend_of(device).probe(device, missing)
-        known.facts.update(told)
-        _log_trial(device, missing, told, time.perf_counter() - began)
-        silent = [name for name in missing if name not in told]
-        known.unanswered.update(silent)
-        if silent:
-            told_nothing = f"a trial of {device.name} did not answer"
-            log.warn_once(f"{told_nothing}: {', '.join(silent)} count as absent for now")
-    return {name: known.facts[name] for name in names if name in known.facts}
+        answers = backend_of(device).probe(device, missing)
+        state.facts.update(answers)
+        _log_probe(device, missing, answers, time.perf_counter() - began)
+        unanswered = [name for name in missing if name not in answers]
+        state.unanswered.update(unanswered)
+        if unanswered:
+            failure = f"a probe of {device.name} did not answer"
+            log.warn_once(f"{failure}: {', '.join(unanswered)} count as absent for now")
+    return {name: state.facts[name] for name in names if name in state.facts}
 
 
-def _log_trial(
-    device: DeviceInfo, asked: Collection[str], told: Mapping[str, Fact], seconds: float
+def _log_probe(
+    device: DeviceInfo, names: Collection[str], answers: Mapping[str, Fact], seconds: float
 ) -> None:
-    """What was asked of a driver, what it claims, and what trials told."""
-    claims = {name: device.claims[name] for name in asked if name in device.claims}
-    line = "tried %s on %s in %.1f ms: its driver claims %s, trials told %s"
-    log.debug(line, ", ".join(asked), device.name, seconds * 1e3, claims or "nothing", dict(told))
+    """Log the probed facts, the driver's claims, and the results."""
+    claims = {name: device.claims[name] for name in names if name in device.claims}
+    line = "probed %s on %s in %.1f ms: the driver claims %s, the probes found %s"
+    log.debug(
+        line, ", ".join(names), device.name, seconds * 1e3, claims or "nothing", dict(answers)
+    )
+
+
+def describe_verdict(device: DeviceInfo) -> str:
+    """Describe in a few words what is wrong, or for a CPU which optional features are missing."""
+    if not device.knows("self_test"):
+        return "unknown: the self-test did not finish"
+    if device.self_test:
+        return f"wrong: {device.self_test}"
+    probed = [name for name in UNPROMISED if device.is_cpu and device.knows(name)]
+    without = [_NAMES[name] for name in probed if not getattr(device, name)]
+    return f"right, without {' and '.join(without)}" if without else "right"
+
+
+def check_verdict(device: DeviceInfo, precision: str, loop_rounds: int = 0) -> None:
+    """Raise a DeviceError if results of a plan would be wrong; log a warning about workarounds.
+
+    `loop_rounds` is the plan's requirement of that name.
+    """
+    wrong = device.self_test.split(", ") if device.self_test else ()
+    refused = [name for name in wrong if name in _ALWAYS]
+    if "branches" in wrong:
+        raise DeviceError(
+            f"{device.name} computes wrong results",
+            f"a self-test kernel with many branches in a loop gives wrong results, as kernels of "
+            f"models would (driver {device.driver})",
+            "update its driver, or choose another device ('fourfold devices' lists them)",
+        )
+    if refused:
+        raise DeviceError(
+            f"{device.name} computes wrong results",
+            f"self-test kernels for {' and '.join(refused)} do not build or give wrong results, "
+            f"even with plain copies (driver {device.driver})",
+            "update its driver, or choose another device ('fourfold devices' lists them)",
+        )
+    if "halves" in wrong and precision != "fp32":
+        raise DeviceError(
+            f"{device.name} stores wrong fp16 values",
+            f"a self-test with fp16 storage gave wrong results (driver {device.driver})",
+            "use precision='fp32', or update its driver",
+        )
+    if LONG_LOOPS in wrong:
+        _check_loops(device, loop_rounds)
+    if "staging" in wrong:
+        what = "copies through pinned host memory gave wrong results in a self-test"
+        log.warn_once(f"{device.name}: {what}; arrays are copied by the driver instead")
+
+
+def _check_loops(device: DeviceInfo, loop_rounds: int) -> None:
+    what = "a self-test kernel with a long loop stops before its end"
+    if loop_rounds:
+        raise DeviceError(
+            f"{device.name} cannot run this model",
+            f"{what} (driver {device.driver}): after {MOST_ROUNDS} iterations, as in lavapipe; "
+            f"work-items of this model need {loop_rounds}",
+            "update its driver, or choose another device ('fourfold devices' lists them)",
+        )
+    log.warn_once(f"{device.name}: {what}; models with longer loops are rejected")

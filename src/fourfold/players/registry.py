@@ -1,4 +1,4 @@
-"""The back ends: every folder beside this file has one, or one for each way to other machines."""
+"""Registry of backends: every folder next to this file has one, or one per kind of remote link."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 @cache
 def backends() -> Mapping[str, Backend]:
-    """All back ends by name."""
+    """Return all backends by name."""
     names = [info.name for info in iter_modules([os.path.dirname(__file__)]) if info.ispkg]
-    found = (vars(import_module(f"{_PACKAGE}.{name}")) for name in names)
-    all_ = (one for own in found for one in own.get("BACKENDS") or (own["BACKEND"],))
+    modules = (vars(import_module(f"{_PACKAGE}.{name}")) for name in names)
+    all_ = (one for module in modules for one in module.get("BACKENDS") or (module["BACKEND"],))
     return {backend.name: backend for backend in all_}
 
 
 def backend_of(device: DeviceInfo) -> Backend:
-    """Who plays on a device: its API, or the way to the machine that it is on."""
+    """Return the backend of a device: of its API, or of the link to its machine."""
     return backends()[device.remote.partition(":")[0] or device.api]

@@ -1,4 +1,4 @@
-"""Constants in device memory: uploaded once for all players of a context that hold them."""
+"""Constants in device memory, uploaded once for all players of a context."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ T = TypeVar("T")
 
 
 class Upload(Generic[T]):
-    """A copy of an array in memory of a device. It holds the array: no other one gets its address
-    meanwhile.
-    """
+    """A copy of an array in device memory. It holds the array, so that its id is not reused."""
 
     def __init__(self, array: np.ndarray, memory: T) -> None:
         self.array, self.memory = array, memory
 
 
 class SharedUploads(Generic[T]):
-    """The uploads that players hold at the moment; the last one to let go of one ends it."""
+    """The uploads that players currently hold; an upload is freed with its last user."""
 
     def __init__(self) -> None:
-        # By the array's identity, since equal constants of a process are one array.
+        # Keyed by the array's identity, since equal constants of a process are one array.
         self._live: WeakValueDictionary[tuple[Hashable, int, int, int], Upload[T]]
         self._live, self._lock = WeakValueDictionary(), ForkSafeLock(Lock)
 
     def hold(
         self, context: Hashable, plan: Plan, buffer: Buffer, upload: Callable[[np.ndarray], T]
     ) -> Upload[T]:
-        """The constants in a buffer of a plan as another player of this context has them, else a
-        new copy of them.
+        """Return the constants of a plan's buffer as already uploaded in this context, or upload
+        them.
         """
         key = (context, id(plan.constants), buffer.start or 0, buffer.bytes)
         with self._lock:

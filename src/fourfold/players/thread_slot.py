@@ -1,4 +1,4 @@
-"""Runs in flight of somebody who has one run at a time: a thread plays them in their order."""
+"""Runs in flight for players that run one at a time: a thread executes them in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Play = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 
 class ThreadSlot:
-    """One run in flight, played by a thread; see the protocol."""
+    """One run in flight, executed by a thread; see `protocol.Slot`."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class ThreadSlot:
         inputs: Sequence[Port],
         outputs: Sequence[Port],
     ) -> None:
-        """`play` runs a model, and keeps other runs of it away meanwhile."""
+        """`play` runs a model and excludes other runs of it meanwhile."""
         self._play, self._thread = play, thread
         self.inputs, self.outputs = _arrays(inputs), _arrays(outputs)
         self._run: Future[Sequence[np.ndarray]] | None = None
@@ -40,7 +40,7 @@ class ThreadSlot:
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
         if self._run is not None:
             self.outputs = tuple(self._run.result())
-            self._run = None  # not before: another thread may ask meanwhile whether it is done
+            self._run = None  # not earlier: another thread may check `done` meanwhile
         return self.outputs
 
     def close(self) -> None:

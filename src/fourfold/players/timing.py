@@ -1,4 +1,4 @@
-"""How players of this machine tell times, and how their launches are compared: one by one."""
+"""Time measurement of local players, and comparison of their launches one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.players.protocol import BoundRun, Into, LaunchOutput, OutputDiffer
 
 
 class TimedRuns:
-    """What is added to runs: how long they take by this machine's clock."""
+    """Mixin that measures runs by the host's clock."""
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         raise NotImplementedError
@@ -23,13 +23,13 @@ class TimedRuns:
 
 
 class TimedPlayer(TimedRuns):
-    """The same for a player of this machine."""
+    """Mixin that measures runs and replays of a local player."""
 
     def replay(self) -> None:
         raise NotImplementedError
 
     def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> BoundRun | None:
-        """Most have none that would take less time than `run_bound`."""
+        """Return None: most players have no variant faster than `run_bound`."""
         return None
 
     def replay_seconds(self, runs: int) -> list[float]:
@@ -37,7 +37,7 @@ class TimedPlayer(TimedRuns):
 
 
 class LaunchesOneByOne:
-    """What a timer adds that asks for nothing more than single launches."""
+    """Mixin for timers that implement only single launches."""
 
     def blank(self, offset: int, size: int) -> None:
         raise NotImplementedError
@@ -58,16 +58,16 @@ class LaunchesOneByOne:
     def _others(
         self, all_written: Sequence[LaunchOutput], expected: np.ndarray
     ) -> list[OutputDifference | None]:
-        found: list[OutputDifference | None] = []
+        differences: list[OutputDifference | None] = []
         for written in all_written:
             try:
-                found.append(difference_of(self._written(written), expected))
+                differences.append(difference_of(self._written(written), expected))
             except DeviceError:
-                found.append(None)
-        return found
+                differences.append(None)
+        return differences
 
     def _written(self, written: LaunchOutput) -> np.ndarray:
-        """What launches write, where there was nothing before."""
+        """Return what launches write into a blank part of the arena."""
         self.blank(written.offset, written.elements * written.dtype.size)
         self.seconds(written.launches, 1)
         values = self.read(written.offset, written.dtype.numpy, written.elements)
@@ -75,11 +75,11 @@ class LaunchesOneByOne:
 
 
 def difference_of(output: np.ndarray, expected: np.ndarray) -> OutputDifference:
-    known = np.isfinite(expected)
-    same = np.array_equal(output[~known], expected[~known], equal_nan=True)
-    apart = np.abs(output[known] - expected[known])
-    scale = float(np.abs(expected[known]).max(initial=0.0))
-    # What is no number where one is expected is as far off as can be.
+    finite = np.isfinite(expected)
+    same = np.array_equal(output[~finite], expected[~finite], equal_nan=True)
+    apart = np.abs(output[finite] - expected[finite])
+    scale = float(np.abs(expected[finite]).max(initial=0.0))
+    # NaN or infinity instead of a finite value counts as an infinite difference.
     largest = float(np.nan_to_num(apart, nan=np.inf, posinf=np.inf).max(initial=0.0))
     return OutputDifference(not same, largest, scale)
 

@@ -1,4 +1,4 @@
-"""TracedRun: when the launches of a run were put in, and when the device ran them."""
+"""TracedRun: when the launches of a run were submitted, and when the device executed them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from fourfold.players.protocol import ClockedPlayer
 
 
 class TracedRun(NamedTuple):
-    """Times of the host are those of `time.perf_counter`; those of the device are seconds, too, but
-    nobody knows from when on.
+    """Times of one run. Host times are those of `time.perf_counter`; device times are seconds with
+    an unknown origin.
 
-    `put_in` is the host's time before and after launches were put in, between which the device's
-    was `queued`, if the driver tells; `ended` is the host's time after it had waited for them, if
-    it has. `launches` has begin and end of each where they are known, `notes` what stages noted.
+    `put_in` has the host times before and after launches were submitted. `queued` is a device time
+    in between, if the driver reports it. `ended` is the host time after waiting for them, if it
+    did. `launches` has the start and end of each launch if known, `notes` the times that stages
+    recorded.
     """
 
     put_in: tuple[float, float]
@@ -26,12 +27,12 @@ class TracedRun(NamedTuple):
 
 
 class TracedPlayer(ClockedPlayer, Protocol):
-    """A player that writes the host's parts of its runs into a trace."""
+    """A player that records the host's part of its runs in a trace."""
 
     def traced_runs(self) -> list[TracedRun]:
-        """All runs so far, after waiting for them; among them may be some without launches, which
-        only tell how the clocks differ.
+        """Wait for all runs so far and return them. Some may have no launches and serve only to
+        align the clocks.
         """
 
     def exchange_variables(self, other: object, give: bool) -> None:
-        """Take over what the model has kept in another player of it, or give it back."""
+        """Copy the model's variables from another player of it, or to it."""

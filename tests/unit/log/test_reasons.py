@@ -18,7 +18,7 @@ from fourfold.log import Log
 from fourfold.players import discovery
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import devices, trials
+from fourfold.players.opencl import devices, feature_probes
 from fourfold.quantization import running
 from fourfold.runtime.in_flight import Flight
 from fourfold.store.keys import program_parts
@@ -105,5 +105,5 @@ def test_a_trial_that_fails(told: pytest.LogCaptureFixture) -> None:
     def does_not_build() -> bool:
         raise BuildError("the kernels do not build on it", "error: no such type", "")
 
-    assert not trials.succeeds(does_not_build)
-    assert "a trial fails: the kernels do not build on it: error: no such type" in told.text
+    assert not feature_probes.succeeds(does_not_build)
+    assert "a probe fails: the kernels do not build on it: error: no such type" in told.text

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from fourfold.cli import main
 from fourfold.config import android_folders
 from fourfold.errors import InputError
-from fourfold.native import TARGETS, build_player, compilers, find_target_machine, sources
+from fourfold.native import TARGETS, build, build_player, find_target_machine
 from fourfold.packages import installed_version
 
 ROOT = Path(__file__).parents[3]
-PLACES = sources.PLACES  # before a test changes them
+SOURCE_FOLDERS = build.SOURCE_FOLDERS  # before a test changes them
 PROGRAM = """#include "answer.h"
 #include <stdio.h>
 int main(void) { printf("%d\\n", ANSWER); return 0; }
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made.mkdir()
     (made / "main.c").write_text(PROGRAM)
     (made / "answer.h").write_text("#define ANSWER 42\n")
-    monkeypatch.setattr(sources, "PLACES", (made, made))
+    monkeypatch.setattr(build, "SOURCE_FOLDERS", (made, made))
     return made
 
 
@@ -88,7 +88,7 @@ def test_a_mistake_in_the_sources_is_told_and_nothing_is_kept(folder: Path, tmp_
 def test_another_machine_needs_zig(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compilers, "installed_version", lambda name: None)
+    monkeypatch.setattr(build, "installed_version", lambda name: None)
     with pytest.raises(InputError, match=r"fourfold\[player\]"):
         build_player(TARGETS["x86_64-windows"], os.fspath(tmp_path))
 
@@ -99,7 +99,7 @@ def test_another_machine_needs_zig(
 def test_zig_compiles_for_other_machines(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(compilers, "_system_compiler", lambda: None)
+    monkeypatch.setattr(build, "_system_compiler", lambda: None)
     content = build_player(TARGETS[name], os.fspath(tmp_path)).read_bytes()
     if name in MARKS:
         assert (content[:4], content[18:19]) == (b"\x7fELF", MARKS[name])
@@ -177,7 +177,7 @@ def test_the_command_writes_a_program(
 def test_a_wheel_brings_the_sources() -> None:
     """Where an installed package looks for them is where a wheel puts the folder of a checkout."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    packaged, checkout = PLACES
+    packaged, checkout = SOURCE_FOLDERS
     assert f'"{checkout.name}" = "fourfold/{packaged.name}"' in text
     assert checkout == ROOT / "player"
     assert (checkout / "fourfold.h").exists()

@@ -105,7 +105,7 @@ def test_what_is_written_filled_and_mapped_comes_back(context: cl.Context) -> No
 
 
 def test_arrays_in_pieces_are_refused(context: cl.Context) -> None:
-    with pytest.raises(ValueError, match="one piece"):
+    with pytest.raises(ValueError, match="contiguous"):
         cl.Queue(context).write(cl.Buffer(context, 64), random(14)[::2])
 
 

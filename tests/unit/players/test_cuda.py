@@ -29,8 +29,8 @@ from fourfold.players.cuda import driver as driver_file
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.boards import BOARDS, find_board
-from fourfold.players.cuda.clocked import ClockedPlayer
 from fourfold.players.cuda.image import Image, unpack
+from fourfold.players.cuda.traced import ClockedPlayer
 from fourfold.rewrite import rewrite
 from fourfold.runtime.stage_times import read_notes
 from fourfold.store.keys import loadable_parts, program_parts
@@ -53,7 +53,7 @@ def absent() -> None:
 def test_without_a_driver_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_drivers()
     monkeypatch.setattr(loader, "library", absent)
-    with pytest.raises(DeviceError, match="driver is not there") as caught:
+    with pytest.raises(DeviceError, match="driver is not installed") as caught:
         find_device("cuda:0")
     assert "libcuda" in caught.value.why
     assert "install NVIDIA's driver" in caught.value.fix
@@ -73,7 +73,7 @@ def test_it_is_listed_where_its_driver_is(monkeypatch: pytest.MonkeyPatch) -> No
         (FakeCuda(version=11000), {}, ("too old", "CUDA 11.0", "update NVIDIA's driver")),
         (FakeCuda(capability=(6, 1)), {}, ("new enough", "sm_61", "opencl:0")),
         (FakeCuda(count=0), {"cuInit": 100}, ("no CUDA device", "cuInit", "nvidia-smi")),
-        (FakeCuda(), {"cuInit": 803}, ("does not start", "do not fit together", "machine again")),
+        (FakeCuda(), {"cuInit": 803}, ("does not start", "do not match", "reboot")),
     ],
 )
 def test_bad_set_ups(
@@ -328,9 +328,9 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
     driver.failures["cuStreamSynchronize"] = 719
     with pytest.raises(DeviceError, match="lost while running") as caught:
         player.run(case.item.inputs)
-    assert "make a new Session" in caught.value.fix
+    assert "create a new Session" in caught.value.fix
     driver.failures.clear()
-    with pytest.raises(DeviceError, match="the context is gone"):
+    with pytest.raises(DeviceError, match="the context was destroyed"):
         player.run(case.item.inputs)
     before = dict(driver.held)
     player.close()
@@ -384,7 +384,7 @@ def test_a_lost_device_that_others_use(install: Install, tmp_path: Path) -> None
     driver.failures["cuStreamSynchronize"] = 700
     with pytest.raises(DeviceError, match="other libraries") as caught:
         player.run(case.item.inputs)
-    assert caught.value.fix == "start the process again"
+    assert caught.value.fix == "restart the process"
 
 
 @pytest.mark.parametrize("binary", [b"", b"\x7fELF", IMAGE._replace(cubin=b"other").pack()])
@@ -434,14 +434,14 @@ def test_only_boards_are_told_their_units() -> None:
 
 def test_nothing_is_played_on_a_board_that_is_not_there() -> None:
     forget_drivers()
-    with pytest.raises(DeviceError, match="not here"):
+    with pytest.raises(DeviceError, match="not attached"):
         found.context_of(board("sm_87"))
 
 
 def test_without_nvrtc_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     nvrtc.libraries.cache_clear()
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so.13"]))
-    with pytest.raises(DeviceError, match="NVRTC does not load") as caught:
+    with pytest.raises(DeviceError, match="NVRTC cannot be loaded") as caught:
         backends()["cuda"].build_binary(board("sm_87"), plan_program())
     assert "pip install fourfold[cuda]" in caught.value.fix
     nvrtc.libraries.cache_clear()

@@ -15,7 +15,7 @@ from fourfold import forks
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda import port_memory, uploads
+from fourfold.players.cuda import port_memory
 from fourfold.players.cuda.binding import calls, loader
 from fourfold.players.cuda.bound_memory import BoundMemory
 from fourfold.players.cuda.memory import CudaMemory, OwnMemory
@@ -44,7 +44,7 @@ def player_of(session: fourfold.Session) -> Player:
 def route(session: fourfold.Session, arrays: list[Any], into: list[Any] | None = None) -> Route:
     player = player_of(session)
     found: BoundMemory = player._bound
-    with player._working("finding a route"):
+    with player._convert_errors("finding a route"):
         return found.find(arrays, into, player._stream).route
 
 
@@ -60,7 +60,7 @@ def test_what_fits_is_used_where_it_is(session: fourfold.Session) -> None:
     scores, twice = (port.buffer for port in session.plan.outputs)
     for skipped in (0, 16, 512):
         found = route(session, [part(source, skipped)], [target, part(target, 512)])
-        places = dict(found.places)
+        places = dict(found.addresses)
         assert places[image] == source.address + skipped
         assert (places[scores], places[twice]) == (target.address, target.address + 512)
         assert (found.before, found.after) == ((), ())
@@ -75,7 +75,7 @@ def test_what_kernels_cannot_use_is_copied(
     given = part(OwnMemory(session.device, 1024), skipped, size)
     (copy,) = route(session, [given], [None, None]).before
     assert (copy.source, copy.size) == (given.address, 360)
-    assert dict(route(session, [given]).places)[session.plan.inputs[0].buffer] == copy.target
+    assert dict(route(session, [given]).addresses)[session.plan.inputs[0].buffer] == copy.target
 
 
 def test_nobody_fetches_what_nobody_wants(session: fourfold.Session) -> None:
@@ -92,8 +92,8 @@ def test_large_inputs_come_in_chunks(cuda: DeviceInfo, monkeypatch: pytest.Monke
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
     with fourfold.Session(small_onnx(), cuda, cache="memory") as plain:
         expected = [plain.run(X * n) for n in range(5)]
-    monkeypatch.setattr(port_memory, "LARGE", 64)
-    monkeypatch.setattr(uploads, "THREAD_CHUNK", 112)
+    monkeypatch.setattr(port_memory, "THREADED_COPY_BYTES", 64)
+    monkeypatch.setattr(port_memory, "THREAD_CHUNK", 112)
     copied: list[int] = []
     copy = cu.Stream.copy
 

@@ -118,8 +118,8 @@ def test_no_driver(install_driver: Install) -> None:
     install_driver("libcuda-that-is-nowhere.so.1")
     with pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "driver is not there", "cannot open", "install NVIDIA's driver")
-    assert not driver.is_there()
+    check_words(caught, "driver is not installed", "cannot open", "install NVIDIA's driver")
+    assert not driver.is_installed()
 
 
 def test_a_driver_that_is_no_library(install_driver: Install, tmp_path: Path) -> None:
@@ -127,14 +127,14 @@ def test_a_driver_that_is_no_library(install_driver: Install, tmp_path: Path) ->
     install_driver(tmp_path / "libcuda.so.1")
     with pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "driver is not there", "libcuda.so.1", "install NVIDIA's driver")
+    check_words(caught, "driver is not installed", "libcuda.so.1", "install NVIDIA's driver")
 
 
 def test_another_library_in_the_drivers_place(install_driver: Install, tmp_path: Path) -> None:
     install_driver(built(tmp_path, "libcuda.so.1"))
     with pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "another library, or too old", "cuInit", "update NVIDIA's driver")
+    check_words(caught, "not NVIDIA's, or too old", "cuInit", "update NVIDIA's driver")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_another_library_in_the_drivers_place(install_driver: Install, tmp_path:
         (34, ("does not start", "stub", "LD_LIBRARY_PATH")),
         (100, ("no CUDA device", "no CUDA device", "CUDA_VISIBLE_DEVICES")),
         (802, ("does not start", "not ready", "nvidia-fabricmanager")),
-        (803, ("does not start", "do not fit together", "start the machine again")),
+        (803, ("does not start", "do not match", "reboot")),
         (804, ("does not start", "newer than its driver", "compat")),
         (999, ("does not start", "unknown error (999)", "nvidia-smi")),
     ],
@@ -161,7 +161,7 @@ def test_a_driver_that_is_too_old(install_driver: Install, some_driver: Path) ->
     install_driver(some_driver)
     with answering(some_driver, "version", 11030), pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "too old", "CUDA 11.3, and 11.4 is needed", "update NVIDIA's driver")
+    check_words(caught, "too old", "CUDA 11.3, but 11.4 is required", "update NVIDIA's driver")
 
 
 def compiler(folder: Path, major: int, minor: int, builtins: str = "") -> Path:
@@ -178,12 +178,12 @@ def test_no_compiler(install_compilers: Callable[..., None], tmp_path: Path) -> 
     install_compilers()
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC does not load", "no file", "pip install fourfold[cuda]")
+    check_words(caught, "NVRTC cannot be loaded", "not found", "pip install fourfold[cuda]")
     (tmp_path / "libnvrtc.so.13").write_text("a download was broken off here")
     install_compilers(tmp_path / "libnvrtc.so.13")
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC does not load", "libnvrtc.so.13", "pip install fourfold[cuda]")
+    check_words(caught, "NVRTC cannot be loaded", "libnvrtc.so.13", "pip install fourfold[cuda]")
 
 
 def test_another_library_in_the_compilers_place(
@@ -192,14 +192,14 @@ def test_another_library_in_the_compilers_place(
     install_compilers(built(tmp_path, "libnvrtc.so.13"))
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC does not load", "nvrtcVersion", "pip install fourfold[cuda]")
+    check_words(caught, "NVRTC cannot be loaded", "nvrtcVersion", "pip install fourfold[cuda]")
 
 
 def test_a_compiler_that_is_too_old(install_compilers: Callable[..., None], tmp_path: Path) -> None:
     install_compilers(compiler(tmp_path, 11, 0, "11.0"))
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC does not load", "NVRTC 11.0, and 11.2 is needed", "--upgrade")
+    check_words(caught, "NVRTC cannot be loaded", "NVRTC 11.0, but 11.2 is required", "--upgrade")
 
 
 def test_builtins_of_another_version(
@@ -210,13 +210,14 @@ def test_builtins_of_another_version(
     install_compilers(mixed)
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC does not load", "libnvrtc-builtins.so.19.7", "--force-reinstall")
+    check_words(caught, "NVRTC cannot be loaded", "libnvrtc-builtins.so.19.7", "--force-reinstall")
     install_compilers(mixed, compiler(tmp_path, 19, 6, "19.6"))
     assert [one.name for one in nvrtc.libraries()] == ["NVRTC 19.6"]
 
 
 @pytest.mark.parametrize(
-    ("status", "fix"), [(1, "no memory"), (5, "--upgrade"), (7, "--force-reinstall"), (11, "pip")]
+    ("status", "fix"),
+    [(1, "out of memory"), (5, "--upgrade"), (7, "--force-reinstall"), (11, "pip")],
 )
 def test_a_compiler_that_fails(
     install_compilers: Callable[..., None], some_compiler: Path, status: int, fix: str

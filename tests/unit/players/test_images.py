@@ -16,9 +16,8 @@ from fourfold.kernel.opencl import probes
 from fourfold.options import CompileOptions
 from fourfold.players import ask_facts, probe
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import trials
-from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.facts import facts_of
+from fourfold.players.opencl import feature_probes
+from fourfold.players.opencl.devices import context_of, facts_of
 from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
 
@@ -40,14 +39,14 @@ def test_a_device_that_reads_something_else_has_no_images(
     text = probes.IMAGES.text.replace("halves_at + item", "halves_at + item + 1")
     monkeypatch.setattr(probes, "IMAGES", probes.IMAGES._replace(text=text))
     eager = replace(device, claims={"image_texels": 65536, "prefers_images": True})
-    assert trials.try_images(eager) == dict(zip(IMAGES, (0, False, False), strict=True))
+    assert feature_probes.try_images(eager) == dict(zip(IMAGES, (0, False, False), strict=True))
 
 
 def test_a_device_without_images_is_not_tried(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "_reads_images", None)
-    assert trials.try_images(replace(device, claims={}))["image_texels"] == 0
+    monkeypatch.setattr(feature_probes, "_reads_images", None)
+    assert feature_probes.try_images(replace(device, claims={}))["image_texels"] == 0
 
 
 def test_a_gpu_is_tried_before_plans_are_made_for_it(device: DeviceInfo) -> None:

@@ -108,7 +108,7 @@ def test_who_compiles_gets_the_api_that_has_a_compiler(
     wanted: str | int, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert find_device(wanted).address == "interpret:0"
-    assert "played by interpret:0: CUDA kernels cannot be built" in caplog.text
+    assert "runs through interpret:0: CUDA kernels cannot be built" in caplog.text
     assert "pip install fourfold[cuda]" in caplog.text
 
 
@@ -129,12 +129,12 @@ def test_a_session_without_a_compiler_is_played_by_the_other(
     with fourfold.Session(model, device="interpret", cache=None) as session:
         np.testing.assert_array_equal(results[0], run(session)[0])
     (line,) = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-    assert "played by interpret:0: CUDA kernels cannot be built" in line
+    assert "runs through interpret:0: CUDA kernels cannot be built" in line
 
 
 @pytest.mark.usefixtures("driver")
 def test_a_session_by_name_says_how_to_get_a_compiler(model: str) -> None:
-    with pytest.raises(DeviceError, match="NVRTC does not load") as caught:
+    with pytest.raises(DeviceError, match="NVRTC cannot be loaded") as caught:
         fourfold.Session(model, device="cuda", cache=None)
     assert "pip install fourfold[cuda]" in caught.value.fix
 

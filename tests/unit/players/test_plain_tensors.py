@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fourfold.players.cuda.torch_tensors import TorchTensor, torch_tensor
+from fourfold.players.cuda.import_memory import TorchTensor, torch_tensor
 
 STREAMS = {0: 0, 1: 0x5EED}  # the current ones of two GPUs
 

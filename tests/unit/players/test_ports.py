@@ -168,7 +168,7 @@ def no_pool() -> None:
     return None
 
 
-@pytest.mark.parametrize("size", [0, 1, 4099, chunked_copy.LARGE // 4 + 13])
+@pytest.mark.parametrize("size", [0, 1, 4099, chunked_copy.THREADED_COPY_BYTES // 4 + 13])
 @pytest.mark.parametrize("threads", [True, False])
 def test_chunks_come_in_order_and_cover_all(
     size: int, threads: bool, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +184,7 @@ def test_chunks_come_in_order_and_cover_all(
     assert end == size
 
 
-@pytest.mark.parametrize("size", [0, 4099, chunked_copy.LARGE // 4 + 13])
+@pytest.mark.parametrize("size", [0, 4099, chunked_copy.THREADED_COPY_BYTES // 4 + 13])
 def test_a_copy_is_a_new_array(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked_copy, "_pool", chunked_copy.futures.ThreadPoolExecutor)
     source = random(size).reshape(1, size)
@@ -198,7 +198,7 @@ def test_threads_that_take_no_more_work_are_done_without(monkeypatch: pytest.Mon
     """As when the interpreter ends, and other threads still run."""
     pool = chunked_copy.futures.ThreadPoolExecutor(4)
     monkeypatch.setattr(chunked_copy, "_pool", lambda: pool)
-    source = random(chunked_copy.LARGE // 2)
+    source = random(chunked_copy.THREADED_COPY_BYTES // 2)
     made = ChunkedCopy(np.empty_like(source), 4096)
     pool.shutdown()
     assert [stop for _, stop in made.copy(source)][-1] == source.size

@@ -11,7 +11,7 @@ from fourfold.kernel.opencl import probes
 from fourfold.kernel.opencl.prelude import build_options
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import probe, trial_process, trials
+from fourfold.players.opencl import feature_probes, probe
 from fourfold.players.opencl.backend import OpenCLBackend
 
 GPU = {"image_texels": 65536, "matrix_units": True}
@@ -22,7 +22,7 @@ def like_a_gpu(device: DeviceInfo) -> DeviceInfo:
 
 
 def test_every_fact_has_a_trial() -> None:
-    assert {name for told in probe.TRIALS for name in told} == set(PROBED)
+    assert {name for told in probe.PROBES for name in told} == set(PROBED)
 
 
 def test_trials_are_built_as_plans_are() -> None:
@@ -49,14 +49,14 @@ def test_trials_tell_facts_of_the_right_type(device: DeviceInfo) -> None:
 
 def test_only_what_is_wanted_is_tried(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ("subgroups",)
-    others = {told: None for told in probe.TRIALS if told != wanted}
+    others = {told: None for told in probe.PROBES if told != wanted}
     for told in others:
-        monkeypatch.setitem(probe.TRIALS, told, None)  # type: ignore[arg-type]
+        monkeypatch.setitem(probe.PROBES, told, None)  # type: ignore[arg-type]
     assert set(probe.probe(device, wanted)) == set(wanted)
 
 
 def test_what_is_not_claimed_is_absent_without_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "succeeds", None)
+    monkeypatch.setattr(feature_probes, "succeeds", None)
     monkeypatch.setattr(probe, "_ask_process", None)
     names = [name for name in PROBED if name != "half_arithmetic"]
     assert not any(probe.probe(NULL_GPU, names).values())
@@ -67,15 +67,15 @@ def test_what_is_not_claimed_is_absent_without_a_trial(monkeypatch: pytest.Monke
 def test_a_driver_that_dies_of_a_trial_has_not_answered(
     child: str, names: tuple[str, ...], device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_process, "CHILD", child)
+    monkeypatch.setattr(probe, "CHILD", child)
     assert probe.probe(like_a_gpu(device), names) == {}
 
 
 def test_a_trial_that_takes_too_long_has_not_answered(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_process, "CHILD", "import time; time.sleep(60)")
-    monkeypatch.setattr(trial_process, "PATIENCE", 0.2)
+    monkeypatch.setattr(probe, "CHILD", "import time; time.sleep(60)")
+    monkeypatch.setattr(probe, "TIMEOUT_S", 0.2)
     assert probe.probe(like_a_gpu(device), WAITING) == {}
 
 
@@ -83,7 +83,7 @@ def test_a_trial_that_says_no_has_answered(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = 'print(\'{"resident": false, "reaches_host": false, "name": 7}\')'
-    monkeypatch.setattr(trial_process, "CHILD", answer)
+    monkeypatch.setattr(probe, "CHILD", answer)
     found = probe.probe(like_a_gpu(device), ["resident"])
     assert found == {"resident": False, "reaches_host": False}
 
@@ -91,7 +91,7 @@ def test_a_trial_that_says_no_has_answered(
 def test_the_process_may_see_other_devices_beside(device: DeviceInfo) -> None:
     """Then its numbers are others, and a fact lost for it would cost the fastest kernels."""
     elsewhere = replace(device, ordinal=device.ordinal + 5)
-    found = trial_process.TrialProcess(elsewhere, probe.__name__, "unpromised").answers()
+    found = probe.ProbeProcess(elsewhere, probe.__name__, "unpromised").answers()
     assert found["self_test"] == ""
 
 
@@ -110,8 +110,8 @@ def test_a_device_without_memory_has_not_answered(
     def fails(*_: object) -> None:
         raise cl.Error("clCreateBuffer", status)
 
-    monkeypatch.setattr(trials, "_run", fails)
-    monkeypatch.setattr(trials, "build_text", lambda *_: None)
+    monkeypatch.setattr(feature_probes, "_run", fails)
+    monkeypatch.setattr(feature_probes, "build_text", lambda *_: None)
     found = probe.probe(device, ["half_arithmetic"])
     assert found == ({"half_arithmetic": False} if answered else {})
 

@@ -71,7 +71,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
 def new_process() -> None:
     """Forget what a process knows."""
     for device in (GPU, CPU):
-        probing._known.pop(device, None)
+        probing._states.pop(device, None)
 
 
 def test_facts_are_asked_for_as_others_make_them_matter(backend: FakeBackend) -> None:

@@ -14,10 +14,10 @@ from fourfold.device import SELF_TESTS, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.kernel.opencl import probes
 from fourfold.plan import Program
-from fourfold.players import describe_verdict, make_player, verdict
+from fourfold.players import describe_verdict, make_player, probing
 from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.behavior_probes import open_kernels, try_self_test
 from fourfold.players.opencl.ports import Ports
-from fourfold.players.opencl.self_test import open_kernels, try_self_test
 
 
 def self_test(device: DeviceInfo) -> object:
@@ -57,12 +57,14 @@ def test_what_is_wrong_has_a_name(
 
 @pytest.mark.parametrize("wrong", ["floats", "bytes", "floats, halves, bytes, staging"])
 def test_a_device_that_computes_wrong_is_refused(wrong: str, device: DeviceInfo) -> None:
-    with pytest.raises(DeviceError, match=r"(?s)does not compute right.*self-test.*driver"):
+    with pytest.raises(DeviceError, match=r"(?s)computes wrong results.*self-test.*driver"):
         make_player(device.with_facts({"self_test": wrong}), line().plan)
 
 
 def test_a_device_that_loses_values_of_branches_is_refused(device: DeviceInfo) -> None:
-    with pytest.raises(DeviceError, match=r"(?s)loses values.*many branches.*update its driver"):
+    with pytest.raises(
+        DeviceError, match=r"(?s)computes wrong results.*many branches.*update its driver"
+    ):
         make_player(device.with_facts({"self_test": "branches"}), line().plan)
 
 
@@ -71,7 +73,7 @@ def test_wrong_halves_refuse_those_precisions_alone(device: DeviceInfo) -> None:
     player = make_player(wrong, plan)
     np.testing.assert_array_equal(player.run([X])[0], 2 * X + 1)
     player.close()
-    with pytest.raises(DeviceError, match=r"(?s)half precision.*precision='fp32'"):
+    with pytest.raises(DeviceError, match=r"(?s)wrong fp16 values.*precision='fp32'"):
         make_player(wrong, replace(plan, precision="mixed"))
 
 
@@ -94,17 +96,17 @@ def test_a_warning_names_the_device_and_what_is_done(
 ) -> None:
     monkeypatch.setattr(log, "_said", {})
     for _ in range(2):
-        verdict.check_verdict(device.with_facts({"self_test": "staging"}), "mixed")
+        probing.check_verdict(device.with_facts({"self_test": "staging"}), "mixed")
     (said,) = [one.getMessage() for one in caplog.records]
     assert device.name in said
-    assert "pinned host memory came out wrong" in said
+    assert "pinned host memory gave wrong results" in said
     assert "instead" in said
 
 
 def test_verdicts_in_words(device: DeviceInfo) -> None:
     cpu = replace(device, kind="cpu", probed=())
     right = cpu.with_facts({"self_test": ""})
-    assert describe_verdict(cpu) == "not known: no self-test came to an end"
+    assert describe_verdict(cpu) == "unknown: the self-test did not finish"
     assert describe_verdict(right) == "right"
     assert describe_verdict(cpu.with_facts({"self_test": "halves"})) == "wrong: halves"
     facts = {"persistent_mapping": False, "host_pointers": True, "forward_progress": False}

@@ -16,7 +16,7 @@ from fourfold.device import DeviceInfo
 from fourfold.plan import CONSTANTS
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.shared_constants import upload_constants
+from fourfold.players.opencl.player import upload_constants
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def processor(device: DeviceInfo) -> DeviceInfo:
     if not device.is_cpu or device.compute_units < 2:
         pytest.skip("it takes a processor of several cores")
     if with_threads(device, 1) is device:
-        pytest.skip("its driver cannot part it")
+        pytest.skip("its driver cannot limit the cores")
     return device
 
 
@@ -110,7 +110,7 @@ def test_a_driver_that_takes_all_is_mentioned(
         assert session.device == processor
         np.testing.assert_allclose(session.run(numbers(1))["y"], numbers(1) @ WEIGHTS.T, atol=1e-6)
     opencl.device_part.cache_clear()
-    assert "takes all" in caplog.text
+    assert "uses all" in caplog.text
 
 
 def test_the_environment_sets_them(processor: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:

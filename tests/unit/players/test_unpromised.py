@@ -19,11 +19,10 @@ from fourfold.errors import DeviceError
 from fourfold.kernel.opencl import probes
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
+from fourfold.players.opencl import behavior_probes, probe
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import probe, trial_process
-from fourfold.players.opencl import unpromised_trials as trials
+from fourfold.players.opencl.behavior_probes import ProbeKernels, open_kernels
 from fourfold.players.opencl.player import Player
-from fourfold.players.opencl.self_test import TrialKernels, open_kernels
 
 GRAPH = build(
     """input x: f32[1,9,7,5]
@@ -37,7 +36,7 @@ output d, b"""
 
 
 @pytest.fixture
-def kernels(device: DeviceInfo) -> TrialKernels:
+def kernels(device: DeviceInfo) -> ProbeKernels:
     return open_kernels(device, {**probes.SELF_TEST, **probes.CLAIMS})
 
 
@@ -68,8 +67,8 @@ def run(player: Player, plan: Plan, seed: int) -> None:
         np.testing.assert_allclose(output, expected[port.name], rtol=1e-5)
 
 
-def test_a_driver_that_maps_copies_is_found_out(kernels: TrialKernels, copying_maps: None) -> None:
-    assert not trials._sees_mapped(kernels)
+def test_a_driver_that_maps_copies_is_found_out(kernels: ProbeKernels, copying_maps: None) -> None:
+    assert not behavior_probes._sees_mapped(kernels)
 
 
 def test_results_are_right_where_maps_are_copies(device: DeviceInfo, copying_maps: None) -> None:
@@ -120,7 +119,7 @@ def test_arrays_are_read_in_place_by_both_alone(device: DeviceInfo) -> None:
     for info in allowed(device):
         player = Player(info, plan)
         both = info.persistent_mapping and info.host_pointers
-        assert (player._ports.places()[plan.inputs[0].buffer].memory is None) == both
+        assert (player._ports.locations()[plan.inputs[0].buffer].memory is None) == both
         player.close()
 
 
@@ -146,21 +145,23 @@ def test_a_run_that_fails_waits_for_the_copies_that_it_began(
 
 
 def test_groups_that_see_nothing_of_each_other_are_found_out(
-    kernels: TrialKernels, monkeypatch: pytest.MonkeyPatch
+    kernels: ProbeKernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TrialKernels, "launch", lambda *_: None)
-    assert not trials._goes_on(kernels, 8)
-    assert not trials._reaches_arrays(kernels)
+    monkeypatch.setattr(ProbeKernels, "launch", lambda *_: None)
+    assert not behavior_probes._makes_progress(kernels, 8)
+    assert not behavior_probes._reaches_arrays(kernels)
 
 
 def test_an_address_that_does_not_fit_is_not_tried(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "_reaches_arrays", None)
+    monkeypatch.setattr(behavior_probes, "_reaches_arrays", None)
     told: dict[str, object] = {}
     narrow = replace(device, address_bits=32)
-    monkeypatch.setattr(trials, "open_kernels", lambda _, programs: open_kernels(device, programs))
-    for facts in trials.try_unpromised(narrow):
+    monkeypatch.setattr(
+        behavior_probes, "open_kernels", lambda _, programs: open_kernels(device, programs)
+    )
+    for facts in behavior_probes.try_unpromised(narrow):
         told |= facts
     assert told["host_pointers"] is False
 
@@ -170,8 +171,8 @@ def test_what_was_told_before_a_crash_counts(
     end: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = 'print(\'{"self_test": ""}\'); print(\'{"persistent_mapping": true}\', flush=True)'
-    monkeypatch.setattr(trial_process, "CHILD", f"import os, time; {answer}; {end}")
-    monkeypatch.setattr(trial_process, "PATIENCE", 5.0)
+    monkeypatch.setattr(probe, "CHILD", f"import os, time; {answer}; {end}")
+    monkeypatch.setattr(probe, "TIMEOUT_S", 5.0)
     found = probe.probe(replace(device, kind="cpu"), UNPROMISED)
     assert found == {"self_test": "", "persistent_mapping": True}
 
@@ -188,7 +189,7 @@ def test_what_has_begun_is_not_begun_again(
         def answers(self) -> dict[str, bool]:
             return dict.fromkeys(UNPROMISED, len(begun) == 1)
 
-    monkeypatch.setattr(probe, "TrialProcess", Process)
+    monkeypatch.setattr(probe, "ProbeProcess", Process)
     cpu = replace(device, kind="cpu")
     probe.begin_probe(replace(device, kind="gpu"), UNPROMISED)
     assert not begun

@@ -23,13 +23,13 @@ from fourfold.kernel.wgsl import probes, renderer
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
 from fourfold.players import Player, backends
 from fourfold.players.null import NULL_GPU
-from fourfold.players.verdict import check_verdict
-from fourfold.players.webgpu import devices, modules, program, trials
+from fourfold.players.probing import check_verdict
+from fourfold.players.webgpu import devices, probe, program
 from fourfold.players.webgpu.binding import adapter, commands, device, loader
 from fourfold.players.webgpu.binding.structures import Limits
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.facts import device_info
-from fourfold.players.webgpu.units import measure_units
+from fourfold.players.webgpu.probe import measure_units
 
 LINE = """//# line r0 r1 w2
 struct Sizes { x_at: i32, c_at: i32, y_at: i32, count: i32 }
@@ -235,9 +235,9 @@ def test_a_kernel_that_does_not_build(info: DeviceInfo, request: pytest.FixtureR
 
 def test_a_program_without_its_marks_is_damaged() -> None:
     with pytest.raises(ModelError, match="the program is damaged"):
-        modules.split_modules(Program("//# line x0\nfn line() {}", ""))
-    assert modules.split_modules(Program("", "")) == {}
-    assert modules.MARK == renderer.MARK
+        program.split_modules(Program("//# line x0\nfn line() {}", ""))
+    assert program.split_modules(Program("", "")) == {}
+    assert program.MARK == renderer.MARK
 
 
 def test_a_lost_device_is_opened_again(fake: FakeWebGpu) -> None:
@@ -395,7 +395,7 @@ def test_units_are_counted_by_the_time_of_groups(
 
     info = backends()["webgpu"].find_board("any", None)
     assert info is not None
-    monkeypatch.setattr("fourfold.players.webgpu.units.LaunchTimer", Timer)
+    monkeypatch.setattr("fourfold.players.webgpu.probe.LaunchTimer", Timer)
     found = measure_units(info)
     assert found == units if units < 4096 else found in range(2048, 4096)
 
@@ -417,14 +417,14 @@ def test_any_device_is_one_to_prepare_for() -> None:
     assert software is not None
     assert (software.present, software.kind, software.local_memory) == (False, "other", 0)
     assert backends()["webgpu"].build_binary(board, Program(LINE, "")) == b""
-    with pytest.raises(DeviceError, match="is not here"):
+    with pytest.raises(DeviceError, match="is not attached"):
         device_of(board)
 
 
 @needs_webgpu
 def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a kernel does not build, or does something else."""
-    before = trials.probe(real_device(), ["self_test"])["self_test"]
+    before = probe.probe(real_device(), ["self_test"])["self_test"]
     assert str(before) in ("", LONG_LOOPS)
     for name in ("floats", "halves", "bytes"):
         good = probes.SELF_TEST[name].text
@@ -432,33 +432,33 @@ def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> Non
         for text in (f"{good} this is no kernel", other):
             with monkeypatch.context() as spoiled:
                 spoiled.setitem(probes.SELF_TEST, name, Program(text, ""))
-                wrong = str(trials.probe(real_device(), ["self_test"])["self_test"])
+                wrong = str(probe.probe(real_device(), ["self_test"])["self_test"])
                 assert wrong.split(", ")[0] == name
 
 
 @needs_webgpu
 def test_half_arithmetic_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     info = real_device()
-    assert trials.probe(info, ["half_arithmetic"])["half_arithmetic"] == info.half_arithmetic
+    assert probe.probe(info, ["half_arithmetic"])["half_arithmetic"] == info.half_arithmetic
     text = probes.HALF_ARITHMETIC.text.replace("3.0h", "2.0h")
     monkeypatch.setattr(probes, "HALF_ARITHMETIC", Program(text, ""))
-    assert trials.probe(info, ["half_arithmetic"])["half_arithmetic"] is False
+    assert probe.probe(info, ["half_arithmetic"])["half_arithmetic"] is False
     unclaimed = replace(info, claims={})
-    assert trials.probe(unclaimed, ["half_arithmetic"])["half_arithmetic"] is False
+    assert probe.probe(unclaimed, ["half_arithmetic"])["half_arithmetic"] is False
 
 
 def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
     with caplog.at_level("WARNING"):
         check_verdict(info, "fp32")
-    assert "a renderer: a kernel of a self-test with a long loop stops" in caplog.text
+    assert "a renderer: a self-test kernel with a long loop stops" in caplog.text
 
 
 def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
     info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
     with pytest.raises(DeviceError, match="a renderer cannot run this model") as caught:
         check_verdict(info, "fp32", 70000)
-    assert "work-items of this model make 70000" in str(caught.value)
+    assert "work-items of this model need 70000" in str(caught.value)
     needs = Requirements(loop_rounds=70000)
     assert needs.unmet(info) == ("its loops make 70000 rounds, and the device stops them",)
     assert not needs.unmet(NULL_GPU)

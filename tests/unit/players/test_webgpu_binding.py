@@ -137,7 +137,7 @@ def test_another_version_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wg, "version", lambda: (30, 0, 0))
     monkeypatch.setattr(wg, "adapters", lambda: pytest.fail("its functions were called"))
     error = complaint()
-    assert "version 30, and fourfold knows 29" in error.why
+    assert "version 30, but fourfold supports 29" in error.why
     assert "pip install" in error.fix
 
 
@@ -146,7 +146,7 @@ def test_a_machine_without_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wg, "version", lambda: (29, 0, 1))
     monkeypatch.setattr(wg, "adapters", list)
     error = complaint()
-    assert error.what == "no device of WebGPU was found"
+    assert error.what == "no WebGPU device was found"
     assert "Vulkan driver" in error.fix
 
 

@@ -31,7 +31,7 @@ UNNEEDED = (
     "fourfold.runtime.other_api",
 )
 # A machine without NVIDIA's driver pays nothing for there being one elsewhere.
-OF_CUDA = () if driver.is_there() else ("fourfold.players.cuda.devices",)
+OF_CUDA = () if driver.is_installed() else ("fourfold.players.cuda.devices",)
 WATCH = """
 import sys, numpy as np
 before = set(sys.modules)

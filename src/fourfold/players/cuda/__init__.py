@@ -1,4 +1,4 @@
-"""Plays plans by CUDA on NVIDIA's GPUs."""
+"""Run plans with CUDA on NVIDIA GPUs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What NVIDIA's architectures can do: facts that hold for every GPU of one, told by its number.
+"""Features of NVIDIA's architectures, which hold for every GPU of a compute capability.
 
-CUDA promises them by the compute capability, so no trial asks for them.
+CUDA guarantees them, so they are not probed.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import re
 
 from fourfold.device import Fact
 
-LEAST = (7, 5)  # what the kernels need, and what current compilers begin with
+MIN_CAPABILITY = (7, 5)  # required by the kernels, and the oldest that current compilers support
 KNOWN = ((7, 5), (8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (10, 0), (11, 0), (12, 0))
-_INTEGRATED = ((8, 7), (11, 0))  # Jetson's
-_MATRIX = (8, 0)  # products of 16 x 8 x 16 halves
-ALIGNMENT = 256  # bytes at which the driver lets memory start
-LOCAL_MEMORY = 48 << 10  # bytes that a kernel has without asking for more
-# KiB that it has if its launches ask.
+_INTEGRATED = ((8, 7), (11, 0))  # Jetson
+_MATRIX = (8, 0)  # matrix products of 16 x 8 x 16 fp16
+ALIGNMENT = 256  # bytes; alignment of the driver's allocations
+LOCAL_MEMORY = 48 << 10  # bytes available to a kernel by default
+# KiB available to a kernel whose launches request them.
 _ASKED = {(7, 5): 64, (8, 0): 163, (8, 6): 99, (8, 7): 163, (8, 9): 99, (9, 0): 227}
 _ASKED |= {(10, 0): 227, (11, 0): 227, (12, 0): 99}
 WORK_GROUP = 1024
-# Processors that show what they wrote in the order in which they wrote it: kernels that wait for
-# the host's flags rest on that.
+# CPUs whose writes become visible in program order: kernels that wait for flags of the host rely on
+# that.
 _ORDERED = ("x86_64", "amd64")
 
 
 def parse_architecture(text: str) -> tuple[int, int] | None:
-    """'sm_87' as (8, 7), 'sm_120' as (12, 0); None for anything else."""
+    """Parse 'sm_87' as (8, 7), 'sm_120' as (12, 0); None for anything else."""
     match = re.fullmatch(r"sm_(\d+)(\d)", text)
     return None if match is None else (int(match[1]), int(match[2]))
 
@@ -36,13 +36,14 @@ def architecture_name(capability: tuple[int, int]) -> str:
 
 
 def older_architectures(capability: tuple[int, int]) -> list[str]:
-    """Those whose PTX a GPU can run, the newest first."""
+    """Return the architectures whose PTX a GPU can run, newest first."""
     return [architecture_name(one) for one in reversed(KNOWN) if one < capability]
 
 
 def runs(architecture: str, code: str) -> bool:
-    """Whether a GPU runs code of an older architecture as it is: within a generation it does, but
-    for GPUs that are part of a processor, whose code is their own.
+    """Return True if a GPU runs code of an older architecture directly.
+
+    This holds within a generation, except for integrated GPUs, which only run their own code.
     """
     newer, older = parse_architecture(architecture), parse_architecture(code)
     if newer is None or older is None or {newer, older}.intersection(_INTEGRATED):
@@ -51,18 +52,20 @@ def runs(architecture: str, code: str) -> bool:
 
 
 def most_local_memory(capability: tuple[int, int]) -> int:
-    """The bytes of local memory that a group can have where its launch asks for them."""
+    """Return the local memory in bytes that a work-group can have if its launch requests it."""
     return _ASKED.get(capability, LOCAL_MEMORY >> 10) << 10
 
 
 def is_host_ordered() -> bool:
-    """Whether the processor of this machine writes in order."""
+    """Return True if the CPU of this machine writes in program order."""
     return platform.machine().lower() in _ORDERED
 
 
 def facts_of(capability: tuple[int, int], cooperates: bool, maps_host: bool) -> dict[str, Fact]:
-    """All probed facts of a GPU; whether groups may wait for each other, and whether kernels reach
-    host memory that is written in order, its attributes tell, too.
+    """Return all probed facts of a GPU.
+
+    `cooperates` is whether work-groups may wait for each other; `maps_host` is whether kernels
+    reach host memory that is written in order.
     """
     matrix = capability >= _MATRIX
     resident = matrix and cooperates

@@ -1,4 +1,4 @@
-"""CUDA as a back end: NVIDIA's GPUs, and boards of its architectures that are not there."""
+"""CUDA backend: NVIDIA GPUs, and boards of its architectures that are not attached."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fourfold.plan import Plan, Program
 from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
-    from fourfold.players.cuda import boards, clocked, driver, failures, nvrtc, traced
-    from fourfold.players.cuda import devices as found
+    from fourfold.players.cuda import boards, driver, failures, nvrtc, traced
+    from fourfold.players.cuda import devices as cuda_devices
     from fourfold.players.cuda import image as images
     from fourfold.players.cuda import import_memory as imports
     from fourfold.players.cuda import memory as memories
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from fourfold.players.cuda import timer as timers
     from fourfold.trace import Trace
 else:
-    # A start on another device has no use for any of them.
+    # Not needed for a session on another device.
     boards = lazy_import("fourfold.players.cuda.boards")
-    clocked = lazy_import("fourfold.players.cuda.clocked")
     driver = lazy_import("fourfold.players.cuda.driver")
     failures = lazy_import("fourfold.players.cuda.failures")
-    found = lazy_import("fourfold.players.cuda.devices")
+    cuda_devices = lazy_import("fourfold.players.cuda.devices")
     images = lazy_import("fourfold.players.cuda.image")
     imports = lazy_import("fourfold.players.cuda.import_memory")
     memories = lazy_import("fourfold.players.cuda.memory")
@@ -40,35 +39,35 @@ else:
 
 
 class CudaBackend(Backend):
-    """GPUs from compute capability 7.5 on."""
+    """NVIDIA GPUs with compute capability 7.5 or newer."""
 
     name = "cuda"
     quick_builds = True
 
     @property
     def listed(self) -> bool:
-        """Wherever NVIDIA's driver is; who has none imports and loads nothing for it."""
-        return driver.is_there()
+        """Return True if NVIDIA's driver is installed; otherwise nothing is imported or loaded."""
+        return driver.is_installed()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
-        return found.devices()
+        return cuda_devices.devices()
 
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return boards.find_board(name, units)
 
     def context_handle(self, device: DeviceInfo) -> int:
-        """The primary context, which all libraries of a process share."""
-        return found.context_of(device).pointer.value or 0
+        """Return the primary context, which all libraries of a process share."""
+        return cuda_devices.context_of(device).pointer.value or 0
 
     def shared_device(self, given: object) -> DeviceInfo | None:
         return streams.shared_device(given)
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-        """The architecture and the attributes of a device tell all."""
+        """Return the facts without a probe: the architecture and the attributes determine all."""
         return {name: device.claims[name] for name in names}
 
     def start_compiler(self, device: DeviceInfo) -> None:
-        """Loaded now, its errors come before a plan was made in vain."""
+        """Load the compiler, so that its errors are raised before a plan is compiled."""
         nvrtc.known_architecture(device.architectures)
 
     def live_program(self, device: DeviceInfo, program: Program) -> programs.BuiltModule | None:
@@ -77,19 +76,19 @@ class CudaBackend(Backend):
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> programs.BuiltModule | None:
-        with failures.Working("loading the kernels", device, found.context_of(device)):
+        with failures.ActiveContext("loading the kernels", device, cuda_devices.context_of(device)):
             return programs.load_binary(device, binary)
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return True
 
     def is_quick_build(self, binary: bytes) -> bool:
-        """What was linked of parts has no PTX."""
+        """Return True for code linked from parts, which has no PTX."""
         image = images.unpack(binary)
         return image is not None and not image.ptx
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
-        """Of a GPU that is there for itself, or an older one if no compiler knows it."""
+        """Build for an attached GPU itself, or for an older one if no compiler supports it."""
         able = device.architectures
         architecture = nvrtc.known_architecture(able) if device.present else able[0]
         return nvrtc.build(program, architecture).pack()
@@ -99,8 +98,8 @@ class CudaBackend(Backend):
     ) -> players.Player:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
 
-    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> clocked.ClockedPlayer:
-        return clocked.ClockedPlayer(device, plan)
+    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> traced.ClockedPlayer:
+        return traced.ClockedPlayer(device, plan)
 
     def make_traced_player(
         self, device: DeviceInfo, plan: Plan, trace: Trace

@@ -1,8 +1,8 @@
-"""Boards that are not there: facts by architecture, to prepare models for them without any GPU.
+"""Boards that are not attached: facts by architecture, to prepare models without a GPU.
 
-How many units a board has no architecture tells. A plan that runs as one launch needs as many units
-as it was made for, and leaves those beyond idle: each row has the fewest that boards of its
-architecture have, and who knows better says so.
+The architecture does not determine the number of units. A plan that runs as one launch needs as
+many units as it was compiled for and leaves additional ones idle. Each row therefore has the
+smallest number of its architecture; the caller can pass the actual one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fourfold.players.cuda.architectures import (
 
 
 class Board(NamedTuple):
-    """What the smallest boards of an architecture have: units, memory in GiB, and whether that is
-    the host's own; then the host is an ARM processor on the same chip.
+    """The smallest boards of an architecture: units, memory in GiB, and whether it is shared with
+    the host, which then is an ARM CPU on the same chip.
     """
 
     units: int
@@ -46,19 +46,19 @@ BOARDS = {
 
 
 def find_board(name: str, units: int | None = None) -> DeviceInfo | None:
-    """The board of an architecture, 'sm_87', with so many units; None for any other name."""
+    """Return the board of an architecture such as 'sm_87'; None for any other name."""
     capability = parse_architecture(name)
     if capability is None:
         return None
     if name not in BOARDS:
-        known = ", ".join(f"cuda:{one} ({board.examples})" for one, board in BOARDS.items())
-        what, why = f"there is no board cuda:{name}", f"known are {known}"
+        supported = ", ".join(f"cuda:{one} ({board.examples})" for one, board in BOARDS.items())
+        what, why = f"unknown board cuda:{name}", f"supported boards are {supported}"
         raise InputError(what, why, nearest(f"cuda:{name}", [f"cuda:{one}" for one in BOARDS]))
     board = BOARDS[name]
-    # A processor beside a discrete GPU is nearly always an x86 one, which writes in order. Where it
-    # is not, the device says so, and a generic plan or the compiler takes over.
+    # The CPU next to a discrete GPU is nearly always x86, which writes in order. If it is not, the
+    # device reports so, and a generic plan or the compiler is used.
     facts = facts_of(capability, cooperates=True, maps_host=not board.unified)
-    made = DeviceInfo(
+    info = DeviceInfo(
         name=f"any {name}",
         vendor="NVIDIA",
         platform="CUDA",
@@ -80,4 +80,4 @@ def find_board(name: str, units: int | None = None) -> DeviceInfo | None:
         present=False,
     )
     assert facts.keys() == set(PROBED)
-    return made.with_facts(facts)
+    return info.with_facts(facts)

@@ -1,4 +1,4 @@
-"""A run with memory of the device that is played again and again, with little to do for each."""
+"""Reusable run with device memory, with little overhead per run."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from weakref import ref
 
 from fourfold.device import DeviceInfo
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.failures import Explaining
+from fourfold.players.cuda.failures import ConvertErrors
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.replay import LastRun, Replay
 from fourfold.players.host_handshake import HostHandshake
 
 
 class Order:
-    """Says into which stream a run is put: the player's own, or the default one, behind what others
-    have put in there for their memory. Nobody else knows of memory of our own until its address is
-    asked for.
+    """Chooses the stream of a run: the player's own, or the default stream after work that other
+    libraries submitted there. Memory of our own is not known to others until its address is
+    requested.
     """
 
     def __init__(
         self, last: LastRun, device: DeviceInfo, memories: Sequence[CudaMemory | None]
     ) -> None:
-        """It holds none of these: they go when their owners let go of them. In a caller's stream
-        all is in order anyway.
+        """Keeps only weak references to the memory. In a caller's stream everything is ordered
+        anyway.
         """
         self._last, self._default = last, cu.Stream.of(cu.DEFAULT_STREAM)
-        known = [] if device.shared_queue else [one for one in memories if one is not None]
-        foreign = any(one.is_foreign for one in known)
-        self._known = None if foreign else [ref(one) for one in known]
+        bound = [] if device.shared_queue else [one for one in memories if one is not None]
+        foreign = any(one.used_by_others for one in bound)
+        self._memories = None if foreign else [ref(one) for one in bound]
 
     def stream(self) -> cu.Stream:
         own = self._last.own
-        if not self._is_others():
+        if not self._is_used_by_others():
             return own
         if self._last.is_alone:
             return self._default
-        own.follow_default()  # a run in flight has to come before, too
+        own.follow_default()  # also wait for a run in flight
         return own
 
-    def _is_others(self) -> bool:
-        """Whether others may have put in work for some of the memory."""
-        if self._known is None:
+    def _is_used_by_others(self) -> bool:
+        """Return True if other libraries may have submitted work for some of the memory."""
+        if self._memories is None:
             return True
-        for one in self._known:
+        for one in self._memories:
             memory = one()
-            if memory is None or memory.is_foreign:
+            if memory is None or memory.used_by_others:
                 return True
         return False
 
 
 class BoundRun:
-    """One launch that reads nothing of the host's, and says by a flag that it is done."""
+    """One launch that reads nothing from the host and signals its end with a flag."""
 
     def __init__(
         self,
@@ -60,22 +60,22 @@ class BoundRun:
         order: Order,
         last: LastRun,
         handshake: HostHandshake,
-        explaining: Explaining,
+        run_errors: ConvertErrors,
     ) -> None:
         self._replay, self._order, self._last = replay, order, last
-        self._handshake, self._explaining = handshake, explaining
+        self._handshake, self._run_errors = handshake, run_errors
 
     def play(self) -> bool:
-        """Play it and wait for it; False where it was given back, and has to be found anew."""
+        """Run and wait; False if it was released and must be created again."""
         if self._replay.is_released:
             return False
-        with self._explaining:
+        with self._run_errors:
             try:
                 with self._last.context:
                     self._handshake.launch(self._launch)
                 self._handshake.wait()
             except BaseException:
-                with suppress(cu.Error):  # kernels may still use memory that is gone soon
+                with suppress(cu.Error):  # kernels may still use memory that is freed soon
                     self._last.finish()
                 raise
         return True

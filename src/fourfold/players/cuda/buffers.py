@@ -1,4 +1,4 @@
-"""The memory of a plan on a CUDA device that all of its runs share: weights, arena, variables."""
+"""Device memory of a plan that all of its runs share: weights, arena, variables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.port_buffers import port_buffers
 from fourfold.players.shared_uploads import SharedUploads, Upload
 
-POISON = 0x7FC07FC0  # NaN as a float, and as two halves
+POISON = 0x7FC07FC0  # NaN as fp32, and as two fp16
 
 
 class Constants:
-    """Constants in memory of the device, which several players may hold."""
+    """Constants in device memory, which several players may share."""
 
     def __init__(self, context: cu.Context, stream: cu.Stream, values: np.ndarray) -> None:
         self._context, self._buffer = context, cu.DeviceBuffer(padded(values.nbytes))
@@ -29,7 +29,7 @@ class Constants:
 
     def __del__(self) -> None:
         if hasattr(self, "_buffer"):
-            with suppress(cu.Error), self._context:  # the process may be at its end
+            with suppress(cu.Error), self._context:  # the process may be exiting
                 self._buffer.release()
 
 
@@ -37,7 +37,7 @@ _uploads: SharedUploads[Constants] = SharedUploads()
 
 
 class Buffers:
-    """Every buffer of a plan but those that each run has of its own."""
+    """All buffers of a plan except those that each run has its own copy of."""
 
     def __init__(self, context: cu.Context, plan: Plan, stream: cu.Stream) -> None:
         self.plan, self._stream = plan, stream
@@ -56,43 +56,43 @@ class Buffers:
                 self._constants.append(_uploads.hold(context, self.plan, buffer, upload))
                 self.addresses[number] = self._constants[-1].memory.address
                 continue
-            made = self._own[number] = cu.DeviceBuffer(padded(buffer.bytes))
-            self.addresses[number] = made.address
+            allocated = self._own[number] = cu.DeviceBuffer(padded(buffer.bytes))
+            self.addresses[number] = allocated.address
             if buffer.kind == "state":
-                self._stream.fill(made.address, 0, made.size // 4)
+                self._stream.fill(allocated.address, 0, allocated.size // 4)
         self.reset()
 
     def reset(self) -> None:
-        """Set the model's variables back to what they began with."""
+        """Reset the model's variables to their initial values."""
         for number, buffer in enumerate(self.plan.buffers):
             if buffer.kind == "variable":
                 self._stream.write(self.addresses[number], self.plan.start_of(buffer))
         self._stream.finish()
 
     def variables(self) -> dict[int, int]:
-        """The address of every variable, by the number of its buffer."""
+        """Return the address of every variable by buffer number."""
         kinds = ((number, buffer.kind) for number, buffer in enumerate(self.plan.buffers))
         return {number: self.addresses[number] for number, kind in kinds if kind == "variable"}
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Puts variables back to what they were before."""
-        places = self.variables()
-        saved = {n: np.empty(self.plan.buffers[n].bytes, np.uint8) for n in places}
+        """Context manager that restores the variables at its end."""
+        addresses = self.variables()
+        saved = {n: np.empty(self.plan.buffers[n].bytes, np.uint8) for n in addresses}
         for number, array in saved.items():
-            self._stream.read(places[number], array)
+            self._stream.read(addresses[number], array)
         self._stream.finish()
         yield
         for number, array in saved.items():
-            self._stream.write(places[number], array)
+            self._stream.write(addresses[number], array)
         self._stream.finish()
 
     def poison(self) -> None:
         """Fill the arena with NaN."""
         for number, buffer in enumerate(self.plan.buffers):
             if buffer.kind == "arena":
-                made = self._own[number]
-                self._stream.fill(made.address, POISON, made.size // 4)
+                arena = self._own[number]
+                self._stream.fill(arena.address, POISON, arena.size // 4)
 
     def release(self) -> None:
         own, self._own, self._constants = self._own, {}, []

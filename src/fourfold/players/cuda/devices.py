@@ -1,4 +1,4 @@
-"""CUDA devices: found once, each with the primary context, which all sessions on it share."""
+"""CUDA devices, found once per process, each with the primary context that all sessions share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.forks import ForkSafeLock, check_not_lost
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.architectures import (
     ALIGNMENT,
-    LEAST,
+    MIN_CAPABILITY,
     architecture_name,
     facts_of,
     is_host_ordered,
@@ -19,62 +19,67 @@ from fourfold.players.cuda.architectures import (
 )
 from fourfold.players.cuda.binding import device as attributes
 
-_LEAST_DRIVER = 11040  # what graphs are captured and launched by
-_INSTALL = "install NVIDIA's driver, or use device='auto' for what other drivers offer"
-_OTHERWISE = "use device='opencl:0', which plays on older GPUs, too"
+_MIN_DRIVER_VERSION = 11040  # 11.4: needed to capture and launch graphs
+_INSTALL = "install NVIDIA's driver, or use device='auto' for devices of other drivers"
+_OTHERWISE = "use device='opencl:0', which also supports older GPUs"
 _UPDATE = "update NVIDIA's driver (525 or newer; on a Jetson a newer JetPack), or use OpenCL"
 _UNAVAILABLE = 46
-_IN_USE = "end the program that has it for itself, or 'nvidia-smi -c DEFAULT' lets several have it"
+_IN_USE = "end the program that uses it exclusively, or allow several with 'nvidia-smi -c DEFAULT'"
 _OPEN_AGAIN = "close other programs that use the GPU, or try again"
-_RESTART = "start the process again: CUDA gives nothing more to this one"
-_NO_START = "see what nvidia-smi says; start the machine again, or install NVIDIA's driver anew"
-# What helps where the driver does not start, by its answer.
+_RESTART = "restart the process: CUDA does not work in this one any more"
+_NO_START = "check the output of nvidia-smi; reboot, or reinstall NVIDIA's driver"
+# Fixes by status if the driver does not start.
 _START = {
-    34: "take the folder 'stubs' of CUDA's toolkit out of LD_LIBRARY_PATH",
-    100: "see what nvidia-smi lists, CUDA_VISIBLE_DEVICES names, and a container is given",
+    34: "remove the folder 'stubs' of the CUDA toolkit from LD_LIBRARY_PATH",
+    100: "check nvidia-smi, CUDA_VISIBLE_DEVICES, and the GPU options of the container",
     802: "start nvidia-fabricmanager, or wait until it has started",
-    803: "start the machine again: the driver in its kernel is of another version",
-    804: "take the folder 'compat' of CUDA out of LD_LIBRARY_PATH, or update NVIDIA's driver",
+    803: "reboot: the kernel module of the driver has another version",
+    804: "remove the folder 'compat' of CUDA from LD_LIBRARY_PATH, or update NVIDIA's driver",
 }
 _contexts: dict[DeviceInfo, cu.Context] = {}
-_streams: dict[cu.Context, cu.Stream] = {}  # one of each context, for what belongs to no player
+_streams: dict[cu.Context, cu.Stream] = {}  # one per context, for work that belongs to no player
 _lock = ForkSafeLock(Lock)  # all sessions on a device must get the same context
 
 
 @cache
 def found_devices() -> tuple[tuple[DeviceInfo, cu.Device], ...]:
-    """Every GPU that kernels can be built for, with its facts; a DeviceError if there is none."""
+    """Return every GPU that kernels can be built for, with its facts; a DeviceError if there is
+    none.
+    """
     check_not_lost(cu.API)
     try:
         every = cu.devices()
         version = cu.driver_version()
     except OSError as error:
-        what = "CUDA cannot be used: its driver is not there"
+        what = "CUDA cannot be used: its driver is not installed"
         raise DeviceError(what, str(error), _INSTALL) from error
     except cu.Error as error:
         what = "no CUDA device was found" if error.no_device else "CUDA's driver does not start"
         raise DeviceError(what, str(error), _START.get(error.status, _NO_START)) from error
-    except AttributeError as error:  # of ctypes: a function is not there
-        what = "what is in the place of CUDA's driver is another library, or too old"
+    except AttributeError as error:  # raised by ctypes for a missing function
+        what = "the CUDA driver library is not NVIDIA's, or too old"
         raise DeviceError(what, str(error), _UPDATE) from error
-    if version < _LEAST_DRIVER:
-        why = f"it has CUDA {_spelled(version)}, and {_spelled(_LEAST_DRIVER)} is needed"
+    if version < _MIN_DRIVER_VERSION:
+        required = _version_text(_MIN_DRIVER_VERSION)
+        why = f"it supports CUDA {_version_text(version)}, but {required} is required"
         raise DeviceError("CUDA's driver is too old", why, _UPDATE)
-    able = [one for one in every if _capability(one) >= LEAST]
-    if every and not able:
+    supported = [one for one in every if _capability(one) >= MIN_CAPABILITY]
+    if every and not supported:
         names = ", ".join(f"{one.name} ({architecture_name(_capability(one))})" for one in every)
-        what, why = "no GPU here is new enough for CUDA kernels", f"there is {names}"
-        raise DeviceError(what, f"{why}; {architecture_name(LEAST)} is needed", _OTHERWISE)
-    return tuple((_facts(one, version), one) for one in able)
+        what, why = "no GPU is new enough for CUDA kernels", f"this machine has {names}"
+        raise DeviceError(
+            what, f"{why}; {architecture_name(MIN_CAPABILITY)} is required", _OTHERWISE
+        )
+    return tuple((_facts(one, version), one) for one in supported)
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """The facts of every such GPU on this machine."""
+    """Return the facts of every such GPU on this machine."""
     return tuple(info for info, _ in found_devices())
 
 
 def context_of(info: DeviceInfo) -> cu.Context:
-    """The primary context of a device, which all sessions on it share."""
+    """Return the primary context of a device, which all sessions on it share."""
     check_not_lost(cu.API)
     with _lock:
         if info not in _contexts:
@@ -84,11 +89,13 @@ def context_of(info: DeviceInfo) -> cu.Context:
 
 def _make_context(info: DeviceInfo) -> cu.Context:
     if not info.present:
-        why = "it is a board that models are prepared for"
-        raise DeviceError(f"{info.name} is not here", why, "run on 'cuda:0' where such a GPU is")
-    handle = next((device for known, device in found_devices() if known == info), None)
+        why = "models can only be prepared for it"
+        raise DeviceError(f"{info.name} is not attached", why, "run on a machine with such a GPU")
+    handle = next((device for found, device in found_devices() if found == info), None)
     if handle is None:
-        raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
+        raise DeviceError(
+            f"{info} is not available any more", "the driver listed it before", _INSTALL
+        )
     try:
         return cu.Context(handle)
     except cu.Error as error:
@@ -98,7 +105,7 @@ def _make_context(info: DeviceInfo) -> cu.Context:
 
 
 def stream_of(info: DeviceInfo) -> cu.Stream:
-    """A stream for what belongs to no player."""
+    """Return a stream for work that belongs to no player."""
     if info.shared_queue:
         return cu.Stream.of(info.shared_queue)
     context = context_of(info)
@@ -110,8 +117,9 @@ def stream_of(info: DeviceInfo) -> cu.Stream:
 
 
 def drop_context(info: DeviceInfo, context: cu.Context) -> bool:
-    """Let go of a context in which nothing works any more. Who asks for the device's context from
-    now on gets a new one; says whether there can be one, since no other library holds the old.
+    """Release a lost context; the next request for the device's context creates a new one.
+
+    Returns False if another library of the process still holds the old one.
     """
     with _lock:
         if _contexts.get(info) is context:
@@ -124,7 +132,7 @@ def drop_context(info: DeviceInfo, context: cu.Context) -> bool:
 
 
 def forget_contexts() -> None:
-    """Let all contexts be opened anew by who asks for them next."""
+    """Forget all contexts; the next request opens them again."""
     with _lock:
         _contexts.clear()
         _streams.clear()
@@ -134,7 +142,7 @@ def _capability(device: cu.Device) -> tuple[int, int]:
     return device.attribute(attributes.MAJOR), device.attribute(attributes.MINOR)
 
 
-def _spelled(version: int) -> str:
+def _version_text(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
@@ -147,7 +155,7 @@ def _facts(device: cu.Device, version: int) -> DeviceInfo:
         name=device.name,
         vendor="NVIDIA",
         platform="CUDA",
-        driver=_spelled(version),
+        driver=_version_text(version),
         version=architecture_name(capability),
         kind="gpu",
         compute_units=device.attribute(attributes.UNITS),

@@ -1,4 +1,4 @@
-"""Where CUDA's driver is: a library that comes with NVIDIA's driver and with nothing else."""
+"""Locate CUDA's driver library, which is installed with NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMES = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcu
 
 @cache
 def library_name() -> str:
-    """The name by which the system finds it; OSError where there is no driver."""
+    """Return the name of the driver library; raises OSError if it is not installed."""
     problems = []
     for name in _NAMES:
         try:
@@ -23,8 +23,8 @@ def library_name() -> str:
     raise OSError(problems[0])
 
 
-def is_there() -> bool:
-    """Whether there is such a driver; whether it has a GPU, only it can tell."""
+def is_installed() -> bool:
+    """Return True if the driver is installed, even if it has no GPU."""
     try:
         library_name()
     except OSError:

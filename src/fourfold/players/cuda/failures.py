@@ -1,4 +1,4 @@
-"""What a driver answered in the middle of something, as an error with a way out."""
+"""Convert errors of the driver to errors with a cause and a fix."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import drop_context
 
 
-class Explaining:
-    """Turns what the driver answers while something is done into a DeviceError. A generator would
-    take longer, and every run comes by here.
+class ConvertErrors:
+    """Context manager that converts driver errors to DeviceErrors.
+
+    It is a class because it is used in every run and a generator would be slower.
     """
 
     def __init__(self, doing: str, info: DeviceInfo, context: cu.Context, needed: int = 0) -> None:
-        """`needed` bytes were asked for in all."""
+        """`needed` is the total number of bytes that were requested."""
         self._doing, self._info, self._context, self._needed = doing, info, context, needed
 
     def __enter__(self) -> None:
-        """Nothing is to be done before."""
+        """Do nothing."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, cu.Error | MemoryError):
-            raise self._explained(error) from error
+            raise self._converted(error) from error
 
-    def _explained(self, error: cu.Error | MemoryError) -> DeviceError:
+    def _converted(self, error: cu.Error | MemoryError) -> DeviceError:
         doing, info = self._doing, self._info
         check_not_lost(cu.API)
         if isinstance(error, MemoryError) or error.out_of_memory:
@@ -36,18 +37,18 @@ class Explaining:
             )
         if error.lost:
             return _lost(doing, info, self._context, error)
-        fix = "try again; if it stays, try another device or driver"
+        fix = "try again; if it persists, try another device or driver"
         return DeviceError(f"the device failed while {doing}", str(error), fix)
 
 
-class Working(Explaining):
-    """The same with a context that is current meanwhile."""
+class ActiveContext(ConvertErrors):
+    """Context manager that also makes a context current."""
 
     def __enter__(self) -> None:
         try:
             self._context.push()
         except cu.Error as error:
-            raise self._explained(error) from error
+            raise self._converted(error) from error
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
@@ -58,9 +59,9 @@ class Working(Explaining):
 
 
 def _lost(doing: str, info: DeviceInfo, context: cu.Context, error: cu.Error) -> DeviceError:
-    """Nothing works any more in a context, which may be that of other libraries, too."""
-    fix = "close the sessions that are open on it, and make a new Session; if that fails, too, "
-    why = f"{error}, and nothing works in its context any more"
+    """Explain that a context is unusable, including for other libraries that use it."""
+    fix = "close the open sessions on it and create a new Session; if that fails as well, "
+    why = f"{error}; its context cannot be used any more"
     if not drop_context(info, context):
-        why, fix = f"{why}, which other libraries of the process use, too", ""
-    return DeviceError(f"the device was lost while {doing}", why, f"{fix}start the process again")
+        why, fix = f"{why}, and other libraries of the process hold it", ""
+    return DeviceError(f"the device was lost while {doing}", why, f"{fix}restart the process")

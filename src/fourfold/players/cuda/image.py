@@ -1,4 +1,4 @@
-"""A program's code as it is kept: what an architecture runs as it is, and PTX for newer ones."""
+"""Compiled code as it is stored: machine code of one architecture, and PTX for newer ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _SECTIONS = ("architecture", "compiler", "cubin", "ptx")
 
 
 class Image(NamedTuple):
-    """Code for one architecture, who built it, and the same as PTX, which drivers of newer GPUs
-    translate when they load it; what was linked of parts has none.
+    """Machine code for one architecture, the compiler that built it, and the same program as PTX,
+    which drivers of newer GPUs translate. Code that was linked from parts has no PTX.
     """
 
     architecture: str
@@ -22,14 +22,14 @@ class Image(NamedTuple):
     ptx: bytes
 
     def pack(self) -> bytes:
-        """All of it as one binary."""
+        """Serialize the image."""
         texts = (self.architecture.encode(), self.compiler.encode())
         parts = zip(_SECTIONS, (*texts, self.cubin, self.ptx), strict=True)
         return container_bytes([Section(name, data) for name, data in parts])
 
     def codes_for(self, architecture: str) -> tuple[bytes, ...]:
-        """What a GPU may load, the best first: code that it runs as it is, PTX that its driver
-        translates.
+        """Return what a GPU may load, best first: machine code it runs directly, PTX for its
+        driver.
         """
         if architecture == self.architecture or not self.ptx:
             return (self.cubin,)
@@ -37,10 +37,10 @@ class Image(NamedTuple):
 
 
 def unpack(binary: bytes) -> Image | None:
-    """The image in a binary; None where it is damaged or none at all."""
+    """Deserialize an image; None if the binary is damaged or not an image."""
     try:
         file = Container(binary, "a binary")
-        found = [bytes(file.section(number, name)) for number, name in enumerate(_SECTIONS)]
-        return Image(found[0].decode(), found[1].decode(), found[2], found[3])
+        sections = [bytes(file.section(number, name)) for number, name in enumerate(_SECTIONS)]
+        return Image(sections[0].decode(), sections[1].decode(), sections[2], sections[3])
     except (ModelError, UnicodeDecodeError):
         return None

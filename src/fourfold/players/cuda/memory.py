@@ -1,4 +1,4 @@
-"""Memory of a CUDA device that belongs to no plan: our own, and that of other libraries."""
+"""CUDA memory outside of plans: our own, and that of other libraries."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from fourfold.device import DeviceInfo
 from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of, stream_of
-from fourfold.players.cuda.failures import Working
+from fourfold.players.cuda.failures import ActiveContext
 from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.dlpack_devices import CUDA
 from fourfold.players.protocol import SameMemory
 
 
 class CudaMemory:
-    """So many bytes from an address on: of a device's memory, or of pinned memory of the host,
-    which the device reaches as well. `shape` and `dtype` are known where its owner told them.
+    """A range of device memory, or of pinned host memory, which the device can access as well.
+    `shape` and `dtype` are set if the owner reported them.
     """
 
     host: np.ndarray | None = None
     is_same: SameMemory | None = None
 
     def __init__(self, device: DeviceInfo, address: int, size: int, owner: object) -> None:
-        """`owner` is whose memory it is; held for as long as this is."""
+        """`owner` is kept alive as long as this object."""
         self.device, self.address, self.size, self._owner = device, address, size, owner
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype | None = None
         self.read_only = False
-        self.is_pinned = False  # whether it is memory of the host
-        self.is_foreign = True  # whether others may have put work on it into the default stream
+        self.is_pinned = False  # whether it is host memory
+        # Whether other libraries may have submitted work on it to the default stream.
+        self.used_by_others = True
         self.dlpack_device = (CUDA, device.ordinal)
 
     @property
     def handle(self) -> int:
-        """Its address. Who has that may use it from now on."""
-        self.is_foreign = True
+        """Address of the memory. Whoever requests it may use it from now on."""
+        self.used_by_others = True
         return self.address
 
     @property
     def place(self) -> tuple[int, int]:
-        """All addresses are of one space."""
+        """Offset in the single address space."""
         return 0, self.address
 
     def read(self, array: np.ndarray) -> None:
@@ -60,30 +61,32 @@ class CudaMemory:
 
     @contextmanager
     def _stream(self, doing: str) -> Iterator[cu.Stream]:
-        """A stream for copies, behind what others have put into theirs."""
-        with Working(doing, self.device, context_of(self.device), self.size):
+        """Yield a stream for copies, ordered after the work of other libraries."""
+        with ActiveContext(doing, self.device, context_of(self.device), self.size):
             stream = stream_of(self.device)
-            if self.is_foreign and not self.device.shared_queue:
+            if self.used_by_others and not self.device.shared_queue:
                 stream.follow_default()
             yield stream
 
 
 class OwnMemory(CudaMemory):
-    """Fresh memory. It goes back when nobody holds it any more: for others to use, unless another
-    library may still have work for it in some stream; then the driver waits for that.
+    """Newly allocated memory, returned to the pool when it is deleted.
+
+    If another library may still have work for it in some stream, it is freed instead, and the
+    driver waits for that work.
     """
 
     def __init__(self, device: DeviceInfo, size: int) -> None:
         self._context = context_of(device)
-        with Working("setting memory aside", device, self._context, size):
+        with ActiveContext("allocating memory", device, self._context, size):
             self._buffer = pool_of(self._context).take(padded(size))
         super().__init__(device, self._buffer.address, self._buffer.size, None)
-        self.is_foreign = False
+        self.used_by_others = False
 
     def __del__(self) -> None:
-        if hasattr(self, "is_foreign"):
-            with suppress(cu.Error), self._context:  # the process may be at its end
-                if self.is_foreign:
+        if hasattr(self, "used_by_others"):
+            with suppress(cu.Error), self._context:  # the process may be exiting
+                if self.used_by_others:
                     self._buffer.release()
                 else:
                     pool_of(self._context).give(self._buffer)

@@ -1,4 +1,4 @@
-"""Memory for results that stay on a device: what nobody holds any more is given out again."""
+"""Pool of device memory for results that stay on a device."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from fourfold.players.cuda import binding as cu
 
 
 class MemoryPool:
-    """The spare memory of one context, as long as a player is open there. To free memory the driver
-    waits for all that the device does, whosoever it is, and other threads wait for that.
+    """The unused memory of one context while a player is open there.
+
+    It avoids freeing memory: for that the driver waits for all work on the device, and blocks other
+    threads.
     """
 
-    MOST_BYTES = 64 << 20  # that are kept
+    MAX_BYTES = 64 << 20  # unused bytes in the pool
 
     def __init__(self) -> None:
-        # Whoever holds the lock may have to collect garbage, and give memory back for that.
+        # Reentrant: garbage collection under the lock may return memory.
         self._lock = ForkSafeLock(RLock)
         self._spare: dict[int, list[cu.DeviceBuffer]] = {}
         self._bytes = self._players = 0
 
     def take(self, size: int) -> cu.DeviceBuffer:
-        """So many bytes; the context is current."""
+        """Return memory of this size; the context must be current."""
         with self._lock:
             spare = self._spare.get(size)
             if spare:
@@ -39,22 +41,22 @@ class MemoryPool:
             return cu.DeviceBuffer(size)
 
     def give(self, buffer: cu.DeviceBuffer) -> None:
-        """Take memory back that nobody uses any more; the context is current."""
+        """Return unused memory to the pool; the context must be current."""
         with self._lock:
-            kept = self._players > 0 and self._bytes + buffer.size <= self.MOST_BYTES
-            if kept:
+            pooled = self._players > 0 and self._bytes + buffer.size <= self.MAX_BYTES
+            if pooled:
                 self._bytes += buffer.size
                 self._spare.setdefault(buffer.size, []).append(buffer)
-        if not kept:
+        if not pooled:
             buffer.release()
 
     def open(self) -> None:
-        """One more player is there."""
+        """Register a player."""
         with self._lock:
             self._players += 1
 
     def close(self) -> None:
-        """One of them is gone; with the last one goes what is kept."""
+        """Unregister a player; the last one frees the pool."""
         with self._lock:
             self._players -= 1
             last = not self._players
@@ -74,6 +76,6 @@ _lock = ForkSafeLock(RLock)
 
 
 def pool_of(context: cu.Context) -> MemoryPool:
-    """That of a context."""
+    """Return the pool of a context."""
     with _lock:
         return _pools.setdefault(context, MemoryPool())

@@ -1,4 +1,4 @@
-"""Plays plans by CUDA: arguments bound once, all launches captured in a graph, one call a run."""
+"""Run plans with CUDA: arguments are bound once, all launches are captured in a graph."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import Explaining, Working
+from fourfold.players.cuda.failures import ActiveContext, ConvertErrors
 from fourfold.players.cuda.memory_pool import pool_of
-from fourfold.players.cuda.port_memory import PortMemory
+from fourfold.players.cuda.port_memory import PortMemory, Uploads
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
 from fourfold.players.cuda.replay import LastRun, LaunchBinder, Replay, launch_seconds
-from fourfold.players.cuda.uploads import Uploads
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
@@ -35,14 +34,14 @@ if TYPE_CHECKING:
     from fourfold.players.cuda import bound_run as bound_runs
     from fourfold.players.cuda import slot as slots
 else:
-    # Few sessions have memory of a caller's, or runs in flight.
+    # Few sessions use memory of the caller or runs in flight.
     bound_memory = lazy_import("fourfold.players.cuda.bound_memory")
     bound_runs = lazy_import("fourfold.players.cuda.bound_run")
     slots = lazy_import("fourfold.players.cuda.slot")
 
 
 class Player(TimedPlayer):
-    """A plan made ready on one device. Not for two threads at once; the session sees to that."""
+    """A plan ready to run on one device. Not thread-safe; the session serializes calls."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, program: BuiltModule | None = None) -> None:
         self.info, self.plan = info, plan
@@ -50,17 +49,18 @@ class Player(TimedPlayer):
         self._context = context_of(info)
         self._handshake: HostHandshake | None = None
         self._needed = sum(buffer.bytes for buffer in plan.buffers)
-        self._explaining = Explaining("running the model", info, self._context, self._needed)
+        self._run_errors = ConvertErrors("running the model", info, self._context, self._needed)
         started = time.perf_counter()
-        with self._working("loading the kernels"):
+        with self._convert_errors("loading the kernels"):
             program = live_program(info, plan.program) if program is None else program
             program = build_text(info, plan.program) if program is None else program
         self._program: BuiltModule | None = program
         hold_program(info, plan.program, program)
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        self._held, self._is_ready = ExitStack(), False  # what is given back, the last first
-        with self._working("making the plan ready"), cleanup_on_error(self._give_back):
+        # Callbacks that release resources, last first.
+        self._held, self._is_ready = ExitStack(), False
+        with self._convert_errors("making the plan ready"), cleanup_on_error(self._give_back):
             self._make_ready(program)
         self._is_ready = True
         self.timings["upload"] = time.perf_counter() - started
@@ -94,38 +94,38 @@ class Player(TimedPlayer):
         return LaunchBinder(self.info, self.plan, module, self._buffers.addresses)
 
     def _make_handshake(self) -> HostHandshake | None:
-        """How the host and a kernel that waits for it speak, where the plan has such a kernel."""
+        """Return the handshake with a kernel that waits for the host; None if the plan has none."""
         flags, self._host_inputs = self._ports.flags(), self._ports.waited_for()
         inputs = [self._ports.inputs[number] for number in self._host_inputs]
         return None if flags is None else HostHandshake(self._last, flags, inputs)
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
-        with self._explaining:
+        """Return the outputs for these inputs, in port order; see the protocol."""
+        with self._run_errors:
             with self._context:
                 self._put(arrays, self._own)
             self._wait(self._own)
             return self._ports.take(into)
 
     def _put(self, arrays: Sequence[Any], replay: Replay) -> None:
-        """Put in a run, whose inputs are arrays or in place already."""
+        """Submit a run whose inputs are arrays or already in place."""
         self._upload(arrays, replay)
         if self._handshake is None:
             self._launch(replay)
 
     def _upload(self, arrays: Sequence[Any], replay: Replay) -> None:
-        """Copy what are arrays; a kernel that waits for some of them is launched before."""
+        """Copy the arrays; a kernel that waits for some of them is launched before."""
         self._uploads.put(arrays, self._stream, early=replay is self._own)
         if self._handshake is not None:
-            some = len(self._host_inputs) < len(arrays)
-            given = [arrays[number] for number in self._host_inputs] if some else arrays
-            self._handshake.launch_and_copy(given, lambda: self._launch(replay))
+            is_subset = len(self._host_inputs) < len(arrays)
+            waited_for = [arrays[number] for number in self._host_inputs] if is_subset else arrays
+            self._handshake.launch_and_copy(waited_for, lambda: self._launch(replay))
 
     def _launch(self, replay: Replay) -> None:
         self._last.put(replay, self._stream)
 
     def _wait(self, replay: Replay) -> None:
-        """Wait for a run, whatever context is current: most of the time a flag tells of its end."""
+        """Wait for a run; no context need be current, since a flag usually signals its end."""
         if self._handshake is None:
             self._last.finish()
             return
@@ -133,18 +133,18 @@ class Player(TimedPlayer):
             with self._context:
                 self._launch(replay)
         if replay.route.after:
-            self._last.finish()  # the kernel is done before what is copied behind it
+            self._last.finish()  # the kernel ends before the copies that follow it
 
     @cached_property
     def _bound(self) -> bound_memory.BoundMemory:
-        """Most callers bind nothing."""
-        made = bound_memory.BoundMemory(self.plan, self._ports, self._binder)
-        self._held.callback(made.release)
-        return made
+        """Created on first use: most callers bind nothing."""
+        bound = bound_memory.BoundMemory(self.plan, self._ports, self._binder)
+        self._held.callback(bound.release)
+        return bound
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
-        """As `run`, with memory of the device among the inputs, or among those to write into."""
-        with self._explaining:
+        """Like `run`, but inputs and targets may be device memory."""
+        with self._run_errors:
             try:
                 with self._context:
                     replay = self._bound.find(arrays, into, self._stream)
@@ -152,54 +152,54 @@ class Player(TimedPlayer):
                     self._put(arrays, replay)
                 self._wait(replay)
             except BaseException:
-                with suppress(cu.Error):  # kernels may still use memory that is gone soon
+                with suppress(cu.Error):  # kernels may still use memory that is freed soon
                     self._last.finish()
                 raise
             return self._ports.take(into)
 
     def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> bound_runs.BoundRun | None:
-        """The same run, found once, to be played again; None where that takes as long."""
-        with self._explaining, self._context:
+        """Return a reusable form of `run_bound`; None if it would not be faster."""
+        with self._run_errors, self._context:
             replay = self._bound.find(arrays, into, self._stream)
         if self._handshake is None or not replay.stays_on_device:
             return None
         order = bound_runs.Order(self._last, self.info, [*arrays, *into])
-        return bound_runs.BoundRun(replay, order, self._last, self._handshake, self._explaining)
+        return bound_runs.BoundRun(replay, order, self._last, self._handshake, self._run_errors)
 
     def _follow_callers(self, *given: Sequence[Any]) -> None:
-        """Begin after what others have put into the default stream; on theirs that is so anyway."""
-        if not self.info.shared_queue and any(map(bound_memory.is_foreign, chain(*given))):
+        """Start after the work in the default stream, unless the stream is the caller's own."""
+        if not self.info.shared_queue and any(map(bound_memory.used_by_others, chain(*given))):
             self._stream.follow_default()
 
     def open_slot(self, staged: bool = True) -> slots.Slot:
-        """Memory and launches for one more run in flight; see Slot."""
-        with self._working("setting memory aside"):
+        """Allocate memory and launches for one more run in flight; see Slot."""
+        with self._convert_errors("allocating memory"):
             ports = PortMemory(self._context, self.plan, self._buffers.addresses, staged)
             with cleanup_on_error(ports.release):
-                return slots.Slot(ports, self._binder, self._slot_streams, self._working)
+                return slots.Slot(ports, self._binder, self._slot_streams, self._convert_errors)
 
     @cached_property
     def _slot_streams(self) -> slots.SlotStreams:
-        made = slots.SlotStreams.of(self._last.share(), self.info)
-        self._held.callback(made.release)
-        return made
+        streams = slots.SlotStreams.of(self._last.share(), self.info)
+        self._held.callback(streams.release)
+        return streams
 
     def replay(self) -> None:
-        """Run every launch once more on what the device already holds, and wait for it."""
-        with self._working("running the model again"):
+        """Run all launches again on the data already on the device, and wait."""
+        with self._convert_errors("running the model again"):
             for launch in self._own.launches:
                 launch.put(self._stream)
             self._stream.finish()
 
     def reset(self) -> None:
-        """Set the model's variables back to what they began with."""
-        with self._working("forgetting the state"):
+        """Reset the model's variables to their initial values."""
+        with self._convert_errors("resetting the state"):
             self._buffers.reset()
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds, by the device's own clock."""
+        """Return the shortest time of each launch in seconds, by the device's clock."""
         best = [float("inf")] * len(self._own.launches)
-        with self._working("timing kernels"), self._buffers.unchanged():
+        with self._convert_errors("timing kernels"), self._buffers.unchanged():
             for view, array in zip(self._ports.inputs, arrays, strict=True):
                 if isinstance(array, np.ndarray):
                     copied(array, view)
@@ -213,29 +213,30 @@ class Player(TimedPlayer):
         return best
 
     def binary(self) -> bytes:
-        """The program's image, as `load_program` takes it."""
+        """Return the program's image, for `load_program`."""
         if self._program is None:
-            raise DeviceError("there is no program any more", "close() was called", "ask before")
+            what, why = "the session has no program any more", "close() was called"
+            raise DeviceError(what, why, "get the binary before close()")
         return self._program.image.pack()
 
     def poison(self) -> None:
-        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
-        with self._working("filling memory"):
+        """Fill arena and outputs with NaN, so that unwritten values show up in the result."""
+        with self._convert_errors("filling memory"):
             self._buffers.poison()
             self._ports.poison(self._stream, POISON)
             self._stream.finish()
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Free the device's memory."""
         self._program = None
-        with suppress(cu.Error), self._context:  # a lost device has nothing to give
+        with suppress(cu.Error), self._context:  # a lost device has nothing to free
             if self._is_ready:
-                self._last.finish()  # a kernel that said that it is done may not have ended
+                self._last.finish()  # a kernel that set its completion flag may not have ended
             self._give_back()
 
     def __del__(self) -> None:
         if hasattr(self, "_held"):
             self.close()
 
-    def _working(self, doing: str) -> AbstractContextManager[object]:
-        return Working(doing, self.info, self._context, self._needed)
+    def _convert_errors(self, doing: str) -> AbstractContextManager[object]:
+        return ActiveContext(doing, self.info, self._context, self._needed)

@@ -1,4 +1,4 @@
-"""CUDA programs: built by NVRTC, or loaded from what it built before."""
+"""CUDA programs: built with NVRTC, or loaded from a cached build."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fourfold.players.cuda.image import Image, unpack
 log = Log("players.cuda")
 
 _NO_NEWER = (
-    "update NVIDIA's driver, or build with a compiler that is no newer: "
+    "update NVIDIA's driver, or build with a compiler that is not newer: "
     "pip install nvidia-cuda-nvrtc-cu12"
 )
-# What helps where the driver does not translate PTX, by its answer.
+# Fixes by status if the driver does not translate PTX.
 _TRANSLATES = {
-    221: "install all of NVIDIA's driver, of which libnvidia-ptxjitcompiler is a part; a container "
-    "gets it by NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+    221: "install NVIDIA's driver with libnvidia-ptxjitcompiler; in a container, set "
+    "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     223: "unset CUDA_DISABLE_PTX_JIT",
 }
-# Who plays what is kept needs no compiler.
+# Running cached programs needs no compiler.
 nvrtc = lazy_import("fourfold.players.cuda.nvrtc")
 linker = lazy_import("fourfold.players.cuda.binding.linker")
 
@@ -42,12 +42,12 @@ class BuiltModule:
 
     def __del__(self) -> None:
         if getattr(self, "module", None) is not None:
-            with suppress(cu.Error), self._context:  # the process may be at its end
+            with suppress(cu.Error), self._context:  # the process may be exiting
                 self.module.release()
 
 
 def _loaded(codes: Sequence[bytes]) -> cu.Module:
-    """The first of these that the driver takes."""
+    """Load the first of these that the driver accepts."""
     for code in codes[:-1]:
         try:
             return cu.Module(code)
@@ -57,23 +57,24 @@ def _loaded(codes: Sequence[bytes]) -> cu.Module:
     return cu.Module(codes[-1])
 
 
-# Programs that some player holds: the same text is built once, for whatever sizes it runs.
+# Programs that some player holds: the same text is built once, for any input sizes.
 _live: WeakValueDictionary[tuple[cu.Context, Program], BuiltModule] = WeakValueDictionary()
 
 
 def live_program(device: DeviceInfo, program: Program) -> BuiltModule | None:
-    """The program as another player of this process has it; None where none does."""
+    """Return the program if another player of this process has it loaded; None otherwise."""
     return _live.get((context_of(device), program))
 
 
 def hold_program(device: DeviceInfo, program: Program, built: BuiltModule) -> None:
-    """Let other players find it for as long as somebody holds it."""
+    """Let other players find the program as long as it is in use."""
     _live[context_of(device), program] = built
 
 
 def build_text(device: DeviceInfo, program: Program) -> BuiltModule:
-    """The program, by the compiler: for the GPU itself, or for an older one if no compiler knows
-    it. A DeviceError where the driver is too old for the compiler.
+    """Build the program for the GPU itself, or for an older one if no compiler supports it.
+
+    Raises a DeviceError if the driver is too old for the compiler.
     """
     architecture = nvrtc.known_architecture(device.architectures)
     if architecture == device.architectures[0]:
@@ -86,14 +87,15 @@ def build_text(device: DeviceInfo, program: Program) -> BuiltModule:
     except cu.Error as error:
         if not error.refused:
             raise
-        why = f"the driver has CUDA {device.driver}: {error}"
-        what = f"the driver refuses what {image.compiler} builds for {device.name}"
+        why = f"the driver supports CUDA {device.driver}: {error}"
+        what = f"the driver rejects code that {image.compiler} built for {device.name}"
         raise DeviceError(what, why, _TRANSLATES.get(error.status, _NO_NEWER)) from error
 
 
 def _built_in_parts(device: DeviceInfo, program: Program, architecture: str) -> BuiltModule | None:
-    """The program in a fraction of the time, for runs that may take a little longer: what is
-    prepared ahead of time is built as a whole. None where it cannot be.
+    """Build the program from parts: much faster to build, slightly slower to run.
+
+    Prepared programs are built as a whole instead. Returns None if it cannot be built from parts.
     """
     try:
         parts = nvrtc.build_parts(program, architecture)
@@ -106,13 +108,13 @@ def _built_in_parts(device: DeviceInfo, program: Program, architecture: str) -> 
     except (BuildError, cu.Error) as error:
         if isinstance(error, cu.Error) and error.lost:
             raise
-        log.debug("kernels are built as a whole, since their parts are not: %s", error)
+        log.debug("kernels are built as a whole, because building parts failed: %s", error)
         return None
 
 
 def load_binary(device: DeviceInfo, binary: bytes) -> BuiltModule | None:
-    """The program, without the compiler; None where the binary is damaged, or the driver does not
-    take it: a compiler that is newer than the driver may have made it.
+    """Load the program without the compiler; None if the binary is damaged, or the driver rejects
+    it: the compiler may have been newer than the driver.
     """
     image = unpack(binary)
     if image is None:
@@ -122,7 +124,7 @@ def load_binary(device: DeviceInfo, binary: bytes) -> BuiltModule | None:
     except cu.Error as error:
         if not error.refused:
             raise
-        why = f"code by {image.compiler} for {image.architecture} is refused by {device.name}"
+        why = f"{device.name} rejects code of {image.compiler} for {image.architecture}"
         fix = _TRANSLATES.get(error.status, _NO_NEWER)
-        log.warn_once(f"{why}, whose driver has CUDA {device.driver}: {fix}")
+        log.warn_once(f"{why}; its driver supports CUDA {device.driver}: {fix}")
         return None

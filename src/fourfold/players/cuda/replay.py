@@ -1,4 +1,4 @@
-"""Runs put in by one call: launches whose arguments say where ports are, and copies around them."""
+"""Runs submitted with one call: launches with bound arguments, and the copies around them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.players.port_buffers import port_buffers, used_buffers
 
 
 class Copy(NamedTuple):
-    """So many bytes from one address to another, of the device's memory or of pinned memory."""
+    """A copy between two addresses of device memory or pinned memory, in bytes."""
 
     target: int
     source: int
@@ -23,19 +23,21 @@ class Copy(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where ports are in one run, by the numbers of their buffers, and what is copied before and
-    after its launches. The only launch of a plan may have other arguments than in other runs.
+    """Addresses of the ports of one run by buffer number, and the copies before and after its
+    launches.
+
+    `arguments` replaces those of the only launch of a plan, if set.
     """
 
-    places: tuple[tuple[int, int], ...]
+    addresses: tuple[tuple[int, int], ...]
     before: tuple[Copy, ...] = ()
     after: tuple[Copy, ...] = ()
     arguments: tuple[Argument, ...] | None = None
 
 
 class LaunchBinder:
-    """Makes launches of a plan's, each with every argument set. A run of those that it makes is
-    captured in a graph, unless they are to be put in one by one.
+    """Creates the launches of a plan with all arguments set. A run of them is captured in a graph
+    if `captures` is set.
     """
 
     captures = True
@@ -45,59 +47,63 @@ class LaunchBinder:
     ) -> None:
         """`addresses` has those buffers that are the same in all runs."""
         self._info, self._plan, self._addresses = info, plan, addresses
-        asked = {launch.entry: launch.local_bytes for launch in plan.launches}
-        self._functions = {name: module.function(name, size) for name, size in asked.items()}
+        local_sizes = {launch.entry: launch.local_bytes for launch in plan.launches}
+        self._functions = {name: module.function(name, size) for name, size in local_sizes.items()}
         self._ports = port_buffers(plan)
-        self._waits = plan.requirements.resident_groups > 0
-        self._fixed: dict[int, cu.Launch] = {}  # those that see no port, by their numbers
+        self._is_cooperative = plan.requirements.resident_groups > 0
+        self._fixed: dict[int, cu.Launch] = {}  # launches that use no port, by number
 
     def bind(self, route: Route) -> list[cu.Launch]:
-        """A launch for each of the plan's. Those that see no port are the same for all runs."""
-        places = dict(route.places)
+        """Return a launch for each of the plan's. Launches that use no port are
+        shared by all runs.
+        """
+        addresses = dict(route.addresses)
         if route.arguments is not None:
             (only,) = self._plan.launches
-            return [self._launch(only._replace(arguments=route.arguments), places)]
+            return [self._launch(only._replace(arguments=route.arguments), addresses)]
         bound = []
         for number, launch in enumerate(self._plan.launches):
             if self._ports & used_buffers(launch):
-                bound.append(self._launch(launch, places))
+                bound.append(self._launch(launch, addresses))
                 continue
             if number not in self._fixed:
                 self._fixed[number] = self._launch(launch, {})
             bound.append(self._fixed[number])
         return bound
 
-    def _launch(self, launch: Launch, places: Mapping[int, int]) -> cu.Launch:
-        """A kernel with its arguments: a pointer is an address and a step from there."""
+    def _launch(self, launch: Launch, addresses: Mapping[int, int]) -> cu.Launch:
+        """Bind a kernel's arguments: a pointer is an address and an offset."""
         values: list[cu.Value] = []
         for argument in launch.arguments:
             if isinstance(argument, BufferUse):
                 number = argument.buffer
-                address = places[number] if number in places else self._addresses[number]
+                address = addresses[number] if number in addresses else self._addresses[number]
                 values += [ctypes.c_ulonglong(address), ctypes.c_longlong(argument.offset)]
             else:
                 values.append(ctypes.c_int(argument))
-        rest = [1] * (3 - len(launch.grid))
-        items = [*launch.local, *rest]
-        sizes = zip([*launch.grid, *rest], items, strict=True)
+        padding = [1] * (3 - len(launch.grid))
+        items = [*launch.local, *padding]
+        sizes = zip([*launch.grid, *padding], items, strict=True)
         groups = [size // by for size, by in sizes]
         function = self._functions[launch.entry]
-        if self._waits:
+        if self._is_cooperative:
             self._check_residency(function, prod(groups), prod(items))
-        return cu.Launch(function, groups, items, values, cooperative=self._waits)
+        return cu.Launch(function, groups, items, values, cooperative=self._is_cooperative)
 
     def _check_residency(self, function: cu.Function, groups: int, items: int) -> None:
-        """Groups that wait for each other must all be on the GPU at once."""
-        most = function.groups_at_once(items) * self._info.compute_units
-        if groups > most:
-            why = f"{groups} groups wait for each other, and {self._info.name} holds {most} at once"
+        """Check that all work-groups that wait for each other fit on the GPU at once."""
+        limit = function.groups_at_once(items) * self._info.compute_units
+        if groups > limit:
+            why = (
+                f"{groups} groups wait for each other, but {self._info.name} holds {limit} at once"
+            )
             fix = "set FOURFOLD_LAUNCHES=list"
             raise DeviceError("the plan cannot run as one launch", why, fix)
 
 
 class Replay:
-    """A run by one route. Put in for the second time it is captured in a graph, which takes longer
-    than putting it in once.
+    """A run with one route. It is captured in a graph when it is submitted for the second time,
+    because capturing takes longer than submitting once.
     """
 
     def __init__(self, route: Route, binder: LaunchBinder) -> None:
@@ -109,11 +115,11 @@ class Replay:
 
     @property
     def stays_on_device(self) -> bool:
-        """Whether it reads nothing of the host's, and nothing is copied behind it."""
+        """Return True if it neither reads from the host nor copies anything afterwards."""
         return self.route.arguments is not None and not self.route.after
 
     def put(self, stream: cu.Stream) -> None:
-        """Put it into a stream."""
+        """Submit it to a stream."""
         if self._was_put and not self._was_captured:
             self.capture()
         self._was_put = True
@@ -123,8 +129,8 @@ class Replay:
             self._graph.launch(stream)
 
     def capture(self) -> None:
-        """Make a graph of it. Some drivers capture no cooperative launches: they are put in one by
-        one.
+        """Capture it in a graph. Some drivers cannot capture cooperative launches, which are then
+        submitted one by one.
         """
         self._was_captured = True
         if not self._captures:
@@ -151,8 +157,8 @@ class Replay:
 
 
 class LastRun:
-    """Knows into which stream the last run was put, for those who wait for it from wherever they
-    are: into its `own`, or into another as long as it `is_alone`, without runs in flight.
+    """Tracks the stream of the last run, to wait for it: the player's `own`, or another one while
+    `is_alone` (no runs in flight).
     """
 
     def __init__(self, context: cu.Context, own: cu.Stream) -> None:
@@ -160,7 +166,7 @@ class LastRun:
         self.is_alone = True
 
     def share(self) -> cu.Stream:
-        """Its own stream, for runs in flight."""
+        """Return its own stream for runs in flight."""
         self.is_alone = False
         return self.own
 
@@ -169,13 +175,13 @@ class LastRun:
         replay.put(stream)
 
     def finish(self) -> None:
-        """Wait for it, and for all before it."""
+        """Wait for the last run, and everything before it."""
         with self.context:
             self._stream.finish()
 
 
 def launch_seconds(launches: Sequence[cu.Launch], stream: cu.Stream) -> list[float]:
-    """What each of these launches takes, one after the other."""
+    """Return the seconds that each of these launches takes, one after the other."""
     events = [cu.Event(timed=True) for _ in range(len(launches) + 1)]
     try:
         events[0].record(stream)

@@ -1,4 +1,4 @@
-"""A stream of the caller's, into which sessions put their work."""
+"""Streams of the caller that sessions submit their work to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _PROTOCOL = "__cuda_stream__"
 
 
 def shared_device(given: Any) -> DeviceInfo | None:
-    """The device of a stream, on which sessions put their work there; None where it is none: a
-    `torch.cuda.Stream`, a `cupy.cuda.Stream`, or whatever has `__cuda_stream__`.
+    """Return the device of a caller's stream, which sessions then use.
+
+    Accepts a `torch.cuda.Stream`, a `cupy.cuda.Stream`, or any object with `__cuda_stream__`; None
+    for anything else.
     """
     handle = _handle(given)
     if handle is None:
@@ -25,35 +27,35 @@ def shared_device(given: Any) -> DeviceInfo | None:
     try:
         ordinal = _ordinal(given, handle)
     except cu.Error as error:
-        what, why = f"the {type(given).__name__} is no stream of CUDA", str(error)
-        raise DeviceError(what, why, "pass one that is still there, made on this GPU") from error
+        what, why = f"the {type(given).__name__} is not a CUDA stream", str(error)
+        raise DeviceError(what, why, "pass an existing stream of this GPU") from error
     for info, device in every:
         if device.ordinal == ordinal:
             return replace(info, shared_queue=handle or cu.DEFAULT_STREAM)
-    what, why = f"the stream is of cuda:{ordinal}", "that GPU is none of those that were found"
-    raise DeviceError(what, why, "make the stream on one of 'fourfold devices'")
+    what, why = f"the stream belongs to cuda:{ordinal}", "that GPU is not supported"
+    raise DeviceError(what, why, "create the stream on a GPU listed by 'fourfold devices'")
 
 
 def _handle(given: Any) -> int | None:
-    """The CUstream as a number, 0 for the default stream; None where it is no stream."""
-    told = getattr(given, _PROTOCOL, None)
-    if told is not None:
-        told = told() if callable(told) else told
-        return int(told[1])
+    """Return the CUstream as a number, 0 for the default stream; None if it is not a stream."""
+    protocol = getattr(given, _PROTOCOL, None)
+    if protocol is not None:
+        protocol = protocol() if callable(protocol) else protocol
+        return int(protocol[1])
     names = {"torch": "cuda_stream", "cupy": "ptr", "cupy_backends": "ptr"}
     library = type(given).__module__.partition(".")[0]
-    found = getattr(given, names.get(library, "cuda_stream"), None)
-    return found if isinstance(found, int) and "Stream" in type(given).__name__ else None
+    handle = getattr(given, names.get(library, "cuda_stream"), None)
+    return handle if isinstance(handle, int) and "Stream" in type(given).__name__ else None
 
 
 def _ordinal(given: Any, handle: int) -> int:
-    """The number of the stream's device. Each has a default stream; that of a thread which works on
-    none of them yet is the first one's, as for CUDA's own libraries.
+    """Return the ordinal of the stream's device. Each device has a default stream; a thread without
+    a current device uses the first one, as CUDA's own libraries do.
     """
     for name in ("device_index", "device_id"):
-        told = getattr(given, name, None)
-        if isinstance(told, int) and told >= 0:
-            return told
+        ordinal = getattr(given, name, None)
+        if isinstance(ordinal, int) and ordinal >= 0:
+            return ordinal
     try:
         return stream_ordinal(handle)
     except cu.Error as error:

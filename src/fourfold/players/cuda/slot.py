@@ -1,4 +1,4 @@
-"""A slot: memory for what goes in and out of one run in flight, and launches that know it."""
+"""Slot: memory and launches of one run in flight."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.replay import Copy, LaunchBinder, Replay
 
-MOST_POLLS = 20000  # of whether a run is done; then the driver waits
+MAX_POLLS = 20000  # then block in the driver
 DOING = "running the model"
-Working = Callable[[str], AbstractContextManager[object]]
+ActiveContext = Callable[[str], AbstractContextManager[object]]
 
 
 class SlotStreams(NamedTuple):
-    """Where runs in flight put in their launches, and their copies: into streams beside that, so
-    that inputs of the next run and outputs of the last one are copied while kernels work. A stream
-    that is the caller's has all of it, in order.
+    """Streams for launches and copies of runs in flight.
+
+    Separate streams let the inputs of the next run and the outputs of the last one be copied while
+    kernels run. If the stream is the caller's, it is used for everything, in order.
     """
 
     uploads: cu.Stream
@@ -38,7 +39,7 @@ class SlotStreams(NamedTuple):
         return SlotStreams(cu.Stream(), launches, cu.Stream())
 
     @property
-    def are_beside(self) -> bool:
+    def are_separate(self) -> bool:
         return self.uploads is not self.launches
 
     def finish(self) -> None:
@@ -46,27 +47,27 @@ class SlotStreams(NamedTuple):
             stream.finish()
 
     def release(self) -> None:
-        if self.are_beside:
+        if self.are_separate:
             self.uploads.release()
             self.downloads.release()
 
 
 class Slot:
-    """One run in flight; see the protocol. `working` makes errors of the driver our own."""
+    """One run in flight; see the protocol. `working` converts errors of the driver."""
 
     def __init__(
-        self, ports: PortMemory, binder: LaunchBinder, streams: SlotStreams, working: Working
+        self, ports: PortMemory, binder: LaunchBinder, streams: SlotStreams, working: ActiveContext
     ) -> None:
-        self._ports, self._streams, self._working = ports, streams, working
+        self._ports, self._streams, self._convert_errors = ports, streams, working
         self.inputs, self.outputs = ports.inputs, ports.outputs
         route = ports.route()
         self._uploads: tuple[Copy, ...] = ()
         self._downloads: tuple[Copy, ...] = ()
-        if streams.are_beside:
+        if streams.are_separate:
             route, self._uploads, self._downloads = ports.own_copies()
         self._flags = self._make_flags()
-        # Whether the last kernel itself tells that all is there.
-        self._tells = self._flags is not None and not (self._downloads or route.after)
+        # Whether the last kernel itself signals that everything is done.
+        self._signals = self._flags is not None and not (self._downloads or route.after)
         self._replay = Replay(route, binder)
         self._sent, self._computed, self._done = cu.Event(), cu.Event(), cu.Event()
         self._is_flying = False
@@ -74,7 +75,7 @@ class Slot:
         self._is_open = True
 
     def _make_flags(self) -> memoryview | None:
-        """Flags that tell a kernel that all of its inputs are there."""
+        """Return flags that tell a kernel that all of its inputs are ready."""
         memory = self._ports.flags()
         if memory is None:
             return None
@@ -84,12 +85,12 @@ class Slot:
         return flags
 
     def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
-        """Its events are there already: whether anybody will spin makes no difference."""
-        self.end()  # somebody may have stopped waiting for the run before
+        """Submit a run; `spin` makes no difference, since its events already exist."""
+        self.end()  # the caller may have stopped waiting for the previous run
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 copied(array, host)
-        with self._working(DOING):
+        with self._convert_errors(DOING):
             try:
                 self._put_in()
             except BaseException:
@@ -119,34 +120,34 @@ class Slot:
 
     @property
     def done(self) -> bool:
-        if not self._is_flying or self._tells_done():
+        if not self._is_flying or self._is_signalled():
             return True
-        with self._working(DOING):
+        with self._convert_errors(DOING):
             return self._done.done
 
-    def _tells_done(self) -> bool:
-        return self._tells and self._flags is not None and bool(self._flags[DONE])
+    def _is_signalled(self) -> bool:
+        return self._signals and self._flags is not None and bool(self._flags[DONE])
 
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
         if self._is_flying and not (spin and self._spin()):
-            with self._working(DOING):
+            with self._convert_errors(DOING):
                 self._done.wait()
         self._is_flying = False
         return self.outputs
 
     def _spin(self) -> bool:
-        """Look again and again whether the run is done."""
-        if self._tells:
-            return any(self._tells_done() for _ in range(MOST_POLLS))
-        with self._working(DOING):
-            return any(self._done.done for _ in range(MOST_POLLS))
+        """Poll until the run is done."""
+        if self._signals:
+            return any(self._is_signalled() for _ in range(MAX_POLLS))
+        with self._convert_errors(DOING):
+            return any(self._done.done for _ in range(MAX_POLLS))
 
     def close(self) -> None:
         self._is_open = False
         with suppress(FourfoldError):
             self.end()
-        with suppress(FourfoldError), self._working("giving memory back"):
-            self._done.wait()  # a kernel that said that it is done may not have ended
+        with suppress(FourfoldError), self._convert_errors("freeing memory"):
+            self._done.wait()  # a kernel that set its completion flag may not have ended
             for one in (self._replay, self._ports, self._sent, self._computed, self._done):
                 one.release()
 

@@ -1,4 +1,4 @@
-"""A player whose runs are traced: what the host does when, and launches by the device's clock."""
+"""Player whose runs are traced: the host's work, and launches by the device's clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.clocked import ClockedPlayer
 from fourfold.players.cuda.player import Player
 from fourfold.players.cuda.program import BuiltModule
 from fourfold.players.cuda.replay import LaunchBinder, Replay, Route
@@ -19,11 +18,25 @@ from fourfold.players.protocol import Into, Outputs
 from fourfold.players.traced_run import TracedRun
 from fourfold.trace import Trace
 
-ANCHORS = 5  # events that are waited for at once, to compare the clocks
+ANCHORS = 5  # events that are waited for immediately, to compare the clocks
+
+
+class ClockedPlayer(Player):
+    """Player for plans with clocks."""
+
+    def read_clocks(self) -> np.ndarray:
+        """Return what each work-group recorded in the last run."""
+        clocks = self.plan.clocks
+        assert clocks is not None
+        notes = np.empty(clocks.shape, np.int64)
+        with self._convert_errors("reading clocks"):
+            self._stream.read(self._buffers.addresses[clocks.buffer] + clocks.offset, notes)
+            self._stream.finish()
+        return notes
 
 
 class PutIn:
-    """Launches of one run: when they were put in, and the events around each."""
+    """Launches of one run: when they were submitted, and the events around each."""
 
     def __init__(self) -> None:
         self.began, self.ended = time.perf_counter(), 0.0
@@ -37,7 +50,7 @@ class PutIn:
 
 
 class LaunchLog:
-    """All runs of a player. Times of its events are counted from the first one."""
+    """All runs of a player. Event times are relative to the first event."""
 
     def __init__(self) -> None:
         self.put_in: list[PutIn] = []
@@ -45,7 +58,7 @@ class LaunchLog:
         self._anchors: list[TracedRun] = []
 
     def compare_clocks(self, stream: cu.Stream) -> None:
-        """An event that is waited for at once was reached between two times of the host."""
+        """Record events and wait for each: it was reached between two times of the host."""
         stream.finish()
         for _ in range(ANCHORS):
             began, event = time.perf_counter(), cu.Event(timed=True)
@@ -58,7 +71,7 @@ class LaunchLog:
                 event.release()
 
     def put(self, number: int, launch: cu.Launch, stream: cu.Stream) -> None:
-        """Put a launch in, between two events; the first one of a plan begins a run."""
+        """Submit a launch between two events; the first launch of a plan begins a run."""
         if number == 0:
             self.put_in.append(PutIn())
         first, last = cu.Event(timed=True), cu.Event(timed=True)
@@ -80,7 +93,7 @@ class LaunchLog:
 
 
 class TimedLaunch:
-    """A launch of a plan, by its number, that is noted whenever it is put in."""
+    """A numbered launch of a plan that is recorded when it is submitted."""
 
     def __init__(self, number: int, launch: cu.Launch, log: LaunchLog) -> None:
         self._number, self._launch, self._log = number, launch, log
@@ -90,7 +103,7 @@ class TimedLaunch:
 
 
 class TracedBinder(LaunchBinder):
-    """Makes launches that are timed. A graph of them would be one to the host."""
+    """Creates timed launches. A graph of them would be a single launch to the host."""
 
     captures = False
     log: LaunchLog
@@ -101,25 +114,25 @@ class TracedBinder(LaunchBinder):
 
 
 class TracedPlayer(ClockedPlayer):
-    """Plays as its base does, launch by launch instead of by a graph, and notes when."""
+    """Player that submits launch by launch instead of with a graph, and records when."""
 
     def __init__(
         self, info: DeviceInfo, plan: Plan, trace: Trace, program: BuiltModule | None = None
     ) -> None:
         self._trace, self._log = trace, LaunchLog()
         super().__init__(info, plan, program)
-        with self._working("comparing clocks"):
+        with self._convert_errors("comparing clocks"):
             self._log.compare_clocks(self._stream)
 
     def _make_binder(self, module: cu.Module) -> LaunchBinder:
         self._held.callback(self._log.release)
-        made = TracedBinder(self.info, self.plan, module, self._buffers.addresses)
-        made.log = self._log
-        return made
+        binder = TracedBinder(self.info, self.plan, module, self._buffers.addresses)
+        binder.log = self._log
+        return binder
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
-        with self._explaining:
+        """Return the outputs for these inputs, in port order; see the protocol."""
+        with self._run_errors:
             with self._context:
                 self._put(arrays, self._own)
             self._wait(self._own)
@@ -143,17 +156,17 @@ class TracedPlayer(ClockedPlayer):
         self._log.put_in[-1].waited = time.perf_counter()
 
     def traced_runs(self) -> list[TracedRun]:
-        """All launches so far, after waiting for them."""
-        with self._working("waiting for the last run"):
+        """Wait for all launches so far and return them."""
+        with self._convert_errors("waiting for the last run"):
             self._stream.finish()
             return self._log.runs()
 
     def exchange_variables(self, other: object, give: bool) -> None:
-        """Take over what the model has kept in another player of it, or give it back."""
+        """Copy the model's variables from another player of it, or to it."""
         assert isinstance(other, Player)
         pair = (other._buffers, self._buffers)
         target, source = (one.variables() for one in (pair if give else pair[::-1]))
-        with self._working("copying the state"):
+        with self._convert_errors("copying the state"):
             for number, address in target.items():
                 self._stream.copy(address, source[number], self.plan.buffers[number].bytes)
             self._stream.finish()

@@ -1,4 +1,4 @@
-"""Plays plans in NumPy, work-item by work-item, and finds what is wrong with their kernels."""
+"""Run plans in NumPy, work-item by work-item, and check their kernels for errors."""
 
 from __future__ import annotations
 

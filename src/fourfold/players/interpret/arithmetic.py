@@ -1,4 +1,4 @@
-"""What the operators and functions of the kernel language compute, in NumPy."""
+"""Operators, functions and rounding of the kernel language in NumPy."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ KINDS: dict[str, np.dtype] = {
     "long": np.dtype(np.int64),
     "bool": np.dtype(np.bool_),
 }
+_erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Whole numbers without the remainder, towards zero; real numbers as they are."""
+    """Divide: integers truncate towards zero, floats are divided exactly."""
     if a.dtype.kind == "f":
         return np.true_divide(a, b)
     quotient = np.floor_divide(a, b)
@@ -30,12 +31,9 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def round_away(x: np.ndarray) -> np.ndarray:
-    """The nearest whole number, of two the one further from zero."""
+    """Round to the nearest integer, halfway cases away from zero."""
     wide = x.astype(np.float64)
     return np.trunc(wide + np.copysign(0.5, wide)).astype(x.dtype)
-
-
-_erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def erf(x: np.ndarray) -> np.ndarray:
@@ -84,3 +82,28 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "pow": np.power,
     "fabs": np.abs,
 }
+
+
+def rounded_bytes(
+    first: np.ndarray, second: np.ndarray, high: np.ndarray, zero: np.ndarray | None = None
+) -> np.ndarray:
+    """Round two vectors of eight floats to bytes, as StoreRounded does. NaN becomes the highest."""
+    parts = [_rounded(eight, high, zero) for eight in (first, second)]
+    items = max(part.shape[1] for part in parts)
+    return np.concatenate([np.broadcast_to(part, (8, items)) for part in parts])
+
+
+def _rounded(value: np.ndarray, high: np.ndarray, zero: np.ndarray | None) -> np.ndarray:
+    low = np.where(value < high, value, high)
+    if zero is None:
+        integers = _in_words(np.trunc(low + np.float32(0.5)))
+    else:
+        integers = _in_words(np.rint(low)) + zero.astype(np.int64)
+    return np.clip(np.clip(integers, -32768, 32767), 0, 255).astype(np.uint8)
+
+
+def _in_words(value: np.ndarray) -> np.ndarray:
+    """Convert to 16-bit integers with saturation; values beyond 32 bits become the lowest."""
+    fits = (value >= -(2.0**31)) & (value < 2.0**31)
+    integers = np.where(fits, value, np.float32(-(2.0**31))).astype(np.int64)
+    return np.clip(integers, -32768, 32767)

@@ -1,4 +1,4 @@
-"""The interpreter as a back end: one device, offered to those alone who ask for it by name."""
+"""Interpreter backend: one device, which is only used if it is requested by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fourfold.players.interpret import player as players
     from fourfold.players.interpret import timer as timers
 else:
-    # A start on another device has no use for any of them.
+    # Not needed for a session on another device.
     host_memory = lazy_import("fourfold.players.host_memory")
     devices = lazy_import("fourfold.players.interpret.device")
     kernels = lazy_import("fourfold.players.interpret.kernel")
@@ -27,7 +27,7 @@ else:
 
 
 class InterpretBackend(Backend):
-    """Plays plans whose programs are kernel trees, for any device's facts."""
+    """Runs plans whose programs are kernel trees, with the facts of any device."""
 
     name = "interpret"
     listed = False
@@ -37,15 +37,17 @@ class InterpretBackend(Backend):
         return (devices.PLAIN_GPU,)
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
-        """It has one thread, whatever device it stands for."""
+        """Return the device unchanged: the interpreter has one thread."""
         return device
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-        """What the facts of a device say is so."""
+        """Return the facts of the device without a probe."""
         return {name: getattr(device, name) for name in names}
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
-        raise DeviceError("trees have no binary", "they are read as they are", "build none")
+        raise DeviceError(
+            "kernel trees have no binary", "they are interpreted", "do not build binaries"
+        )
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None

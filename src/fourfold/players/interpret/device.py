@@ -1,4 +1,4 @@
-"""Devices that are interpreted: the facts of another one, real or made up."""
+"""Interpreted devices, with the facts of another one, real or made up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ API, LANGUAGE, VERSION = "interpret", "tree", "1.0"
 
 
 def device(like: DeviceInfo) -> DeviceInfo:
-    """A device for which plans are made as for another one, and which the interpreter plays.
+    """Return an interpreted device for which plans are compiled as for another one.
 
-    All of its facts count as known: nothing is tried.
+    All of its facts count as known: nothing is probed.
     """
     return replace(
         like,

@@ -1,4 +1,4 @@
-"""Expressions of a kernel as Python functions: each gives its value for all work-items at once."""
+"""Compile expressions of a kernel to functions that return values for all work-items at once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from fourfold.players.interpret.loads import LOADS
 from fourfold.players.interpret.warps import WARP_OPS
 
 Evaluate = Callable[[Frame], np.ndarray]
-SharedValue = tuple[int, Evaluate]  # what is needed more than once, and its slot in a frame
+# Slot of a frame, and the function of a value that is used more than once.
+SharedValue = tuple[int, Evaluate]
 
 
 class Scope:
-    """Where a frame keeps what names and pointers stand for, and parts that are shared."""
+    """Assigns slots of a frame to names, pointers and shared subexpressions."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -30,19 +31,21 @@ class Scope:
         self.slots: list[str] = []
 
     def statement(self) -> Scope:
-        """The same for one statement, in which parts are shared that no other one shares."""
+        """Return the scope of one statement, which shares subexpressions only within itself."""
         inner = Scope()
         inner.names, inner.pointers, inner.slots = self.names, self.pointers, self.slots
         return inner
 
     def guard(self) -> Scope:
-        """The same for what a guard protects: it may use what is outside, but not the other way."""
+        """Return the scope of a guarded expression: it may use subexpressions from outside, but not
+        the other way round.
+        """
         inner = self.statement()
         inner.shared = dict(self.shared)
         return inner
 
     def slot(self, title: str) -> int:
-        """A new slot of the frame."""
+        """Add a slot to the frame."""
         self.slots.append(title)
         return len(self.slots) - 1
 
@@ -55,10 +58,10 @@ class Scope:
         return self.pointers.setdefault(pointer.name, len(self.pointers))
 
     def of(self, item: Expression) -> Evaluate:
-        """The function of one expression."""
-        known = self.shared.get(id(item))
-        if known is not None:
-            return lambda frame: frame.values[known]
+        """Return the function of one expression."""
+        slot = self.shared.get(id(item))
+        if slot is not None:
+            return lambda frame: frame.values[slot]
         make = _MAKERS.get(item.op)
         if make is not None:
             return make(self, item)
@@ -71,9 +74,9 @@ class Scope:
         return partial(WARP_OPS[item.op], *operands)
 
     def share(self, *roots: Expression) -> list[SharedValue]:
-        """What is needed more than once for these is computed first, in this order.
+        """Compute subexpressions that are used more than once first, in this order.
 
-        What a guard protects is left to it.
+        Guarded subexpressions are left to their guard.
         """
         counts: Counter[int] = Counter()
         order: list[Expression] = []
@@ -112,12 +115,12 @@ def _binary(function: Callable[..., np.ndarray], a: Evaluate, b: Evaluate) -> Ev
 def _divide(
     function: Callable[..., np.ndarray], a: Evaluate, b: Evaluate, frame: Frame
 ) -> np.ndarray:
-    """Whole numbers: some processors stop at a division by zero."""
+    """Divide integers; raises an error for a division by zero, which stops some processors."""
     divisor = b(frame)
     zeros = frame.fill_inactive(divisor) == 0
     if zeros.any():
-        lane, fix = first_lane(frame, zeros), "choose another divisor where it is zero"
-        raise fault(frame, lane, "divides by zero", "divides a whole number by zero", fix)
+        lane, fix = first_lane(frame, zeros), "guard the division with a condition"
+        raise fault(frame, lane, "divides by zero", "divides an integer by zero", fix)
     return function(a(frame), divisor)
 
 
@@ -156,7 +159,7 @@ def _where(scope: Scope, item: Expression) -> Evaluate:
 
 
 def _guarded(scope: Scope, item: Expression) -> Evaluate:
-    """The value is evaluated by those only for whom the condition holds."""
+    """Evaluate the value only for work-items for which the condition holds."""
     condition, otherwise = scope.of(item.operands[0]), scope.of(item.operands[2])
     inner = scope.guard()
     shared = inner.share(item.operands[1])
@@ -169,9 +172,9 @@ def _guarded(scope: Scope, item: Expression) -> Evaluate:
             return otherwise(frame)
         frame.mask = inside
         evaluate_shared(frame, shared)
-        found = value(frame)
+        inner_value = value(frame)
         frame.mask = outer
-        return found if inside is outer else np.where(holds, found, otherwise(frame))
+        return inner_value if inside is outer else np.where(holds, inner_value, otherwise(frame))
 
     return guard
 
@@ -202,8 +205,8 @@ def _part(scope: Scope, item: Expression) -> Evaluate:
     first, end = index * item.width, (index + 1) * item.width
 
     def cut(frame: Frame) -> np.ndarray:
-        whole = value(frame)
-        return whole if whole.shape[0] == 1 else whole[first:end]
+        vector = value(frame)
+        return vector if vector.shape[0] == 1 else vector[first:end]
 
     return cut
 

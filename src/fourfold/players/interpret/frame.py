@@ -1,7 +1,7 @@
-"""What the work-items of some groups hold while a kernel runs, all of them side by side.
+"""State of the work-items of some groups while a kernel runs, all of them side by side.
 
-A value is an array of lanes by work-items: as many rows as a vector has lanes, or one where all
-lanes are equal, and as many columns as there are work-items, or one where all have the same.
+A value is an array of lanes by work-items. It has as many rows as a vector has lanes, or one if all
+lanes are equal, and as many columns as there are work-items, or one if all are equal.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ NOTHING = np.zeros((1, 1), np.int32)
 
 
 class PointerLike(Protocol):
-    """What is behind a pointer."""
+    """The memory behind a pointer."""
 
     @property
     def dtype(self) -> np.dtype: ...
 
     def read(self, frame: Frame, index: np.ndarray, width: int, alignment: int = 0) -> np.ndarray:
-        """`width` elements at `index * width`; with an `alignment`, of which the index must be a
-        multiple, from the element `index` on.
+        """Read `width` elements at `index * width`, or, with an `alignment` that divides the index,
+        starting at the element `index`.
         """
 
     def write(
         self, frame: Frame, index: np.ndarray, value: np.ndarray, width: int, alignment: int = 0
     ) -> None:
-        """Put the lanes of a value there."""
+        """Write the lanes of a value."""
 
     def shifted(self, title: str, distance: np.ndarray) -> PointerLike:
-        """The same memory from another element on."""
+        """Return the same memory, starting at another element."""
 
     def selected(self, keep: Callable[[np.ndarray], np.ndarray]) -> PointerLike:
-        """The same for some of the work-items."""
+        """Return the pointer for a subset of the work-items."""
 
 
 class Mask:
-    """Which work-items take part: at least one, and not all."""
+    """The active work-items: at least one, and not all."""
 
     __slots__ = ("count", "first", "items")
 
@@ -59,7 +59,7 @@ def _mask(items: np.ndarray, count: int) -> Mask:
 
 @dataclass(frozen=True)
 class LaunchGrid:
-    """How many groups of which size there are, along each of three axes."""
+    """Number and size of groups along three axes."""
 
     counts: tuple[int, int, int]
     local: tuple[int, int, int]
@@ -75,14 +75,16 @@ class LaunchGrid:
 
     @staticmethod
     def of(sizes: Sequence[int], local: Sequence[int]) -> LaunchGrid:
-        """The grid of a launch, whose sizes count work-items."""
+        """Return the grid of a launch, whose sizes count work-items."""
         counts = [size // group for size, group in zip(sizes, local, strict=True)]
         return LaunchGrid(_three(counts), _three(local))
 
     def name(self, number: int) -> str:
-        """A work-item by its place in its group, and the group's in the grid."""
+        """Describe a work-item by its position in its group, and the group's position
+        in the grid.
+        """
         group, item = divmod(number, self.items)
-        again = ", made again" if group == self.groups else ""
+        again = ", repeated" if group == self.groups else ""
         group = min(group, self.groups - 1)
         own, its = (
             ", ".join(str(int(at)) for at in spread(np.array(which), sizes))
@@ -97,17 +99,17 @@ def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
 
 
 def spread(number: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, ...]:
-    """Where a number is along three axes of these sizes, the first one fastest."""
+    """Return the coordinates of a number along three axes, the first one fastest."""
     x, y, _ = sizes
     return number % x, number // x % y, number // (x * y)
 
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """What tells a kernel of a run from the others.
+    """Identifies one kernel of a run.
 
-    `stamp` is that of its first work-item (see races.py), `live` the lowest of those that it has
-    not waited for. `owner` names the work-item that a stamp belongs to.
+    `stamp` is the stamp of its first work-item (see races.py), `live` the lowest stamp that it has
+    not waited for. `owner` names the work-item of a stamp.
     """
 
     title: str
@@ -119,9 +121,9 @@ class LaunchContext:
 class Frame:
     """The work-items of some groups: one group after the other, and in each the first axis fastest.
 
-    `mask` is who takes part just now: None for all, NOBODY for none. `barriers` counts those
-    that each has passed, `pieces` what it has waited for the host to bring. `awaits_inputs` is
-    whether the kernel has still to wait for those before it.
+    `mask` has the active work-items: None for all, NOBODY for none. `barriers` counts the barriers
+    that each has passed, `pieces` the input pieces that it has waited for. `awaits_inputs` is True
+    while the kernel still has to wait for earlier ones.
     """
 
     def __init__(self, grid: LaunchGrid, groups: np.ndarray, launch: LaunchContext) -> None:
@@ -132,17 +134,18 @@ class Frame:
         self.mask: Mask | None = None
         self.exited: np.ndarray | None = None
         self.items = np.tile(np.arange(grid.items, dtype=np.int64), groups.size)[None]
-        whole = np.repeat(groups.astype(np.int64), grid.items)[None]
-        self.numbers = whole * grid.items + self.items  # of each work-item in its launch
+        group_numbers = np.repeat(groups.astype(np.int64), grid.items)[None]
+        # Number of each work-item in its launch.
+        self.numbers = group_numbers * grid.items + self.items
         self.local_ids = [at.astype(np.int32) for at in spread(self.items, grid.local)]
-        pairs = zip(spread(whole, grid.counts), grid.local, self.local_ids, strict=True)
+        pairs = zip(spread(group_numbers, grid.counts), grid.local, self.local_ids, strict=True)
         self.global_ids = [(at * size).astype(np.int32) + own for at, size, own in pairs]
         self.barriers = np.zeros((1, self.lanes), np.int64)
         self.pieces = np.zeros((1, self.lanes), np.int64)
         self.subgroup = 1
 
     def narrow(self, condition: np.ndarray) -> Mask | None:
-        """Those of the work-items that take part for whom a condition holds."""
+        """Return the active work-items for which a condition holds."""
         outer = self.mask
         if condition.shape[1] == 1:
             return outer if condition[0, 0] else NOBODY
@@ -153,54 +156,54 @@ class Frame:
         return _mask(items, count)
 
     def leave(self) -> None:
-        """Whoever takes part does no more."""
+        """Deactivate the active work-items for the remainder of the kernel."""
         items = np.ones((1, self.lanes), np.bool_) if self.mask is None else self.mask.items
         self.exited = items if self.exited is None else self.exited | items
         self.mask = NOBODY
 
     def remaining(self, mask: Mask | None, exited: np.ndarray | None) -> Mask | None:
-        """Those of a mask who are still there; these had `exited` when it was made."""
+        """Return a mask without work-items that left since it was created with these `exited`."""
         if self.exited is exited or self.exited is None:
             return mask
         items = ~self.exited if mask is None else mask.items & ~self.exited
         return _mask(items, int(np.count_nonzero(items)))
 
     def fill_inactive(self, value: np.ndarray) -> np.ndarray:
-        """A value in which those who do not take part have what one has who does."""
+        """Return a value in which inactive work-items have the value of an active one."""
         mask = self.mask
         if mask is None or value.shape[1] == 1:
             return value
         return np.where(mask.items, value, value[:, mask.first : mask.first + 1])
 
     def select_active(self, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-        """The new value for those who take part, the old one for the others."""
+        """Return the new value for active work-items, and the old one for the others."""
         return new if self.mask is None else np.where(self.mask.items, new, old)
 
     @property
     def stamps(self) -> tuple[np.ndarray, int]:
-        """Who is here, and the first stamp of those whose work cannot be relied on."""
+        """Stamps of the work-items, and the lowest stamp whose work is not yet visible."""
         return self.fill_inactive(self.numbers + self.launch.stamp), self.launch.live
 
     @property
     def local_stamps(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same within groups, where a barrier is what can be relied on."""
+        """Stamps of the work-items within their groups, where barriers make work visible."""
         live = self.fill_inactive(self.barriers << LEVEL)
         return live | self.fill_inactive(self.items), live
 
     def drop_exited(self) -> None:
-        """Go on with those alone who take part."""
+        """Continue with the active work-items only."""
         mask = self.mask
         if mask is None or mask is NOBODY:
             return
         chosen, lanes = mask.items[0], self.lanes
 
-        def kept(value: np.ndarray) -> np.ndarray:
+        def select(value: np.ndarray) -> np.ndarray:
             return value[:, chosen] if value.shape[1] == lanes > 1 else value
 
-        self.values = [kept(value) for value in self.values]
-        self.items, self.numbers = kept(self.items), kept(self.numbers)
-        self.barriers, self.pieces = kept(self.barriers), kept(self.pieces)
-        self.local_ids = [kept(at) for at in self.local_ids]
-        self.global_ids = [kept(at) for at in self.global_ids]
-        self.pointers = [pointer.selected(kept) for pointer in self.pointers]
+        self.values = [select(value) for value in self.values]
+        self.items, self.numbers = select(self.items), select(self.numbers)
+        self.barriers, self.pieces = select(self.barriers), select(self.pieces)
+        self.local_ids = [select(at) for at in self.local_ids]
+        self.global_ids = [select(at) for at in self.global_ids]
+        self.pointers = [pointer.selected(select) for pointer in self.pointers]
         self.lanes, self.mask, self.exited = mask.count, None, None

@@ -1,4 +1,4 @@
-"""A kernel of a program, ready to be run for the work-items of a grid."""
+"""A kernel compiled to Python functions, ready to run for the work-items of a grid."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from fourfold.players.interpret.pointer import LOCAL, PRIVATE, BoundPointer, ele
 from fourfold.players.interpret.statements import make_block
 from fourfold.types import silent_arithmetic
 
-MOST_ITEMS = 4096  # work-items side by side: their vectors of four fit into the nearest caches
-_TOGETHER = (Barrier, LocalArray, MatrixMultiply, DiagonalMultiply, WarpgroupMultiply)
+MAX_PARALLEL_ITEMS = 4096  # work-items at once: their 4-vectors fit into the fastest caches
+_COOPERATIVE = (Barrier, LocalArray, MatrixMultiply, DiagonalMultiply, WarpgroupMultiply)
 
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One run of a kernel: over which grid, with what behind its pointers, and its sizes."""
+    """One run of a kernel: its grid, the memory of its pointers, and its sizes."""
 
     grid: LaunchGrid
     pointers: Sequence[BoundPointer]
@@ -58,34 +58,34 @@ class CompiledKernel:
         self._sizes = [self._scope.declare(title) for title in self.kernel.sizes]
         every = [*statements(self.kernel.body)]
         self._awaits = any(isinstance(one, AwaitInputs) for one in every)
-        self._body = make_block(self._scope, self.kernel.body, alone=_is_alone(self.kernel))
+        self._body = make_block(self._scope, self.kernel.body, alone=_is_independent(self.kernel))
 
     def run(self, call: KernelCall, subgroup: int, random: np.random.Generator) -> None:
-        """Run all groups of the grid: some at once, in no particular order."""
+        """Run all groups of the grid: several at once, in random order."""
         for groups in _batches(call.grid, random):
             self._run(Frame(call.grid, groups, call.launch), call, subgroup)
         if call.repeats:
-            again = Frame(call.grid, np.array([call.grid.groups - 1]), call.launch)
-            again.numbers = again.numbers + call.grid.items
-            self._run(again, call, subgroup)
+            repeated = Frame(call.grid, np.array([call.grid.groups - 1]), call.launch)
+            repeated.numbers = repeated.numbers + call.grid.items
+            self._run(repeated, call, subgroup)
 
     def _run(self, frame: Frame, call: KernelCall, subgroup: int) -> None:
         frame.awaits_inputs, frame.subgroup = self._awaits, subgroup
         frame.values = [NOTHING] * len(self._scope.slots)
         for slot, size in zip(self._sizes, call.sizes, strict=True):
             frame.values[slot] = np.array([[size]], np.int32)
-        known = [*call.pointers, *self._private(frame), *self._local(frame)]
-        shifted = len(self._scope.pointers) - len(known)  # set when the kernel makes them
-        frame.pointers = [*known, *known[:1] * shifted]
+        bound = [*call.pointers, *self._private(frame), *self._local(frame)]
+        shifted = len(self._scope.pointers) - len(bound)  # set when the kernel creates them
+        frame.pointers = [*bound, *bound[:1] * shifted]
         self._body(frame)
 
     @property
     def shares_memory(self) -> bool:
-        """Whether its groups have local memory."""
+        """Return True if its groups use local memory."""
         return bool(self._arrays)
 
     def _private(self, frame: Frame) -> Iterator[BoundPointer]:
-        """Memory of each work-item alone."""
+        """Yield the private memory of each work-item."""
         for array in self.kernel.arrays:
             dtype, size = element_type(array.pointer.dtype), array.size
             memory = CheckedMemory(frame.lanes * size * dtype.itemsize, dtype.itemsize)
@@ -95,7 +95,7 @@ class CompiledKernel:
             )
 
     def _local(self, frame: Frame) -> Iterator[BoundPointer]:
-        """Memory that each group shares."""
+        """Yield the local memory of each group."""
         groups = frame.lanes // frame.grid.items
         for array in self._arrays:
             dtype, size = KINDS[array.kind], array.size * array.width
@@ -104,24 +104,24 @@ class CompiledKernel:
             yield BoundPointer(array.pointer.name, memory, dtype, origin, size, LOCAL)
 
 
-def _is_alone(kernel: Kernel) -> bool:
-    """Whether its work-items have nothing to do with each other."""
-    if any(isinstance(one, _TOGETHER) for one in statements(kernel.body)):
+def _is_independent(kernel: Kernel) -> bool:
+    """Return True if its work-items are independent."""
+    if any(isinstance(one, _COOPERATIVE) for one in statements(kernel.body)):
         return False
     return not any(item.op.startswith("subgroup") for item in expressions(kernel))
 
 
 def _batches(grid: LaunchGrid, random: np.random.Generator) -> list[np.ndarray]:
-    """The numbers of groups that run at once."""
-    count = max(1, MOST_ITEMS // grid.items)
+    """Return the group numbers of each batch that runs at once."""
+    count = max(1, MAX_PARALLEL_ITEMS // grid.items)
     starts = range(0, grid.groups, count)
-    found = [np.arange(start, min(start + count, grid.groups)) for start in starts]
-    return [found[number] for number in random.permutation(len(found))]
+    batches = [np.arange(start, min(start + count, grid.groups)) for start in starts]
+    return [batches[number] for number in random.permutation(len(batches))]
 
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """The kernels of a program by their names, and what runs several of them at once."""
+    """The kernels of a program by name, and the tables of persistent kernels."""
 
     kernels: Mapping[str, CompiledKernel]
     tables: Mapping[str, StageTable]
@@ -129,10 +129,10 @@ class CompiledProgram:
 
 @silent_arithmetic()
 def build(text: str) -> CompiledProgram:
-    """The program of a text; a BuildError where one of its kernels is illegal."""
+    """Build the program of a text; raises a BuildError if a kernel is invalid."""
     tree = parse(text)
     wrong = [f"error: {what}" for entry in tree.entries for what in check_kernel(entry.kernel)]
     if wrong:
-        raise BuildError("the kernels break the rules of their language", "\n".join(wrong), text)
+        raise BuildError("the kernels are invalid", "\n".join(wrong), text)
     kernels = {entry.name: CompiledKernel(entry) for entry in tree.entries}
     return CompiledProgram(kernels, tree.tables)

@@ -1,4 +1,4 @@
-"""Loads of a kernel: elements as kinds that are computed with, and as words."""
+"""Loads of a kernel: elements converted to kinds, or packed into words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _HALVES = np.dtype(np.uint16)
 
 
 def _load(pointer: int, item: Expression, index: Evaluate) -> Evaluate:
-    """`width` elements at `index * width`, converted."""
+    """Load `width` elements at `index * width` and convert them."""
     width, dtype = item.width, KINDS[item.kind]
 
     def read(frame: Frame) -> np.ndarray:
-        found = frame.pointers[pointer].read(frame, index(frame), width)
-        return found if found.dtype == dtype else found.astype(dtype)
+        loaded = frame.pointers[pointer].read(frame, index(frame), width)
+        return loaded if loaded.dtype == dtype else loaded.astype(dtype)
 
     return read
 
@@ -28,24 +28,24 @@ def _load(pointer: int, item: Expression, index: Evaluate) -> Evaluate:
 def _words(
     pointer: int, item: Expression, index: Evaluate, inside: Evaluate | None = None
 ) -> Evaluate:
-    """Four halves at `index * 4` in two words."""
+    """Load four fp16 at `index * 4` in two words."""
     return _halves(pointer, 4, index, inside, alignment=0)
 
 
 def _streamed_words(pointer: int, item: Expression, index: Evaluate) -> Evaluate:
-    """Four halves from an element on."""
+    """Load four fp16 from an element on."""
     return _halves(pointer, 4, index, None, alignment=4)
 
 
 def _double_words(pointer: int, item: Expression, index: Evaluate, inside: Evaluate) -> Evaluate:
-    """Eight halves from an element on in four words."""
+    """Load eight fp16 from an element on in four words."""
     return _halves(pointer, 8, index, inside, alignment=8)
 
 
 def _halves(
     pointer: int, count: int, index: Evaluate, inside: Evaluate | None, alignment: int
 ) -> Evaluate:
-    """So many halves as they lie in memory, two in a word; zeros where they are not `inside`."""
+    """Load fp16 as stored, two per word; zeros where `inside` is False."""
 
     def read(frame: Frame) -> np.ndarray:
         start, outer = index(frame), frame.mask
@@ -62,13 +62,13 @@ def _halves(
 
 
 def join_halves(halves: np.ndarray) -> np.ndarray:
-    """Rows of 16 bits as half as many rows of 32, the first of two below."""
+    """Pack rows of 16 bits into half as many rows of 32, low half first."""
     wide = halves.astype(np.uint32)
     return wide[0::2] | wide[1::2] << np.uint32(16)
 
 
 def split_halves(words: np.ndarray) -> np.ndarray:
-    """The halves of words, in twice as many rows."""
+    """Unpack the fp16 of words into twice as many rows."""
     rows, items = words.shape
     halves = np.empty((2 * rows, items), _HALVES)
     halves[0::2], halves[1::2] = words & np.uint32(0xFFFF), words >> np.uint32(16)
@@ -76,14 +76,14 @@ def split_halves(words: np.ndarray) -> np.ndarray:
 
 
 def _bytes(pointer: int, item: Expression, index: Evaluate) -> Evaluate:
-    """Eight bytes from an element on, as numbers."""
+    """Load eight bytes from an element on, as floats."""
     return lambda frame: (
         frame.pointers[pointer].read(frame, index(frame), 8, alignment=1).astype(np.float32)
     )
 
 
 def _taps(pointer: int, item: Expression, index: Evaluate, step: Evaluate) -> Evaluate:
-    """Two times four words, each four a matrix of bytes, transposed."""
+    """Load two 4x4 byte matrices of four words each, transposed."""
 
     def read(frame: Frame) -> np.ndarray:
         start = index(frame)
@@ -97,7 +97,7 @@ def _taps(pointer: int, item: Expression, index: Evaluate, step: Evaluate) -> Ev
 
 
 def _transposed(words: np.ndarray) -> np.ndarray:
-    """Four rows of words as four columns of bytes: row n gets byte n of each."""
+    """Transpose four rows of words as 4x4 bytes: row n gets byte n of each."""
     bytes_ = np.ascontiguousarray(words.T).view(np.uint8).reshape(-1, 4, 4)
     columns = np.ascontiguousarray(bytes_.transpose(0, 2, 1)).view(np.int32)
     return np.ascontiguousarray(columns[:, :, 0].T)

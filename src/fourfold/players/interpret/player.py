@@ -1,4 +1,4 @@
-"""Plays plans of kernel trees, kernel after kernel, on this machine's processor."""
+"""Run plans of kernel trees, kernel after kernel, in checked memory on the CPU."""
 
 from __future__ import annotations
 
@@ -13,24 +13,142 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.plan import Plan
+from fourfold.plan import Buffer, Plan
+from fourfold.plan.host_protocol import pieces
 from fourfold.players.chunked_copy import copied
 from fourfold.players.host_memory import fetch_inputs, run_through_host
-from fourfold.players.interpret.buffers import Buffers
 from fourfold.players.interpret.frame import LaunchContext
 from fourfold.players.interpret.kernel import CompiledProgram, KernelCall, build
-from fourfold.players.interpret.races import LEVEL, MANY
+from fourfold.players.interpret.memory import CheckedMemory
+from fourfold.players.interpret.pointer import GLOBAL, BoundPointer, element_type
+from fourfold.players.interpret.races import LEVEL, SEVERAL
 from fourfold.players.interpret.schedule import ScheduledKernel, make_schedule
 from fourfold.players.interpret.warps import WARP
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
 
-SUBGROUP = 16  # work-items that exchange where a driver could have any number of them
+SUBGROUP = 16  # size of a sub-group if a driver could choose any
 SEED = 7
 
 
+class Buffers:
+    """All buffers of a plan."""
+
+    def __init__(self, plan: Plan, schedule: Sequence[ScheduledKernel]) -> None:
+        self.plan = plan
+        cells = _cells(plan, schedule)
+        self.memories = [
+            CheckedMemory(one.bytes, size) for one, size in zip(plan.buffers, cells, strict=True)
+        ]
+        self._first_pieces = _first_pieces(plan)
+        for buffer, memory in self._all():
+            if buffer.kind == "constants":
+                memory.fill(plan.constants_in(buffer))
+        self.reset()
+
+    def forget(self) -> None:
+        """Drop the access history: everything done so far is visible to all."""
+        for memory in self.memories:
+            memory.forget()
+
+    def begin(self) -> None:
+        """Start a new run: mark arena and outputs as unwritten."""
+        inputs = {port.buffer for port in self.plan.inputs}
+        for number, (buffer, memory) in enumerate(self._all()):
+            if buffer.kind in ("arena", "output", "host") and number not in inputs:
+                memory.flags[: memory.size] = 0
+                memory.complete = False
+
+    def put(self, arrays: Sequence[np.ndarray]) -> None:
+        """Copy the inputs."""
+        for port, array in zip(self.plan.inputs, arrays, strict=True):
+            self.memories[port.buffer].fill(np.ascontiguousarray(array))
+
+    def take(self) -> list[np.ndarray]:
+        """Return the outputs; raises an error if one was not written."""
+        outputs = []
+        for port in self.plan.outputs:
+            memory, dtype = self.memories[port.buffer], port.type.dtype.numpy
+            missing = memory.first_missing(port.type.bytes)
+            if missing is not None:
+                what = f"output '{port.name}' is not written by any kernel"
+                why = f"element {missing // dtype.itemsize} of {port.type.elements} is missing"
+                raise DeviceError(what, why, "check the kernel that should write it")
+            elements = memory.elements(dtype)[: port.type.elements]
+            outputs.append(elements.reshape(port.type.shape).copy())
+        return outputs
+
+    def reset(self) -> None:
+        """Set variables to their initial values."""
+        for buffer, memory in self._of_kind("variable"):
+            memory.fill(self.plan.start_of(buffer))
+
+    def poison(self) -> None:
+        """Fill arena and outputs with NaN."""
+        outputs = {port.buffer for port in self.plan.outputs}
+        for number, (buffer, memory) in enumerate(self._all()):
+            if buffer.kind in ("arena", "output") or (buffer.kind == "host" and number in outputs):
+                memory.blank()
+
+    def saved(self) -> list[np.ndarray]:
+        """Return copies of the variables."""
+        return [memory.bytes[: memory.size].copy() for _, memory in self._of_kind("variable")]
+
+    def restore(self, saved: Sequence[np.ndarray]) -> None:
+        for content, (_, memory) in zip(saved, self._of_kind("variable"), strict=True):
+            memory.fill(content)
+
+    def _all(self) -> list[tuple[Buffer, CheckedMemory]]:
+        return list(zip(self.plan.buffers, self.memories, strict=True))
+
+    def _of_kind(self, kind: str) -> list[tuple[Buffer, CheckedMemory]]:
+        return [(buffer, memory) for buffer, memory in self._all() if buffer.kind == kind]
+
+    def bind(self, item: ScheduledKernel, number: int, tracked: frozenset[int]) -> BoundPointer:
+        """Bind a pointer of a kernel; `tracked` buffers may be written by others meanwhile."""
+        pointer, use = item.kernel.kernel.buffers[number].pointer, item.uses[number]
+        memory, dtype = self.memories[use.buffer], element_type(pointer.dtype)
+        extent = memory.bytes.nbytes // dtype.itemsize - use.offset
+        if use.image is not None:
+            extent = use.image.elements
+        elif use.elements is not None:
+            extent = min(extent, use.elements)
+        return BoundPointer(
+            pointer.name,
+            memory,
+            dtype,
+            use.offset,
+            extent,
+            GLOBAL,
+            tracked=use.buffer in tracked,
+            constant=self.plan.buffers[use.buffer].kind == "constants",
+            first_piece=self._first_pieces.get(use.buffer),
+        )
+
+
+def _cells(plan: Plan, schedule: Sequence[ScheduledKernel]) -> list[int]:
+    """Return the size in bytes of the smallest element that kernels access in each buffer."""
+    sizes = [8] * len(plan.buffers)
+    for item in schedule:
+        for argument, use in zip(item.kernel.kernel.buffers, item.uses, strict=True):
+            size = element_type(argument.pointer.dtype).itemsize
+            sizes[use.buffer] = min(sizes[use.buffer], size)
+    return sizes
+
+
+def _first_pieces(plan: Plan) -> dict[int, int]:
+    """Return how many pieces of other inputs precede each input in host memory."""
+    counts, before = {}, 0
+    for port in plan.inputs:
+        buffer = plan.buffers[port.buffer]
+        if buffer.kind == "host":
+            counts[port.buffer] = before
+            before += pieces(buffer.bytes)
+    return counts
+
+
 class Player(TimedPlayer):
-    """A plan made ready to be interpreted. Not for two threads at once."""
+    """A plan ready to be interpreted. Not thread-safe."""
 
     def __init__(
         self,
@@ -39,15 +157,15 @@ class Player(TimedPlayer):
         program: CompiledProgram | None = None,
         subgroup: int | None = None,
     ) -> None:
-        """`subgroup` is how many work-items of a sub-group there are to be."""
+        """`subgroup` is the number of work-items of a sub-group."""
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         started = time.perf_counter()
         self.program = build(plan.program.text) if program is None else program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        spelled = plan.requirements.subgroups or info.subgroups
-        self._subgroup = subgroup or (SUBGROUP if spelled == "khr" else WARP)
+        variant = plan.requirements.subgroups or info.subgroups
+        self._subgroup = subgroup or (SUBGROUP if variant == "khr" else WARP)
         self._schedule = make_schedule(plan, self.program)
         self._buffers = Buffers(plan, self._schedule)
         self._random = np.random.default_rng(SEED)
@@ -59,7 +177,7 @@ class Player(TimedPlayer):
         self.timings["upload"] = time.perf_counter() - started
 
     def _bound(self, some: Sequence[ScheduledKernel]) -> list[KernelCall]:
-        """The kernels of one launch with what is behind their pointers."""
+        """Bind the kernels of one launch to the memory of their pointers."""
         tracked = frozenset().union(*(item.written for item in some))
         return [
             KernelCall(
@@ -78,15 +196,15 @@ class Player(TimedPlayer):
         ]
 
     def _owner(self, asked: ScheduledKernel, stamp: int) -> str:
-        """The work-item that left a stamp."""
-        number = stamp & (MANY - 1)
+        """Return the name of the work-item with a stamp."""
+        number = stamp & (SEVERAL - 1)
         starts = [item.first for item in self._schedule]
-        found = self._schedule[bisect_right(starts, number) - 1]
-        name = found.grid.name(number - found.first)
-        return name if found is asked else f"{name} of kernel '{found.kernel.entry.name}'"
+        owner = self._schedule[bisect_right(starts, number) - 1]
+        name = owner.grid.name(number - owner.first)
+        return name if owner is asked else f"{name} of kernel '{owner.kernel.entry.name}'"
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        """Return the outputs for these inputs, in port order; see the protocol."""
         self._buffers.put(arrays)
         self.replay()
         results = self._buffers.take()
@@ -100,14 +218,14 @@ class Player(TimedPlayer):
         return run_through_host(self.run, ports, arrays, into)
 
     def open_slot(self, staged: bool = True) -> None:
-        """There is one run at a time."""
+        """Return None: only one run at a time is supported."""
 
     def replay(self) -> None:
-        """Run every launch once more on what the device already holds."""
+        """Run all launches again on the data already on the device."""
         self._times()
 
     def _times(self, launches: range | None = None) -> list[float]:
-        """Run some launches, or all of them in a new run; the seconds that each takes."""
+        """Run some launches, or all of them in a new run; returns the seconds of each."""
         times = [0.0] * len(self.plan.launches)
         self._buffers.forget()
         if launches is None:
@@ -122,11 +240,11 @@ class Player(TimedPlayer):
         return times
 
     def reset(self) -> None:
-        """Set the model's variables back to what they began with."""
+        """Reset the model's variables to their initial values."""
         self._buffers.reset()
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds; variables stay what they are."""
+        """Return the shortest time of each launch in seconds; variables are restored."""
         self._buffers.put(fetch_inputs(arrays, self.plan.inputs))
         saved, best = self._buffers.saved(), [float("inf")] * len(self.plan.launches)
         for _ in range(runs):
@@ -135,14 +253,14 @@ class Player(TimedPlayer):
         return best
 
     def binary(self) -> bytes:
-        """There is none: kernels are not compiled."""
+        """Raise a DeviceError: kernels are not compiled."""
         why, fix = "kernels are interpreted, not compiled", "run without binaries"
-        raise DeviceError("the interpreter gives no binary", why, fix)
+        raise DeviceError("the interpreter provides no binary", why, fix)
 
     def poison(self) -> None:
-        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
+        """Fill arena and outputs with NaN, so that unwritten values show up in the result."""
         self._buffers.poison()
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._schedule, self._calls = [], []

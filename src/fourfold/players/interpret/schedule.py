@@ -1,4 +1,4 @@
-"""In which order kernels of a plan run, and who of them can rely on whom."""
+"""Order of a plan's kernels, and which of them see each other's results."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from fourfold.players.interpret.warps import WARP
 class ScheduledKernel:
     """A kernel that runs over a grid: a launch, or a stage of one.
 
-    It can rely on all that was `published` at a level below the one at which it was `released`.
+    It sees everything that was `published` at a level below its `released` level.
     """
 
     kernel: CompiledKernel
     grid: LaunchGrid
     uses: tuple[BufferUse, ...]
     sizes: tuple[int, ...]
-    launch: int = 0  # its number in the plan
+    launch: int = 0  # number in the plan
     released: int = 0
     published: int = 0
-    first: int = 0  # how many work-items of the plan come before its own
-    repeats: bool = False  # whether its last group runs twice, at the same time
+    first: int = 0  # number of work-items of the plan before its own
+    repeats: bool = False  # whether its last group runs twice, concurrently
 
     @property
     def items(self) -> int:
@@ -37,30 +37,30 @@ class ScheduledKernel:
 
     @property
     def written(self) -> frozenset[int]:
-        """The buffers that it may write."""
+        """Buffers that it may write."""
         pairs = zip(self.kernel.kernel.buffers, self.uses, strict=True)
         return frozenset(use.buffer for argument, use in pairs if argument.pointer.writable)
 
 
 def make_schedule(plan: Plan, program: CompiledProgram) -> list[ScheduledKernel]:
-    """What a plan runs, in order."""
-    found: list[ScheduledKernel] = []
+    """Return the kernels that a plan runs, in order."""
+    scheduled: list[ScheduledKernel] = []
     level = items = 0
     for number, launch in enumerate(plan.launches):
         table = program.tables.get(launch.entry)
         if table is None:
-            some = [_launched(launch, program.kernels[launch.entry])]
+            items_of_launch = [_launched(launch, program.kernels[launch.entry])]
         else:
             kernels = [program.kernels[name] for name in table.kernels]
-            some = [*_stages(_rows(plan, launch, table.stride), kernels)]
-        for item in some:
+            items_of_launch = [*_stages(_rows(plan, launch, table.stride), kernels)]
+        for item in items_of_launch:
             released, published = item.released + level, item.published + level
-            found.append(
+            scheduled.append(
                 replace(item, launch=number, released=released, published=published, first=items)
             )
             items += item.items
-        level = found[-1].published + 1
-    return found
+        level = scheduled[-1].published + 1
+    return scheduled
 
 
 def _launched(launch: Launch, kernel: CompiledKernel) -> ScheduledKernel:
@@ -70,7 +70,7 @@ def _launched(launch: Launch, kernel: CompiledKernel) -> ScheduledKernel:
 
 
 def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
-    """The table of a launch, which lies among the constants."""
+    """Read the stage table of a launch from the constants."""
     *_, stages, start = launch.arguments
     assert isinstance(stages, int)
     assert isinstance(start, int)
@@ -81,11 +81,13 @@ def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
 def _stages(
     rows: Sequence[Sequence[int]], kernels: Sequence[CompiledKernel]
 ) -> Iterator[ScheduledKernel]:
-    """The stages of a table. A grid barrier has two ends, where groups arrive and where they wait:
-    what runs in between may run with those before the barrier, and with those behind it.
+    """Yield the stages of a table.
 
-    Small groups that share memory run side by side, and wait all at once: in the place of those
-    that do not exist, GPUs make the last one again.
+    A grid barrier has two parts, where groups arrive and where they wait: stages in between may run
+    concurrently with those before and after it.
+
+    Small groups that share memory run side by side and wait together: GPUs repeat the last group in
+    place of those that do not exist.
     """
     arrived = waited = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""Statements of a kernel as Python functions: each runs for all work-items that take part."""
+"""Compile statements of a kernel to functions that run for all active work-items."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from fourfold.kernel.statement import (
     StoreRoundedBlock,
     WarpgroupMultiply,
 )
+from fourfold.players.interpret.arithmetic import rounded_bytes
 from fourfold.players.interpret.expressions import Evaluate, Scope, evaluate_shared
 from fourfold.players.interpret.faults import fault, first_lane
 from fourfold.players.interpret.frame import NOBODY, Frame
-from fourfold.players.interpret.rounding import rounded_bytes
 from fourfold.players.interpret.warps import (
     Pieces,
     check_warps,
@@ -51,8 +51,8 @@ Run = Callable[[Frame], None]
 
 
 def make_block(scope: Scope, body: Sequence[Statement], alone: bool = False) -> Run:
-    """The statements of a block, until nobody is left. Where work-items are `alone`, those who
-    leave are forgotten.
+    """Compile the statements of a block, which runs until no work-item is active. If work-items are
+    `alone` (independent), those that left are dropped.
     """
     runs = [make_statement(scope, statement) for statement in body]
 
@@ -72,7 +72,9 @@ def make_statement(scope: Scope, statement: Statement) -> Run:
 
 
 def _pass(scope: Scope, statement: object) -> Run:
-    """What has no effect here: a hint, or what is set up before the kernel runs."""
+    """Compile a statement without effect here: a hint, or something set up before the
+    kernel runs.
+    """
     return lambda frame: None
 
 
@@ -114,12 +116,12 @@ def _store(scope: Scope, statement: Store) -> Run:
 
 
 def _copy_ahead(scope: Scope, statement: CopyAhead) -> Run:
-    """It is there at once, as it may be anywhere."""
+    """Compile a copy, which completes immediately."""
     return _store(scope, Store(statement.target, statement.index, statement.value))
 
 
 def _store_rounded(scope: Scope, statement: StoreRounded) -> Run:
-    """Sixteen bytes, from any element on."""
+    """Compile a store of sixteen bytes, from any element on."""
     parts = [statement.first, statement.second, statement.high]
     parts += [] if statement.zero is None else [statement.zero]
     shared = scope.share(statement.index, *parts)
@@ -135,11 +137,11 @@ def _store_rounded(scope: Scope, statement: StoreRounded) -> Run:
 
 
 def _store_rounded_block(scope: Scope, statement: StoreRoundedBlock) -> Run:
-    """Twice sixteen bytes, from any element on: first and second halves of four vectors."""
+    """Compile a store of two times sixteen bytes: first and second halves of four vectors."""
     values = (statement.first, statement.second, statement.third, statement.fourth)
-    places, limits = (statement.index, statement.apart), (statement.high, statement.zero)
-    shared = scope.share(*places, *values, *limits)
-    index, apart = (scope.of(place) for place in places)
+    positions, limits = (statement.index, statement.apart), (statement.high, statement.zero)
+    shared = scope.share(*positions, *values, *limits)
+    index, apart = (scope.of(position) for position in positions)
     high, zero = (scope.of(limit) for limit in limits)
     parts = [scope.of(value) for value in values]
     pointer = scope.pointer(statement.pointer)
@@ -147,11 +149,11 @@ def _store_rounded_block(scope: Scope, statement: StoreRoundedBlock) -> Run:
     def run(frame: Frame) -> None:
         evaluate_shared(frame, shared)
         eights = np.broadcast_arrays(*(part(frame) for part in parts))
-        for number, place in enumerate((index(frame), index(frame) + apart(frame))):
+        for number, position in enumerate((index(frame), index(frame) + apart(frame))):
             fours = [eight[4 * number : 4 * number + 4] for eight in eights]
             halves = (np.concatenate(fours[:2]), np.concatenate(fours[2:]))
             stored = rounded_bytes(*halves, high(frame), zero(frame))
-            frame.pointers[pointer].write(frame, place, stored, 16, alignment=1)
+            frame.pointers[pointer].write(frame, position, stored, 16, alignment=1)
 
     return run
 
@@ -182,7 +184,7 @@ def _loop(scope: Scope, statement: Loop) -> Run:
 def _run_each(
     frame: Frame, slot: int, limits: tuple[np.ndarray, np.ndarray, np.ndarray], body: Run
 ) -> None:
-    """A loop that work-items go through from here or there, and more or less often."""
+    """Run a loop whose limits differ between work-items."""
     (number, end, step), outer, exited = limits, frame.mask, frame.exited
     while True:
         frame.mask = frame.remaining(outer, exited)
@@ -199,8 +201,8 @@ def _check_step(frame: Frame, step: np.ndarray) -> None:
     backwards = frame.fill_inactive(step) <= 0
     if backwards.any():
         lane = first_lane(frame, backwards)
-        fix = "let the step be at least one"
-        raise fault(frame, lane, "has a loop without an end", "takes no step forward in it", fix)
+        fix = "use a step of at least one"
+        raise fault(frame, lane, "has an endless loop", "does not advance in it", fix)
 
 
 def _branch(scope: Scope, statement: Branch) -> Run:
@@ -243,7 +245,7 @@ def _shift(scope: Scope, statement: Shift) -> Run:
 
 
 def _barrier(scope: Scope, statement: Barrier) -> Run:
-    """All of a group reach it, or none."""
+    """Compile a barrier, which all work-items of a group must reach, or none."""
 
     def run(frame: Frame) -> None:
         if frame.mask is None:
@@ -252,9 +254,9 @@ def _barrier(scope: Scope, statement: Barrier) -> Run:
         some = frame.mask.items.reshape(-1, frame.grid.items)
         parts = np.repeat(some.any(1) & ~some.all(1), frame.grid.items)[None] & frame.mask.items
         if parts.any():
-            why = "waits at a barrier that others of its group do not reach"
-            fix = "put the barrier where all of a group come by, or none"
-            raise fault(frame, first_lane(frame, parts), "has a barrier for a part", why, fix)
+            why = "waits at a barrier that other work-items of its group do not reach"
+            fix = "place the barrier where all work-items of a group reach it, or none"
+            raise fault(frame, first_lane(frame, parts), "has a divergent barrier", why, fix)
         frame.barriers = frame.barriers + frame.mask.items
 
     return run
@@ -272,8 +274,8 @@ def _await_host(scope: Scope, statement: AwaitHost) -> Run:
 
     def run(frame: Frame) -> None:
         evaluate_shared(frame, shared)
-        wanted = np.maximum(frame.pieces, needed(frame))
-        frame.pieces = frame.select_active(wanted, frame.pieces)
+        pieces = np.maximum(frame.pieces, needed(frame))
+        frame.pieces = frame.select_active(pieces, frame.pieces)
 
     return run
 
@@ -284,15 +286,15 @@ def _accumulate(
     target: Expression,
     operands: Sequence[Expression],
 ) -> Run:
-    """target = function(frame, target, ...) for those who take part."""
+    """Compile `target = function(frame, target, ...)` for active work-items."""
     shared, slot = scope.share(*operands), scope.names[target.operands[0]]
     values: list[Evaluate] = [scope.of(part) for part in operands]
 
     def run(frame: Frame) -> None:
         evaluate_shared(frame, shared)
         total = frame.values[slot]
-        made = function(frame, total, *(value(frame) for value in values))
-        frame.values[slot] = frame.select_active(made, total)
+        updated = function(frame, total, *(value(frame) for value in values))
+        frame.values[slot] = frame.select_active(updated, total)
 
     return run
 
@@ -304,7 +306,7 @@ def _dots(scope: Scope, statement: DotAccumulate) -> Run:
 def _add_dots(
     frame: Frame, total: np.ndarray, bytes_: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Four products of unsigned and signed bytes in each word."""
+    """Add four products of unsigned and signed bytes in each word."""
     shape = np.broadcast_shapes(bytes_.shape, weights.shape)
     a, b = (np.broadcast_to(words, shape) for words in (bytes_, weights))
     left = np.ascontiguousarray(a).view(np.uint8).reshape(*shape, 4).astype(np.int32)
@@ -339,20 +341,22 @@ def _multiply_diagonals(frame: Frame, total: np.ndarray, *operands: np.ndarray) 
 
 
 def _matrices_in_memory(scope: Scope, statement: WarpgroupMultiply) -> Run:
-    """They are multiplied at once, as they may be anywhere until somebody waits for that."""
-    places = (statement.row, statement.row_pitch, statement.column, statement.column_pitch)
-    shared, found = scope.share(*places), [scope.of(place) for place in places]
+    """Compile a matrix product, which completes immediately."""
+    operands = (statement.row, statement.row_pitch, statement.column, statement.column_pitch)
+    shared, evaluators = scope.share(*operands), [scope.of(operand) for operand in operands]
     rows, columns = scope.pointer(statement.rows), scope.pointer(statement.columns)
     slots = [scope.names[target.operands[0]] for target in statement.targets]
 
     def run(frame: Frame) -> None:
         evaluate_shared(frame, shared)
-        row, row_pitch, column, column_pitch = (place(frame) for place in found)
+        row, row_pitch, column, column_pitch = (operand(frame) for operand in evaluators)
         left = Pieces(frame.pointers[rows], row, row_pitch)
         right = Pieces(frame.pointers[columns], column, column_pitch)
-        for slot, made in zip(slots, multiply_pieces(frame, left, right, len(slots)), strict=True):
+        for slot, product in zip(
+            slots, multiply_pieces(frame, left, right, len(slots)), strict=True
+        ):
             total = frame.values[slot]
-            frame.values[slot] = frame.select_active(total + made, total)
+            frame.values[slot] = frame.select_active(total + product, total)
 
     return run
 

@@ -1,4 +1,4 @@
-"""Times single launches of a plan and looks at what they wrote: the tuner's eyes."""
+"""Times single launches of a plan and reads their results, for the tuner."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from fourfold.players.timing import LaunchesOneByOne
 
 
 class LaunchTimer(Player, LaunchesOneByOne):
-    """A plan whose launches are run one by one. How long an interpreter takes for them says little
-    of any device, but what they write can be compared.
+    """A plan whose launches are run one by one. The interpreter's times say little about a device,
+    but the results can be compared.
     """
 
     def fill(self, values: np.ndarray) -> None:
-        """Put these bytes into the arena."""
+        """Copy these bytes into the arena."""
         self._buffers.memories[ARENA].fill(values)
 
     def blank(self, offset: int, size: int) -> None:
-        """Make a part of the arena NaN, so that what is not written shows."""
+        """Fill a part of the arena with NaN, so that unwritten values show up."""
         self._buffers.memories[ARENA].blank(offset, offset + size)
 
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
-        """PointerLike of the arena."""
+        """Return elements of the arena."""
         content = self._buffers.memories[ARENA].bytes[offset : offset + count * dtype.itemsize]
         return content.view(dtype).copy()
 
     def seconds(self, launches: range, runs: int) -> float:
-        """The shortest time that these launches take together."""
+        """Return the shortest time that these launches take together."""
         return min(sum(self._times(launches)[number] for number in launches) for _ in range(runs))

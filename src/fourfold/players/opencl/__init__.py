@@ -1,4 +1,4 @@
-"""Plays plans on OpenCL devices."""
+"""Run plans on OpenCL devices."""
 
 from __future__ import annotations
 

@@ -1,19 +1,46 @@
-"""Arguments of kernels, set once: those for what goes in and out can be moved between runs."""
+"""Kernel arguments (buffers, images, sizes), set once except for those of inputs and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fourfold.device import DeviceInfo
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.images import Images
 from fourfold.players.port_buffers import port_buffers, used_buffers
+from fourfold.types import DType
 
 
-class Place(NamedTuple):
-    """Where a buffer of a plan is: so many bytes behind the start of the driver's memory, or, where
-    that is None, at an address of the host's.
+class Images:
+    """Images of buffers on one device: each is created once, as long as possible."""
+
+    def __init__(self, context: cl.Context, info: DeviceInfo) -> None:
+        self._context, self._info = context, info
+        self._images: dict[tuple[int, int, DType], cl.Image] = {}
+
+    def of(self, use: BufferUse, buffer: cl.Buffer, size: int) -> tuple[cl.Image, int]:
+        """Return an image that covers what a kernel reads, and the number of texels to skip."""
+        assert use.image is not None
+        dtype, texel = use.image.dtype, 4 * use.image.dtype.size
+        first, limit, start = use.offset // 4, self._info.image_texels, 0
+        if use.end_of_image > limit:
+            start = first * texel // self._info.alignment * self._info.alignment
+        key = (use.buffer, start, dtype)
+        if key not in self._images:
+            count = min(limit, (size - start) // texel)
+            part = buffer.part(start, count * texel) if start else buffer
+            self._images[key] = cl.Image(self._context, part, count, half=dtype is DType.F16)
+        return self._images[key], first - start // texel
+
+    def close(self) -> None:
+        for image in self._images.values():
+            image.release()
+
+
+class BufferLocation(NamedTuple):
+    """Location of a plan's buffer: an offset in bytes from the start of the driver's memory, or a
+    host address if `memory` is None.
     """
 
     memory: cl.Buffer | None
@@ -21,38 +48,42 @@ class Place(NamedTuple):
 
 
 class PortArguments:
-    """The arguments that say where what goes in and out is. Only kernels that count the steps of
-    their pointers in bytes can be given a `Place` that does not begin with the driver's memory.
+    """The arguments that point to inputs and outputs.
+
+    Only kernels that count pointer offsets in bytes accept a location that does not start at the
+    beginning of the driver's memory.
     """
 
     def __init__(self) -> None:
         self._uses: dict[int, list[tuple[cl.Kernel, int, int]]] = {}
-        self._places: dict[int, Place] = {}
+        self._locations: dict[int, BufferLocation] = {}
 
-    def add(self, buffer: int, place: Place, kernel: cl.Kernel, position: int, offset: int) -> None:
-        """Let two arguments of a kernel, from a position on, follow a buffer."""
+    def add(
+        self, buffer: int, location: BufferLocation, kernel: cl.Kernel, position: int, offset: int
+    ) -> None:
+        """Register two consecutive arguments of a kernel that point to a buffer."""
         self._uses.setdefault(buffer, []).append((kernel, position, offset))
-        self._places[buffer] = place
-        _set(kernel, position, offset, place)
+        self._locations[buffer] = location
+        _set(kernel, position, offset, location)
 
-    def move(self, buffer: int, place: Place) -> None:
-        """Tell kernels where a buffer is from now on."""
-        if self._places.get(buffer, place) == place:
+    def move(self, buffer: int, location: BufferLocation) -> None:
+        """Change the location of a buffer in all kernels."""
+        if self._locations.get(buffer, location) == location:
             return
-        self._places[buffer] = place
+        self._locations[buffer] = location
         for use in self._uses[buffer]:
-            _set(*use, place)
+            _set(*use, location)
 
 
 class BoundKernels(NamedTuple):
-    """A kernel object for each launch of a plan, and those arguments that can be moved."""
+    """A kernel object for each launch of a plan, and the arguments that can be changed."""
 
     kernels: list[cl.Kernel]
     ports: PortArguments
 
 
 class KernelBinder:
-    """Makes kernel objects of a plan's launches, each with every argument set."""
+    """Creates kernel objects for a plan's launches, with all arguments set."""
 
     def __init__(
         self, program: cl.Program, plan: Plan, images: Images, buffers: Sequence[cl.Buffer]
@@ -61,21 +92,21 @@ class KernelBinder:
         self._ports = port_buffers(plan)
 
     def bind(
-        self, places: Mapping[int, Place], others: Sequence[cl.Kernel] | None = None
+        self, locations: Mapping[int, BufferLocation], others: Sequence[cl.Kernel] | None = None
     ) -> BoundKernels:
-        """An object of its own for each launch. `places` says where ports are; a launch that sees
-        none of them can have the object that `others` have for it.
+        """Create a kernel object for each launch. `places` has the locations of ports. Launches
+        that use no port share the object in `others`.
         """
         ports, kernels = PortArguments(), []
         for number, launch in enumerate(self._plan.launches):
             if others is not None and not self._ports & used_buffers(launch):
                 kernels.append(others[number])
             else:
-                kernels.append(self._kernel(launch, places, ports))
+                kernels.append(self._kernel(launch, locations, ports))
         return BoundKernels(kernels, ports)
 
     def _kernel(
-        self, launch: Launch, places: Mapping[int, Place], ports: PortArguments
+        self, launch: Launch, locations: Mapping[int, BufferLocation], ports: PortArguments
     ) -> cl.Kernel:
         kernel, position = cl.Kernel(self._program, launch.entry), 0
         for argument in launch.arguments:
@@ -84,18 +115,18 @@ class KernelBinder:
                 position += 1
                 continue
             if argument.buffer in self._ports:
-                place = places[argument.buffer]
-                ports.add(argument.buffer, place, kernel, position, argument.offset)
+                location = locations[argument.buffer]
+                ports.add(argument.buffer, location, kernel, position, argument.offset)
             else:
                 self._set_pointer(kernel, position, argument)
             position += 2
         return kernel
 
     def _set_pointer(self, kernel: cl.Kernel, position: int, use: BufferUse) -> None:
-        """A pointer comes as a buffer, or as an image of one, and a step from its start."""
+        """Set a pointer, passed as a buffer or an image of one, and an offset from its start."""
         buffer = self._buffers[use.buffer]
         if use.image is None:
-            _set(kernel, position, use.offset, Place(buffer))
+            _set(kernel, position, use.offset, BufferLocation(buffer))
             return
         image, first = self._images.of(use, buffer, self._plan.buffers[use.buffer].bytes)
         kernel.set_buffer(position, image)
@@ -103,13 +134,11 @@ class KernelBinder:
 
 
 def counts_bytes(plan: Plan) -> bool:
-    """Whether the steps of pointers are counted in bytes: only a persistent kernel does so."""
+    """Return True if pointer offsets are counted in bytes, as only persistent kernels do."""
     return all(launch.stages > 1 for launch in plan.launches)
 
 
-def _set(kernel: cl.Kernel, position: int, offset: int, place: Place) -> None:
-    """Host memory is no buffer to the driver, but the step from nowhere to its address leads
-    there.
-    """
-    kernel.set_buffer(position, place.memory)
-    kernel.set_long(position + 1, place.start + offset)
+def _set(kernel: cl.Kernel, position: int, offset: int, location: BufferLocation) -> None:
+    """Set a pointer. Host memory is passed as a null pointer with its address as the offset."""
+    kernel.set_buffer(position, location.memory)
+    kernel.set_long(position + 1, location.start + offset)

@@ -1,4 +1,4 @@
-"""OpenCL as a back end: its devices, programs and players."""
+"""OpenCL backend: devices, programs and players."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import devices as found
+from fourfold.players.opencl import devices as opencl_devices
 from fourfold.players.opencl.player import Player, live_program
 from fourfold.players.opencl.program import (
-    begins_slowly,
-    binaries_cost_nothing,
     build_text,
     fetch_binary,
+    has_cheap_binaries,
+    has_slow_compiler_start,
     load_binary,
     warm_compiler,
 )
@@ -25,16 +25,15 @@ from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
-    from fourfold.players.opencl import clocked, traced
     from fourfold.players.opencl import device_memory as memories
+    from fourfold.players.opencl import traced
     from fourfold.trace import Trace
 else:
     memories = lazy_import("fourfold.players.opencl.device_memory")
-    clocked = lazy_import("fourfold.players.opencl.clocked")
     traced = lazy_import("fourfold.players.opencl.traced")
 contexts = lazy_import("fourfold.players.opencl.shared_context")
 imports = lazy_import("fourfold.players.opencl.import_memory")
-probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
+probes = lazy_import("fourfold.players.opencl.probe")  # not needed to start from the cache
 
 
 class OpenCLBackend(Backend):
@@ -44,13 +43,13 @@ class OpenCLBackend(Backend):
     listed = True
 
     def devices(self) -> tuple[DeviceInfo, ...]:
-        return found.devices()
+        return opencl_devices.devices()
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
-        return found.device_part(device, threads)
+        return opencl_devices.device_part(device, threads)
 
     def context_handle(self, device: DeviceInfo) -> int:
-        pointer = found.context_of(device).pointer
+        pointer = opencl_devices.context_of(device).pointer
         return 0 if pointer is None else pointer.value or 0
 
     def shared_device(self, given: object) -> DeviceInfo | None:
@@ -71,21 +70,21 @@ class OpenCLBackend(Backend):
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> cl.Program | None:
-        return load_binary(found.context_of(device), binary, program.options)
+        return load_binary(opencl_devices.context_of(device), binary, program.options)
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
-        return binaries_cost_nothing(device.platform)
+        return has_cheap_binaries(device.platform)
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
-        return fetch_binary(build_text(found.context_of(device), program))
+        return fetch_binary(build_text(opencl_devices.context_of(device), program))
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         return Player(device, plan, cast("cl.Program | None", program))
 
-    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> clocked.ClockedPlayer:
-        return clocked.ClockedPlayer(device, plan)
+    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> traced.ClockedPlayer:
+        return traced.ClockedPlayer(device, plan)
 
     def make_traced_player(
         self, device: DeviceInfo, plan: Plan, trace: Trace
@@ -104,6 +103,6 @@ class OpenCLBackend(Backend):
 
 @cache
 def _start_compiler(info: DeviceInfo) -> None:
-    """Let a compiler that is slow to begin do so in a thread, while a plan is made."""
-    if begins_slowly(info.platform) and info.compute_units > 1:
-        threading.Thread(target=warm_compiler, args=(found.context_of(info),)).start()
+    """Start a compiler with a slow start in a thread, while a plan is compiled."""
+    if has_slow_compiler_start(info.platform) and info.compute_units > 1:
+        threading.Thread(target=warm_compiler, args=(opencl_devices.context_of(info),)).start()

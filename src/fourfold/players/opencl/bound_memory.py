@@ -1,4 +1,4 @@
-"""Inputs and outputs in memory of the device that a caller has: kernels use it where it is."""
+"""Inputs and outputs in device memory of the caller, which kernels access directly."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port, padded
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes
+from fourfold.players.opencl.arguments import BufferLocation, PortArguments, counts_bytes
 from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.port_buffers import movable_buffers
-from fourfold.players.protocol import is_read
+from fourfold.players.protocol import overwrites_input
 
-VECTOR = 16  # bytes that kernels read at once, at an address that is a multiple of it
+VECTOR = 16  # bytes that kernels load at once, at a multiple of this address
 
 
 class BoundMemory:
-    """Which ports are in a caller's memory at the moment. What kernels cannot use where it is, an
-    image, a buffer that ends too early, or an output where an input is, is copied on the device.
-    Ports that are one and the same buffer, and variables of the model, stay where they are: see
-    `stays`.
+    """Tracks which ports are in memory of the caller.
+
+    Data that kernels cannot use directly is copied on the device: an image, a buffer that is too
+    short, or an output that overlaps an input. Ports that share a buffer, and variables of the
+    model, are not moved: see `stays`.
     """
 
     def __init__(self, context: cl.Context, queue: cl.Queue, info: DeviceInfo, plan: Plan) -> None:
@@ -29,52 +30,60 @@ class BoundMemory:
         self._movable = movable_buffers(plan)
         self._in_bytes = counts_bytes(plan)
         self._moved: set[int] = set()
-        self._between: dict[int, cl.Buffer] = {}  # where ports are that are copied
-        self._ends: list[tuple[Port, OpenCLMemory]] = []  # what is copied when a run ends
+        self._between: dict[int, cl.Buffer] = {}  # device buffers of ports that are copied
+        self._final_copies: list[tuple[Port, OpenCLMemory]] = []  # copies at the end of a run
 
-    def follow(self, arguments: PortArguments, places: Mapping[int, Place]) -> None:
-        """Let these arguments tell kernels where ports are; `places` is where they are else."""
-        self._arguments, self._places = arguments, places
+    def follow(self, arguments: PortArguments, locations: Mapping[int, BufferLocation]) -> None:
+        """Use these arguments to set the locations of ports; `places` are their
+        default locations.
+        """
+        self._arguments, self._locations = arguments, locations
 
     def stays(self, port: Port) -> bool:
-        """Whether a port cannot be anywhere else: its numbers go through the host."""
+        """Return True if a port cannot be moved: its data goes through the host."""
         return port.buffer not in self._movable
 
     def begin(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> None:
-        """Before a run: tell kernels where ports are, and copy what they cannot use there."""
-        moved, self._moved, self._ends = self._moved, set(), []
+        """Before a run: set the locations of ports, and copy data that kernels cannot
+        use directly.
+        """
+        moved, self._moved, self._final_copies = self._moved, set(), []
         sources: list[tuple[Port, OpenCLMemory]] = []
         for port, given in zip(self._plan.inputs, arrays, strict=True):
             if isinstance(given, OpenCLMemory) and not self.stays(port):
-                self._move(port, self._place(port, given), partial(self._copy_in, port, given))
+                self._move(port, self._location(port, given), partial(self._copy_in, port, given))
                 sources.append((port, given))
         for port, target in zip(self._plan.outputs, into or (), strict=False):
             if isinstance(target, OpenCLMemory) and not self.stays(port):
-                place = None if is_read(port, target, sources) else self._place(port, target)
-                self._move(port, place, partial(self._ends.append, (port, target)))
+                location = (
+                    None
+                    if overwrites_input(port, target, sources)
+                    else self._location(port, target)
+                )
+                self._move(port, location, partial(self._final_copies.append, (port, target)))
         for number in moved - self._moved:
-            self._arguments.move(number, self._places[number])
+            self._arguments.move(number, self._locations[number])
 
-    def _move(self, port: Port, place: Place | None, copy: Callable[[], None]) -> None:
-        """Let a port be at a place; without one it is between, where to and from it is a `copy`."""
-        if place is None:
+    def _move(self, port: Port, location: BufferLocation | None, copy: Callable[[], None]) -> None:
+        """Move a port to a location; without one, use a buffer in between and call `copy`."""
+        if location is None:
             if port.buffer not in self._between:
                 self._between[port.buffer] = cl.Buffer(self._context, padded(port.type.bytes))
-            place = Place(self._between[port.buffer])
+            location = BufferLocation(self._between[port.buffer])
             copy()
-        self._arguments.move(port.buffer, place)
+        self._arguments.move(port.buffer, location)
         self._moved.add(port.buffer)
 
-    def _place(self, port: Port, memory: OpenCLMemory) -> Place | None:
-        """The memory as kernels can use it; None where they cannot."""
+    def _location(self, port: Port, memory: OpenCLMemory) -> BufferLocation | None:
+        """Return the location of memory that kernels can use; None if they cannot."""
         start = memory.start
         if memory.texels is not None or memory.size < padded(port.type.bytes) or start % VECTOR:
             return None
         if start == 0 or self._in_bytes:
-            return Place(memory.buffer, start)
+            return BufferLocation(memory.buffer, start)
         if start % self._info.alignment:
             return None
-        return Place(memory.buffer.part(start, memory.size))
+        return BufferLocation(memory.buffer.part(start, memory.size))
 
     def _copy_in(self, port: Port, memory: OpenCLMemory) -> None:
         between = self._between[port.buffer]
@@ -84,15 +93,15 @@ class BoundMemory:
             self._queue.copy(memory.buffer, between, port.type.bytes, start=memory.start)
 
     def end(self) -> bool:
-        """After the launches: copy what kernels could not write where it belongs; says whether
-        anything was put in.
+        """After the launches: copy outputs that kernels could not write in place; returns whether
+        anything was submitted.
         """
-        for port, memory in self._ends:
+        for port, memory in self._final_copies:
             between = self._between[port.buffer]
             if memory.texels is not None:
                 self._queue.copy_to_image(between, memory.buffer, memory.texels)
-            elif memory.host is not None:  # it is mapped, and no command may write there
+            elif memory.host is not None:  # mapped memory must not be written by a command
                 self._queue.read(between, memory.host[: port.type.bytes], wait=False)
             elif port.type.bytes:
                 self._queue.copy(between, memory.buffer, port.type.bytes, to=memory.start)
-        return bool(self._ends)
+        return bool(self._final_copies)

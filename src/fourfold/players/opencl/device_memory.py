@@ -1,4 +1,4 @@
-"""Memory of an OpenCL device that a caller has, or that results stay in."""
+"""OpenCL device memory of the caller, or of results that stay on the device."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from fourfold.players.opencl.devices import context_of, queue_of
 from fourfold.players.opencl.port_memory import PinnedMemory
 from fourfold.players.protocol import SameMemory
 
-_ASSOCIATED, _OFFSET = 0x1107, 0x1108  # of CL_MEM: what it is a part of, and where
+# Of CL_MEM: the buffer that it is a part of, and the offset there.
+_ASSOCIATED, _OFFSET = 0x1107, 0x1108
 
 
 class OpenCLMemory:
-    """Some bytes of a buffer from `start` on, or an image of so many `texels` in width and height.
-    `shape` and `dtype` are known where its owner told them.
+    """A part of a buffer from `start` on, or an image of `texels` (width and height).
+
+    `shape` and `dtype` are set if its owner reported them.
     """
 
     is_same: SameMemory | None = None
@@ -34,24 +36,26 @@ class OpenCLMemory:
     ) -> None:
         self.info, self.buffer, self.size = info, buffer, size
         self.start, self.texels = start, texels
-        self.context = context_of(info)  # kernels of no other one reach it
+        self.context = context_of(info)  # only kernels of this context can access it
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype | None = None
         self.read_only = False
-        self.owner: object = None  # whose memory it is; held for as long as this is
+        self.owner: object = None  # kept alive as long as this object
         self.host: np.ndarray | None = None
         self.dlpack_device = (OPENCL, info.ordinal)
 
     @staticmethod
     def make(info: DeviceInfo, size: int) -> OpenCLMemory:
-        """Fresh memory; on a CPU whose buffers may stay mapped the host sees it, too."""
+        """Allocate memory; on a CPU whose buffers may stay mapped the host can access
+        it as well.
+        """
         context = context_of(info)
         if not (info.is_cpu and info.persistent_mapping):
             return OpenCLMemory(info, cl.Buffer(context, padded(size)), padded(size))
         pinned = PinnedMemory(context, queue_of(info), padded(size))
-        made = OpenCLMemory(info, pinned.buffer, padded(size))
-        made.host, made.dlpack_device = np.asarray(pinned), (CPU, 0)
-        return made
+        memory = OpenCLMemory(info, pinned.buffer, padded(size))
+        memory.host, memory.dlpack_device = np.asarray(pinned), (CPU, 0)
+        return memory
 
     @property
     def handle(self) -> int:
@@ -61,9 +65,9 @@ class OpenCLMemory:
 
     @cached_property
     def place(self) -> tuple[int, int]:
-        """The memory that it is a part of, since callers may split it, and where it begins."""
-        whole = self.buffer.number(_ASSOCIATED) or self.handle
-        return whole, self.start + self.buffer.number(_OFFSET)
+        """Allocation that it is a part of, since callers may split it, and the offset there."""
+        allocation = self.buffer.number(_ASSOCIATED) or self.handle
+        return allocation, self.start + self.buffer.number(_OFFSET)
 
     def read(self, array: np.ndarray) -> None:
         """Copy its beginning to the host."""
@@ -79,8 +83,10 @@ class OpenCLMemory:
             queue.read(self.buffer, array, self.start)
 
     def write(self, array: np.ndarray) -> None:
-        """Copy an array into its beginning; not by a command where it is mapped, since what that
-        does is not defined, and not all drivers let the host see it.
+        """Copy an array into its beginning.
+
+        Mapped memory is not written with a command: OpenCL does not define the result, and with
+        some drivers the host does not see it.
         """
         if self.host is not None:
             self.host[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

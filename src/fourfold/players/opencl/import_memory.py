@@ -1,4 +1,4 @@
-"""Memory of an OpenCL device as other packages have it."""
+"""Import OpenCL memory of other packages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _TEXEL, _WIDTH, _HEIGHT = 0x1111, 0x1114, 0x1115
 
 
 def import_memory(info: DeviceInfo, given: Any) -> OpenCLMemory | None:
-    """What a caller has of a device's memory: a `pyopencl.Buffer`, `Image` or `array.Array`, a
-    cl_mem as a number, a DLPack tensor on OpenCL. None where it is nothing of the kind.
+    """Return the device memory of an object: a `pyopencl.Buffer`, `Image` or `array.Array`, a
+    cl_mem as a number, or a DLPack tensor on OpenCL. None for anything else.
     """
     if isinstance(given, OpenCLMemory):
         if given.context is not context_of(info):
@@ -32,34 +32,34 @@ def import_memory(info: DeviceInfo, given: Any) -> OpenCLMemory | None:
     if hasattr(given, "base_data") and hasattr(given, "strides"):
         return _of_array(info, given)
     if hasattr(given, "int_ptr"):
-        found = _of_handle(info, given.int_ptr)
-        found.owner = given
-        return found
+        memory = _of_handle(info, given.int_ptr)
+        memory.owner = given
+        return memory
     if device_kind(given) != OPENCL:
         return None
     tensor = device_tensor(given)
-    if tensor.device != OPENCL:  # what has it says otherwise, but a pointer is no cl_mem
+    if tensor.device != OPENCL:  # its owner reports OpenCL, but the tensor has a plain pointer
         return None
-    found = _of_handle(info, tensor.data)
-    found.start, found.shape, found.dtype = tensor.start, tensor.shape, tensor.dtype
-    found.size, found.owner = found.size - tensor.start, tensor
-    found.read_only = tensor.read_only
-    return found
+    memory = _of_handle(info, tensor.data)
+    memory.start, memory.shape, memory.dtype = tensor.start, tensor.shape, tensor.dtype
+    memory.size, memory.owner = memory.size - tensor.start, tensor
+    memory.read_only = tensor.read_only
+    return memory
 
 
 def _of_handle(info: DeviceInfo, handle: int) -> OpenCLMemory:
-    """Memory behind a cl_mem."""
+    """Return the memory of a cl_mem."""
     try:
         buffer = cl.Buffer.held(handle)
         kind = buffer.number(_TYPE)
     except cl.Error as error:
-        what, why = f"{handle:#x} is no memory of OpenCL", str(error)
+        what, why = f"{handle:#x} is not OpenCL memory", str(error)
         raise InputError(what, why, "pass a pyopencl.Buffer, or its int_ptr") from error
     _check_context(info, buffer)
     if kind == _BUFFER:
         return OpenCLMemory(info, buffer, buffer.number(_SIZE))
     if kind != _IMAGE_2D:
-        what, why = "the memory is neither a buffer nor an image of two dimensions", f"{kind:#x}"
+        what, why = "the memory is neither a buffer nor a 2D image", f"{kind:#x}"
         raise InputError(what, f"its cl_mem_object_type is {why}", "copy it into a buffer")
     width, height = buffer.image_number(_WIDTH), buffer.image_number(_HEIGHT)
     size = width * height * buffer.image_number(_TEXEL)
@@ -67,19 +67,19 @@ def _of_handle(info: DeviceInfo, handle: int) -> OpenCLMemory:
 
 
 def _of_array(info: DeviceInfo, given: Any) -> OpenCLMemory:
-    """Memory of a `pyopencl.array.Array`."""
+    """Return the memory of a `pyopencl.array.Array`."""
     if not given.flags.c_contiguous:
-        what, why = "the array does not lie in one piece", f"its strides are {given.strides}"
+        what, why = "the array is not contiguous", f"its strides are {given.strides}"
         raise InputError(what, why, "pass array.copy()")
-    found = _of_handle(info, given.base_data.int_ptr)
-    found.start, found.size = given.offset, found.size - given.offset
-    found.shape, found.dtype = tuple(given.shape), np.dtype(given.dtype)
-    found.owner = given
-    return found
+    memory = _of_handle(info, given.base_data.int_ptr)
+    memory.start, memory.size = given.offset, memory.size - given.offset
+    memory.shape, memory.dtype = tuple(given.shape), np.dtype(given.dtype)
+    memory.owner = given
+    return memory
 
 
 def _check_context(info: DeviceInfo, buffer: cl.Buffer) -> None:
-    """Memory can be used in the context that it was made in, and nowhere else."""
+    """Check that the memory belongs to the session's context."""
     own = context_of(info).pointer
     if own is not None and buffer.number(_CONTEXT) != own.value:
         raise _context_error()
@@ -87,8 +87,8 @@ def _check_context(info: DeviceInfo, buffer: cl.Buffer) -> None:
 
 def _context_error() -> InputError:
     return InputError(
-        "the memory belongs to another OpenCL context than the session",
-        "kernels of one context do not reach memory of another, even on the same device",
-        "open the session on yours: Session(model, device=queue); or make the memory in "
+        "the memory and the session belong to different OpenCL contexts",
+        "kernels cannot access memory of another context, even on the same device",
+        "open the session with Session(model, device=queue), or allocate the memory in "
         "pyopencl.Context.from_int_ptr(session.context_handle)",
     )

@@ -1,4 +1,4 @@
-"""Where launches are put in: a queue of a player's own, or one that several share."""
+"""Queues for launches: one per player, or one shared by several."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _shared_lock = threading.Lock()
 
 
 class LaunchQueue:
-    """A queue for launches. `alone` keeps those of other players away, where they share it."""
+    """A queue for launches. `alone` excludes other players that share it."""
 
     def __init__(self, queue: cl.Queue, lock: AbstractContextManager[object]) -> None:
         self.queue, self.lock = queue, lock
 
     def launch(self, calls: Sequence[cl.Call], after: cl.Event | None = None) -> None:
-        """Put launches in, which wait for a command of another queue if one is given."""
+        """Submit launches, which wait for a command of another queue if one is given."""
         if after is not None:
             first, *others = calls
             calls = [(*first[:-3], 1, byref(after.handle), first[-1]), *others]
@@ -30,7 +30,7 @@ class LaunchQueue:
             self.queue.replay(calls)
 
     def launch_watched(self, calls: Sequence[cl.Call], after: cl.Event | None) -> cl.Event:
-        """As `launch`; the event tells when the last one has ended."""
+        """Submit launches; the event is set when the last one has ended."""
         *others, last = calls
         done = c_void_p()
         self.launch([*others, (*last[:-1], byref(done))], after)
@@ -38,18 +38,18 @@ class LaunchQueue:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While nothing that was put in here runs, and nobody puts more in."""
+        """Context manager that waits for all submitted work and blocks further submissions."""
         with self.lock:
             self.queue.finish()
             yield
 
 
 def launch_queue(context: cl.Context, plan: Plan, shared: int = 0) -> LaunchQueue:
-    """A queue for a plan: the caller's, where it is `shared`.
+    """Return a queue for a plan: the caller's if `shared` is set.
 
-    Groups of a persistent kernel wait for each other, so all of them must be on the GPU at once:
-    two such kernels could each hold half of it and wait for ever. They never meet, since all of a
-    device are put into one queue.
+    Work-groups of a persistent kernel wait for each other, so all of them must be on the GPU at
+    once. Two such kernels could each occupy half of it and wait forever. All of a device are
+    therefore submitted to one queue.
     """
     if not plan.requirements.resident_groups:
         return LaunchQueue(cl.Queue.of(shared) if shared else cl.Queue(context), nullcontext())

@@ -1,10 +1,11 @@
-"""Plays plans on any OpenCL 1.2 device: arguments bound once, a flat list replayed, one wait."""
+"""Run plans on any OpenCL 1.2 device: arguments are bound once, a flat list is replayed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -16,34 +17,52 @@ from fourfold.forks import check_not_lost
 from fourfold.lazy import lazy_import
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
+from fourfold.players.opencl.arguments import BoundKernels, Images, KernelBinder
 from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
-from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.launch_queue import LaunchQueue, launch_queue
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
-from fourfold.players.opencl.shared_constants import upload_constants
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.shared_uploads import SharedUploads, Upload
 from fourfold.players.timing import TimedPlayer
+
+_uploads: SharedUploads[cl.Buffer] = SharedUploads()
+POISON = b"\xc0\x7f\xc0\x7f"  # NaN as fp32, and as two fp16
+# Programs that some player holds: the same text is built once, for any input sizes.
+_live: WeakValueDictionary[tuple[cl.Context, Program], cl.Program] = WeakValueDictionary()
+
+
+class SharedBuffer(cl.Buffer):
+    """One player's reference to a shared buffer; the last one frees it."""
+
+    def __init__(self, held: Upload[cl.Buffer]) -> None:
+        self.pointer, self._held = held.memory.pointer, held
+
+    def release(self) -> None:
+        self.pointer = None
+        self.__dict__.pop("_held", None)
+
+
+def upload_constants(context: cl.Context, plan: Plan, buffer: Buffer) -> cl.Buffer:
+    """Return the constants of a plan's buffer as already uploaded in this context, or
+    upload them.
+    """
+    return SharedBuffer(_uploads.hold(context, plan, buffer, partial(cl.Buffer.of, context)))
+
 
 if TYPE_CHECKING:
     from fourfold.players.opencl import slot as slots
 else:
     slots = lazy_import("fourfold.players.opencl.slot")  # few sessions have runs in flight
 
-POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
-
-# Programs that some player holds: the same text is built once, for whatever sizes it runs.
-_live: WeakValueDictionary[tuple[cl.Context, Program], cl.Program] = WeakValueDictionary()
-
 
 def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
-    """The program as another player of this process has it; None where none does."""
+    """Return the program if another player of this process has it loaded; None otherwise."""
     return _live.get((context_of(info), program))
 
 
 class Player(TimedPlayer):
-    """A plan made ready on one device. Not for two threads at once; the session sees to that."""
+    """A plan ready to run on one device. Not thread-safe; the session serializes calls."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, program: cl.Program | None = None) -> None:
         self.info, self.plan = info, plan
@@ -51,7 +70,8 @@ class Player(TimedPlayer):
         self._context = context_of(info)
         self._launches, self._images = self._make_queue(), Images(self._context, info)
         self._queue = self._launches.queue
-        self._queues: slots.SlotQueues | None = None  # of runs in flight, once there are such
+        # Queues of runs in flight, created on first use.
+        self._queues: slots.SlotQueues | None = None
         started = time.perf_counter()
         program = live_program(info, plan.program) if program is None else program
         program = build_text(self._context, plan.program) if program is None else program
@@ -60,7 +80,7 @@ class Player(TimedPlayer):
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
-        self._guard("setting host memory aside", self._map_ports)
+        self._guard("allocating host memory", self._map_ports)
         self._guard("binding the kernels", self._bind_all)
         self.timings["upload"] = time.perf_counter() - started
 
@@ -72,30 +92,30 @@ class Player(TimedPlayer):
         for buffer in self.plan.buffers:
             if buffer.bytes > self.info.max_allocation:
                 raise DeviceError(
-                    f"buffer '{buffer.name}' needs {buffer.bytes} bytes at once",
+                    f"buffer '{buffer.name}' needs {buffer.bytes} bytes in one allocation",
                     f"{self.info.name} allows {self.info.max_allocation}",
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = upload_constants(self._context, self.plan, buffer)
+                allocated = upload_constants(self._context, self.plan, buffer)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
-                made = cl.Buffer.of(self._context, start, writable=True)
+                allocated = cl.Buffer.of(self._context, start, writable=True)
             else:
-                made = cl.Buffer(self._context, buffer.allocated, host=buffer.kind in HOST)
-            self._buffers.append(made)
+                allocated = cl.Buffer(self._context, buffer.allocated, host=buffer.kind in HOST)
+            self._buffers.append(allocated)
 
     def _map_ports(self) -> None:
-        """Host memory for what goes in and out: see Ports."""
+        """Map host memory for inputs and outputs: see Ports."""
         self._ports = Ports(self._context, self._queue, self.info, self.plan, self._buffers)
 
     def _bind_all(self) -> None:
-        """A kernel object of its own for each launch, with every argument set once and for all, but
-        for those of inputs and outputs that may be elsewhere in another run.
+        """Create a kernel object for each launch with all arguments set once, except for those of
+        inputs and outputs that may be elsewhere in another run.
         """
         assert self._program is not None
         self._binder = KernelBinder(self._program, self.plan, self._images, self._buffers)
-        self._bound = self._binder.bind(self._ports.places())
+        self._bound = self._binder.bind(self._ports.locations())
         self._ports.follow(self._bound.ports)
         self._replay = self._calls(self._bound)
 
@@ -104,7 +124,7 @@ class Player(TimedPlayer):
         return [self._queue.call(kernel, launch.grid, launch.local) for kernel, launch in pairs]
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        """Return the outputs for these inputs, in port order; see the protocol."""
         results: Outputs = self._guard("running the model", lambda: self._run(arrays, into))
         return results
 
@@ -120,7 +140,7 @@ class Player(TimedPlayer):
         return self._ports.take(into)
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
-        """As `run`, with memory of the device among the inputs, or among those to write into."""
+        """Like `run`, but inputs and targets may be device memory."""
 
         def play() -> Outputs:
             return self._play(self._ports.bind(arrays, into), into)
@@ -129,23 +149,23 @@ class Player(TimedPlayer):
         return results
 
     def open_slot(self, staged: bool = True) -> slots.Slot:
-        """Memory and kernels for one more run in flight; see Slot."""
-        slot: slots.Slot = self._guard("setting memory aside", lambda: self._make_slot(staged))
+        """Allocate memory and kernels for one more run in flight; see Slot."""
+        slot: slots.Slot = self._guard("allocating memory", lambda: self._make_slot(staged))
         return slot
 
     def _make_slot(self, staged: bool) -> slots.Slot:
         if self._queues is None:
             self._queues = slots.SlotQueues.of(self._context, self._launches, self.info, self.plan)
-        how = (self._context, self._queue, self.info, self.plan)
-        memory = slots.SlotMemory(*how, self._buffers, staged)
-        bound = self._binder.bind(memory.places(), self._bound.kernels)
+        common = (self._context, self._queue, self.info, self.plan)
+        memory = slots.SlotMemory(*common, self._buffers, staged)
+        bound = self._binder.bind(memory.locations(), self._bound.kernels)
         return slots.Slot(memory, self.plan, self._queues, bound, self._calls(bound), self._guard)
 
     def _start(self) -> None:
         self._launches.launch(self._replay)
 
     def replay(self) -> None:
-        """Run every launch once more on what the device already holds, and wait for it."""
+        """Run all launches again on the data already on the device, and wait."""
         self._guard("running the model again", self._run_again)
 
     def _run_again(self) -> None:
@@ -154,8 +174,8 @@ class Player(TimedPlayer):
         self._queue.finish()
 
     def reset(self) -> None:
-        """Set the model's variables back to what they began with."""
-        self._guard("forgetting the state", self._reset)
+        """Reset the model's variables to their initial values."""
+        self._guard("resetting the state", self._reset)
 
     def _reset(self) -> None:
         for buffer, handle in self._variables():
@@ -167,7 +187,7 @@ class Player(TimedPlayer):
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """Puts variables back to what they were before."""
+        """Context manager that restores the variables at its end."""
         saved = [np.empty(buffer.bytes, np.uint8) for buffer, _ in self._variables()]
         for array, (_, handle) in zip(saved, self._variables(), strict=True):
             self._queue.read(handle, array)
@@ -176,7 +196,7 @@ class Player(TimedPlayer):
             self._queue.write(handle, array)
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds, by the device's own clock."""
+        """Return the shortest time of each launch in seconds, by the device's clock."""
         best = [float("inf")] * len(self._replay)
         queue = cl.Queue(self._context, profiling=True)
         with self._launches.alone(), self._unchanged():
@@ -190,13 +210,17 @@ class Player(TimedPlayer):
         return best
 
     def binary(self) -> bytes:
-        """The program's binary, best asked for after a run: PoCL compiles kernels when they run."""
+        """Return the program's binary, best after a run: PoCL compiles kernels when they run."""
         if self._program is None:
-            raise DeviceError("there is no program any more", "close() was called", "ask before")
+            raise DeviceError(
+                "the session has no program any more",
+                "close() was called",
+                "get the binary before close()",
+            )
         return fetch_binary(self._program)
 
     def poison(self) -> None:
-        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
+        """Fill arena and outputs with NaN, so that unwritten values show up in the result."""
         outputs = {port.buffer for port in self.plan.outputs}
         for number, buffer in enumerate(self.plan.buffers):
             if buffer.kind == "host" and number in outputs:
@@ -206,7 +230,7 @@ class Player(TimedPlayer):
         self._queue.finish()
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Free the device's memory."""
         self._replay, self._program = [], None
         self._bound.kernels.clear()
         self._ports.close()
@@ -223,8 +247,8 @@ class Player(TimedPlayer):
             if isinstance(error, cl.Error) and drop_if_lost(self.info, self._context):
                 raise DeviceError(
                     f"the device was lost while {doing}",
-                    f"{reason_of(error)}, and nothing works in its context any more",
-                    "close the sessions that are open on it, and make a new Session",
+                    f"{reason_of(error)}; its context cannot be used any more",
+                    "close the open sessions on it and create a new Session",
                 ) from error
             if isinstance(error, MemoryError) or error.out_of_memory:
                 needed = sum(buffer.bytes for buffer in self.plan.buffers)
@@ -233,5 +257,5 @@ class Player(TimedPlayer):
                     f"the plan needs {needed} bytes; {self.info.name} has {self.info.memory}",
                     "use precision='mixed', a smaller batch, or close other sessions",
                 ) from error
-            fix = "try again; if it stays, try another device or driver"
+            fix = "try again; if it persists, try another device or driver"
             raise DeviceError(f"the device failed while {doing}", reason_of(error), fix) from error

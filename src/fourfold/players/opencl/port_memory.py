@@ -1,4 +1,4 @@
-"""Memory of what goes in and out of one run: what the host sees of it, and what kernels see."""
+"""Memory of the inputs and outputs of one run, on the host and on the device."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 
 from fourfold.plan import Port, padded
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import Place
+from fourfold.players.opencl.arguments import BufferLocation
 
-PAGE = 4096  # bytes at which memory begins that drivers take as it is
+PAGE = 4096  # bytes; alignment of host memory that drivers use directly
 
 
 class PortMemory(Protocol):
-    """What carries a port of a plan. The host may use `host` from a `fetch` to the next `send`."""
+    """Memory of a plan's port. The host may use `host` from a `fetch` to the next `send`."""
 
     host: np.ndarray
-    place: Place  # where kernels find it
+    location: BufferLocation  # for kernels
 
     def send(self, queue: cl.Queue) -> cl.Event | None:
-        """Put in what lets kernels see what the host wrote; None where there is nothing to do."""
+        """Submit what makes the host's writes visible to kernels; None if nothing is needed."""
 
     def fetch(self, queue: cl.Queue) -> cl.Event | None:
-        """Put in what lets the host see what kernels wrote; None where there is nothing to do."""
+        """Submit what makes the kernels' writes visible to the host; None if nothing is needed."""
 
 
 class PinnedMemory:
-    """Host memory of the driver's, which the device reaches by itself. It stays mapped for as long
-    as somebody holds it, or an array of it.
+    """Host memory of the driver that the device accesses directly. It stays mapped as long as this
+    object or an array of it exists.
     """
 
     def __init__(self, context: cl.Context, queue: cl.Queue, size: int) -> None:
@@ -47,12 +47,16 @@ class PinnedMemory:
 
 
 class SharedMemory:
-    """Memory that host and kernels see at all times; by its address where kernels know that."""
+    """Memory that host and kernels can access at all times; kernels may use its address."""
 
     def __init__(self, context: cl.Context, queue: cl.Queue, port: Port, by_address: bool) -> None:
         pinned = PinnedMemory(context, queue, padded(port.type.bytes))
         self.host = shaped(np.asarray(pinned), port)
-        self.place = Place(None, self.host.ctypes.data) if by_address else Place(pinned.buffer)
+        self.location = (
+            BufferLocation(None, self.host.ctypes.data)
+            if by_address
+            else BufferLocation(pinned.buffer)
+        )
 
     def send(self, queue: cl.Queue) -> cl.Event | None:
         return None
@@ -61,14 +65,14 @@ class SharedMemory:
 
 
 class CopiedMemory:
-    """A buffer of the device and host memory beside it, with copies between the two."""
+    """A device buffer and host memory, with copies between the two."""
 
     def __init__(
-        self, buffer: cl.Buffer, memory: np.ndarray, port: Port, ways: tuple[bool, bool]
+        self, buffer: cl.Buffer, memory: np.ndarray, port: Port, directions: tuple[bool, bool]
     ) -> None:
-        """`memory` is the host's, `ways` whether it goes in, and whether it comes out."""
-        self._buffer, (self._goes_in, self._comes_out) = buffer, ways
-        self.host, self.place = shaped(memory, port), Place(buffer)
+        """`memory` is host memory; `directions` is whether the port is an input, and an output."""
+        self._buffer, (self._goes_in, self._comes_out) = buffer, directions
+        self.host, self.location = shaped(memory, port), BufferLocation(buffer)
 
     def send(self, queue: cl.Queue) -> cl.Event | None:
         needed = self._goes_in and self.host.size
@@ -80,8 +84,9 @@ class CopiedMemory:
 
 
 class MappedMemory:
-    """Memory of the host that the driver takes as it is, and that is handed to and fro. A GPU that
-    shares the host's memory copies nothing; any other driver does what it must.
+    """Host memory that the driver uses directly, passed back and forth by mapping.
+
+    A GPU that shares the host's memory copies nothing; other drivers copy as needed.
     """
 
     def __init__(self, context: cl.Context, queue: cl.Queue, port: Port) -> None:
@@ -91,7 +96,7 @@ class MappedMemory:
         self._memory = memory[start : start + size]
         self._buffer = cl.Buffer.at(context, self._memory)
         self._queue, self._mapped = queue, queue.map(self._buffer, size)
-        self.host, self.place = shaped(self._memory, port), Place(self._buffer)
+        self.host, self.location = shaped(self._memory, port), BufferLocation(self._buffer)
 
     def send(self, queue: cl.Queue) -> cl.Event | None:
         queue.unmap(self._buffer, self._mapped)
@@ -105,10 +110,10 @@ class MappedMemory:
         if hasattr(self, "_mapped"):
             with suppress(cl.Error):
                 self._queue.unmap(self._buffer, self._mapped)
-                self._queue.finish()  # the memory is gone soon
+                self._queue.finish()  # the memory is freed soon
             self._buffer.release()
 
 
 def shaped(memory: np.ndarray, port: Port) -> np.ndarray:
-    """The beginning of some bytes as the array of a port."""
+    """Return the beginning of some bytes as the array of a port."""
     return memory[: port.type.bytes].view(port.type.dtype.numpy).reshape(port.type.shape)

@@ -1,8 +1,18 @@
-"""What goes in and out of a plan: the shortest way between arrays and the device's buffers."""
+"""Inputs and outputs of a plan: the fastest transfer between arrays and device buffers.
+
+By default the driver copies from and to the caller's arrays, which is right everywhere. Faster
+methods depend on facts of the device:
+
+- On a CPU whose buffers may stay mapped, arrays are copied without the driver. If its kernels
+  accept pointers, inputs are not copied at all: kernels get the address of the caller's array.
+- Host buffers, which kernels of a GPU access by address, stay mapped as well. Such kernels are
+  launched first, and their inputs are copied meanwhile.
+- Other discrete GPUs get pinned host memory, which the copy engine can access directly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,10 +25,36 @@ from fourfold.plan import Plan, Port
 from fourfold.players.chunked_copy import ChunkedCopy, copied
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes
-from fourfold.players.opencl.zero_copy import ZeroCopyInputs
+from fourfold.players.opencl.arguments import BufferLocation, PortArguments, counts_bytes
 from fourfold.players.port_buffers import port_buffers
 from fourfold.players.protocol import Outputs
+
+ALIGNED = 16  # bytes; required alignment of an array that kernels read directly
+HOST = ("host", "host_protocol")  # kinds of buffers in host memory, which kernels address directly
+CHUNK = 1 << 20  # bytes copied before the copy engine starts with them
+
+
+class ZeroCopyInputs:
+    """Inputs whose address may change in each run, and the locations of their own memory."""
+
+    def __init__(self, arguments: PortArguments, own: Mapping[int, BufferLocation]) -> None:
+        self._arguments, self._own = arguments, own
+
+    def read_in_place(self, buffer: int, array: np.ndarray) -> bool:
+        """Let kernels read an array directly if possible, else from its own memory."""
+        own = self._own.get(buffer)
+        if own is None:
+            return False
+        address = array.__array_interface__["data"][0]
+        fits = address % ALIGNED == 0 and array.flags.c_contiguous
+        self._arguments.move(buffer, BufferLocation(None, address) if fits else own)
+        return bool(fits)
+
+    def release_arrays(self) -> None:
+        """Let kernels read their own memory: arrays of a run may be freed after it."""
+        for buffer, own in self._own.items():
+            self._arguments.move(buffer, own)
+
 
 if TYPE_CHECKING:
     from fourfold.players.opencl import bound_memory, device_memory
@@ -26,24 +62,9 @@ else:
     bound_memory = lazy_import("fourfold.players.opencl.bound_memory")
     device_memory = lazy_import("fourfold.players.opencl.device_memory")
 
-HOST = (
-    "host",
-    "host_protocol",
-)  # kinds of buffers that are host memory, known to kernels by address
-CHUNK = 1 << 20  # bytes that are copied before the copy engine begins with them
-
 
 class Ports:
-    """The inputs and outputs of a plan on one queue.
-
-    The plain way, which is right everywhere: the driver copies from and to the caller's arrays. All
-    others rest on facts. Where a CPU's buffers may stay mapped, arrays are copied there and back
-    without the driver, and where its kernels take pointers an input is not even copied: they are
-    told where the caller's array lies. Host buffers, which a GPU's kernels reach by their
-    addresses, stay mapped, too; such kernels are launched first and their inputs copied meanwhile.
-    For other GPUs with memory of their own, host memory is set aside that the copy engine can
-    reach by itself.
-    """
+    """The inputs and outputs of a plan on one queue."""
 
     def __init__(
         self,
@@ -62,8 +83,8 @@ class Ports:
         self._direct = {n for n, kind in enumerate(kinds) if mapped or kind in HOST}
         tested = info.knows("self_test") and "staging" not in info.self_test
         for port in (*plan.inputs, *plan.outputs):
-            wanted = (info.is_discrete and tested) or port.buffer in self._direct
-            if wanted and port.buffer not in self._host and port.type.elements:
+            is_mapped = (info.is_discrete and tested) or port.buffer in self._direct
+            if is_mapped and port.buffer not in self._host and port.type.elements:
                 self._host[port.buffer] = self._map(port)
         staged = {port.buffer for port in plan.inputs} & {*self._host} - self._direct
         self._chunks = {number: ChunkedCopy(self._host[number], CHUNK) for number in staged}
@@ -77,7 +98,7 @@ class Ports:
             self._handshake = self._make_handshake(kinds.index("host_protocol"))
 
     def _map(self, port: Port) -> np.ndarray:
-        """Host memory of a port: the buffer's own, or a piece to copy through."""
+        """Map host memory of a port: the buffer's own, or a staging buffer."""
         buffer = self._buffers[port.buffer]
         if port.buffer not in self._direct:
             buffer = cl.Buffer(self._context, port.type.bytes, host=True)
@@ -92,60 +113,65 @@ class Ports:
         inputs = [self._host[self._plan.inputs[n].buffer] for n in self._host_inputs]
         return HostHandshake(self._queue, self._host[number], inputs)
 
-    def places(self) -> dict[int, Place]:
-        """Where kernels find what goes in and out to begin with. Host memory, and what may be at
-        another address in each run, is no buffer to the driver.
+    def locations(self) -> dict[int, BufferLocation]:
+        """Return the initial locations of inputs and outputs. Host memory, and memory whose address
+        may change in each run, is not a buffer of the driver.
         """
-        found = {number: Place(self._buffers[number]) for number in port_buffers(self._plan)}
-        for number in found:
+        locations = {
+            number: BufferLocation(self._buffers[number]) for number in port_buffers(self._plan)
+        }
+        for number in locations:
             if self._plan.buffers[number].kind in HOST or self._is_zero_copy(number):
-                found[number] = Place(None, self._host[number].ctypes.data)
-        return found
+                locations[number] = BufferLocation(None, self._host[number].ctypes.data)
+        return locations
 
     def _is_zero_copy(self, buffer: int) -> bool:
-        """Whether kernels read this buffer by an address that may be another one in each run."""
+        """Return True if kernels read this buffer through an address that may change
+        in each run.
+        """
         outputs = {port.buffer for port in self._plan.outputs}
         inputs = {port.buffer for port in self._plan.inputs}
         return self._in_place and buffer in self._host and buffer in inputs - outputs
 
     def follow(self, arguments: PortArguments) -> None:
-        """Let these arguments tell kernels where ports are, when that changes."""
-        places = self.places()
-        own = {n: place for n, place in places.items() if self._is_zero_copy(n)}
+        """Use these arguments to change the locations of ports."""
+        locations = self.locations()
+        own = {n: place for n, place in locations.items() if self._is_zero_copy(n)}
         self._zero_copy = ZeroCopyInputs(arguments, own)
-        self._arguments, self._places = arguments, places
+        self._arguments, self._locations = arguments, locations
 
     def poison(self, buffer: int, pattern: bytes) -> None:
-        """Fill a host buffer with some bytes, again and again."""
+        """Fill a host buffer with a repeated pattern."""
         flat = self._host[buffer].reshape(-1).view(np.uint8)
         flat[:] = np.resize(np.frombuffer(pattern, np.uint8), flat.size)
 
     @cached_property
     def _bound(self) -> bound_memory.BoundMemory:
-        """Most callers bind nothing."""
-        made = bound_memory.BoundMemory(self._context, self._queue, self._info, self._plan)
-        made.follow(self._arguments, self._places)
-        return made
+        """Created on first use: most callers bind nothing."""
+        bound = bound_memory.BoundMemory(self._context, self._queue, self._info, self._plan)
+        bound.follow(self._arguments, self._locations)
+        return bound
 
     def bind(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> list[np.ndarray | None]:
-        """Let kernels use a caller's memory of the device in the runs that follow. What is left to
-        be put are the arrays; None stands for what is there already.
+        """Let kernels use device memory of the caller in subsequent runs.
+
+        Returns the arrays that still have to be uploaded; None for inputs already in place.
         """
         self._bound.begin(arrays, into)
-        self.is_bound, left = True, []
-        for port, given in zip(self._plan.inputs, arrays, strict=True):
-            if isinstance(given, device_memory.OpenCLMemory):
-                given = _fetched(given, port) if self._bound.stays(port) else None
-            left.append(given)
-        return left
+        self.is_bound, remaining = True, []
+        for port, source in zip(self._plan.inputs, arrays, strict=True):
+            if isinstance(source, device_memory.OpenCLMemory):
+                source = _fetched(source, port) if self._bound.stays(port) else None
+            remaining.append(source)
+        return remaining
 
     def unbind(self) -> None:
-        """Let kernels use memory of their own again."""
+        """Let kernels use their own memory again."""
         self._bound.begin((None,) * len(self._plan.inputs), None)
         self.is_bound = False
 
     def put(self, arrays: Sequence[np.ndarray | None], launch: Callable[[], None]) -> None:
-        """Bring arrays to the device and launch, in the other order where kernels wait for them."""
+        """Upload arrays and launch; in reverse order if kernels wait for their inputs."""
         if self._handshake is not None:
             self._handshake.launch_and_copy([arrays[n] for n in self._host_inputs], launch)
             return
@@ -154,7 +180,8 @@ class Ports:
                 if array is not None and not self._zero_copy.read_in_place(port.buffer, array):
                     self._copy(port.buffer, array)
             launch()
-        except BaseException:  # Ctrl-C, too: the driver may still read arrays that are gone soon
+        # Also for Ctrl-C: the driver may still read arrays that are freed soon.
+        except BaseException:
             with suppress(cl.Error):
                 self._queue.finish()
             raise
@@ -169,25 +196,25 @@ class Ports:
         else:
             flat = host.reshape(-1)
             for start, stop in self._chunks[number].copy(array):
-                place = start * host.itemsize
-                self._queue.write(buffer, flat[start:stop], place, wait=False)
+                offset = start * host.itemsize
+                self._queue.write(buffer, flat[start:stop], offset, wait=False)
 
     def wait(self) -> bool:
-        """Whether kernels that waited for inputs had them all; waits for such kernels."""
+        """Wait for kernels that wait for inputs; False if they timed out without them."""
         return self._handshake is None or self._handshake.wait()
 
     def release_arrays(self) -> None:
-        """Let kernels read memory of their own: arrays of a run may be gone after it."""
+        """Let kernels read their own memory: arrays of a run may be freed after it."""
         self._zero_copy.release_arrays()
 
     def take(self, into: Sequence[Any] | None = None) -> Outputs:
-        """Wait for what was queued, and give the outputs: as new arrays, or `into` those that are
-        given; what is None there stays where it is.
+        """Wait for queued work and return the outputs: as new arrays, or in `into`; None there
+        skips an output.
         """
-        ends, sources = self._plan.outputs, []
-        targets = [None] * len(ends) if into is None else into
+        outputs, sources = self._plan.outputs, []
+        targets = [None] * len(outputs) if into is None else into
         queued = (self.is_bound and self._bound.end()) or self._handshake is None
-        for port, target in zip(ends, targets, strict=True):
+        for port, target in zip(outputs, targets, strict=True):
             source = None if into is not None and target is None else self._source(port, target)
             if source is not None and source.size and port.buffer not in self._direct:
                 self._queue.read(self._buffers[port.buffer], source, wait=False)
@@ -195,11 +222,11 @@ class Ports:
             sources.append(source)
         if queued:
             self._queue.finish()
-        triples = zip(ends, sources, targets, strict=True)
+        triples = zip(outputs, sources, targets, strict=True)
         return [self._delivered(port, source, target) for port, source, target in triples]
 
     def _source(self, port: Port, target: Any) -> np.ndarray | None:
-        """Where the host has an output after a run; None where it is in memory of the caller's."""
+        """Return the host array of an output after a run; None if it is in memory of the caller."""
         if self._is_memory(target) and not self._bound.stays(port):
             return None
         if port.buffer in self._host:
@@ -209,11 +236,11 @@ class Ports:
         return np.empty(port.type.shape, port.type.dtype.numpy)
 
     def _is_memory(self, target: Any) -> bool:
-        """Whether an output goes to memory of the device; only bound runs have such."""
+        """Return True if an output goes to device memory, which only bound runs use."""
         return self.is_bound and isinstance(target, device_memory.OpenCLMemory)
 
     def _delivered(self, port: Port, source: np.ndarray | None, target: Any) -> Any:
-        """An output, brought to where it is wanted."""
+        """Return an output, copied to its target if necessary."""
         if source is None or source is target:
             return target
         if self._is_memory(target):
@@ -222,7 +249,7 @@ class Ports:
         return copied(source, target) if port.buffer in self._host else source
 
     def close(self) -> None:
-        """Let go of host memory. A device that fails now has nothing left to lose."""
+        """Release host memory. Errors of the device are ignored."""
         mapped, self._mapped, self._host = self._mapped, [], {}
         self._handshake = None
         with suppress(cl.Error):

@@ -1,16 +1,26 @@
-"""Which trial tells which facts; what could hang or break the driver has a process of its own."""
+"""Probes of an OpenCL device; those that could hang or crash the driver run in another process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import faulthandler
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 from fourfold.device import IMAGES, UNPROMISED, WAITING, DeviceInfo, Fact
 from fourfold.kernel.opencl import probes
 from fourfold.log import Log
-from fourfold.players.opencl.self_test import open_kernels, try_self_test
-from fourfold.players.opencl.trial_process import TrialProcess, tell_facts
-from fourfold.players.opencl.trials import (
+from fourfold.log.native_output import leave_native_output
+from fourfold.players.opencl.behavior_probes import (
+    open_kernels,
+    try_self_test,
+    try_unpromised,
+    try_waiting,
+)
+from fourfold.players.opencl.devices import devices
+from fourfold.players.opencl.feature_probes import (
     Facts,
     Unanswered,
     try_dot_products,
@@ -19,46 +29,103 @@ from fourfold.players.opencl.trials import (
     try_matrix_units,
     try_subgroups,
 )
-from fourfold.players.opencl.unpromised_trials import try_unpromised
-from fourfold.players.opencl.waiting_trials import try_waiting
 
+TIMEOUT_S = 30.0
+CHILD = """
+import sys
+module, ordinal, name, what, *sys.path[:] = sys.argv[1:]
+__import__(module, fromlist=["main"]).main(int(ordinal), name, what)
+"""
+Probe = Callable[[DeviceInfo], Iterable[Facts]]
 log = Log("players.opencl")
-
-_IN_A_PROCESS = {
+_SEPARATE_PROBES = {
     "images": lambda info: (try_images(info),),
     "waiting": lambda info: (try_waiting(info),),
     "unpromised": try_unpromised,
 }
-_begun: dict[tuple[DeviceInfo, str], TrialProcess] = {}
+_started: dict[tuple[DeviceInfo, str], ProbeProcess] = {}
+_BEHAVIOUR = ("self_test", *UNPROMISED)
+
+
+class ProbeProcess:
+    """A process that runs some probes of a device, one after the other."""
+
+    def __init__(self, info: DeviceInfo, module: str, what: str) -> None:
+        """Start the probes named `what` with the function `main` of a module."""
+        command = [sys.executable, "-c", CHILD, module, str(info.ordinal), info.name, what]
+        try:
+            self._process = subprocess.Popen(
+                [*command, *sys.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        except OSError as error:
+            raise Unanswered(str(error)) from error
+
+    def answers(self) -> Facts:
+        """Return the facts determined so far, even if the process hung or crashed.
+
+        Other output of drivers is ignored.
+        """
+        try:
+            output, errors = self._process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            output, errors = self._process.communicate()
+        facts: dict[str, bool | int | str] = {}
+        for line in output.splitlines():
+            with suppress(ValueError, TypeError):
+                facts |= json.loads(line)
+        if not facts:
+            last = (output + errors).decode(errors="replace").strip().splitlines()[-1:]
+            raise Unanswered(f"the probe exited with {self._process.returncode}: {last}")
+        return facts
+
+
+def print_facts(probes_by_name: Mapping[str, Probe], ordinal: int, name: str, what: str) -> None:
+    """Print facts of a device as JSON, one line per probe.
+
+    A process that hangs ends itself, since its parent may be gone.
+    """
+    faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
+    leave_native_output()
+    info = _device(ordinal, name)
+    for facts in () if info is None else probes_by_name[what](info):
+        sys.stdout.write(f"{json.dumps(facts)}\n")
+        sys.stdout.flush()
+
+
+def _device(ordinal: int, name: str) -> DeviceInfo | None:
+    """Return the device of this name and number, or any of this name: a process may see other
+    devices than its parent, so that the numbers differ.
+    """
+    named = [info for info in devices() if info.name == name]
+    return next((info for info in named if info.ordinal == ordinal), next(iter(named), None))
 
 
 def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-    """What trials tell of these facts and of those that go with them. What a trial did not answer
-    is left out: it is no fact.
-    """
-    found: dict[str, Fact] = {}
-    for told, trial in TRIALS.items():
-        if not set(told).isdisjoint(names):
+    """Probe these facts, and related ones. Facts whose probe did not answer are left out."""
+    facts: dict[str, Fact] = {}
+    for fact_names, determine in PROBES.items():
+        if not set(fact_names).isdisjoint(names):
             try:
-                answer = trial(info)
+                answer = determine(info)
             except Unanswered as error:
                 log.warn_once(
-                    f"a trial of {', '.join(told)} on {info.name} gave no answer: {error}"
+                    f"a probe of {', '.join(fact_names)} on {info.name} did not answer: {error}"
                 )
                 continue
-            found |= {name: answer[name] for name in told if name in answer}
-    return found
+            facts |= {name: answer[name] for name in fact_names if name in answer}
+    return facts
 
 
 def begin_probe(info: DeviceInfo, names: Collection[str]) -> None:
-    """Begin with the trials of a CPU that have a process of their own, to be asked for soon."""
+    """Start the probes of a CPU that run in another process; their answers are needed soon."""
     if info.is_cpu and not set(_BEHAVIOUR).isdisjoint(names):
-        with suppress(Unanswered):  # who asks for the answer tells of it
-            _begin(info, "unpromised")
+        with suppress(Unanswered):  # reported when the answer is needed
+            _start(info, "unpromised")
 
 
 def _behaviour(info: DeviceInfo) -> Facts:
-    """Only on a CPU has anybody use for what OpenCL does not promise."""
+    """Probe features beyond the OpenCL standard only on a CPU, where they are used."""
     if info.is_cpu:
         return _ask_process(info, "unpromised")
     return {**dict.fromkeys(UNPROMISED, False), **_self_test(info)}
@@ -69,21 +136,22 @@ def _self_test(info: DeviceInfo) -> Facts:
 
 
 def _images(info: DeviceInfo) -> Facts:
-    """PoCL takes a tenth of a second for it. A GPU's driver may die of it, as NVIDIA's does."""
+    """Probe images. PoCL needs a tenth of a second; a GPU driver may crash, as NVIDIA's does."""
     if info.is_cpu or not info.claims.get("image_texels"):
         return try_images(info)
     return _ask_process(info, "images")
 
 
 def _waiting(info: DeviceInfo) -> Facts:
-    """The barrier of all groups is written in terms of those GPUs that have matrix units."""
+    """Probe waiting only on GPUs with matrix units, which the barrier of all groups
+    is written for.
+    """
     if not info.claims.get("matrix_units"):
         return dict.fromkeys(WAITING, False)
     return _ask_process(info, "waiting")
 
 
-_BEHAVIOUR = ("self_test", *UNPROMISED)
-TRIALS: dict[tuple[str, ...], Callable[[DeviceInfo], Facts]] = {
+PROBES: dict[tuple[str, ...], Callable[[DeviceInfo], Facts]] = {
     ("half_arithmetic",): try_half,
     ("dot_products",): try_dot_products,
     ("subgroups",): try_subgroups,
@@ -94,19 +162,19 @@ TRIALS: dict[tuple[str, ...], Callable[[DeviceInfo], Facts]] = {
 }
 
 
-def _begin(info: DeviceInfo, what: str) -> TrialProcess:
-    if (info, what) not in _begun:
-        _begun[info, what] = TrialProcess(info, __name__, what)
-    return _begun[info, what]
+def _start(info: DeviceInfo, what: str) -> ProbeProcess:
+    if (info, what) not in _started:
+        _started[info, what] = ProbeProcess(info, __name__, what)
+    return _started[info, what]
 
 
 def _ask_process(info: DeviceInfo, what: str) -> Facts:
-    """What a process of its own finds out."""
-    process = _begin(info, what)
-    del _begun[info, what]
+    """Return the facts that another process determines."""
+    process = _start(info, what)
+    del _started[info, what]
     return process.answers()
 
 
 def main(ordinal: int, name: str, what: str) -> None:
-    """Print facts of a device as JSON, if it is the one of that name."""
-    tell_facts(_IN_A_PROCESS, ordinal, name, what)
+    """Print facts of a device as JSON, if it has this name."""
+    print_facts(_SEPARATE_PROBES, ordinal, name, what)

@@ -1,4 +1,4 @@
-"""OpenCL programs: built from text, loaded from a binary, and their binaries fetched."""
+"""Build OpenCL programs, load them from a binary, and fetch their binaries."""
 
 from __future__ import annotations
 
@@ -21,53 +21,53 @@ else:
 log = Log("players.opencl")
 
 _POCL = "portable computing language"
-_NO_HEADER = "-D_OPENCL_H_"  # PoCL's header of all functions stands behind this name
+_NO_HEADER = "-D_OPENCL_H_"  # include guard of PoCL's header with all functions
 
 
 def build_text(context: cl.Context, program: Program) -> cl.Program:
-    """The program, by the device's compiler."""
-    made = cl.Program.of_text(context, program.text)
+    """Build the program with the device's compiler."""
+    built = cl.Program.of_text(context, program.text)
     began = time.perf_counter()
     try:
         with native_output.native_output_logged(log):
-            made.build(program.options)
+            built.build(program.options)
     except cl.Error as error:
         what = f"the kernels do not build on {context.device.name}"
-        raise BuildError(what, made.log or str(error), program.text) from error
+        raise BuildError(what, built.log or str(error), program.text) from error
     seconds, size = time.perf_counter() - began, len(program.text)
     log.debug("%s built %d bytes of kernels in %.1f ms", context.device.name, size, seconds * 1e3)
-    return made
+    return built
 
 
 def load_binary(context: cl.Context, binary: bytes, options: str) -> cl.Program | None:
-    """The program, without the compiler; None where the driver does not take the binary."""
+    """Load the program without the compiler; None if the driver rejects the binary."""
     try:
-        made = cl.Program.of_binary(context, binary)
-        made.build(options)
+        loaded = cl.Program.of_binary(context, binary)
+        loaded.build(options)
     except cl.Error as error:
-        log.debug("%s does not take a binary: %s", context.device.name, error)
+        log.debug("%s rejects a binary: %s", context.device.name, error)
         return None
-    return made
+    return loaded
 
 
-def binaries_cost_nothing(platform: str) -> bool:
-    """Whether the driver has the binary at hand after a build.
+def has_cheap_binaries(platform: str) -> bool:
+    """Return True if the driver has the binary after a build.
 
-    PoCL compiles every kernel once more for it, for seconds, and keeps a cache of its own.
+    PoCL compiles every kernel again for it, which takes seconds, and has its own cache.
     """
     return platform.lower() != _POCL
 
 
-def begins_slowly(platform: str) -> bool:
-    """Whether the compiler takes long before it begins with its first program."""
+def has_slow_compiler_start(platform: str) -> bool:
+    """Return True if the compiler takes long to start."""
     return platform.lower() == _POCL
 
 
 def warm_compiler(context: cl.Context) -> None:
-    """Let the compiler load what it needs for any program.
+    """Make the compiler load what it needs for any program.
 
-    PoCL reads a library of functions for 0.3 s, once for a context, unless a program that it builds
-    is in its cache. For one that is linked it always does.
+    PoCL reads a library of functions for 0.3 s, once per context, unless the program is in its
+    cache. For a linked program it always does.
     """
     try:
         part = cl.Program.of_text(context, probes.NOTHING)
@@ -75,16 +75,16 @@ def warm_compiler(context: cl.Context) -> None:
             part.compile(_NO_HEADER)
             cl.Program.of_part(context, part)
     except cl.Error:
-        return  # whatever is wrong, the program that is to be built will have the message
+        return  # the actual build will report the error
 
 
 def fetch_binary(program: cl.Program) -> bytes:
-    """The program's binary. Other threads go on meanwhile."""
+    """Return the program's binary, without blocking other threads."""
     try:
         binary = program.binary
-        why = "it has none at hand"
+        why = "it has none"
     except cl.Error as error:
         binary, why = b"", str(error)
     if not binary:
-        raise DeviceError("the driver gives no binary", why, "run without binaries")
+        raise DeviceError("the driver provides no binary", why, "run without binaries")
     return binary

@@ -1,4 +1,4 @@
-"""A context or a queue of the caller's, on which sessions run: memory is shared, and order kept."""
+"""Contexts and queues of the caller that sessions run on, to share memory and order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _OUT_OF_ORDER = 1
 
 
 def shared_device(given: Any) -> DeviceInfo | None:
-    """The device of a `pyopencl.CommandQueue` or `Context`, on which sessions share it; None where
-    it is neither.
+    """Return the device of a `pyopencl.CommandQueue` or `Context`, which sessions then share; None
+    for anything else.
     """
     pointer = getattr(given, "int_ptr", None)
     kind = type(given).__name__
@@ -27,7 +27,7 @@ def shared_device(given: Any) -> DeviceInfo | None:
     if kind == "Context":
         return _find(_numbers("clGetContextInfo", pointer, _DEVICES), pointer, 0)
     if _numbers("clGetCommandQueueInfo", pointer, _PROPERTIES)[0] & _OUT_OF_ORDER:
-        what, why = "the queue runs commands out of order", "kernels of a model follow each other"
+        what, why = "the queue runs commands out of order", "kernels of a model must run in order"
         raise DeviceError(what, why, "pass a queue without OUT_OF_ORDER_EXEC_MODE_ENABLE")
     (context,) = _numbers("clGetCommandQueueInfo", pointer, _CONTEXT)
     return _find(_numbers("clGetCommandQueueInfo", pointer, _DEVICE), context, pointer)
@@ -37,10 +37,10 @@ def _find(devices: tuple[int, ...], context: int, queue: int) -> DeviceInfo:
     for info, device in found_devices():
         if device.pointer.value in devices:
             return replace(info, shared_context=context, shared_queue=queue)
-    what, why = "the queue's device is none of those that were found", "it may be a part of one"
-    raise DeviceError(what, why, "make the queue on one of fourfold.devices()")
+    what, why = "the queue's device is unknown", "it may be a sub-device"
+    raise DeviceError(what, why, "create the queue on one of fourfold.devices()")
 
 
 def _numbers(function: str, pointer: int, what: int) -> tuple[int, ...]:
-    found = cl.info(function, c_void_p(pointer), what)
-    return tuple(memoryview(found).cast("Q" if len(found) % 8 == 0 else "I"))
+    data = cl.info(function, c_void_p(pointer), what)
+    return tuple(memoryview(data).cast("Q" if len(data) % 8 == 0 else "I"))

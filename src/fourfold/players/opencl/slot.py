@@ -1,4 +1,4 @@
-"""A slot: memory for what goes in and out of one run in flight, and kernels that know it."""
+"""Slot: memory and kernels of one run in flight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.plan import Plan, Port, padded
 from fourfold.plan.host_protocol import DONE, READY, pieces
 from fourfold.players.chunked_copy import copied
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import BoundKernels, Place, counts_bytes
+from fourfold.players.opencl.arguments import BoundKernels, BufferLocation, counts_bytes
 from fourfold.players.opencl.launch_queue import LaunchQueue
 from fourfold.players.opencl.port_memory import (
     CopiedMemory,
@@ -27,16 +27,19 @@ from fourfold.players.opencl.port_memory import (
 )
 from fourfold.players.port_buffers import port_buffers
 
-MOST_POLLS = 20000  # of the flag that the kernel is done, without a pause
-PAUSE, MOST_PAUSES = 5e-5, 4000  # seconds, then; at last the driver waits
+MAX_POLLS = 20000  # polls of the completion flag without a pause
+# Seconds between further polls, and their number; then block in the driver.
+PAUSE_S, MAX_PAUSES = 5e-5, 4000
 DOING = "running the model"
 Guard = Callable[[str, Callable[[], Any]], Any]
 
 
 class SlotQueues(NamedTuple):
-    """Where runs in flight put in their launches, and their uploads: in a queue beside that where a
-    GPU has one launch for all of a run, during which the next one's inputs come. Many launches take
-    the host longer than uploads take.
+    """Queues for launches and uploads of runs in flight.
+
+    On a discrete GPU that runs a plan as one launch, uploads have a separate queue, so that inputs
+    of the next run are copied meanwhile. Otherwise submitting many launches takes longer than the
+    uploads.
     """
 
     launches: LaunchQueue
@@ -44,17 +47,17 @@ class SlotQueues(NamedTuple):
 
     @staticmethod
     def of(context: cl.Context, launches: LaunchQueue, info: DeviceInfo, plan: Plan) -> SlotQueues:
-        beside = info.is_discrete and counts_bytes(plan)
-        return SlotQueues(launches, cl.Queue(context) if beside else launches.queue)
+        separate = info.is_discrete and counts_bytes(plan)
+        return SlotQueues(launches, cl.Queue(context) if separate else launches.queue)
 
 
 class SlotMemory:
     """The memory of every port of a plan, for one run in flight.
 
-    A CPU whose buffers may stay mapped shares it. A GPU that shares the host's memory is handed it
-    and hands it back. A GPU with memory of its own gets copies of pinned memory, unless the plan's
-    kernels reach host memory by themselves: outputs are written there, and inputs are read from
-    there, or are `staged`: copied before the kernel begins, while others still run.
+    A CPU whose buffers may stay mapped shares it. A GPU that shares the host's memory maps it back
+    and forth. A discrete GPU copies from and to pinned memory, unless the plan's kernels access
+    host memory themselves: they write outputs there, and read inputs from there unless these are
+    `staged`, that is copied before the kernel starts, while others run.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class SlotMemory:
         self._buffers, self._staged, self._own = buffers, staged, port_buffers(plan)
         inputs = {port.buffer for port in plan.inputs}
         outputs = {port.buffer for port in plan.outputs}
-        self._ways = {n: (n in inputs, n in outputs) for n in inputs | outputs}
+        self._directions = {n: (n in inputs, n in outputs) for n in inputs | outputs}
         self.ports: dict[int, PortMemory] = {}
         for port in (*plan.inputs, *plan.outputs):
             if port.buffer not in self.ports:
@@ -82,12 +85,12 @@ class SlotMemory:
             self._make_flags(self._protocol)
 
     def _make(self, port: Port) -> PortMemory:
-        info, size, ways = self._info, padded(port.type.bytes), self._ways[port.buffer]
+        info, size, directions = self._info, padded(port.type.bytes), self._directions[port.buffer]
         reached = self._plan.buffers[port.buffer].kind == "host"
         if port.buffer not in self._own:
             memory = np.empty(size, np.uint8)
-            return CopiedMemory(self._buffers[port.buffer], memory, port, ways)
-        if reached and not (self._staged and ways[0]):
+            return CopiedMemory(self._buffers[port.buffer], memory, port, directions)
+        if reached and not (self._staged and directions[0]):
             return SharedMemory(self._context, self._queue, port, by_address=True)
         if info.is_cpu and info.persistent_mapping:
             return SharedMemory(self._context, self._queue, port, by_address=False)
@@ -98,12 +101,12 @@ class SlotMemory:
             memory = np.asarray(PinnedMemory(self._context, self._queue, size))
         else:
             memory = np.empty(size, np.uint8)
-        return CopiedMemory(cl.Buffer(self._context, size), memory, port, ways)
+        return CopiedMemory(cl.Buffer(self._context, size), memory, port, directions)
 
     @property
     def is_fetched(self) -> bool:
-        """Whether, when the last kernel is done, outputs are not yet where the host finds them, or
-        memory that was handed to the device has to be handed back.
+        """Return True if outputs have to be transferred after the last kernel, or mapped memory has
+        to be passed back to the host.
         """
         outputs = [self.ports[port.buffer] for port in self._plan.outputs]
         if any(isinstance(one, MappedMemory) for one in self.ports.values()):
@@ -111,7 +114,7 @@ class SlotMemory:
         return not all(isinstance(one, SharedMemory) for one in outputs)
 
     def _make_flags(self, number: int) -> None:
-        """Flags that tell a kernel that all of its inputs are there."""
+        """Create flags that tell a kernel that all of its inputs are ready."""
         size = self._plan.buffers[number].bytes
         self._flags = np.asarray(PinnedMemory(self._context, self._queue, size))
         self._flags[:] = 0
@@ -120,16 +123,16 @@ class SlotMemory:
         hosted = [p for p in self._plan.inputs if kinds[p.buffer].kind == "host"]
         self.flags[READY] = sum(pieces(port.type.bytes) for port in hosted)
 
-    def places(self) -> dict[int, Place]:
-        """Where kernels find each buffer."""
-        found = {number: memory.place for number, memory in self.ports.items()}
+    def locations(self) -> dict[int, BufferLocation]:
+        """Return the locations of all buffers."""
+        locations = {number: memory.location for number, memory in self.ports.items()}
         if self._protocol is not None:
-            found[self._protocol] = Place(None, self._flags.ctypes.data)
-        return found
+            locations[self._protocol] = BufferLocation(None, self._flags.ctypes.data)
+        return locations
 
 
 class Slot:
-    """One run in flight; see the protocol. `guard` makes errors of the driver our own."""
+    """One run in flight; see the protocol. `guard` converts errors of the driver."""
 
     def __init__(
         self,
@@ -142,21 +145,22 @@ class Slot:
     ) -> None:
         self._memory, self._queues, self._bound, self._calls = memory, queues, bound, calls
         self._guard = guard
-        self._flags = None if memory.is_fetched else memory.flags  # by which the kernel tells
+        # Completion flags set by the kernel.
+        self._flags = None if memory.is_fetched else memory.flags
         self.inputs = tuple(memory.ports[port.buffer].host for port in plan.inputs)
         self.outputs = tuple(memory.ports[port.buffer].host for port in plan.outputs)
         self._running = False
-        self._done: cl.Event | None = None  # of the run, unless the kernel's word is waited for
+        self._done: cl.Event | None = None  # set unless the kernel's flag is polled
 
     def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
-        self.end()  # somebody may have stopped waiting for the run before
+        self.end()  # the caller may have stopped waiting for the previous run
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 copied(array, host)
         self._running = True
         try:
             self._guard(DOING, partial(self._put_in, spin))
-        except BaseException:  # Ctrl-C, too: the driver may still use memory of this slot
+        except BaseException:  # also for Ctrl-C: the driver may still use memory of this slot
             with suppress(cl.Error):
                 self._queues.uploads.finish()
                 self._queues.launches.queue.finish()
@@ -164,8 +168,11 @@ class Slot:
             raise
 
     def _put_in(self, spin: bool) -> None:
-        """Each queue is told to begin, since the others wait for it and nobody waits here. Only a
-        driver whose kernels speak with the host is known to begin with launches by itself.
+        """Submit a run. Each queue is flushed, since other queues wait for it and nothing else does
+        here.
+
+        Only drivers whose kernels communicate with the host are known to start launches without a
+        flush.
         """
         memory, (launches, uploads) = self._memory, self._queues
         sent = [port.send(uploads) for port in memory.ports.values()]
@@ -182,8 +189,8 @@ class Slot:
         self._done = launches.launch_watched(self._calls, before)
         if self._flags is None:
             fetched = [port.fetch(launches.queue) for port in memory.ports.values()]
-            ends = (event for event in reversed(fetched) if event is not None)
-            self._done = next(ends, self._done)
+            last_events = (event for event in reversed(fetched) if event is not None)
+            self._done = next(last_events, self._done)
         launches.queue.flush()
 
     @property
@@ -201,21 +208,19 @@ class Slot:
         return self.outputs
 
     def _spin(self) -> bool:
-        """Look again and again whether the kernel says that it is done: without a pause, and now
-        and then when that took long.
-        """
+        """Poll the kernel's completion flag: first without a pause, then with pauses."""
         flags = self._flags
         if flags is None:
             return False
-        if any(flags[DONE] for _ in range(MOST_POLLS)):
+        if any(flags[DONE] for _ in range(MAX_POLLS)):
             return True
-        for _ in range(MOST_PAUSES):
-            time.sleep(PAUSE)
+        for _ in range(MAX_PAUSES):
+            time.sleep(PAUSE_S)
             if flags[DONE]:
                 return True
         return False
 
     def close(self) -> None:
-        with suppress(FourfoldError):  # whoever waits for the run gets it
+        with suppress(FourfoldError):  # errors are reported to the waiter of the run
             self.end()
         self._calls = []

@@ -1,4 +1,4 @@
-"""Times single launches of a plan and looks at what they wrote: the tuner's eyes."""
+"""Times single launches of a plan and reads their results, for the tuner."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class LaunchTimer(Player, LaunchesOneByOne):
         self._timed = cl.Queue(self._context, profiling=True)
 
     def fill(self, values: np.ndarray) -> None:
-        """Put these bytes into the arena."""
+        """Copy these bytes into the arena."""
         self._timed.write(self._buffers[0], values)
 
     def blank(self, offset: int, size: int) -> None:
-        """Make a part of the arena NaN, so that what is not written shows."""
+        """Fill a part of the arena with NaN, so that unwritten values show up."""
         self._timed.fill(self._buffers[0], POISON, offset, -(-size // 4) * 4)
 
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
@@ -32,11 +32,11 @@ class LaunchTimer(Player, LaunchesOneByOne):
         return values
 
     def seconds(self, launches: range, runs: int) -> float:
-        """The shortest time from the first of these launches to the end of the last, by the
-        device's own clock. Where one of them cannot run it is a DeviceError.
+        """Return the shortest time from the start of the first launch to the end of the last, by
+        the device's clock. Raises a DeviceError if one of them cannot run.
         """
-        found: float = self._guard("timing kernels", lambda: self._seconds(launches, runs))
-        return found
+        seconds: float = self._guard("timing kernels", lambda: self._seconds(launches, runs))
+        return seconds
 
     def _seconds(self, launches: range, runs: int) -> float:
         best = float("inf")

@@ -1,4 +1,4 @@
-"""A player whose runs are traced: what the host does when, and launches by the device's clock."""
+"""Player whose runs are traced: the host's work, and launches by the device's clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.clocked import ClockedPlayer
 from fourfold.players.opencl.launch_queue import LaunchQueue, launch_queue
 from fourfold.players.opencl.player import Player
 from fourfold.players.protocol import Outputs
@@ -21,8 +20,20 @@ from fourfold.players.traced_run import TracedRun
 from fourfold.trace import Trace
 
 
+class ClockedPlayer(Player):
+    """Player for plans with clocks."""
+
+    def read_clocks(self) -> np.ndarray:
+        """Return what each work-group recorded in the last run."""
+        clocks = self.plan.clocks
+        assert clocks is not None
+        notes, memory = np.empty(clocks.shape, np.int64), self._buffers[clocks.buffer]
+        self._guard("reading clocks", lambda: self._queue.read(memory, notes, clocks.offset))
+        return notes
+
+
 class PutIn:
-    """Launches that were put in: when, and what the driver tells of each, if it is asked."""
+    """Launches that were submitted: when, and the events of each if profiled."""
 
     def __init__(self) -> None:
         self.began, self.ended = time.perf_counter(), 0.0
@@ -31,7 +42,9 @@ class PutIn:
         self.notes: np.ndarray | None = None
 
     def as_run(self, zero: int) -> TracedRun:
-        """Its times in seconds from one of the device's on: a float cannot hold whole ones."""
+        """Return its times in seconds relative to `zero`: floats are too imprecise for absolute
+        times.
+        """
         queued = (self.events[0].queued - zero) * 1e-9 if self.events else None
         pairs = [event.span for event in self.events]
         spans = tuple(((began - zero) * 1e-9, (ended - zero) * 1e-9) for began, ended in pairs)
@@ -39,7 +52,7 @@ class PutIn:
 
 
 class TracedQueue(LaunchQueue):
-    """Remembers what was put in. A queue that is shared with other players knows no times."""
+    """Records submitted launches. A queue shared with other players has no device times."""
 
     def __init__(self, context: cl.Context, info: DeviceInfo, plan: Plan) -> None:
         self._timed = not (plan.requirements.resident_groups or info.shared_queue)
@@ -69,7 +82,7 @@ class TracedQueue(LaunchQueue):
 
 
 class TracedPlayer(ClockedPlayer):
-    """Plays as its base does, and notes when."""
+    """Player that records the times of its runs."""
 
     _launches: TracedQueue
 
@@ -77,7 +90,7 @@ class TracedPlayer(ClockedPlayer):
         self, info: DeviceInfo, plan: Plan, trace: Trace, program: cl.Program | None = None
     ) -> None:
         self._trace = trace
-        self._tells_host = any(buffer.kind == "host_protocol" for buffer in plan.buffers)
+        self._signals_host = any(buffer.kind == "host_protocol" for buffer in plan.buffers)
         super().__init__(info, plan, program)
 
     def _make_queue(self) -> LaunchQueue:
@@ -89,8 +102,8 @@ class TracedPlayer(ClockedPlayer):
         with self._trace.span("wait"):
             while not self._ports.wait():
                 self._start()
-            if not self._tells_host:
-                self._queue.finish()  # else done where outputs are taken
+            if not self._signals_host:
+                self._queue.finish()  # otherwise done when outputs are read
         run = self._launches.put_in[-1]
         run.waited = time.perf_counter()
         with self._trace.span("download"):
@@ -104,18 +117,18 @@ class TracedPlayer(ClockedPlayer):
             super()._start()
 
     def traced_runs(self) -> list[TracedRun]:
-        """All runs so far, after waiting for them."""
+        """Wait for all runs so far and return them."""
         self._guard("waiting for the last run", self._queue.finish)
         put_in = self._launches.put_in
         zero = next((event.span[0] for one in put_in for event in one.events), 0)
         return [one.as_run(zero) for one in put_in]
 
     def exchange_variables(self, other: object, give: bool) -> None:
-        """Take over what the model has kept in another player of it, or give it back."""
+        """Copy the model's variables from another player of it, or to it."""
         assert isinstance(other, Player)
         source, target = (self, other) if give else (other, self)
         pairs = zip(source._variables(), target._variables(), strict=True)
-        for (buffer, kept), (_, place) in pairs:
+        for (buffer, variable), (_, destination) in pairs:
             array = np.empty(buffer.bytes, np.uint8)
-            source._queue.read(kept, array)
-            target._queue.write(place, array)
+            source._queue.read(variable, array)
+            target._queue.write(destination, array)

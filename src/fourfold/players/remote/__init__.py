@@ -1,4 +1,4 @@
-"""Plays plans on other machines: phones by adb, boards by ssh, with the player in C there."""
+"""Run plans on other machines with the C player: phones over adb, boards over ssh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phones on a cable: Android's adb."""
+"""Phones attached with a cable, through Android's adb."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fourfold.players.remote.link import Link, find_program, last_line
 
 _INSTALL = "install it: 'apt install adb', 'brew install android-platform-tools', or Android's SDK"
 _LISTING = 30.0  # seconds: the first call starts a server
-# What adb says, in small letters, why that is, and what mends it.
+# Words in adb's output, their cause, and the fix.
 _REASONS = (
     (
         "unauthorized",
-        "the phone has not allowed this computer to debug it",
+        "the phone has not authorized this computer for debugging",
         "unlock it and confirm 'Allow USB debugging'",
     ),
     ("offline", "the phone does not answer", "unplug it, plug it in again, or 'adb reconnect'"),
     (
         "no permissions",
-        "this user may not use the cable",
+        "this user may not access the USB device",
         "add a udev rule for it ('apt install android-sdk-platform-tools-common')",
     ),
-    ("not found", "no such phone is attached", "plug it in; 'adb devices' lists those that are"),
-    ("no devices", "no phone is attached", "plug one in, with USB debugging switched on"),
+    ("not found", "no such phone is attached", "plug it in; 'adb devices' lists attached phones"),
+    ("no devices", "no phone is attached", "plug one in, with USB debugging enabled"),
 )
 
 
@@ -38,7 +38,7 @@ class Phone(NamedTuple):
 
 
 class AdbLink(Link):
-    """A phone by its serial number."""
+    """A phone, by its serial number."""
 
     api = "adb"
 
@@ -51,21 +51,21 @@ class AdbLink(Link):
     def pull(self, remote: str, path: str | os.PathLike[str]) -> None:
         self._copy("pull", remote, os.fspath(path))
 
-    def _copy(self, way: str, source: str, target: str) -> None:
-        done = self.call([*self._adb, way, source, target])
+    def _copy(self, command: str, source: str, target: str) -> None:
+        done = self.call([*self._adb, command, source, target])
         if done.returncode == 0:
             return
-        said = done.stderr + done.stdout
-        if _reason(said) is None and "failed to copy" in said:
-            self.fail(f"copying {os.path.basename(source)}", said)
-        self.lost(said)
+        output = done.stderr + done.stdout
+        if _reason(output) is None and "failed to copy" in output:
+            self.fail(f"copying {os.path.basename(source)}", output)
+        self.lost(output)
 
     def explain(self, said: str) -> tuple[str, str]:
-        found = _reason(said)
-        known = {phone.serial: phone.state for phone in attached_phones()}
-        if found is None and known.get(self.host, "") != "device":
-            found = _reason(known.get(self.host, "not found"))
-        return found or (last_line(said), "look at the cable")
+        reason = _reason(said)
+        states = {phone.serial: phone.state for phone in attached_phones()}
+        if reason is None and states.get(self.host, "") != "device":
+            reason = _reason(states.get(self.host, "not found"))
+        return reason or (last_line(said), "check the cable")
 
     @property
     def _adb(self) -> tuple[str, ...]:
@@ -73,13 +73,13 @@ class AdbLink(Link):
 
 
 def adb_program() -> str:
-    """Where adb is: on the path, or in the SDK."""
+    """Return the path of adb: on PATH, or in the SDK."""
     _, sdks = android_folders()
     return find_program("adb", [f"{sdk}/platform-tools/adb" for sdk in sdks], _INSTALL)
 
 
 def attached_phones() -> list[Phone]:
-    """All phones that adb knows, whatever their state."""
+    """Return all phones that adb lists, in any state."""
     try:
         done = subprocess.run(
             [adb_program(), "devices"],
@@ -90,25 +90,27 @@ def attached_phones() -> list[Phone]:
             timeout=_LISTING,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        fix = "try 'adb kill-server', and 'adb devices' by hand"
+        fix = "try 'adb kill-server', then 'adb devices'"
         raise DeviceError("adb does not answer", str(error), fix) from error
     lines = (line.partition("\t") for line in done.stdout.splitlines())
     return [Phone(serial, state.strip()) for serial, tab, state in lines if tab]
 
 
 def find_phone(serial: str) -> AdbLink:
-    """The phone of this number, or with 'auto' the only one that is attached."""
+    """Return the phone with this serial number, or the only attached one for 'auto'."""
     if serial not in ("", "auto"):
         return AdbLink(serial)
-    known = attached_phones()
-    ready = [phone for phone in known if phone.state == "device"]
+    phones = attached_phones()
+    ready = [phone for phone in phones if phone.state == "device"]
     if len(ready) == 1:
         return AdbLink(ready[0].serial)
     if len(ready) > 1:
         names = ", ".join(phone.serial for phone in ready)
-        raise DeviceError("several phones are attached", f"they are {names}", "name one of them")
-    state = known[0].state if known else "no devices"
-    why, fix = _reason(state) or (f"it is in the state '{state}'", "start it as usual")
+        raise DeviceError(
+            "several phones are attached", f"they are {names}", "name one of them: 'adb:SERIAL'"
+        )
+    state = phones[0].state if phones else "no devices"
+    why, fix = _reason(state) or (f"it is in the state '{state}'", "start it normally")
     raise DeviceError("no phone can be used", why, fix)
 
 

@@ -1,4 +1,4 @@
-"""Devices of other machines as a back end, for each way to reach them."""
+"""Backend for devices of other machines, one per kind of link."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from fourfold.plan import Plan, Program
 from fourfold.players.protocol import Backend, BuiltProgram, DeviceMemory
 
 if TYPE_CHECKING:
-    from fourfold.players.remote import devices as found
+    from fourfold.players.remote import devices as remote_devices
     from fourfold.players.remote import player as players
     from fourfold.players.remote import probe as probes
     from fourfold.players.remote import timer as timers
 else:
-    # A start on a device of this machine has no use for any of them.
-    found = lazy_import("fourfold.players.remote.devices")
+    # Not needed for a session on a local device.
+    remote_devices = lazy_import("fourfold.players.remote.devices")
     players = lazy_import("fourfold.players.remote.player")
     probes = lazy_import("fourfold.players.remote.probe")
     timers = lazy_import("fourfold.players.remote.timer")
 
 
 class RemoteBackend(Backend):
-    """OpenCL devices of machines that are reached in one way: 'adb' or 'ssh'."""
+    """OpenCL devices of machines reached over 'adb' or 'ssh'."""
 
     listed = False
 
@@ -33,17 +33,17 @@ class RemoteBackend(Backend):
         self.name = name
 
     def devices(self) -> tuple[DeviceInfo, ...]:
-        """Those of all phones that are attached; of hosts there is no list."""
-        return found.attached_devices() if self.name == "adb" else ()
+        """Return the devices of all attached phones; ssh hosts cannot be listed."""
+        return remote_devices.attached_devices() if self.name == "adb" else ()
 
     def reach(self, name: str) -> DeviceInfo | None:
-        return found.reach_device(self.name, name)
+        return remote_devices.reach_device(self.name, name)
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return probes.probe(device, names)
 
     def load_program(self, device: DeviceInfo, program: Program, binary: bytes) -> BuiltProgram:
-        """The player there builds the text where the driver does not take the binary."""
+        """Return the binary: the C player falls back to the text if the driver rejects it."""
         return binary
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
@@ -56,9 +56,9 @@ class RemoteBackend(Backend):
 
     def make_memory(self, device: DeviceInfo, size: int) -> DeviceMemory:
         raise DeviceError(
-            f"memory of {device.address} cannot be held here",
-            "it is that of another machine",
-            "pass arrays of NumPy",
+            f"memory of {device.address} cannot be allocated",
+            "the device is on another machine",
+            "pass NumPy arrays",
         )
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> timers.LaunchTimer:

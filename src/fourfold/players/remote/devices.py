@@ -1,4 +1,4 @@
-"""Devices of other machines, as their drivers describe them to the player there."""
+"""Devices of other machines, as their drivers describe them to the C player."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fourfold.players.remote.link import Link
 from fourfold.players.remote.machine import Machine
 from fourfold.players.remote.ssh import SshLink
 
-# Facts that the player tells under the names that they have here.
-_TOLD = (
+# Facts that the C player reports under the same names.
+_REPORTED = (
     *("name", "vendor", "platform", "driver", "version", "kind", "compute_units", "memory"),
     *("max_allocation", "max_work_group", "local_memory", "alignment", "unified_memory"),
     *("language_version", "address_bits", "uuid"),
@@ -25,37 +25,39 @@ _TOLD = (
 
 
 def reach_device(api: str, name: str) -> DeviceInfo:
-    """A device by the machine's name, and its number there: 'SERIAL', 'SERIAL/1'."""
+    """Return a device by its machine's name, and its number there: 'SERIAL', 'SERIAL/1'."""
     host, slash, number = name.rpartition("/")
     link = _link(api, host if slash else name)
-    found = devices_of(link)
+    candidates = devices_of(link)
     if not slash:
-        return min(found, key=rank_device)
-    if not number.isdecimal() or int(number) >= len(found):
-        names = ", ".join(f"{info.address} {info.name}" for info in found)
-        raise DeviceError(f"there is no device {api}:{name}", f"it has {names}", "name one of them")
-    return found[int(number)]
+        return min(candidates, key=rank_device)
+    if not number.isdecimal() or int(number) >= len(candidates):
+        names = ", ".join(f"{info.address} {info.name}" for info in candidates)
+        raise DeviceError(
+            f"device {api}:{name} was not found", f"it has {names}", "name one of them"
+        )
+    return candidates[int(number)]
 
 
 def attached_devices() -> tuple[DeviceInfo, ...]:
-    """All devices of all phones that can be used."""
+    """Return all devices of all phones that are ready."""
     ready = [phone.serial for phone in attached_phones() if phone.state == "device"]
     return tuple(info for serial in ready for info in devices_of(find_phone(serial)))
 
 
 def devices_of(link: Link) -> list[DeviceInfo]:
-    """All devices of a machine, the first of its driver first."""
+    """Return all devices of a machine, in the order of its drivers."""
     with MACHINES.using(link.name, lambda: Machine(link)) as machine:
-        found = [_device(row, machine.link.name) for row in machine.devices()]
-    if not found:
+        infos = [_device(row, machine.link.name) for row in machine.devices()]
+    if not infos:
         fix = "install the OpenCL driver of its GPU"
-        raise DeviceError(f"{link.name} has no OpenCL device", "its drivers have none", fix)
-    return found
+        raise DeviceError(f"{link.name} has no OpenCL device", "its drivers offer none", fix)
+    return infos
 
 
 @contextmanager
 def machine_of(device: DeviceInfo) -> Iterator[Machine]:
-    """The machine that a device is on, open for a while."""
+    """Context manager that opens the machine of a device."""
     machine = acquire_machine(device)
     try:
         yield machine
@@ -64,7 +66,7 @@ def machine_of(device: DeviceInfo) -> Iterator[Machine]:
 
 
 def acquire_machine(device: DeviceInfo) -> Machine:
-    """The machine that a device is on, open until it is released."""
+    """Open the machine of a device, until it is released."""
     api, _, host = device.remote.partition(":")
     machine: Machine = MACHINES.acquire(device.remote, lambda: Machine(_link(api, host)))
     return machine
@@ -78,7 +80,9 @@ def _link(api: str, host: str) -> Link:
     if api == "adb":
         return find_phone(host)
     if not host or host.startswith("-"):
-        raise InputError(f"'{host}' is no host", "ssh takes a name or user@name", "name a machine")
+        raise InputError(
+            f"'{host}' is not a host", "ssh expects a name or user@name", "name a machine"
+        )
     return SshLink(host)
 
 
@@ -93,5 +97,5 @@ def _device(row: dict[str, Any], remote: str) -> DeviceInfo:
         row["image_texels"],
         bool(row["multiplies_bytes"]),
     )
-    told = {name: row[name] for name in _TOLD}
-    return DeviceInfo(**told, claims=claims, ordinal=row["device"], remote=remote)
+    facts = {name: row[name] for name in _REPORTED}
+    return DeviceInfo(**facts, claims=claims, ordinal=row["device"], remote=remote)

@@ -1,4 +1,4 @@
-"""A way to another machine: commands run there, files go to and fro, by a program of this one."""
+"""Links to other machines: run commands and copy files with a local program such as adb or ssh."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import NamedTuple, NoReturn
 from fourfold.errors import DeviceError, InputError
 from fourfold.players.connections import ConnectionLost
 
-PATIENCE = 120.0  # seconds that a command or a copy may take; building kernels takes longest
+TIMEOUT_S = 120.0  # for a command or a copy; building kernels takes longest
 _MARK = "fourfold-status="
 _STATUS = re.compile(rf"{_MARK}(\d+)\s*$")
-_RESUME = "what was found until then is kept: type the same command again"
+_RESUME = "intermediate results are cached: run the same command again"
 
 
 class Answer(NamedTuple):
-    """What a command said, and its exit status."""
+    """Output and exit status of a command."""
 
     output: str
     status: int
 
 
 class Link:
-    """A way to one machine, by a command such as adb or ssh."""
+    """A link to one machine through a command such as adb or ssh."""
 
-    api: str  # how addresses begin
+    api: str  # prefix of addresses
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -38,41 +38,43 @@ class Link:
         return f"{self.api}:{self.host}"
 
     def shell(self, command: str) -> list[str]:
-        """What runs a command of the other machine's shell, here."""
+        """Return the local command that runs a command in the other machine's shell."""
         raise NotImplementedError
 
     def push(self, path: str | os.PathLike[str], remote: str) -> None:
-        """Copy a file there."""
+        """Copy a file to the machine."""
         raise NotImplementedError
 
     def pull(self, remote: str, path: str | os.PathLike[str]) -> None:
-        """Copy a file from there."""
+        """Copy a file from the machine."""
         raise NotImplementedError
 
     def explain(self, said: str) -> tuple[str, str]:
-        """Why a failed call failed, by what its program said, and what mends it."""
+        """Return why a call failed, based on its output, and the fix."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of what the way itself holds here."""
+        """Release local resources of the link."""
 
-    def run(self, command: str, patience: float = PATIENCE) -> Answer:
-        """Run a command there. Its status comes in its output: adb of old phones tells none."""
-        done = self.call(self.shell(f"{{ {command}\n}} 2>&1 </dev/null; echo {_MARK}$?"), patience)
-        found = _STATUS.search(done.stdout)
-        if found is None:
+    def run(self, command: str, timeout_s: float = TIMEOUT_S) -> Answer:
+        """Run a command. Its status is part of its output, since adb of old phones does not report
+        it.
+        """
+        done = self.call(self.shell(f"{{ {command}\n}} 2>&1 </dev/null; echo {_MARK}$?"), timeout_s)
+        match = _STATUS.search(done.stdout)
+        if match is None:
             self.lost(done.stderr + done.stdout)
-        return Answer(done.stdout[: found.start()].replace("\r\n", "\n"), int(found[1]))
+        return Answer(done.stdout[: match.start()].replace("\r\n", "\n"), int(match[1]))
 
     def check(self, command: str, doing: str) -> str:
-        """The same, where anything but success is a DeviceError."""
+        """Run a command and return its output; raises a DeviceError if it fails."""
         answer = self.run(command)
         if answer.status:
             self.fail(doing, answer.output)
         return answer.output
 
     def open(self, command: str) -> subprocess.Popen[str]:
-        """Begin a command there that is spoken to: lines in, lines out."""
+        """Start an interactive command: lines in, lines out."""
         try:
             return subprocess.Popen(
                 self.shell(command),
@@ -87,9 +89,9 @@ class Link:
             self.lost(str(error))
 
     def call(
-        self, command: Sequence[str], patience: float = PATIENCE, source: int | None = None
+        self, command: Sequence[str], timeout_s: float = TIMEOUT_S, source: int | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program of this machine that leads to the other one."""
+        """Run a local program that connects to the machine."""
         try:
             return subprocess.run(
                 command,
@@ -98,35 +100,35 @@ class Link:
                 text=True,
                 errors="replace",
                 check=False,
-                timeout=patience,
+                timeout=timeout_s,
             )
         except subprocess.TimeoutExpired:
-            self.lost(f"there was no answer for {patience:.0f} seconds")
+            self.lost(f"no answer within {timeout_s:.0f} seconds")
         except OSError as error:
             self.lost(str(error))
 
     def lost(self, said: str) -> NoReturn:
-        """The machine is not to be reached; why, its program said."""
+        """Raise a ConnectionLost; `said` is the output of the program."""
         why, fix = self.explain(said)
         raise ConnectionLost(f"{self.name} cannot be reached", why, f"{fix}; {_RESUME}")
 
     def fail(self, doing: str, said: str) -> NoReturn:
-        """The machine is there, but something does not work."""
+        """Raise a DeviceError for a failed action on a machine that can be reached."""
         why = last_line(said)
-        fix = f"look at it on {self.name}, and type the same command again"
+        fix = f"check it on {self.name}, and run the same command again"
         if "no space left" in said.lower():
-            fix = f"make room on {self.name}: the player and the model's file must fit"
+            fix = f"free disk space on {self.name} for the player and the model's file"
         raise DeviceError(f"{doing} on {self.name} failed", why, fix)
 
 
 def last_line(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "there was no output"
 
 
-def find_program(name: str, places: Sequence[str], fix: str) -> str:
-    """A program on the path, or in one of these places."""
-    found = shutil.which(name) or next((path for path in places if os.path.isfile(path)), None)
-    if found is None:
-        raise InputError(f"the command {name} is not there", "it is not on the path", fix)
-    return found
+def find_program(name: str, candidates: Sequence[str], fix: str) -> str:
+    """Return the path of a program on PATH, or one of these files."""
+    path = shutil.which(name) or next(filter(os.path.isfile, candidates), None)
+    if path is None:
+        raise InputError(f"the command {name} is not installed", "it is not on PATH", fix)
+    return path

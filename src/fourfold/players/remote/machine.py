@@ -1,4 +1,4 @@
-"""Another machine: a private folder there with the player in it, and nothing left of it after."""
+"""Another machine: a private folder with the C player, removed afterwards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fourfold.players.remote.link import Answer, Link
 
 PLAYER = "fourfold-run"
 _NO_OPENCL = 3  # the player's exit status
-_NOT_RUNNABLE = (126, 127)  # a shell's
+_NOT_RUNNABLE = (126, 127)  # exit statuses of a shell
 _numbers = count()
-_in_use: set[str] = set()  # names of folders that this process has open
-# The first place that takes the folder: where Android lets programs run, or as usual.
+_in_use: set[str] = set()  # names of folders that this process uses
+# Use the first writable folder: where Android allows programs to run, or the usual one.
 _OPEN = """umask 077
 for base in /data/local/tmp "${{TMPDIR:-/tmp}}" "$HOME"; do
   if mkdir "$base/{name}" 2>/dev/null; then echo "folder=$base/{name}"; break; fi
@@ -37,7 +37,7 @@ echo "abi=$(getprop ro.product.cpu.abi 2>/dev/null)"
 
 
 class Machine:
-    """A phone or a board that is reached by a link."""
+    """A phone or a board that is reached over a link."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -50,13 +50,13 @@ class Machine:
 
     def _open_folder(self) -> dict[str, str]:
         name = f"{_family()}-{os.getpid()}-{next(_numbers)}"
-        said = self.link.check(_OPEN.format(name=name, family=_family()), "making a folder")
-        facts = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        output = self.link.check(_OPEN.format(name=name, family=_family()), "creating a folder")
+        facts = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
         if "folder" not in facts:
-            self.link.fail("making a folder", said)
+            self.link.fail("creating a folder", output)
         self.folder = facts["folder"]
         _in_use.add(name)
-        old = [line[len("old=") :] for line in said.splitlines() if line.startswith("old=")]
+        old = [line[len("old=") :] for line in output.splitlines() if line.startswith("old=")]
         self._remove([path for path in old if _is_abandoned(path)])
         return facts
 
@@ -65,61 +65,65 @@ class Machine:
         target = find_target_machine(abi or machine, "android" if abi else "linux")
         if target is None:
             raise DeviceError(
-                f"{self.link.name} is no machine that the player is compiled for",
-                f"its processor is called '{abi or machine}'",
-                "see 'fourfold player build --help' for those that there are",
+                f"{self.link.name} is not a supported machine",
+                f"its processor is '{abi or machine}'",
+                "see 'fourfold player build --help' for supported machines",
             )
         return target
 
     def _send_player(self) -> None:
-        """This machine's own kind is compiled by its own compiler, which is there more often."""
+        """Compile and copy the player. The system compiler is used if the machine is
+        like this one.
+        """
         cache = Config.from_environment().cache
-        made = build_player(None if self.target == host_target() else self.target, cache)
+        executable = build_player(None if self.target == host_target() else self.target, cache)
         try:
-            self.link.push(made, self.path(PLAYER))
+            self.link.push(executable, self.path(PLAYER))
         finally:
             if cache is None:
-                made.unlink(missing_ok=True)
-                made.parent.rmdir()
-        self.link.check(f"chmod 700 {self.path(PLAYER)}", "making the player a program")
+                executable.unlink(missing_ok=True)
+                executable.parent.rmdir()
+        self.link.check(f"chmod 700 {self.path(PLAYER)}", "making the player executable")
 
     def path(self, name: str) -> str:
-        """Where a file of this name is, there."""
+        """Return the path of a file on the machine."""
         return f"{self.folder}/{name}"
 
     def new_name(self, suffix: str = "") -> str:
-        """A name in the folder that no other file has."""
+        """Return an unused file name in the folder."""
         return f"{next(self._files)}{suffix}"
 
     def command(self, *arguments: str) -> str:
-        """What runs the player there, in its folder."""
+        """Return the shell command that runs the player in its folder."""
         words = " ".join(shlex.quote(word) for word in arguments)
         return f"cd {shlex.quote(self.folder)} && exec ./{PLAYER} {words}"
 
     def devices(self) -> list[dict[str, Any]]:
-        """What the drivers there say of their devices."""
+        """Return the device descriptions of the drivers."""
         answer = self.link.run(f"({self.command('--probe', '--json')})")
-        told = read_lines(answer.output)
+        rows = read_lines(answer.output)
         if answer.status == _NO_OPENCL:
-            why = str(told[-1].get("error", "")) if told else "it has no OpenCL library"
-            fix = "install the OpenCL driver of its GPU; phones bring it or have none"
+            why = str(rows[-1].get("error", "")) if rows else "it has no OpenCL library"
+            fix = (
+                "install the OpenCL driver of its GPU; on phones it is preinstalled or unavailable"
+            )
             raise DeviceError(f"{self.link.name} has no OpenCL device", why, fix)
         if answer.status:
             self.not_run(answer)
-        return [row for row in told if "device" in row]
+        return [row for row in rows if "device" in row]
 
     def not_run(self, answer: Answer) -> NoReturn:
-        """The player did not do what it was asked for."""
+        """Raise an error for a failed run of the player."""
         said = next((str(row["error"]) for row in read_lines(answer.output) if "error" in row), "")
         if answer.status in _NOT_RUNNABLE:
-            lines = answer.output.strip().splitlines() or ["it said nothing"]
-            why = f"{lines[-1]}, as a program for {self.target.name}"
-            fix = "let programs run in its folder for temporary files (TMPDIR), or report this"
+            lines = answer.output.strip().splitlines() or ["there was no output"]
+            why = f"{lines[-1]} (compiled for {self.target.name})"
+            fix = "allow executables in its folder for temporary files (TMPDIR), or report this"
             raise DeviceError(f"the player does not run on {self.link.name}", why, fix)
         self.link.fail("running the player", said or answer.output)
 
     def send(self, content: bytes | memoryview, suffix: str = "") -> str:
-        """Put some bytes into a file there; gives its name."""
+        """Copy some bytes into a file on the machine; returns its name."""
         name = self.new_name(suffix)
         with _local_file() as path:
             path.write_bytes(content)
@@ -127,7 +131,7 @@ class Machine:
         return name
 
     def fetch(self, name: str) -> bytes:
-        """The bytes of a file there."""
+        """Return the bytes of a file on the machine."""
         with _local_file() as path:
             self.link.pull(self.path(name), path)
             return path.read_bytes()
@@ -140,7 +144,7 @@ class Machine:
             self.link.run(f"rm -rf {' '.join(map(shlex.quote, paths))}")
 
     def close(self) -> None:
-        """Leave nothing behind. Where the cable is out, the next one who comes does that."""
+        """Remove all files. If the machine cannot be reached, the next process does so."""
         with suppress(FourfoldError):
             if self.folder:
                 self._remove([self.folder])
@@ -151,13 +155,13 @@ class Machine:
 
 
 def read_lines(output: str) -> list[dict[str, Any]]:
-    """The JSON objects that the player tells, one a line; drivers may say something between."""
-    found = []
+    """Parse the JSON objects of the player, one per line; drivers may print other lines."""
+    rows = []
     for line in output.splitlines():
         if line.startswith("{"):
             with suppress(ValueError):
-                found.append(json.loads(line))
-    return found
+                rows.append(json.loads(line))
+    return rows
 
 
 @contextmanager
@@ -167,13 +171,15 @@ def _local_file() -> Iterator[Path]:
 
 
 def _family() -> str:
-    """How folders of this user of this machine begin."""
+    """Return the prefix of folder names of this user on this machine."""
     user = f"{platform.node()} {os.path.expanduser('~')}"
     return f"fourfold-{hashlib.blake2b(user.encode(), digest_size=4).hexdigest()}"
 
 
 def _is_abandoned(folder: str) -> bool:
-    """Whether who made a folder there is gone: a process here, or a part of this one."""
+    """Return True if the creator of a folder is gone: another local process, or a
+    part of this one.
+    """
     name = folder.rpartition("/")[2]
     number = name.removeprefix(f"{_family()}-").partition("-")[0]
     if not number.isdecimal():

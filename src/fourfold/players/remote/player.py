@@ -1,4 +1,4 @@
-"""Plays a plan on another machine: a process there holds it open, arrays go as files."""
+"""Run a plan on another machine: a process there keeps it open, arrays are sent as files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.probing import with_known_facts
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.remote.devices import acquire_machine, machine_of, release_machine
-from fourfold.players.remote.plan_file import send_plan
-from fourfold.players.remote.steps import PlanProcess
+from fourfold.players.remote.steps import PlanProcess, send_plan
 
 
 class Player:
-    """A plan made ready on a device of another machine."""
+    """A plan ready to run on a device of another machine."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, binary: bytes | None = None) -> None:
         self.info, self.plan = info, plan
@@ -29,7 +28,7 @@ class Player:
         self._process: PlanProcess | None = None
         self._file = self._machine.new_name(".fourfold")
         with cleanup_on_error(self.close):
-            # The player there takes a plan only where the file tells that the device can play it.
+            # The C player accepts a plan only if the file's facts say that the device supports it.
             send_plan(self._machine, self._file, with_known_facts(info), plan, binary)
             arguments = (self._file, "--device", str(info.ordinal))
             text = plan.program.text
@@ -40,11 +39,13 @@ class Player:
 
     def _ask(self, step: str) -> dict[str, Any]:
         if self._process is None:
-            raise DeviceError("the plan is no longer open", "close() was called", "ask before")
+            raise DeviceError(
+                "the plan is no longer open", "close() was called", "use it before close()"
+            )
         return self._process.ask(step)
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
-        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        """Return the outputs for these inputs, in port order; see the protocol."""
         self._put(arrays)
         self._ask("run 1")
         return self._take(into)
@@ -55,26 +56,26 @@ class Player:
                 self._send(f"input {number}", array)
 
     def _send(self, step: str, array: np.ndarray) -> None:
-        """A step that takes the bytes of an array, which is a file there meanwhile."""
+        """Run a step with the bytes of an array, passed as a temporary file."""
         file = self._machine.send(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         self._ask(f"{step} {file}")
         self._ask(f"forget {file}")
 
     def _fetch(self, file: str) -> bytes:
-        """A file that a step has written there."""
+        """Return the content of a file that a step has written, and remove it."""
         content = self._machine.fetch(file)
         self._ask(f"forget {file}")
         return content
 
     def _take(self, into: Into | None) -> Outputs:
-        """All outputs that somebody wants come in one file."""
-        wanted = [None] * len(self.plan.outputs) if into is None else list(into)
-        skipped = [into is not None and array is None for array in wanted]
+        """Return the requested outputs, which are fetched in one file."""
+        targets = [None] * len(self.plan.outputs) if into is None else list(into)
+        skipped = [into is not None and array is None for array in targets]
         results: Outputs = []
         file, content, start = self._read_all(skipped), b"", 0
         if file is not None:
             content = self._fetch(file)
-        for port, array, skip in zip(self.plan.outputs, wanted, skipped, strict=True):
+        for port, array, skip in zip(self.plan.outputs, targets, skipped, strict=True):
             if skip:
                 results.append(None)
                 continue
@@ -94,14 +95,14 @@ class Player:
         return file if read else None
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
-        """No memory of that machine is held here."""
+        """Run with arrays: memory of the other machine cannot be bound."""
         return self.run(arrays, into)
 
     def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> None:
-        """Nor is any played."""
+        """Return None: memory of the other machine cannot be bound."""
 
     def open_slot(self, staged: bool = True) -> None:
-        """There is one run at a time."""
+        """Return None: only one run at a time is supported."""
 
     def replay(self) -> None:
         self._ask("replay 1")
@@ -121,7 +122,7 @@ class Player:
         return [float(one) for one in self._ask(f"profile {runs}")["seconds"]]
 
     def binary(self) -> bytes:
-        """The player there writes it as an entry of a store; see the format of files."""
+        """Return the binary, which the C player writes as an entry of a store."""
         entry = self._ask(f"binary {self._machine.new_name()}")["file"]
         return bytes(Container(self._fetch(entry), "the binary").section(1, "binary"))
 
@@ -131,11 +132,11 @@ class Player:
                 self._ask(f"blank {number} 0 {buffer.allocated}")
 
     def close(self) -> None:
-        """End the process there, and remove its files."""
+        """End the process on the machine, and remove its files."""
         if not self._open:
             return
         self._open = False
-        with suppress(FourfoldError, OSError):  # the machine may be gone, with all that was there
+        with suppress(FourfoldError, OSError):  # the machine may be unreachable
             if self._process is not None:
                 self._process.close()
             self._machine.remove(self._file)
@@ -149,7 +150,7 @@ def _array(port: Port, content: bytes, start: int) -> np.ndarray:
 
 
 def build_binary(info: DeviceInfo, program: Program) -> bytes:
-    """What the driver there makes of a program, without running it."""
+    """Build a program with the driver on the machine, without running it."""
     plan = Plan(
         name="binary",
         program=program,

@@ -1,11 +1,12 @@
-"""Which trial tells which facts of a device elsewhere, each in a process of its own there."""
+"""Probes of a device on another machine, each in a separate process there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,13 +16,19 @@ from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.opencl import probes
 from fourfold.kernel.opencl.claiming import GROUPS_EACH
 from fourfold.log import Log
-from fourfold.plan import CONSTANT_ALIGNMENT, CONSTANTS, BufferUse, Program
+from fourfold.plan import (
+    CONSTANT_ALIGNMENT,
+    CONSTANTS,
+    Argument,
+    Buffer,
+    BufferUse,
+    Launch,
+    Plan,
+    Port,
+    Program,
+)
 from fourfold.players.connections import ConnectionLost
-from fourfold.players.remote.devices import machine_of
-from fourfold.players.remote.machine import Machine
-from fourfold.players.remote.steps import StepFailed
-from fourfold.players.remote.trial import KernelCall, TrialCall, run_trial
-from fourfold.players.trial_answers import (
+from fourfold.players.probe_data import (
     CHUNKS,
     GROUP_SHAPES,
     ITEMS,
@@ -35,22 +42,110 @@ from fourfold.players.trial_answers import (
     numbers,
     texels,
 )
+from fourfold.players.remote.devices import machine_of
+from fourfold.players.remote.machine import Machine
+from fourfold.players.remote.steps import PlanProcess, StepFailed, send_plan
 from fourfold.types import TensorType
 
+_FIRST = 2  # number of the first buffer after arena and constants
+_NOTHING = np.zeros(64, np.uint8)
 log = Log("players.remote")
-
 Facts = Mapping[str, Fact]
 _RUNS = 3
-_APART = 256  # bytes
+_ALIGNMENT = 256  # bytes; alignment of arrays
+
+
+class KernelCall(NamedTuple):
+    """A kernel, its grid, its start in each array in bytes, and additional arguments."""
+
+    entry: str
+    grid: tuple[int, ...]
+    local: tuple[int, ...]
+    starts: tuple[int, ...] = (0,)
+    more: tuple[Argument, ...] = ()
+
+
+class ProbeCall(NamedTuple):
+    """Kernels of a program, and the arrays that they read and change."""
+
+    program: Program
+    kernels: tuple[KernelCall, ...]
+    arrays: tuple[np.ndarray, ...]
+    constants: np.ndarray = _NOTHING
+    image_texels: int = 0  # maximum, if images are read
+
+
+def run_probe_plan(
+    machine: Machine, device: DeviceInfo, call: ProbeCall, first: Sequence[np.ndarray] = ()
+) -> Generator[list[np.ndarray], None, None]:
+    """Yield what the arrays hold after the kernels ran: once, or once for each replacement in
+    `first` of the first array, in one process.
+    """
+    limited = device.with_facts({"image_texels": call.image_texels} if call.image_texels else {})
+    file = machine.new_name(".fourfold")
+    send_plan(machine, file, limited, _plan(call))
+    arguments = (file, "--device", str(device.ordinal))
+    process = PlanProcess(
+        machine, f"a probe of {call.kernels[0].entry}", call.program.text, *arguments
+    )
+    try:
+        for array in first or call.arrays[:1]:
+            yield _run(machine, process, (array, *call.arrays[1:]))
+    finally:
+        process.close()
+
+
+def _run(machine: Machine, process: PlanProcess, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    for number, array in enumerate(arrays, _FIRST):
+        sent = machine.send(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        process.ask(f"fill {number} 0 {sent}")
+    process.ask("replay 1")
+    file = machine.new_name()
+    for number, array in enumerate(arrays, _FIRST):
+        process.ask(f"read {number} 0 {array.nbytes} {file}")
+    content, start, results = machine.fetch(file), 0, []
+    for array in arrays:
+        piece = np.frombuffer(content, array.dtype, array.size, start)
+        results.append(piece.reshape(array.shape))
+        start += array.nbytes
+    return results
+
+
+def _plan(call: ProbeCall) -> Plan:
+    buffers = [
+        Buffer("arena", "arena", 64),
+        Buffer("constants", "constants", call.constants.nbytes),
+    ]
+    ports = []
+    for number, array in enumerate(call.arrays, _FIRST):
+        buffers.append(Buffer(f"array{number}", "output", array.nbytes))
+        ports.append(Port(f"array{number}", TensorType.of(array), number))
+    launches = tuple(_launch(kernel) for kernel in call.kernels)
+    return Plan(
+        name=call.kernels[0].entry,
+        program=call.program,
+        buffers=tuple(buffers),
+        launches=launches,
+        inputs=(),
+        outputs=tuple(ports),
+        constants=call.constants,
+        precision="fp32",
+    )
+
+
+def _launch(call: KernelCall) -> Launch:
+    uses = [BufferUse(number, start) for number, start in enumerate(call.starts, _FIRST)]
+    arguments = (*uses, *call.more)
+    return Launch(call.entry, arguments, call.grid, call.local, call.entry, "probe")
 
 
 class Unanswered(Exception):
-    """A trial could not be made: nothing is known from it."""
+    """A probe could not run: nothing is known from it."""
 
 
 @dataclass(frozen=True)
-class Trials:
-    """The trials of a device, on its machine."""
+class DeviceProbes:
+    """The probes of a device, on its machine."""
 
     machine: Machine
     device: DeviceInfo
@@ -63,11 +158,11 @@ class Trials:
         return {"half_arithmetic": succeeds(computes)}
 
     def dot_products(self) -> Facts:
-        """Who adds up products of bytes: the one that is claimed, on a GPU also the extension."""
+        """Probe dot products of int8: the claimed instruction, and on a GPU also the extension."""
         claim = str(self.device.claims.get("dot_products", ""))
         names = (claim,) if self.device.is_cpu else (claim, "khr")
-        tried = dict.fromkeys(names) if claim else ()
-        return {"dot_products": next((name for name in tried if self._adds(name)), "")}
+        candidates = dict.fromkeys(names) if claim else ()
+        return {"dot_products": next((name for name in candidates if self._adds(name)), "")}
 
     def _adds(self, name: str) -> bool:
         packs, nothing = name == "x86", np.zeros(8, np.float32)
@@ -94,9 +189,7 @@ class Trials:
         return {"matrix_units": claimed and succeeds(multiplies)}
 
     def self_test(self) -> Facts:
-        """Which of the kernels do not come out right: all in one program, and where that does not
-        go well each by itself.
-        """
+        """Return which kernels fail: all in one program, and if that fails each by itself."""
         names = tuple(probes.SELF_TEST)
         if succeeds(lambda: self._changes(names)):
             return {"self_test": ""}
@@ -104,27 +197,27 @@ class Trials:
         return {"self_test": ", ".join(wrong)}
 
     def _changes(self, names: tuple[str, ...]) -> bool:
-        """Whether numbers that are copied there and back come out changed as they should be."""
+        """Return True if arrays copied there and back have the right results."""
         parts = [(name, items) for name in names for items in SELF_TEST_SIZES[name]]
         runs = [[numbers(*part, run) for part in parts] for run in range(_RUNS)]
-        starts = _places(runs[0])
+        starts = _offsets(runs[0])
         kernels = tuple(
             KernelCall(name, (items,), (1,), (start, start))
             for (name, items), start in zip(parts, starts, strict=True)
         )
-        given = [_joined(arrays, starts) for arrays in runs]
+        inputs = [_joined(arrays, starts) for arrays in runs]
         program = probes.joined(probes.SELF_TEST[name] for name in names)
-        call = TrialCall(program, kernels, (given[0], np.zeros_like(given[0])))
-        with closing(run_trial(self.machine, self.device, call, given)) as found:
+        call = ProbeCall(program, kernels, (inputs[0], np.zeros_like(inputs[0])))
+        with closing(run_probe_plan(self.machine, self.device, call, inputs)) as all_results:
             return all(
                 np.array_equal(results[1], _joined([changed(one) for one in arrays], starts))
-                for arrays, results in zip(runs, found, strict=True)
+                for arrays, results in zip(runs, all_results, strict=True)
             )
 
     def forward_progress(self) -> Facts:
-        """Whether groups that wait for chunks which others have claimed come to an end."""
+        """Probe whether groups that wait for chunks claimed by others finish."""
 
-        def goes_on() -> bool:
+        def makes_progress() -> bool:
             expected = chain()
             values = np.zeros_like(expected)
             values[0] = expected[0]
@@ -132,32 +225,32 @@ class Trials:
             groups = self.device.compute_units * GROUPS_EACH
             program = probes.CLAIMS["claims"]
             kernel = KernelCall("claims", (groups,), (1,), (0, 0), (STAGES, CHUNKS))
-            call = TrialCall(program, (kernel,), arrays)
+            call = ProbeCall(program, (kernel,), arrays)
             return all(np.array_equal(self._run(call)[1], expected) for _ in range(_RUNS))
 
-        return {"forward_progress": self.device.is_cpu and succeeds(goes_on)}
+        return {"forward_progress": self.device.is_cpu and succeeds(makes_progress)}
 
     def waiting(self) -> Facts:
-        """Whether a group a unit is there at once. None reaches memory of a host elsewhere."""
+        """Probe whether one group per unit is resident. Memory of this host cannot be accessed."""
 
         def is_resident() -> bool:
             groups = self.device.compute_units
             arrays = (np.zeros(max(STATE_WORDS, 64), np.int32), np.full(groups, -1, np.int32))
             kernel = KernelCall("rounds", (groups * ITEMS,), (ITEMS,), (0, 0))
-            result = self._run(TrialCall(probes.ROUNDS, (kernel,), arrays))[1]
+            result = self._run(ProbeCall(probes.ROUNDS, (kernel,), arrays))[1]
             return np.array_equal(result, np.arange(groups))
 
-        able = bool(self.device.claims.get("matrix_units")) and succeeds(is_resident)
-        return {"resident": able, "reaches_host": False}
+        resident = bool(self.device.claims.get("matrix_units")) and succeeds(is_resident)
+        return {"resident": resident, "reaches_host": False}
 
     def images(self) -> Facts:
-        """Whether there are images of buffers, and of windows into them."""
+        """Probe images of buffers, and of windows into them."""
         claimed = int(self.device.claims.get("image_texels", 0))
         works = claimed > 0 and succeeds(lambda: self._reads_images(claimed))
-        few = ITEMS + self.device.alignment // 8  # not up to where they lie
+        small_limit = ITEMS + self.device.alignment // 8  # too few to reach the data from the start
         return {
             "image_texels": claimed if works else 0,
-            "image_windows": works and succeeds(lambda: self._reads_images(few)),
+            "image_windows": works and succeeds(lambda: self._reads_images(small_limit)),
             "prefers_images": works and bool(self.device.claims.get("prefers_images")),
         }
 
@@ -172,36 +265,36 @@ class Trials:
         )
         out = np.full((2, ITEMS, 4), np.nan, np.float32)
         kernel = KernelCall("images", (ITEMS,), (1,), more=uses)
-        call = TrialCall(probes.IMAGES, (kernel,), (out,), block, limit)
+        call = ProbeCall(probes.IMAGES, (kernel,), (out,), block, limit)
         result = self._run(call)[0]
         return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
 
     def _probe(self, program: Program, values: np.ndarray, *local: int) -> np.ndarray:
-        """What the kernel 'probe' makes of some values, by one group of work-items."""
-        return self._run(TrialCall(program, (KernelCall("probe", local, local),), (values,)))[0]
+        """Run the kernel 'probe' on some values with one work-group."""
+        return self._run(ProbeCall(program, (KernelCall("probe", local, local),), (values,)))[0]
 
-    def _run(self, call: TrialCall) -> list[np.ndarray]:
-        with closing(run_trial(self.machine, self.device, call)) as found:
-            return next(found)
+    def _run(self, call: ProbeCall) -> list[np.ndarray]:
+        with closing(run_probe_plan(self.machine, self.device, call)) as results:
+            return next(results)
 
 
-TRIALS: dict[tuple[str, ...], Callable[[Trials], Facts]] = {
-    ("half_arithmetic",): Trials.half,
-    ("dot_products",): Trials.dot_products,
-    ("subgroups",): Trials.subgroups,
-    ("matrix_units",): Trials.matrix_units,
-    ("self_test",): Trials.self_test,
-    ("forward_progress",): Trials.forward_progress,
-    WAITING: Trials.waiting,
-    IMAGES: Trials.images,
+PROBES: dict[tuple[str, ...], Callable[[DeviceProbes], Facts]] = {
+    ("half_arithmetic",): DeviceProbes.half,
+    ("dot_products",): DeviceProbes.dot_products,
+    ("subgroups",): DeviceProbes.subgroups,
+    ("matrix_units",): DeviceProbes.matrix_units,
+    ("self_test",): DeviceProbes.self_test,
+    ("forward_progress",): DeviceProbes.forward_progress,
+    WAITING: DeviceProbes.waiting,
+    IMAGES: DeviceProbes.images,
 }
 
 
-def _places(arrays: list[np.ndarray]) -> list[int]:
-    """Where arrays begin that lie in one, each where a device lets anything begin."""
+def _offsets(arrays: list[np.ndarray]) -> list[int]:
+    """Return the offsets of arrays that are stored in one buffer, aligned for any device."""
     starts = [0]
     for array in arrays:
-        starts.append(starts[-1] + -(-array.nbytes // _APART) * _APART)
+        starts.append(starts[-1] + -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT)
     return starts[:-1]
 
 
@@ -213,30 +306,32 @@ def _joined(arrays: list[np.ndarray], starts: list[int]) -> np.ndarray:
 
 
 def probe(device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-    """What trials tell of these facts and of those that go with them. What a trial did not answer
-    is left out: it is no fact. What only a player of this machine asks is left out, too.
+    """Probe these facts, and related ones. Facts whose probe did not answer are left out, as are
+    facts that only a local player uses.
     """
-    found: dict[str, Fact] = {}
+    facts: dict[str, Fact] = {}
     with machine_of(device) as machine:
-        trials = Trials(machine, device)
-        for told, trial in _asked(names):
+        device_probes = DeviceProbes(machine, device)
+        for fact_names, determine in _requested(names):
             try:
-                found |= trial(trials)
+                facts |= determine(device_probes)
             except Unanswered as error:
                 log.warn_once(
-                    f"a trial of {', '.join(told)} on {device.name} gave no answer: {error}"
+                    f"a probe of {', '.join(fact_names)} on {device.name} did not answer: {error}"
                 )
-    return found
+    return facts
 
 
-def _asked(names: Collection[str]) -> Iterator[tuple[tuple[str, ...], Callable[[Trials], Facts]]]:
-    return (item for item in TRIALS.items() if not set(item[0]).isdisjoint(names))
+def _requested(
+    names: Collection[str],
+) -> Iterator[tuple[tuple[str, ...], Callable[[DeviceProbes], Facts]]]:
+    return (item for item in PROBES.items() if not set(item[0]).isdisjoint(names))
 
 
-def succeeds(trial: Callable[[], bool]) -> bool:
-    """Whether a trial goes well. A driver that dies of it has answered: its process is not this."""
+def succeeds(passes: Callable[[], bool]) -> bool:
+    """Return True if a probe passes. A driver that crashes has failed: it is another process."""
     try:
-        return trial()
+        return passes()
     except BuildError:
         return False
     except StepFailed as error:

@@ -1,4 +1,4 @@
-"""Boards in the network: ssh, with keys and names as the user has set it up."""
+"""Boards in the network, through ssh with the user's configuration."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ import shutil
 import subprocess
 import tempfile
 
-from fourfold.players.remote.link import PATIENCE, Link, find_program, last_line
+from fourfold.players.remote.link import TIMEOUT_S, Link, find_program, last_line
 
 _INSTALL = "install OpenSSH's client: 'apt install openssh-client'"
-_FAILED = 255  # the status of ssh itself, not of what it ran
+_FAILED = 255  # status of ssh itself, not of the remote command
 _REASONS = (
     (
         "permission denied",
-        "it lets nobody in without a password",
-        "give it your key with 'ssh-copy-id'",
+        "it does not accept your key",
+        "copy your key with 'ssh-copy-id'",
     ),
     (
         "host key verification failed",
-        "its key is not known, or has changed",
-        "log in by hand once with 'ssh', and look at what it says",
+        "its host key is unknown, or has changed",
+        "log in once with 'ssh' and follow its instructions",
     ),
-    ("could not resolve", "its name is not known", "check the name, or put it into ~/.ssh/config"),
-    ("timed out", "it does not answer", "check that it is switched on and in the network"),
-    ("refused", "it runs no ssh server", "start one there"),
+    ("could not resolve", "its name is unknown", "check the name, or add it to ~/.ssh/config"),
+    (
+        "timed out",
+        "it does not answer",
+        "check that it is switched on and connected to the network",
+    ),
+    ("refused", "it runs no ssh server", "start one on the machine"),
 )
 
 
 class SshLink(Link):
-    """A machine by its name. One connection serves all commands."""
+    """A machine, by its host name. One connection is shared by all commands."""
 
     api = "ssh"
 
@@ -55,7 +59,7 @@ class SshLink(Link):
                     stdout=target,
                     stderr=subprocess.PIPE,
                     check=False,
-                    timeout=PATIENCE,
+                    timeout=TIMEOUT_S,
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 self.lost(str(error))
@@ -69,8 +73,8 @@ class SshLink(Link):
 
     def explain(self, said: str) -> tuple[str, str]:
         text = said.lower()
-        found = next(((why, fix) for word, why, fix in _REASONS if word in text), None)
-        return found or (last_line(said), f"try 'ssh {self.host}' by hand")
+        reason = next(((why, fix) for word, why, fix in _REASONS if word in text), None)
+        return reason or (last_line(said), f"try 'ssh {self.host}' in a terminal")
 
     def close(self) -> None:
         if self._sockets is not None:
@@ -80,7 +84,9 @@ class SshLink(Link):
 
     @property
     def _ssh(self) -> tuple[str, ...]:
-        """No password is asked for: who waits for a bar would not see the question."""
+        """Command line of ssh, in batch mode: a password prompt would be hidden by a
+        progress bar.
+        """
         if self._sockets is None:
             self._sockets = tempfile.mkdtemp(prefix="fourfold-ssh-")
         shared = ("ControlMaster=auto", f"ControlPath={self._sockets}/%C", "ControlPersist=30")

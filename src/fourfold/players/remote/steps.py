@@ -1,32 +1,54 @@
-"""A plan that is open on another machine: steps in, one line of answer each."""
+"""A plan on another machine: sent as a file, opened by the C player, and run step by step."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
+from fourfold.plan import CompiledModel, Plan
 from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.remote.machine import Machine
+from fourfold.store.draft import Draft
+from fourfold.store.keys import digest, program_parts
 
-PATIENCE = 600.0  # seconds for an answer: old phones build kernels for minutes
-AT_ONCE = 64  # steps that are sent before their answers are read: they fit into any pipe
+ANSWER_TIMEOUT_S = 600.0  # old phones build kernels for minutes
+MAX_PENDING_STEPS = 64  # steps sent before their answers are read: they fit into any pipe
 _OUT_OF_MEMORY = "memory"
 
 
+def send_plan(
+    machine: Machine, name: str, device: DeviceInfo, plan: Plan, binary: bytes | None = None
+) -> None:
+    """Copy a plan to the machine under a name, with its program's binary if there is one."""
+    inputs, outputs = (tuple(one.name for one in ports) for ports in (plan.inputs, plan.outputs))
+    draft = Draft()
+    number = draft.add_model(plan.name, digest(plan.program.text.encode()), 0)
+    draft.add_compiled(number, device, CompiledModel.of_plan(plan, inputs, outputs), {})
+    if binary is not None:
+        draft.add_binary(program_parts(plan.program, device), binary)
+    with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:
+        path = Path(folder) / name
+        draft.write(path)
+        machine.link.push(path, machine.path(name))
+
+
 class StepFailed(DeviceError):
-    """The driver there did not do a step."""
+    """The driver failed to execute a step."""
 
     out_of_memory = False
 
 
 class PlanProcess:
-    """The player on another machine with one plan open, until it is closed."""
+    """The C player on another machine with one plan open, until it is closed."""
 
     def __init__(self, machine: Machine, title: str, text: str, *arguments: str) -> None:
         self._machine, self._title, self._text = machine, title, text
@@ -35,18 +57,18 @@ class PlanProcess:
             self.opened: dict[str, Any] = self._answer()["opened"]
 
     def ask(self, step: str) -> dict[str, Any]:
-        """The answer to a step; a StepFailed where the driver refuses it."""
+        """Return the answer to a step; raises a StepFailed if the driver rejects it."""
         answer = self.ask_all([step])[0]
         self._raise(answer)
         return answer
 
     def ask_all(self, steps: Sequence[str]) -> list[dict[str, Any]]:
-        """The answers to all steps, those of refused ones with an 'error'."""
+        """Return the answers to all steps; those of failed ones have an 'error'."""
         answers = []
-        for start in range(0, len(steps), AT_ONCE):
-            some = steps[start : start + AT_ONCE]
-            self._send("".join(f"{step}\n" for step in some))
-            answers += [self._line() for _ in some]
+        for start in range(0, len(steps), MAX_PENDING_STEPS):
+            batch = steps[start : start + MAX_PENDING_STEPS]
+            self._send("".join(f"{step}\n" for step in batch))
+            answers += [self._line() for _ in batch]
         return answers
 
     def _send(self, text: str) -> None:
@@ -70,7 +92,7 @@ class PlanProcess:
         if status == "build":
             what = f"the kernels do not build on {where}"
             raise BuildError(what, str(answer.get("log") or said), self._text)
-        fix = "try again; if it stays, look for another driver or use another device"
+        fix = "try again; if it persists, try another driver or device"
         if status == _OUT_OF_MEMORY:
             fix = "use precision='mixed', or a smaller batch"
         error = StepFailed(f"{self._title} failed on {where}", said, fix)
@@ -78,20 +100,20 @@ class PlanProcess:
         raise error
 
     def _line(self) -> dict[str, Any]:
-        """The next line that is an answer; drivers, and adb of old phones, say more."""
+        """Return the next answer; drivers, and adb of old phones, print other lines as well."""
         assert self._process.stdout is not None
         with self._watched():
             for line in self._process.stdout:
                 if line.startswith("{"):
                     with contextlib.suppress(ValueError):
-                        found: dict[str, Any] = json.loads(line)
-                        return found
+                        answer: dict[str, Any] = json.loads(line)
+                        return answer
         raise self._ended()
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """A process that says nothing for long is ended, which ends the wait for it."""
-        watch = threading.Timer(PATIENCE, self._process.kill)
+        """Context manager that kills a process without an answer, which ends the wait for it."""
+        watch = threading.Timer(ANSWER_TIMEOUT_S, self._process.kill)
         watch.daemon = True
         watch.start()
         try:
@@ -100,13 +122,15 @@ class PlanProcess:
             watch.cancel()
 
     def _ended(self) -> StepFailed:
-        """The process is gone: the cable is out, or a driver took it down."""
+        """Return the error for a process that ended; raises a ConnectionLost if the
+        link is down.
+        """
         said = self._end()
         link = self._machine.link
-        link.run("true")  # a ConnectionLost where it is the cable
+        link.run("true")  # raises a ConnectionLost if the link is down
         return StepFailed(
-            f"the driver on {link.name} died of {self._title}",
-            said or f"its process ended with {self._process.returncode}",
+            f"the driver on {link.name} crashed while running {self._title}",
+            said or f"its process exited with {self._process.returncode}",
             "try another driver, or launches='list'",
         )
 
@@ -125,7 +149,7 @@ class PlanProcess:
         return lines[-1] if lines else ""
 
     def close(self) -> None:
-        """End it, and what it holds there."""
+        """End the process."""
         self._end()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Plays plans by WebGPU: Metal, Vulkan and DX12 through wgpu-native."""
+"""Run plans with WebGPU: Metal, Vulkan and DX12 through wgpu-native."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebGPU as a back end: adapters of Metal, Vulkan and DX12, and two that stand for all of them."""
+"""WebGPU backend: adapters of Metal, Vulkan and DX12, and two generic devices."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ from fourfold.plan import Plan, Program
 from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
-    from fourfold.players.webgpu import devices as found
-    from fourfold.players.webgpu import facts, trials
+    from fourfold.players.webgpu import devices as webgpu_devices
+    from fourfold.players.webgpu import facts
     from fourfold.players.webgpu import memory as memories
     from fourfold.players.webgpu import player as players
+    from fourfold.players.webgpu import probe as probes
     from fourfold.players.webgpu import timer as timers
 else:
-    # A start on another device has no use for any of them.
+    # Not needed for a session on another device.
     facts = lazy_import("fourfold.players.webgpu.facts")
-    found = lazy_import("fourfold.players.webgpu.devices")
+    webgpu_devices = lazy_import("fourfold.players.webgpu.devices")
     memories = lazy_import("fourfold.players.webgpu.memory")
     players = lazy_import("fourfold.players.webgpu.player")
     timers = lazy_import("fourfold.players.webgpu.timer")
-    trials = lazy_import("fourfold.players.webgpu.trials")
+    probes = lazy_import("fourfold.players.webgpu.probe")
 
 
 class WebGpuBackend(Backend):
-    """Whatever GPU has a driver for one of the APIs that wgpu-native knows."""
+    """GPUs with a driver for one of the APIs that wgpu-native supports."""
 
     name = "webgpu"
-    # What OpenCL offers is there already, and faster; asking drivers of a second API takes time.
+    # Devices of OpenCL are listed already, and faster; asking drivers of a second API takes time.
     listed = False
     last_resort = True
     has_binaries = False
     platforms: tuple[str, ...] = ("metal", "vulkan", "dx12")
 
     def devices(self) -> tuple[DeviceInfo, ...]:
-        return found.devices()
+        return webgpu_devices.devices()
 
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
-        """Those that stand for all: 'webgpu:any', 'webgpu:software'."""
+        """Return a generic device to prepare models for: 'webgpu:any', 'webgpu:software'."""
         make = facts.BOARDS.get(name)
         return None if make is None else make(units)
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
-        return trials.probe(device, names)
+        return probes.probe(device, names)
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
-        """There is none: the text is all that a device is given."""
+        """Return nothing: programs are stored as text only."""
         return b""
 
     def make_player(
@@ -60,7 +61,7 @@ class WebGpuBackend(Backend):
         return memories.WebGpuMemory(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> memories.WebGpuMemory | None:
-        """Our own; no other library has memory of our device."""
+        """Return our own memory; other libraries cannot share memory of our device."""
         own = isinstance(given, memories.WebGpuMemory) and given.device == device
         return given if own else None
 

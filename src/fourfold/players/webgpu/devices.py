@@ -1,4 +1,4 @@
-"""WebGPU's devices: adapters found once, each with the device that all sessions on it share."""
+"""WebGPU adapters, found once per process, each with the device that all sessions share."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.binding.adapter import DISCRETE, INTEGRATED, SOFTWARE
 from fourfold.players.webgpu.facts import device_info
 
-PLATFORMS = ("metal", "vulkan", "dx12")  # by which adapters are offered, the best first
+PLATFORMS = ("metal", "vulkan", "dx12")  # APIs of adapters, in order of preference
 _KIND_ORDER = {DISCRETE: 0, INTEGRATED: 1, SOFTWARE: 3}
 _INSTALL = "pip install 'fourfold[webgpu]'"
 _DRIVER = "install the GPU's Vulkan driver (on Debian: apt install mesa-vulkan-drivers)"
 
-_opened: dict[str, wg.Device] = {}  # by their addresses
+_opened: dict[str, wg.Device] = {}  # by address
 _lock = ForkSafeLock()
 
 
 @cache
 def found_devices() -> tuple[tuple[DeviceInfo, wg.Adapter], ...]:
-    """Every adapter with its facts, GPUs first; a DeviceError where there is none."""
+    """Return every adapter with its facts, GPUs first; raises a DeviceError if there is none."""
     check_not_lost(wg.API)
     try:
         version = wg.version()
         if version[0] != wg.KNOWN:
             raise _unknown_version(version)
-        found = wg.adapters()
+        adapters = wg.adapters()
     except OSError as error:
         raise DeviceError("WebGPU cannot be used", str(error), _INSTALL) from error
     except wg.Error as error:
-        raise DeviceError("WebGPU does not start", str(error), _DRIVER) from error
-    if not found:
+        raise DeviceError("WebGPU cannot be initialized", str(error), _DRIVER) from error
+    if not adapters:
         why = "neither Metal nor Vulkan nor DX12 offers one"
-        raise DeviceError("no device of WebGPU was found", why, _DRIVER)
+        raise DeviceError("no WebGPU device was found", why, _DRIVER)
     words = f"wgpu-native {'.'.join(map(str, version))}"
-    ordered = sorted((one for one in found if one.platform), key=_rank)
+    ordered = sorted((one for one in adapters if one.platform), key=_rank)
     return tuple((device_info(one, number, words), one) for number, one in enumerate(ordered))
 
 
@@ -46,35 +46,35 @@ def _rank(adapter: wg.Adapter) -> tuple[int, int]:
 
 
 def _unknown_version(version: tuple[int, int, int]) -> DeviceError:
-    why = f"its library is version {version[0]}, and fourfold knows {wg.KNOWN}"
-    return DeviceError("the package wgpu has another version", why, _INSTALL)
+    why = f"its library is version {version[0]}, but fourfold supports {wg.KNOWN}"
+    return DeviceError("the package wgpu has an unsupported version", why, _INSTALL)
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """The facts of every adapter on this machine."""
+    """Return the facts of every adapter on this machine."""
     return tuple(info for info, _ in found_devices())
 
 
 def device_of(info: DeviceInfo) -> wg.Device:
-    """The device of an adapter, with all of its limits; a new one where it was lost."""
+    """Return the device of an adapter, with all of its limits; a new one if it was lost."""
     if not info.present:
-        why = "it stands for every device, and models are prepared for it"
-        raise DeviceError(f"{info.name} is not here", why, "run on 'webgpu:0'")
+        why = "it is a generic device that models are prepared for"
+        raise DeviceError(f"{info.name} is not attached", why, "run on 'webgpu:0'")
     with _lock:
-        known = _opened.get(info.address)
-        if known is None or known.lost:
-            known = _opened[info.address] = _open(info)
-        return known
+        device = _opened.get(info.address)
+        if device is None or device.lost:
+            device = _opened[info.address] = _open(info)
+        return device
 
 
 def _open(info: DeviceInfo) -> wg.Device:
-    adapters = {known.address: one for known, one in found_devices()}
+    adapters = {listed.address: one for listed, one in found_devices()}
     adapter = adapters.get(info.address)
     if adapter is None or adapter.name != info.name:
-        why = "it was found before and is no longer there"
-        raise DeviceError(f"{info} is gone", why, "start the process again")
+        why = "the driver listed it before"
+        raise DeviceError(f"{info} is not available any more", why, "restart the process")
     try:
         return wg.Device(adapter, adapter.features)
     except wg.Error as error:
         fix = "close programs that use the GPU, or update its driver"
-        raise DeviceError(f"{info.name} does not open", str(error), fix) from error
+        raise DeviceError(f"{info.name} cannot be opened", str(error), fix) from error

@@ -1,4 +1,4 @@
-"""What WebGPU tells of a device, and what it promises of one that need not be there."""
+"""Facts that WebGPU reports about a device, and guarantees for a generic one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _VENDORS = {
     0x5143: "Qualcomm",
     0x8086: "Intel",
 }
-SOFTWARE_UNITS = 8  # of which a processor has one for each core at least
+SOFTWARE_UNITS = 8  # a CPU is assumed to have at least this many cores
 _WORD = 4
-_MOST_BYTES = 2**31 - 1  # of a buffer: kernels count elements in 32 bits with a sign
-_ALIGNMENT = 256  # of buffers, which are bound whole: how parts of them could be does not matter
+_MAX_BUFFER_BYTES = 2**31 - 1  # kernels count elements with signed 32-bit integers
+_ALIGNMENT = 256  # buffers are bound as a whole, so that alignment does not matter
 
 
 def device_info(adapter: Adapter, ordinal: int, version: str) -> DeviceInfo:
-    """The facts of an adapter. It tells neither how much memory there is nor how many units.
+    """Return the facts of an adapter, which reports neither its memory nor its units.
 
-    A software adapter is 'other': a processor, for which kernels are written as for a GPU. Groups
-    that meet take its compiler long; without them a work-item's loops would be so long that some
-    stop in the middle of them (`self_test` has the word).
+    A software adapter is 'other': a CPU that runs kernels written for a GPU. Its compiler is slow
+    for groups with barriers. Without them, loops of a work-item would be so long that some
+    implementations stop in the middle of them (see `self_test`).
     """
     limits, software = adapter.limits, adapter.kind == SOFTWARE
     return DeviceInfo(
@@ -57,8 +57,8 @@ def device_info(adapter: Adapter, ordinal: int, version: str) -> DeviceInfo:
 
 
 def _largest_buffer(limits: Limits) -> int:
-    most: int = min(limits.maxBufferSize, limits.maxStorageBufferBindingSize, _MOST_BYTES)
-    return most // _WORD * _WORD
+    limit: int = min(limits.maxBufferSize, limits.maxStorageBufferBindingSize, _MAX_BUFFER_BYTES)
+    return limit // _WORD * _WORD
 
 
 def _claims(adapter: Adapter) -> dict[str, Fact]:
@@ -68,7 +68,7 @@ def _claims(adapter: Adapter) -> dict[str, Fact]:
 
 
 def any_device(units: int | None) -> DeviceInfo:
-    """What every GPU has, in browsers, too: the default limits of WebGPU."""
+    """Return what every GPU has, also in browsers: the default limits of WebGPU."""
     return DeviceInfo(
         name="any WebGPU device",
         vendor="any",
@@ -92,12 +92,12 @@ def any_device(units: int | None) -> DeviceInfo:
 
 
 def any_software(units: int | None) -> DeviceInfo:
-    """The same where a processor stands for the GPU, as it does in browsers: without groups that
-    meet, for which compilers of software take many times as long.
+    """Return a generic device for software rendering, as in browsers: without local memory, for
+    which software compilers take many times as long.
     """
     name = "any WebGPU software"
     cores = units or SOFTWARE_UNITS
     return replace(any_device(cores), name=name, kind="other", local_memory=0)
 
 
-BOARDS = {"any": any_device, "software": any_software}  # by the names that they are asked for
+BOARDS = {"any": any_device, "software": any_software}  # by the names that select them

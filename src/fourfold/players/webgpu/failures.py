@@ -1,4 +1,4 @@
-"""What the library answered in the middle of something, as an error with a way out."""
+"""Convert errors of wgpu-native to errors with a cause and a fix."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from fourfold.players.webgpu import binding as wg
 
 
 @contextmanager
-def explained(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
-    """Turns what the library answers into a DeviceError; `needed` bytes were asked for in all."""
+def convert_errors(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
+    """Context manager that converts errors of the library to DeviceErrors. `needed` is the total
+    number of requested bytes.
+    """
     try:
         yield
     except (wg.Error, MemoryError) as error:
@@ -21,11 +23,11 @@ def explained(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
         if isinstance(error, MemoryError) or error.out_of_memory:
             raise DeviceError(
                 f"out of memory while {doing}",
-                f"the plan needs {needed} bytes, and {info.name} does not give them",
+                f"the plan needs {needed} bytes, which {info.name} cannot allocate",
                 "use precision='mixed', a smaller batch, or close other sessions",
             ) from error
         if error.lost:
             fix = "close the session and open a new one"
             raise DeviceError(f"{info.name} was lost while {doing}", error.message, fix) from error
-        fix = "try again; if it stays, try another device or driver"
+        fix = "try again; if it persists, try another device or driver"
         raise DeviceError(f"the device failed while {doing}", str(error), fix) from error

@@ -1,4 +1,4 @@
-"""The launches of a plan with all that they have bound, and how they are put in for a run."""
+"""Launches of a plan with their bindings, and their submission for a run."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from fourfold.players.cleanup import cleanup_on_error
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.program import BuiltModule
 
-_WORDS_ALIGNED = 256  # bytes at which the words of a launch may begin, on every device
-_WORDS_SIZE = 16  # bytes that they are a multiple of
+_WORDS_ALIGNED = 256  # bytes; alignment of the uniforms of a launch that every device supports
+_WORDS_SIZE = 16  # bytes; their size is a multiple of this
 
 
 class Words:
-    """The uniform words of all launches in one buffer: for each argument a number, which of a
-    buffer is the elements to skip in it.
+    """The uniforms of all launches in one buffer: one word per argument, which for a buffer is the
+    number of elements to skip.
     """
 
     def __init__(self, device: wg.Device, launches: Sequence[Launch]) -> None:
         blocks = [
             np.array([_word(one) for one in launch.arguments], np.int64) for launch in launches
         ]
-        self._places: list[tuple[int, int]] = []
+        self._ranges: list[tuple[int, int]] = []
         at = 0
         for block in blocks:
             size = max(1, -(-4 * block.size // _WORDS_SIZE)) * _WORDS_SIZE
-            self._places.append((at, size))
+            self._ranges.append((at, size))
             at += -(-size // _WORDS_ALIGNED) * _WORDS_ALIGNED
         data = np.zeros(max(at, _WORDS_ALIGNED) // 4, np.int32)
-        for block, (start, _) in zip(blocks, self._places, strict=True):
+        for block, (start, _) in zip(blocks, self._ranges, strict=True):
             data[start // 4 : start // 4 + block.size] = block.astype(np.int32)
         self._buffer = wg.Buffer(device, data.nbytes, wg.UNIFORM | wg.COPY_TARGET)
         assert self._buffer.pointer is not None
         device.write(self._buffer.pointer, 0, data)
 
     def bound(self, number: int) -> wg.Bound:
-        return wg.Bound(self._buffer, *self._places[number])
+        return wg.Bound(self._buffer, *self._ranges[number])
 
     def release(self) -> None:
         self._buffer.release()
@@ -51,7 +51,7 @@ def _word(argument: BufferUse | int) -> int:
 class Launches:
     """Every launch of a plan, bound to the buffers of one run in flight.
 
-    What is bound to none of its own buffers is that of the `first` run.
+    Launches that use none of its own buffers share the bind group of the `first` run.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Launches:
     ) -> None:
         self._plan, self._modules, self._words, self._buffers = plan, modules, words, buffers
         self._own: list[wg.BindGroup] = []
-        self._whole: wg.Recording | None = None  # as soon as all pipelines are there
+        self._all_launches: wg.Recording | None = None  # set once all pipelines are ready
         with cleanup_on_error(self.release):
             self.groups = [self._group(number, first) for number in range(len(plan.launches))]
 
@@ -82,33 +82,35 @@ class Launches:
         return self._own[-1]
 
     def recorded(self, launches: Sequence[int]) -> wg.Recording:
-        """Some launches, by their numbers; waits for their pipelines."""
-        made = wg.Recording()
+        """Record some launches, by number; waits for their pipelines."""
+        recording = wg.Recording()
         for number in launches:
             launch = self._plan.launches[number]
-            rest = [1] * (3 - len(launch.grid))
+            padding = [1] * (3 - len(launch.grid))
             sizes = zip(launch.grid, launch.local, strict=True)
-            groups = [*(size // by for size, by in sizes), *rest]
-            made.add(self._modules[launch.entry].pipeline(), self.groups[number], groups)
-        return made
+            groups = [*(size // by for size, by in sizes), *padding]
+            recording.add(self._modules[launch.entry].pipeline(), self.groups[number], groups)
+        return recording
 
     def put(self, device: wg.Device, commands: wg.Commands) -> wg.Commands:
-        """All launches. Where a pipeline is not there yet, what comes before it begins meanwhile;
-        gives the commands that what follows belongs to.
+        """Submit all launches. If a pipeline is not ready yet, the launches before it start
+        meanwhile.
+
+        Returns the commands that subsequent work is added to.
         """
-        if self._whole is None:
+        if self._all_launches is None:
             for part in self._parts():
                 commands.launch(self.recorded(part))
                 if part[-1] + 1 < len(self._plan.launches):
                     commands.submit()
                     commands = wg.Commands(device)
-            self._whole = self.recorded(range(len(self._plan.launches)))
+            self._all_launches = self.recorded(range(len(self._plan.launches)))
         else:
-            commands.launch(self._whole)
+            commands.launch(self._all_launches)
         return commands
 
     def _parts(self) -> Iterator[range]:
-        """The launches cut where the next pipeline is awaited: each part begins with that."""
+        """Yield ranges of launches whose pipelines are ready, waiting for the first of each."""
         entries = [self._modules[launch.entry] for launch in self._plan.launches]
         start = 0
         while start < len(entries):
@@ -122,4 +124,4 @@ class Launches:
     def release(self) -> None:
         for group in self._own:
             group.release()
-        self._own, self._whole = [], None
+        self._own, self._all_launches = [], None

@@ -1,4 +1,4 @@
-"""Memory of a WebGPU device that belongs to no plan."""
+"""WebGPU device memory outside of plans."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fourfold.players.dlpack_devices import WEBGPU
 from fourfold.players.protocol import SameMemory
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.devices import device_of
-from fourfold.players.webgpu.failures import explained
+from fourfold.players.webgpu.failures import convert_errors
 
 USAGE = wg.STORAGE | wg.COPY_SOURCE | wg.COPY_TARGET
 
 
 class WebGpuMemory:
-    """Some bytes of a device's memory."""
+    """A buffer in device memory."""
 
     shape: tuple[int, ...] | None = None
     dtype: np.dtype | None = None
@@ -27,12 +27,12 @@ class WebGpuMemory:
     def __init__(self, info: DeviceInfo, size: int) -> None:
         self.size, self.device = size, info
         self.dlpack_device = (WEBGPU, info.ordinal)
-        with explained("setting memory aside", info, size):
+        with convert_errors("allocating memory", info, size):
             self.buffer = wg.Buffer(device_of(info), padded(size), USAGE)
 
     @property
     def handle(self) -> int:
-        """What the library knows the buffer by."""
+        """Handle of the buffer in the library."""
         return self.buffer.pointer or 0
 
     @property
@@ -40,11 +40,11 @@ class WebGpuMemory:
         return self.handle, 0
 
     def read(self, array: np.ndarray) -> None:
-        with explained("reading memory", self.device, self.size):
+        with convert_errors("reading memory", self.device, self.size):
             read_buffer(self.buffer, 0, array)
 
     def write(self, array: np.ndarray) -> None:
-        with explained("writing memory", self.device, self.size):
+        with convert_errors("writing memory", self.device, self.size):
             write_buffer(self.buffer, 0, array)
 
     def __del__(self) -> None:
@@ -70,16 +70,16 @@ def read_buffer(buffer: wg.Buffer, offset: int, array: np.ndarray) -> None:
 
 
 def write_buffer(buffer: wg.Buffer, offset: int, array: np.ndarray) -> None:
-    """Copy an array to byte `offset` of a buffer, a multiple of four. What is behind its end, up to
-    a whole word, becomes zero.
+    """Copy an array to byte `offset` of a buffer, a multiple of four. Its end is padded with zeros
+    to a whole word.
     """
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    rest = -flat.size % wg.WORD
-    flat = np.concatenate((flat, np.zeros(rest, np.uint8))) if rest else flat
+    padding = -flat.size % wg.WORD
+    flat = np.concatenate((flat, np.zeros(padding, np.uint8))) if padding else flat
     if flat.size and buffer.pointer is not None:
         buffer.device.write(buffer.pointer, offset, flat)
 
 
 def whole_words(size: int) -> int:
-    """So many bytes, as copies take them."""
+    """Round a number of bytes up to whole words, as copies require."""
     return -(-size // wg.WORD) * wg.WORD

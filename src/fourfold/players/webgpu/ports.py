@@ -1,4 +1,4 @@
-"""What goes in and out of one run in flight: buffers of its own, and staging memory for them."""
+"""Inputs and outputs of one run in flight: its buffers, and staging memory for them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fourfold.players.protocol import Outputs
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.memory import USAGE, WebGpuMemory, whole_words
 
-IN_AND_OUT = ("input", "output")
-_ALIGNED = 8  # bytes at which a port begins in staging memory
+PORT_KINDS = ("input", "output")
+_ALIGNED = 8  # bytes; alignment of a port in staging memory
 
 
 class _Staged(wg.Staging):
@@ -23,31 +23,31 @@ class _Staged(wg.Staging):
 
     def __init__(self, device: wg.Device, ports: Sequence[Port], upload: bool) -> None:
         self._ports = ports
-        self.places: list[int] = []
+        self.offsets: list[int] = []
         at = 0
         for port in ports:
-            self.places.append(at)
+            self.offsets.append(at)
             at += -(-port.type.bytes // _ALIGNED) * _ALIGNED
         super().__init__(device, max(at, _ALIGNED), upload)
 
     def views(self) -> list[np.ndarray]:
-        """The arrays that lie in it, while it is mapped."""
-        memory, found = self.bytes(), []
-        for port, at in zip(self._ports, self.places, strict=True):
+        """Return the arrays in it, while it is mapped."""
+        memory, arrays = self.bytes(), []
+        for port, at in zip(self._ports, self.offsets, strict=True):
             flat = memory[at : at + port.type.bytes].view(port.type.dtype.numpy)
-            found.append(flat.reshape(port.type.shape))
-        return found
+            arrays.append(flat.reshape(port.type.shape))
+        return arrays
 
 
 class Ports:
     """The buffers and the staging memory of all inputs and outputs, for one run at a time.
 
-    Inputs are written while their memory is the host's, which it is from the end of a run until the
-    next begins; that of the outputs is mapped at the end of a run and handed back with the results.
+    Inputs are written while their memory is mapped, from the end of a run until the next begins.
+    The memory of outputs is mapped at the end of a run and unmapped after reading the results.
     """
 
     def __init__(self, device: wg.Device, plan: Plan, shared: Sequence[wg.Buffer | None]) -> None:
-        """`shared` are the buffers of the plan that all runs have; None for those of each run."""
+        """`shared` are the buffers of the plan that all runs share; None for those of each run."""
         self._device, self._plan = device, plan
         self._own: list[wg.Buffer] = []
         with cleanup_on_error(self.release):
@@ -58,24 +58,22 @@ class Ports:
             self._own.append(self._out)
 
     def _make(self, number: int) -> wg.Buffer:
-        made = wg.Buffer(self._device, padded(self._plan.buffers[number].bytes), USAGE)
-        self._own.append(made)
-        return made
+        buffer = wg.Buffer(self._device, padded(self._plan.buffers[number].bytes), USAGE)
+        self._own.append(buffer)
+        return buffer
 
     def inputs(self) -> list[np.ndarray]:
-        """Where inputs are written, until the next run begins."""
+        """Return the arrays to write inputs to, until the next run begins."""
         return self._in.views()
 
     def put_in(self, commands: wg.Commands, arrays: Sequence[Any]) -> None:
-        """Bring inputs to the device: arrays, or memory of it; what is None is there already, in
-        staging memory.
-        """
+        """Upload inputs: arrays, or device memory; None is already in staging memory."""
         views = self._in.views()
         for view, array in zip(views, arrays, strict=True):
             if isinstance(array, np.ndarray):
                 copied(array, view)
         self._in.unmap()
-        for port, at, array in zip(self._plan.inputs, self._in.places, arrays, strict=True):
+        for port, at, array in zip(self._plan.inputs, self._in.offsets, arrays, strict=True):
             target, size = self.buffers[port.buffer], whole_words(port.type.bytes)
             if isinstance(array, WebGpuMemory):
                 commands.copy(array.buffer, 0, target, 0, size)
@@ -83,10 +81,10 @@ class Ports:
                 commands.copy(self._in, at, target, 0, size)
 
     def put_out(self, commands: wg.Commands, into: Sequence[Any] | None) -> None:
-        """Bring results to where they are wanted: memory of the device, or staging memory."""
+        """Copy results to their targets: device memory, or staging memory."""
         self._out.unmap()
         targets = [None] * len(self._plan.outputs) if into is None else into
-        pairs = zip(self._plan.outputs, self._out.places, targets, strict=True)
+        pairs = zip(self._plan.outputs, self._out.offsets, targets, strict=True)
         for port, at, target in pairs:
             source, size = self.buffers[port.buffer], whole_words(port.type.bytes)
             if isinstance(target, WebGpuMemory):
@@ -95,21 +93,21 @@ class Ports:
                 commands.copy(source, 0, self._out, at, size)
 
     def ask(self) -> None:
-        """Have staging memory back as soon as the run has ended."""
+        """Request the mapping of staging memory when the run has ended."""
         self._in.ask()
         self._out.ask()
 
     @property
     def done(self) -> bool:
-        """Whether the run has ended, as far as the device was asked."""
+        """Return True if the run is known to have ended."""
         return self._in.answered and self._out.answered
 
     def outputs(self) -> list[np.ndarray]:
-        """The results where they lie, until the next run begins."""
+        """Return the results in staging memory, until the next run begins."""
         return self._out.views()
 
     def take(self, into: Sequence[Any] | None) -> Outputs:
-        """The results: as new arrays, or where they are wanted."""
+        """Return the results: as new arrays, or copied into the arrays of `into`."""
         views = self._out.views()
         if into is None:
             results: Outputs = [copied(view) for view in views]

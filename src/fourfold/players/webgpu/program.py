@@ -1,5 +1,6 @@
-"""Pipelines: made by several threads in the order of their first use, and shared by all players
-of a device that have the same module.
+"""Compute pipelines, built by several threads in the order of their first use.
+
+All players of a device share the pipelines of equal modules.
 """
 
 from __future__ import annotations
@@ -7,26 +8,67 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from fourfold.errors import BuildError
+from fourfold.errors import BuildError, ModelError
 from fourfold.forks import ForkSafeLock, call_in_child
 from fourfold.lazy import lazy_import
 from fourfold.plan import Program
 from fourfold.players.webgpu import binding as wg
-from fourfold.players.webgpu.modules import Module, split_modules
+
+MARK = "//# "  # begins a module: '//# conv2d_0 r0 r1 w3'
+_WRITTEN = {"r": False, "w": True}
+_MAX_THREADS = 8
+# Modules that some player holds: the same text is built once for all plans.
+_live: WeakValueDictionary[tuple[wg.Device, str, str], BuiltModule] = WeakValueDictionary()
+_lock = ForkSafeLock()
+
+
+class Bind(NamedTuple):
+    """A storage buffer of a module: the number of the launch's argument, and whether
+    it is written.
+    """
+
+    argument: int
+    written: bool
+
+
+class Module(NamedTuple):
+    """The text of one entry point, and its bindings after the uniforms."""
+
+    entry: str
+    binds: tuple[Bind, ...]
+    text: str
+
+
+def split_modules(program: Program) -> dict[str, Module]:
+    """Return the modules by entry point, in the order of the text."""
+    begins = f"\n{MARK}"
+    _, *parts = f"\n{program.text}".split(begins)
+    modules = (_module(part) for part in parts)
+    return {module.entry: module for module in modules}
+
+
+def _module(part: str) -> Module:
+    head, _, text = part.partition("\n")
+    try:
+        entry, *marks = head.split()
+        binds = tuple(Bind(int(mark[1:]), _WRITTEN[mark[0]]) for mark in marks)
+    except (ValueError, KeyError) as error:
+        why = f"a module begins with {head!r}"
+        raise ModelError("the program is damaged", why, "prepare the model again") from error
+    return Module(entry, binds, text)
+
 
 if TYPE_CHECKING:
     from concurrent import futures
 else:
     futures = lazy_import("concurrent.futures")
 
-_MOST_THREADS = 8
-
 
 class BuiltModule:
-    """The pipeline of one module, as soon as a thread has made it."""
+    """The pipeline of one module, which a thread builds."""
 
     def __init__(self, device: wg.Device, module: Module) -> None:
         self.device, self.module = device, module
@@ -48,7 +90,7 @@ class BuiltModule:
         return self._future.done()
 
     def pipeline(self) -> wg.Pipeline:
-        """It, after a wait; a BuildError where the device's compiler does not take the text."""
+        """Wait for the pipeline; raises a BuildError if the device's compiler rejects the text."""
         return self._future.result()
 
     def __del__(self) -> None:
@@ -62,15 +104,10 @@ def _release(future: Any) -> None:
         future.result().release()
 
 
-# Modules that some player holds: the same text is built once, for whatever plans have it.
-_live: WeakValueDictionary[tuple[wg.Device, str, str], BuiltModule] = WeakValueDictionary()
-_lock = ForkSafeLock()
-
-
 def build_modules(
     device: wg.Device, program: Program, entries: Iterable[str]
 ) -> dict[str, BuiltModule]:
-    """The modules of these entry points; their pipelines are made in this order, meanwhile."""
+    """Start building the modules of these entry points, in this order."""
     modules = split_modules(program)
     return {entry: _built(device, modules[entry]) for entry in dict.fromkeys(entries)}
 
@@ -78,23 +115,23 @@ def build_modules(
 def _built(device: wg.Device, module: Module) -> BuiltModule:
     key = (device, module.entry, module.text)
     with _lock:
-        found = _live.get(key)
-        if found is None:
-            found = _live[key] = BuiltModule(device, module)
-        return found
+        built = _live.get(key)
+        if built is None:
+            built = _live[key] = BuiltModule(device, module)
+        return built
 
 
 @cache
 def layout_of(device: wg.Device, written: tuple[bool, ...]) -> wg.Layout:
-    """The layout of all modules whose buffers are written or read alike; there are few of them."""
+    """Return the layout of all modules whose buffers are read and written alike; there are few."""
     return wg.Layout(device, written)
 
 
 @cache
 def _pool() -> futures.ThreadPoolExecutor:
-    """Threads that wait for the driver's compiler."""
-    count = min(_MOST_THREADS, os.cpu_count() or 1)
+    """Return the threads that wait for the driver's compiler."""
+    count = min(_MAX_THREADS, os.cpu_count() or 1)
     return futures.ThreadPoolExecutor(count, "fourfold-pipelines")
 
 
-call_in_child(_pool.cache_clear)  # a child has none of its threads
+call_in_child(_pool.cache_clear)  # a child has none of the threads

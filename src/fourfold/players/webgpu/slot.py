@@ -1,4 +1,4 @@
-"""A slot: memory for what goes in and out of one run in flight, and launches bound to it."""
+"""Slot: memory and launches of one run in flight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fourfold.errors import FourfoldError
 from fourfold.plan import Plan, Port
 from fourfold.players.protocol import Outputs
 from fourfold.players.webgpu import binding as wg
-from fourfold.players.webgpu.failures import explained
+from fourfold.players.webgpu.failures import convert_errors
 from fourfold.players.webgpu.launches import Launches
 from fourfold.players.webgpu.ports import Ports
 
@@ -22,13 +22,13 @@ DOING = "running the model"
 
 
 class Flight:
-    """How one run after the other is begun and ended: its ports, and the launches of the plan."""
+    """Starts and ends runs, one after the other: the ports, and the launches of the plan."""
 
     def __init__(self, device: wg.Device, ports: Ports, launches: Launches) -> None:
         self.device, self.ports, self.launches = device, ports, launches
 
     def begin(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> c_uint64:
-        """Put in a run; gives what to wait for."""
+        """Submit a run; returns the index to wait for."""
         commands = wg.Commands(self.device)
         self.ports.put_in(commands, arrays)
         commands = self.launches.put(self.device, commands)
@@ -38,7 +38,7 @@ class Flight:
         return index
 
     def end(self, index: c_uint64, into: Sequence[Any] | None) -> Outputs:
-        """Wait for it; gives the results."""
+        """Wait for a run and return the results."""
         self.device.wait(index)
         return self.ports.take(into)
 
@@ -48,8 +48,8 @@ class Flight:
 
 
 class Slot:
-    """One run in flight; see the protocol. Staging memory is not always the host's, so that
-    `inputs` and `outputs` are memory beside it.
+    """One run in flight; see the protocol. `inputs` and `outputs` are separate arrays, since
+    staging memory is not always mapped.
     """
 
     def __init__(self, info: DeviceInfo, plan: Plan, flight: Flight) -> None:
@@ -58,33 +58,33 @@ class Slot:
         self._index: c_uint64 | None = None
 
     def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
-        self.end()  # somebody may have stopped waiting for the run before
+        self.end()  # the caller may have stopped waiting for the previous run
         for own, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 np.copyto(own, array)
-        with explained(DOING, self._info, self._needed):
+        with convert_errors(DOING, self._info, self._needed):
             self._index = self._flight.begin(self.inputs, None)
 
     @property
     def done(self) -> bool:
         if self._index is None or self._flight.ports.done:
             return True
-        with explained(DOING, self._info, self._needed):
+        with convert_errors(DOING, self._info, self._needed):
             self._flight.device.poll()
         return self._flight.ports.done
 
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
         index = self._index
         if index is not None:
-            with explained(DOING, self._info, self._needed):
+            with convert_errors(DOING, self._info, self._needed):
                 self._flight.end(index, self.outputs)
-            self._index = None  # not before: another thread may ask meanwhile whether it is done
+            self._index = None  # not earlier: another thread may check `done` meanwhile
         return self.outputs
 
     def close(self) -> None:
-        with suppress(FourfoldError):  # whoever waits for the run gets it
+        with suppress(FourfoldError):  # errors are reported to the waiter of the run
             self.end()
-        with suppress(wg.Error):  # a lost device has nothing to give
+        with suppress(wg.Error):  # a lost device has nothing to free
             self._flight.release()
 
 

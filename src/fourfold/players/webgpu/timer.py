@@ -1,4 +1,4 @@
-"""Times single launches of a plan and looks at what they wrote: the tuner's eyes."""
+"""Times single launches of a plan and reads their results, for the tuner."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class LaunchTimer(Player, LaunchesOneByOne):
     """A plan whose launches are run one by one. Buffer 0 is the arena."""
 
     def fill(self, values: np.ndarray) -> None:
-        """Put these bytes into the arena."""
-        with self._working("filling memory"):
+        """Copy these bytes into the arena."""
+        with self._convert_errors("filling memory"):
             write_buffer(self._arena, 0, values)
 
     def blank(self, offset: int, size: int) -> None:
-        """Make a part of the arena NaN, so that what is not written shows."""
-        with self._working("filling memory"):
+        """Fill a part of the arena with NaN, so that unwritten values show up."""
+        with self._convert_errors("filling memory"):
             write_buffer(self._arena, offset, np.full(-(-size // 4), POISON, np.uint32))
 
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
         values = np.empty(count, dtype)
-        with self._working("reading memory"):
+        with self._convert_errors("reading memory"):
             read_buffer(self._arena, offset, values)
         return values
 
     def seconds(self, launches: range, runs: int) -> float:
-        """The shortest time of these launches, one after the other; a DeviceError where one of them
-        cannot run.
+        """Return the shortest time of these launches, one after the other; raises a DeviceError if
+        one of them cannot run.
         """
-        with self._working("timing kernels"):
+        with self._convert_errors("timing kernels"):
             return min(sum(self._timed(launches, 1)) for _ in range(runs))
 
     @property

@@ -1,19 +1,22 @@
-"""CUDA's driver API by ctypes, as far as a player needs it."""
+"""CUDA's driver API through ctypes, as far as the backend needs it."""
 
 from __future__ import annotations
 
 from fourfold.players.cuda.binding.calls import API, Error
 from fourfold.players.cuda.binding.device import Context, Device, devices, driver_version
 from fourfold.players.cuda.binding.objects import (
+    DEFAULT_STREAM,
+    DEFAULT_STREAMS,
     DeviceBuffer,
+    Event,
     Function,
     Graph,
     HostBuffer,
     Launch,
     Module,
+    Stream,
     Value,
 )
-from fourfold.players.cuda.binding.stream import DEFAULT_STREAM, DEFAULT_STREAMS, Event, Stream
 
 __all__ = [
     "API",

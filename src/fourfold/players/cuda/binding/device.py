@@ -1,4 +1,4 @@
-"""CUDA's devices and their primary contexts, which all libraries of a process share."""
+"""CUDA devices and their primary contexts, which all libraries of a process share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PUSH, _POP, _DESTROYED = "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", 709
 
 
 class Device:
-    """One GPU, and what its driver says of it."""
+    """One GPU and its properties."""
 
     def __init__(self, ordinal: int) -> None:
         handle = c_int()
@@ -37,9 +37,9 @@ class Device:
 
     @property
     def uuid(self) -> str:
-        found = ctypes.create_string_buffer(16)
-        call("cuDeviceGetUuid", found, self.handle)
-        return found.raw.hex()
+        uuid_bytes = ctypes.create_string_buffer(16)
+        call("cuDeviceGetUuid", uuid_bytes, self.handle)
+        return uuid_bytes.raw.hex()
 
     @property
     def memory(self) -> int:
@@ -54,37 +54,37 @@ class Device:
 
 
 class Context:
-    """The primary context of a device: PyTorch and CuPy work in the same one."""
+    """The primary context of a device, shared with PyTorch and CuPy."""
 
     def __init__(self, device: Device) -> None:
         pointer = c_void_p()
         call("cuDevicePrimaryCtxRetain", byref(pointer), device.handle)
         self.device, self.pointer = device, pointer
         self._dropped = False
-        self._push, self._pop = quick_function(_PUSH), quick_function(_POP)  # for every run
+        self._push, self._pop = quick_function(_PUSH), quick_function(_POP)  # used in every run
         self._popped = byref(c_void_p())
 
     def push(self) -> None:
-        """Make it that of this thread, until it is popped again."""
+        """Make it current in this thread until it is popped."""
         if self._dropped:
             raise Error(_PUSH, _DESTROYED)
         call_found(_PUSH, self._push, self.pointer)
 
     def pop(self) -> None:
-        """Let the one that was there before be that of this thread again."""
+        """Restore the context that was current before."""
         call_found(_POP, self._pop, self._popped)
 
     def __enter__(self) -> None:
-        """Makes it that of this thread; what was its own before is so again afterwards."""
         self.push()
 
     def __exit__(self, *_error: object) -> None:
         self.pop()
 
     def drop(self) -> bool:
-        """Let go of it after it was lost; says whether that ended it. If not, other libraries of
-        the process hold it, too. Nothing of it can be given back any more: what has the same
-        address later may be somebody else's.
+        """Release it after it was lost; returns False if other libraries of the process hold it as
+        well.
+
+        Objects of it must not be freed afterwards: their addresses may be reused by others.
         """
         if self._dropped:
             return True
@@ -96,7 +96,7 @@ class Context:
 
 
 def devices() -> list[Device]:
-    """All of them; an Error where the driver finds none, OSError where there is no driver."""
+    """Return all devices; an Error if the driver finds none, OSError if there is no driver."""
     used.add(API)
     call("cuInit", 0)
     count = c_int()
@@ -105,7 +105,7 @@ def devices() -> list[Device]:
 
 
 def driver_version() -> int:
-    """The CUDA that the driver has, as 12040 for 12.4."""
+    """Return the CUDA version that the driver supports, as 12040 for 12.4."""
     version = c_int()
     call("cuDriverGetVersion", byref(version))
     return version.value

@@ -1,4 +1,4 @@
-"""The driver's linker: joins what a compiler made of the parts of a program."""
+"""The driver's linker, which joins the compiled parts of a program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CUBIN = 0
 
 
 def linked(parts: Sequence[bytes]) -> bytes:
-    """Code that can be loaded, for the current context's GPU."""
+    """Link parts into code that can be loaded on the current context's GPU."""
     state = c_void_p()
     call("cuLinkCreate_v2", 0, None, None, byref(state))
     try:
@@ -21,6 +21,6 @@ def linked(parts: Sequence[bytes]) -> bytes:
             call("cuLinkAddData_v2", state, _CUBIN, *data, 0, None, None)
         code, size = c_void_p(), c_size_t()
         call("cuLinkComplete", state, byref(code), byref(size))
-        return ctypes.string_at(code, size.value)  # the memory is the linker's
+        return ctypes.string_at(code, size.value)  # copied, since the linker owns the memory
     finally:
         give_back("cuLinkDestroy", state)

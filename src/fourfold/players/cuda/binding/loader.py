@@ -1,4 +1,4 @@
-"""The driver's library, loaded in two ways."""
+"""The driver's library, loaded with and without releasing the GIL."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fourfold.players.cuda.driver import library_name
 
 @cache
 def library() -> CDLL:
-    """Its functions let other threads run: for calls that wait or take long. OSError where there is
-    no driver.
+    """Load the functions so that they release the GIL, for calls that wait or take long. Raises
+    OSError if there is no driver.
     """
     return CDLL(library_name())
 
 
 @cache
 def quick_library() -> PyDLL:
-    """The same functions, which keep other threads waiting: for calls of a microsecond."""
+    """Load the same functions without releasing the GIL, for calls of about a microsecond."""
     return PyDLL(library_name())

@@ -1,4 +1,4 @@
-"""What the driver knows of an address, and of a stream of somebody else."""
+"""Query the driver about an address or a stream of another library."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 from fourfold.players.cuda.binding.calls import call, quick_call
 
-_KIND, _ORDINAL, _START, _SIZE = 2, 9, 11, 12  # of CUpointer_attribute
-_ASKED = (c_int * 4)(_KIND, _ORDINAL, _START, _SIZE)
-HOST, DEVICE, UNIFIED = 1, 2, 4  # kinds of memory
+_KIND, _ORDINAL, _START, _SIZE = 2, 9, 11, 12  # values of CUpointer_attribute
+_ATTRIBUTES = (c_int * 4)(_KIND, _ORDINAL, _START, _SIZE)
+HOST, DEVICE, UNIFIED = 1, 2, 4  # types of memory
 
 
 class PointerInfo(NamedTuple):
-    """Memory behind an address: its kind, 0 where it is none of the driver's, the number of its
-    device, and how many bytes of it there are from the address on.
+    """Memory behind an address: its type (0 if the driver does not know it), the ordinal of its
+    device, and the number of bytes from the address to its end.
     """
 
     kind: int
     ordinal: int
-    room: int
+    remaining: int
 
 
 class _Answers(ctypes.Structure):
-    """What is asked of an address, in the order of the questions."""
+    """Values of the requested attributes."""
 
     _fields_ = (
         ("start", c_ulonglong),
@@ -36,27 +36,27 @@ class _Answers(ctypes.Structure):
 
 
 class _Scratch(threading.local):
-    """Where the driver puts its answers, for each thread: it is asked in every run."""
+    """Buffers for the driver's answers, per thread: they are used in every run."""
 
     def __init__(self) -> None:
         self.answers = _Answers()
         base, names = ctypes.addressof(self.answers), ("kind", "ordinal", "start", "size")
-        self.places = (c_void_p * 4)(*(base + getattr(_Answers, name).offset for name in names))
+        self.addresses = (c_void_p * 4)(*(base + getattr(_Answers, name).offset for name in names))
 
 
 _scratch = _Scratch()
 
 
 def pointer_info(address: int) -> PointerInfo:
-    """What the driver knows of an address."""
-    found, places = _scratch.answers, _scratch.places
-    quick_call("cuPointerGetAttributes", c_uint(4), _ASKED, places, c_ulonglong(address))
-    return PointerInfo(found.kind, found.ordinal, found.start + found.size - address)
+    """Query what the driver knows about an address."""
+    answers, addresses = _scratch.answers, _scratch.addresses
+    quick_call("cuPointerGetAttributes", c_uint(4), _ATTRIBUTES, addresses, c_ulonglong(address))
+    return PointerInfo(answers.kind, answers.ordinal, answers.start + answers.size - address)
 
 
 def stream_ordinal(handle: int) -> int:
-    """The number of the device that a stream is of; for the default stream that of the context
-    that is current in this thread.
+    """Return the ordinal of a stream's device; for the default stream that of the
+    current context.
     """
     context, device = c_void_p(), c_int()
     call("cuStreamGetCtx", c_void_p(handle), byref(context))

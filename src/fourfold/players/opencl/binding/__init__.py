@@ -1,6 +1,6 @@
-"""OpenCL 1.2 by ctypes, as far as a player needs it.
+"""OpenCL 1.2 through ctypes, as far as the backend needs it.
 
-pyopencl can do far more, and its import takes longer than a prepared model takes to start.
+Importing pyopencl takes longer than starting a prepared model.
 """
 
 from __future__ import annotations

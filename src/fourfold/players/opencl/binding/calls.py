@@ -1,4 +1,4 @@
-"""Calls into OpenCL: a status that is not zero is an Error, whatever way it is given."""
+"""Calls into OpenCL: a status that is not zero raises an Error."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fourfold.forks import lost
 from fourfold.players.opencl.binding.loader import library
 
 API = "opencl"
-FORKED = 1  # no status of OpenCL's: nothing was called, because it would never come back
+FORKED = 1  # our own status: the call was not made, because it would never return
 _NO_MEMORY_OBJECT = -4
 _OUT_OF_MEMORY = (_NO_MEMORY_OBJECT, -5, -6)
 _NAMES = {
-    FORKED: "the driver was at work before this process was forked",
+    FORKED: "the driver was used before this process was forked",
     -1: "device not found",
     -2: "device not available",
     -4: "memory could not be allocated",
@@ -23,7 +23,7 @@ _NAMES = {
     -6: "out of host memory",
     -11: "the program does not build",
     -14: "a command that was waited for failed",
-    -18: "the device cannot be parted",
+    -18: "the device cannot be partitioned",
     -30: "invalid value",
     -34: "invalid context",
     -36: "invalid command queue",
@@ -37,12 +37,12 @@ _NAMES = {
     -54: "invalid work-group size",
     -61: "invalid buffer size",
     -1001: "no platform found",
-    -9999: "the kernel reads or writes where it may not",
+    -9999: "a kernel accessed an illegal address",
 }
 
 
 class Error(Exception):
-    """What OpenCL answered: the function and its status."""
+    """Failed call: the function and its status."""
 
     def __init__(self, function: str, status: int) -> None:
         super().__init__(function, status)
@@ -54,7 +54,7 @@ class Error(Exception):
 
     @property
     def no_memory_object(self) -> bool:
-        """Whether there is no room for an object, which says nothing against those that are."""
+        """Return True if an allocation failed; existing objects remain usable."""
         return self.status == _NO_MEMORY_OBJECT
 
     def __str__(self) -> str:
@@ -62,20 +62,20 @@ class Error(Exception):
 
 
 def check_process(name: str) -> None:
-    """An Error where a function may not be called, because the parent of this process did."""
+    """Raise an Error if the API must not be called because the parent of this process used it."""
     if API in lost:
         raise Error(name, FORKED)
 
 
 @cache
 def _maker(name: str) -> Any:
-    found = library()[name]
-    found.restype = c_void_p
-    return found
+    function = library()[name]
+    function.restype = c_void_p
+    return function
 
 
 def call(name: str, *arguments: Any) -> None:
-    """A function that gives a status."""
+    """Call a function that returns a status."""
     check_process(name)
     status = getattr(library(), name)(*arguments)
     if status:
@@ -83,17 +83,17 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def make(name: str, *arguments: Any) -> c_void_p:
-    """A function that gives an object, and its status through its last argument."""
+    """Call a function that returns an object, and its status through its last argument."""
     check_process(name)
     status = c_int()
-    found = _maker(name)(*arguments, byref(status))
+    handle = _maker(name)(*arguments, byref(status))
     if status.value:
         raise Error(name, status.value)
-    return c_void_p(found)
+    return c_void_p(handle)
 
 
 def info(name: str, *which: Any) -> bytes:
-    """What one of the clGet...Info functions tells: first how much, then what."""
+    """Query the value of a clGet...Info function."""
     size = ctypes.c_size_t()
     call(name, *which, ctypes.c_size_t(0), None, byref(size))
     data = ctypes.create_string_buffer(size.value)

@@ -11,7 +11,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
 from fourfold.config import limit_driver, tell_loader
 
-# Windows and macOS come with it, or drivers bring it. Of a Linux nothing of the kind is known.
+# Windows and macOS include it, or drivers install it. On Linux it may be missing.
 _SYSTEM = {
     "win32": ("OpenCL.dll",),
     "darwin": ("/System/Library/Frameworks/OpenCL.framework/OpenCL",),
@@ -21,21 +21,21 @@ _ELSEWHERE = ("libOpenCL.so.1", "libOpenCL.so")
 
 @cache
 def library() -> CDLL:
-    """Its functions let other threads run: for calls that wait or take long."""
+    """Load the functions so that they release the GIL, for calls that wait or take long."""
     return CDLL(_path())
 
 
 @cache
 def quick_library() -> PyDLL:
-    """The same functions, which keep other threads waiting: for calls of a microsecond, after
-    which a thread that had let go would have to queue for its turn.
+    """Load the same functions without releasing the GIL: for calls of about a microsecond, waiting
+    for the GIL again would take longer.
     """
     return PyDLL(_path())
 
 
 @cache
 def _path() -> str:
-    """The first library that can be loaded; OSError if there is none."""
+    """Return the first library that can be loaded; raises OSError if there is none."""
     limit_driver()
     problems = []
     for path in _candidates():
@@ -49,7 +49,7 @@ def _path() -> str:
 
 
 def _candidates() -> Iterator[str]:
-    """Where to look, in this order."""
+    """Yield possible paths, in this order."""
     if sys.platform in _SYSTEM:
         yield from _SYSTEM[sys.platform]
         return
@@ -63,7 +63,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _pyopencl() -> str | None:
-    """Where pyopencl is installed, without importing it."""
-    found = PathFinder.find_spec("pyopencl")
-    places = None if found is None else found.submodule_search_locations
-    return next(iter(places), None) if places else None
+    """Return the folder of pyopencl, without importing it."""
+    spec = PathFinder.find_spec("pyopencl")
+    folders = None if spec is None else spec.submodule_search_locations
+    return next(iter(folders), None) if folders else None

@@ -1,4 +1,4 @@
-"""Devices, contexts, buffers, programs, kernels: handles that give themselves back."""
+"""Devices, contexts, buffers, programs, kernels: handles with reference counts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from fourfold.players.opencl.binding.loader import library, quick_library
 from fourfold.players.opencl.binding.pocl_cpu import name_unknown_cpu
 
 _ANY_DEVICE = c_uint64(0xFFFFFFFF)
-_PARTITION_WAYS, _EQUALLY, _BY_COUNTS, _CANNOT_PART = 0x1044, 0x1086, 0x1087, -18
+_PARTITION_METHODS, _EQUALLY, _BY_COUNTS, _CANNOT_PARTITION = 0x1044, 0x1086, 0x1087, -18
 _PLATFORM_NAME, _DEVICE_NAME, _CONTEXT_PLATFORM = 0x0902, 0x102B, 0x1084
 _BUILD_LOG, _BINARY_SIZES, _BINARIES = 0x1183, 0x1165, 0x1166
 _READ_WRITE, _READ_ONLY, _USE, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 _REGION, _IMAGE_OF_BUFFER = 0x1220, 0x10F6
-_POINTER = ctypes.sizeof(c_void_p)  # bytes of a cl_mem: the host's, not the device's
+_POINTER = ctypes.sizeof(c_void_p)  # bytes of a cl_mem on the host
 _RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
 
 B = TypeVar("B", bound="Buffer")
 
 
 class Handle:
-    """An object of the driver, held once; given back with `release`, or when nobody needs it. What
-    the parent of a forked process made is left to the parent.
+    """Reference to an object of the driver; dropped by `release`, or with this object.
+
+    In a forked process, objects of the parent are left alone.
     """
 
     _kind = ""
-    _lost, _api = lost, API  # held here: names of modules may be gone when the last handles go
+    # Attributes, since module globals may be gone when the last handles are deleted.
+    _lost, _api = lost, API
 
     def __init__(self, pointer: c_void_p) -> None:
         self.pointer: c_void_p | None = pointer
@@ -55,7 +57,7 @@ class Platform:
         self.name = _text(info("clGetPlatformInfo", pointer, _PLATFORM_NAME))
 
     def devices(self) -> list[Device]:
-        """Its devices, of any kind; an Error where there is none."""
+        """Return its devices of any type; raises an Error if there is none."""
         pointers = _list("clGetDeviceIDs", self.pointer, _ANY_DEVICE)
         for pointer in pointers:
             name_unknown_cpu(self.name, pointer)
@@ -63,21 +65,23 @@ class Platform:
 
 
 class Device:
-    """One device, and what its driver says of it."""
+    """One device and its properties."""
 
     def __init__(self, pointer: c_void_p, platform: Platform) -> None:
         self.pointer, self.platform = pointer, platform
         self.name = self.text(_DEVICE_NAME)
 
     def part(self, units: int) -> Device:
-        """Some of its units as a device of its own; an Error where the driver cannot part it."""
-        told = self.raw(_PARTITION_WAYS)
-        able = (c_ssize_t * (len(told) // _POINTER)).from_buffer_copy(told)
-        for way in (_BY_COUNTS, _EQUALLY):
-            if way in able:
-                what = (c_ssize_t * 4)(way, units, 0, 0)
+        """Create a sub-device with this many units; raises an Error if the driver cannot partition
+        it.
+        """
+        values = self.raw(_PARTITION_METHODS)
+        supported = (c_ssize_t * (len(values) // _POINTER)).from_buffer_copy(values)
+        for method in (_BY_COUNTS, _EQUALLY):
+            if method in supported:
+                what = (c_ssize_t * 4)(method, units, 0, 0)
                 return Device(_list("clCreateSubDevices", self.pointer, what)[0], self.platform)
-        raise Error("clCreateSubDevices", _CANNOT_PART)
+        raise Error("clCreateSubDevices", _CANNOT_PARTITION)
 
     def text(self, what: int) -> str:
         return _text(self.raw(what))
@@ -90,7 +94,9 @@ class Device:
 
 
 def platforms() -> list[Platform]:
-    """All drivers, which are at work from now on (see forks); an Error where there is none."""
+    """Return all drivers, which are in use from now on (see forks); raises an Error if there is
+    none.
+    """
     used.add(API)  # before the call: another thread may fork meanwhile
     try:
         return [Platform(one) for one in _list("clGetPlatformIDs")]
@@ -102,10 +108,10 @@ def platforms() -> list[Platform]:
 def _list(name: str, *which: Any) -> list[c_void_p]:
     count = c_uint()
     call(name, *which, 0, None, byref(count))
-    found = (c_void_p * count.value)()
-    if found:
-        call(name, *which, count, found, None)
-    return [c_void_p(one) for one in found]
+    handles = (c_void_p * count.value)()
+    if handles:
+        call(name, *which, count, handles, None)
+    return [c_void_p(one) for one in handles]
 
 
 def _text(data: bytes) -> str:
@@ -113,7 +119,7 @@ def _text(data: bytes) -> str:
 
 
 class Context(Handle):
-    """Where the objects of one device live."""
+    """Context of one device."""
 
     _kind = "Context"
 
@@ -125,16 +131,18 @@ class Context(Handle):
 
     @staticmethod
     def held(pointer: int, device: Device) -> Context:
-        """A context of somebody else that has a device, held once more."""
+        """Add a reference to a context of the caller."""
         call("clRetainContext", c_void_p(pointer))
-        made = Context.__new__(Context)
-        made.device = device
-        Handle.__init__(made, c_void_p(pointer))
-        return made
+        context = Context.__new__(Context)
+        context.device = device
+        Handle.__init__(context, c_void_p(pointer))
+        return context
 
 
 class Buffer(Handle):
-    """Device memory: empty, or a copy of an array; `host` asks for memory that the CPU reaches."""
+    """Device memory: empty, or a copy of an array; `host` requests memory that the
+    CPU can access.
+    """
 
     _kind = "MemObject"
 
@@ -144,45 +152,45 @@ class Buffer(Handle):
 
     @classmethod
     def of(cls: type[B], context: Context, array: np.ndarray, writable: bool = False) -> B:
-        made = cls.__new__(cls)
+        buffer = cls.__new__(cls)
         flags = _COPY | (_READ_WRITE if writable else _READ_ONLY)
-        made._make(context, flags, array.nbytes, address_of(array))
-        return made
+        buffer._make(context, flags, array.nbytes, address_of(array))
+        return buffer
 
     @classmethod
     def at(cls, context: Context, array: np.ndarray) -> Buffer:
-        """A buffer whose mapped memory is an array, which must outlive it."""
-        made = cls.__new__(cls)
-        made._make(context, _READ_WRITE | _USE, array.nbytes, address_of(array))
-        return made
+        """Create a buffer in the memory of an array, which must outlive it."""
+        buffer = cls.__new__(cls)
+        buffer._make(context, _READ_WRITE | _USE, array.nbytes, address_of(array))
+        return buffer
 
     @classmethod
     def held(cls, pointer: int) -> Buffer:
-        """Memory of somebody else, held once more; an Error where it is none."""
+        """Add a reference to memory of the caller; raises an Error if it is not memory."""
         call("clRetainMemObject", c_void_p(pointer))
-        made = cls.__new__(cls)
-        Handle.__init__(made, c_void_p(pointer))
-        return made
+        buffer = cls.__new__(cls)
+        Handle.__init__(buffer, c_void_p(pointer))
+        return buffer
 
     def number(self, what: int) -> int:
-        """What the driver says of it: a size, a kind, a context."""
+        """Query a property of the memory: a size, a type, a context."""
         return int.from_bytes(info("clGetMemObjectInfo", self.pointer, what), "little")
 
     def image_number(self, what: int) -> int:
-        """The same of an image."""
+        """Query a property of an image."""
         return int.from_bytes(info("clGetImageInfo", self.pointer, what), "little")
 
     def part(self, start: int, size: int) -> Buffer:
-        """Some bytes of it, which stay where they are; where they may start, the device says."""
-        made = Buffer.__new__(Buffer)
+        """Return a part of the buffer without a copy; the device limits where it may start."""
+        part = Buffer.__new__(Buffer)
         region = (c_size_t * 2)(start, size)
         which = (self.pointer, c_uint64(0), _REGION, region)
-        Handle.__init__(made, make("clCreateSubBuffer", *which))
-        return made
+        Handle.__init__(part, make("clCreateSubBuffer", *which))
+        return part
 
     def _make(self, context: Context, flags: int, size: int, start: c_void_p | None) -> None:
-        made = make("clCreateBuffer", context.pointer, c_uint64(flags), c_size_t(size), start)
-        super().__init__(made)
+        pointer = make("clCreateBuffer", context.pointer, c_uint64(flags), c_size_t(size), start)
+        super().__init__(pointer)
 
 
 class _ImageShape(ctypes.Structure):
@@ -198,21 +206,21 @@ class _ImageShape(ctypes.Structure):
 
 
 class Image(Handle):
-    """Some of a buffer as texels: four floats, or four halves, each."""
+    """A part of a buffer as texels of four fp32 or four fp16."""
 
     _kind = "MemObject"
 
     def __init__(self, context: Context, buffer: Buffer, count: int, half: bool) -> None:
-        """The first `count` texels."""
+        """Create an image of the first `count` texels."""
         form = (c_uint * 2)(_RGBA, _HALF_FLOAT if half else _FLOAT)
         shape = _ImageShape(type=_IMAGE_OF_BUFFER, width=count, buffer=buffer.pointer)
         which = (c_uint64(_READ_ONLY), form, byref(shape), None)
         super().__init__(make("clCreateImage", context.pointer, *which))
-        self._buffer = buffer  # not all drivers keep it for the image
+        self._buffer = buffer  # not all drivers keep it alive for the image
 
 
 class Program(Handle):
-    """Kernels of a text or of a binary; they must be built before use."""
+    """Kernels from source text or a binary; they must be built before use."""
 
     _kind = "Program"
 
@@ -236,7 +244,7 @@ class Program(Handle):
 
     @staticmethod
     def of_part(context: Context, part: Program) -> Program:
-        """What was compiled, linked into a program that is built."""
+        """Link a compiled program into an executable one."""
         own, programs = byref(context.device.pointer), (c_void_p * 1)(part.pointer)
         name = "clLinkProgram"
         return Program(context, make(name, context.pointer, 1, own, None, 1, programs, None, None))
@@ -252,23 +260,23 @@ class Program(Handle):
 
     @property
     def log(self) -> str:
-        """What the compiler said."""
+        """Return the compiler's log."""
         device = self._device.pointer
         return _text(info("clGetProgramBuildInfo", self.pointer, device, _BUILD_LOG))
 
     @property
     def binary(self) -> bytes:
-        """What `of_binary` takes; empty where the driver has none."""
+        """Return data for `of_binary`; empty if the driver has none."""
         size = int.from_bytes(info("clGetProgramInfo", self.pointer, _BINARY_SIZES), "little")
         data = ctypes.create_string_buffer(size)
-        places = (c_void_p * 1)(ctypes.addressof(data))
-        room = c_size_t(ctypes.sizeof(places))
-        call("clGetProgramInfo", self.pointer, _BINARIES, room, places, None)
+        pointers = (c_void_p * 1)(ctypes.addressof(data))
+        size_of_pointers = c_size_t(ctypes.sizeof(pointers))
+        call("clGetProgramInfo", self.pointer, _BINARIES, size_of_pointers, pointers, None)
         return data.raw
 
 
 class Kernel(Handle):
-    """One entry point with its arguments."""
+    """A kernel with its arguments."""
 
     _kind = "Kernel"
 
@@ -277,7 +285,7 @@ class Kernel(Handle):
         self._set = quick_library()["clSetKernelArg"]
 
     def set_buffer(self, position: int, buffer: Buffer | Image | None) -> None:
-        """None is a pointer to nowhere."""
+        """Set a pointer argument; None is a null pointer."""
         self._put(position, _POINTER, c_void_p() if buffer is None else buffer.pointer)
 
     def set_long(self, position: int, value: int) -> None:

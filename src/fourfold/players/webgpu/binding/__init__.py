@@ -1,4 +1,4 @@
-"""WebGPU by wgpu-native's C functions and ctypes, as far as a player needs it."""
+"""WebGPU through wgpu-native's C functions and ctypes, as far as the backend needs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from fourfold.players.webgpu.binding.calls import API, Error
 from fourfold.players.webgpu.binding.commands import Commands, Recording
 from fourfold.players.webgpu.binding.device import Device
 from fourfold.players.webgpu.binding.loader import KNOWN, version
-from fourfold.players.webgpu.binding.mapping import Staging
 from fourfold.players.webgpu.binding.objects import (
     COPY_SOURCE,
     COPY_TARGET,
@@ -21,6 +20,7 @@ from fourfold.players.webgpu.binding.objects import (
     Layout,
     Pipeline,
     QuerySet,
+    Staging,
 )
 
 __all__ = [

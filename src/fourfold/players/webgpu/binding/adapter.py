@@ -1,4 +1,4 @@
-"""Adapters: what WebGPU calls the devices of a machine, as each graphics API offers them."""
+"""Adapters: the devices of a machine, as offered by each graphics API."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from fourfold.players.webgpu.binding.structures import (
 )
 
 _INSTANCE_EXTRAS = 0x00030004
-_OFFERED_BY = 1 << 0 | 1 << 2 | 1 << 3  # Vulkan, Metal, DX12; OpenGL is slow, and loud at its start
+# Vulkan, Metal, DX12; OpenGL is slow, and prints messages at its start.
+_BACKENDS = 1 << 0 | 1 << 2 | 1 << 3
 PLATFORMS = {4: "DX12", 5: "Metal", 6: "Vulkan"}
-DISCRETE, INTEGRATED, SOFTWARE = 1, 2, 3  # kinds of adapters
-# Features that a device can be asked for, by the names that WebGPU has for them.
+DISCRETE, INTEGRATED, SOFTWARE = 1, 2, 3  # adapter types
+# Optional features of a device, by their WebGPU names.
 FEATURES = {
     "timestamp-query": 0x00000009,
     "shader-f16": 0x0000000B,
     "subgroups": 0x00030021,
 }
 _SUCCESS = 1
-_MOST_ADAPTERS = 1024  # far more than a machine has
+_MAX_ADAPTERS = 1024  # far more than a machine has
 
 
 class Adapter(NamedTuple):
-    """What is told of an adapter; `pointer` is what the library knows it by."""
+    """Properties of an adapter; `pointer` is its handle in the library."""
 
     pointer: int
     name: str
@@ -47,38 +48,38 @@ class Adapter(NamedTuple):
 
 @cache
 def _instance() -> int:
-    """It is never given back: adapters and devices are of it."""
+    """Create the instance, which is never released, since adapters and devices belong to it."""
     used.add(API)
-    extras = InstanceExtras(backends=_OFFERED_BY)
+    extras = InstanceExtras(backends=_BACKENDS)
     extras.chain.sType = _INSTANCE_EXTRAS
     descriptor = InstanceDescriptor(nextInChain=ctypes.addressof(extras))
-    found: int | None = library().wgpuCreateInstance(byref(descriptor))
-    if not found:
-        raise Error("wgpuCreateInstance", UNKNOWN, "it gives no instance")
-    return found
+    instance: int | None = library().wgpuCreateInstance(byref(descriptor))
+    if not instance:
+        raise Error("wgpuCreateInstance", UNKNOWN, "it returned no instance")
+    return instance
 
 
 def process_events() -> None:
-    """Let the library call those who wait for something."""
+    """Let the library run its pending callbacks."""
     library().wgpuInstanceProcessEvents(_instance())
 
 
 def adapters() -> list[Adapter]:
-    """All of them; OSError where the library is not there."""
-    # Each call opens every driver, so there is no first one that only asks how many there are.
-    found = (c_void_p * _MOST_ADAPTERS)()
-    count = library().wgpuInstanceEnumerateAdapters(_instance(), None, found)
-    return [_told(pointer) for pointer in found[:count] if pointer]
+    """Return all adapters; raises OSError if the library is not installed."""
+    # Each call opens every driver, so the count is not queried first.
+    pointers = (c_void_p * _MAX_ADAPTERS)()
+    count = library().wgpuInstanceEnumerateAdapters(_instance(), None, pointers)
+    return [_adapter(pointer) for pointer in pointers[:count] if pointer]
 
 
-def _told(pointer: int) -> Adapter:
+def _adapter(pointer: int) -> Adapter:
     info, limits = AdapterInfo(), Limits()
-    for name, place in (("Info", info), ("Limits", limits)):
-        if getattr(library(), f"wgpuAdapterGet{name}")(pointer, byref(place)) != _SUCCESS:
-            raise Error(f"wgpuAdapterGet{name}", UNKNOWN, "an adapter tells nothing")
+    for name, structure in (("Info", info), ("Limits", limits)):
+        if getattr(library(), f"wgpuAdapterGet{name}")(pointer, byref(structure)) != _SUCCESS:
+            raise Error(f"wgpuAdapterGet{name}", UNKNOWN, "the adapter returned nothing")
     has = library().wgpuAdapterHasFeature
     features = frozenset(name for name, number in FEATURES.items() if has(pointer, number))
-    told = Adapter(
+    adapter = Adapter(
         pointer=pointer,
         name=str(info.device),
         vendor=str(info.vendor),
@@ -90,4 +91,4 @@ def _told(pointer: int) -> Adapter:
         limits=limits,
     )
     library().wgpuAdapterInfoFreeMembers(info)
-    return told
+    return adapter

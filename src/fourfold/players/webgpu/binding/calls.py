@@ -1,4 +1,4 @@
-"""What wgpu-native answers when something is wrong."""
+"""Errors of wgpu-native."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from fourfold.players.webgpu.binding import loader
 
 API = "webgpu"
 VALIDATION, OUT_OF_MEMORY, INTERNAL, UNKNOWN = 2, 3, 4, 5
-LOST = 0  # a device that is gone: a number of our own
+LOST = 0  # our own value for a lost device
 _NAMES = {LOST: "lost", VALIDATION: "refused", OUT_OF_MEMORY: "out of memory", INTERNAL: "internal"}
 
 
 class Error(Exception):
-    """A function that failed, the kind of error, and what the library says."""
+    """A function that failed, the type of error, and the library's message."""
 
     def __init__(self, function: str, kind: int, message: str) -> None:
         super().__init__(function, kind, message)
@@ -24,7 +24,7 @@ class Error(Exception):
 
     @property
     def lost(self) -> bool:
-        """Whether nothing works on the device any more."""
+        """Return True if the device is unusable."""
         return self.kind == LOST
 
     def __str__(self) -> str:
@@ -34,6 +34,8 @@ class Error(Exception):
 
 
 def give_back(name: str, *handles: object) -> None:
-    """A function that frees something. In a forked child all belongs to the parent."""
+    """Call a function that frees something; does nothing in a forked child, where all belongs to
+    the parent.
+    """
     if API not in lost:
         getattr(loader.library(), name)(*handles)

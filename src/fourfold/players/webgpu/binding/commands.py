@@ -1,4 +1,4 @@
-"""Commands for a device's queue: recorded anew for each run, since none is taken twice."""
+"""Commands for a device's queue, recorded again for each run, since they cannot be reused."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fourfold.players.webgpu.binding.structures import (
 
 
 class Recording:
-    """Launches one after the other, as calls whose arguments are made once.
+    """A sequence of launches, as calls whose arguments are created once.
 
-    The pass is an argument of all of them, and the only one that changes.
+    The compute pass is an argument of all of them, and the only one that changes.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class Recording:
         self._last: Pipeline | None = None
 
     def add(self, pipeline: Pipeline, group: BindGroup, groups: Iterable[int]) -> None:
-        """One more launch of so many work-groups along each axis."""
+        """Add a launch of this many work-groups along each axis."""
         functions = quick_library()
         if pipeline is not self._last:
-            given = (self._pass, c_void_p(pipeline.pointer))
-            self._calls.append((functions.wgpuComputePassEncoderSetPipeline, given))
+            arguments = (self._pass, c_void_p(pipeline.pointer))
+            self._calls.append((functions.wgpuComputePassEncoderSetPipeline, arguments))
             self._last = pipeline
         bound = (self._pass, c_uint32(0), c_void_p(group.pointer), ctypes.c_size_t(0), None)
         self._calls.append((functions.wgpuComputePassEncoderSetBindGroup, bound))
@@ -48,26 +48,30 @@ class Recording:
 
 
 class Commands:
-    """What one submission holds."""
+    """The commands of one submission."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._pointer: int | None = device.create("CommandEncoder", LabelDescriptor())
 
     def copy(self, source: Buffer, start: int, target: Buffer, at: int, size: int) -> None:
-        """From byte `start` of one buffer to byte `at` of another; all are whole words."""
+        """Copy from byte `start` of one buffer to byte `at` of another; all are multiples of a
+        word.
+        """
         if not size:
             return
-        places = (source.pointer, start, target.pointer, at, size)
-        self._device.call("wgpuCommandEncoderCopyBufferToBuffer", self._pointer, *places)
+        arguments = (source.pointer, start, target.pointer, at, size)
+        self._device.call("wgpuCommandEncoderCopyBufferToBuffer", self._pointer, *arguments)
 
     def clear(self, buffer: Buffer) -> None:
         """Fill a buffer with zeros."""
-        given = (self._pointer, buffer.pointer, 0, buffer.size)
-        self._device.call("wgpuCommandEncoderClearBuffer", *given)
+        arguments = (self._pointer, buffer.pointer, 0, buffer.size)
+        self._device.call("wgpuCommandEncoderClearBuffer", *arguments)
 
     def launch(self, recording: Recording, times: QuerySet | None = None, first: int = 0) -> None:
-        """All launches of a recording; when they begin and end goes to two places of `times`."""
+        """Add all launches of a recording; their start and end times go to two
+        entries of `times`.
+        """
         descriptor = None
         if times is not None:
             writes = PassTimestampWrites(None, times.pointer, first, first + 1)
@@ -80,11 +84,11 @@ class Commands:
 
     def resolve(self, times: QuerySet, target: Buffer) -> None:
         """Write times into a buffer, eight bytes each."""
-        given = (self._pointer, times.pointer, 0, times.count, target.pointer, 0)
-        self._device.call("wgpuCommandEncoderResolveQuerySet", *given)
+        arguments = (self._pointer, times.pointer, 0, times.count, target.pointer, 0)
+        self._device.call("wgpuCommandEncoderResolveQuerySet", *arguments)
 
     def submit(self) -> c_uint64:
-        """Put them into the queue; gives what to wait for."""
+        """Submit them to the queue; returns the index to wait for."""
         encoder, self._pointer = self._pointer, None
         try:
             finished = self._device.call("wgpuCommandEncoderFinish", encoder, None)

@@ -1,4 +1,4 @@
-"""A device of an adapter: calls of it whose errors are raised, and waiting for what was put in."""
+"""WebGPU devices: calls that raise errors, and waiting for submitted work."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from fourfold.players.webgpu.binding.structures import (
     StringView,
 )
 
-_SPONTANEOUS = 3  # a callback may come at any time, on any thread
+_SPONTANEOUS = 3  # a callback may be called at any time, on any thread
 _SUCCESS = 1
 
 
 class Device:
-    """What WebGPU calls a device: a context and a queue. For any number of threads."""
+    """A WebGPU device: a context and a queue. Thread-safe."""
 
     def __init__(self, adapter: Adapter, features: Collection[str]) -> None:
-        """With these features, and with all that the adapter's limits allow."""
+        """Request a device with these features, and with all of the adapter's limits."""
         self.adapter, self.features = adapter, frozenset(features)
-        self.lost = ""  # why, if it is
-        self._problems: list[tuple[int, int, str]] = []  # thread, kind and words of each
+        self.lost = ""  # the reason, if it is lost
+        self._problems: list[tuple[int, int, str]] = []  # thread, type and message of each error
         self._on_lost = DeviceCallback(self._note_loss)
         self._on_error = DeviceCallback(self._note_error)
         self.pointer: int = self._request()
@@ -58,27 +58,29 @@ class Device:
         info = CallbackInfo(mode=_SPONTANEOUS, callback=_address(called))
         library().wgpuAdapterRequestDevice(self.adapter.pointer, byref(descriptor), info)
         process_events()
-        status, pointer, message = answers[0] if answers else (0, None, "there was no answer")
+        status, pointer, message = (
+            answers[0] if answers else (0, None, "the library did not answer")
+        )
         if status != _SUCCESS or not pointer:
             raise Error("wgpuAdapterRequestDevice", UNKNOWN, message)
         return pointer
 
     def _note_loss(self, _device: int, _reason: int, message: StringView, *_: object) -> None:
-        self.lost = str(message) or "the driver does not say why"
+        self.lost = str(message) or "the driver gave no reason"
 
     def _note_error(self, _device: int, kind: int, message: StringView, *_: object) -> None:
         self._problems.append((threading.get_ident(), kind, str(message)))
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """A function of the library; an Error where it complains."""
+        """Call a function of the library; raises an Error if it reports one."""
         if API in forks.lost:
-            raise Error(name, LOST, "the device belongs to the process that this one is a fork of")
+            raise Error(name, LOST, "the device belongs to the parent of this forked process")
         result = getattr(library(), name)(*arguments)
         self.check(name)
         return result
 
     def check(self, function: str) -> None:
-        """Raise what the library said to this thread since it was last asked."""
+        """Raise an error that the library reported to this thread since the last check."""
         if self._problems:
             own = threading.get_ident()
             mine = [problem for problem in self._problems if problem[0] == own]
@@ -91,45 +93,45 @@ class Device:
             raise Error(function, LOST, self.lost)
 
     def create(self, what: str, descriptor: ctypes.Structure) -> int:
-        """An object of the device."""
+        """Create an object of the device."""
         name = f"wgpuDeviceCreate{what}"
         pointer: int | None = self.call(name, self.pointer, byref(descriptor))
         if not pointer:
-            raise Error(name, UNKNOWN, "it gives nothing")
+            raise Error(name, UNKNOWN, "it returned nothing")
         return pointer
 
     def submit(self, commands: int) -> c_uint64:
-        """Put recorded commands into the queue; gives what to wait for."""
-        given = (c_void_p * 1)(commands)
-        index = self.call("wgpuQueueSubmitForIndex", self.queue, 1, given)
+        """Submit recorded commands to the queue; returns the index to wait for."""
+        buffers = (c_void_p * 1)(commands)
+        index = self.call("wgpuQueueSubmitForIndex", self.queue, 1, buffers)
         give_back("wgpuCommandBufferRelease", commands)
         return c_uint64(index)
 
     def wait(self, index: c_uint64 | None = None) -> None:
-        """Until all that was put in up to there is done, or simply all."""
+        """Wait for all work up to an index, or for all work."""
         self.call("wgpuDevicePoll", self.pointer, 1, None if index is None else byref(index))
 
     def poll(self) -> None:
-        """Let those be called who wait for what is done."""
+        """Run the callbacks of finished work."""
         self.call("wgpuDevicePoll", self.pointer, 0, None)
 
     def write(self, buffer: int, offset: int, array: np.ndarray) -> None:
-        """Copy an array, which lies in one piece and is whole words, into a buffer."""
-        place = (array.ctypes.data, array.nbytes)
-        self.call("wgpuQueueWriteBuffer", self.queue, buffer, offset, *place)
+        """Copy a contiguous array of whole words into a buffer."""
+        data = (array.ctypes.data, array.nbytes)
+        self.call("wgpuQueueWriteBuffer", self.queue, buffer, offset, *data)
 
     @property
     def timestamp_seconds(self) -> float:
-        """How long a tick of the device's clock is."""
+        """Seconds per tick of the device's clock."""
         return float(self.call("wgpuQueueGetTimestampPeriod", self.queue)) * 1e-9
 
     def destroy(self) -> None:
-        """Lose it: all of its memory is given back, and nothing works on it any more."""
+        """Destroy the device: its memory is freed, and it becomes unusable."""
         give_back("wgpuDeviceDestroy", self.pointer)
         process_events()
 
 
 def _address(callback: Callable[..., None]) -> int:
-    found = ctypes.cast(callback, c_void_p).value  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    address = ctypes.cast(callback, c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address

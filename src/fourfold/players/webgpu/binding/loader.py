@@ -1,4 +1,4 @@
-"""The library of wgpu-native, which the package wgpu brings; the package itself is not imported."""
+"""The wgpu-native library of the package wgpu, which itself is not imported."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from typing import Any
 from fourfold.players.webgpu.binding.structures import AdapterInfo, CallbackInfo
 
 PACKAGE = "wgpu"
-KNOWN = 29  # the major version whose structures and functions these are
+KNOWN = 29  # major version of the structures and functions below
 _NAMES = {"win32": "wgpu_native-release.dll", "darwin": "libwgpu_native-release.dylib"}
 _P, _BOOL, _STATUS = c_void_p, c_uint32, c_uint32
 _FUTURE = c_uint64  # a structure of one number
 _POLL = (_P, _BOOL, POINTER(c_uint64))
-# What each function gives, and what it takes.
+# Result type and argument types of each function.
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wgpuAdapterGetInfo": (_STATUS, (_P, _P)),
     "wgpuAdapterGetLimits": (_STATUS, (_P, _P)),
@@ -77,39 +77,39 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 @cache
 def library() -> CDLL:
-    """Its functions let other threads run. OSError where the package is not there."""
-    found = CDLL(_path())
+    """Load the functions so that they release the GIL. Raises OSError if the package is missing."""
+    functions = CDLL(_path())
     for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(found, name)
+        function = getattr(functions, name)
         function.restype, function.argtypes = result, arguments
-    return found
+    return functions
 
 
 @cache
 def quick_library() -> PyDLL:
-    """The same functions, which keep other threads waiting, for calls of less than a microsecond.
-    Nothing is converted: arguments are objects of ctypes.
+    """Load the same functions without releasing the GIL, for calls of less than a microsecond.
+    Arguments are not converted: they are ctypes objects.
     """
-    found = PyDLL(_path())
+    functions = PyDLL(_path())
     for name in ("SetPipeline", "SetBindGroup", "DispatchWorkgroups"):
-        getattr(found, f"wgpuComputePassEncoder{name}").restype = None
-    return found
+        getattr(functions, f"wgpuComputePassEncoder{name}").restype = None
+    return functions
 
 
 def version() -> tuple[int, int, int]:
-    """Of the library: 29.0.1."""
+    """Return the version of the library: (29, 0, 1)."""
     number = library().wgpuGetVersion()
     return number >> 24, number >> 16 & 0xFF, number >> 8 & 0xFF
 
 
 @cache
 def _path() -> str:
-    found = find_spec(PACKAGE)
+    spec = find_spec(PACKAGE)
     name = _NAMES.get(sys.platform, "libwgpu_native-release.so")
-    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         path = os.path.join(folder, "resources", name)
         if os.path.exists(path):
             return path
     why = f"the package {PACKAGE} is not installed"
-    why = why if found is None else f"the package {PACKAGE} has no {name}"
+    why = why if spec is None else f"the package {PACKAGE} has no {name}"
     raise OSError(why)

@@ -1,13 +1,16 @@
-"""Buffers, pipelines, bind groups and query sets: each gives itself back by `release`."""
+"""Buffers, pipelines, bind groups and query sets; `release` frees each of them."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from ctypes import c_void_p
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fourfold.players.webgpu.binding.calls import give_back
+import numpy as np
+
+from fourfold.players.webgpu.binding.calls import UNKNOWN, Error, give_back
 from fourfold.players.webgpu.binding.device import Device
 from fourfold.players.webgpu.binding.structures import (
     BindGroupDescriptor,
@@ -15,6 +18,8 @@ from fourfold.players.webgpu.binding.structures import (
     BindGroupLayoutDescriptor,
     BindGroupLayoutEntry,
     BufferDescriptor,
+    BufferMapCallback,
+    CallbackInfo,
     Chained,
     ComputePipelineDescriptor,
     ComputeState,
@@ -27,15 +32,18 @@ from fourfold.players.webgpu.binding.structures import (
 
 MAP_READ, MAP_WRITE, COPY_SOURCE, COPY_TARGET = 1, 2, 4, 8
 UNIFORM, STORAGE, QUERY_RESOLVE = 0x40, 0x80, 0x200
-WORD = 4  # bytes that copies and sizes are multiples of
+WORD = 4  # bytes; copies and sizes are multiples of it
 _WGSL = 2
 _TIMESTAMPS = 2
-_COMPUTE = 4  # the stage that sees what is bound
-_UNIFORM, _WRITTEN, _READ = 2, 3, 4  # how a buffer is bound
+_COMPUTE = 4  # shader stage that uses the bindings
+_UNIFORM, _WRITTEN, _READ = 2, 3, 4  # binding types of a buffer
+_SPONTANEOUS = 3
+_SUCCESS = 1
+_CALLBACK_TIMEOUT_S = 10.0  # for a callback that is running on another thread
 
 
 class Buffer:
-    """Memory of a device; it begins as zeros."""
+    """Device memory, initialized with zeros."""
 
     def __init__(self, device: Device, size: int, usage: int) -> None:
         self.device, self.size = device, size
@@ -45,12 +53,15 @@ class Buffer:
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
-            give_back("wgpuBufferDestroy", pointer)  # at once, whoever else holds it
+            # Immediately, even if other objects refer to it.
+            give_back("wgpuBufferDestroy", pointer)
             give_back("wgpuBufferRelease", pointer)
 
 
 class Layout:
-    """What a launch has bound: a uniform buffer, then storage buffers that are written or not."""
+    """Bindings of a launch: a uniform buffer, then storage buffers that are written
+    or read-only.
+    """
 
     def __init__(self, device: Device, written: Sequence[bool]) -> None:
         types = [_UNIFORM, *(_WRITTEN if one else _READ for one in written)]
@@ -60,8 +71,8 @@ class Layout:
         group = BindGroupLayoutDescriptor(entryCount=len(types), entries=entries)
         self.group: int = device.create("BindGroupLayout", group)
         groups = (c_void_p * 1)(self.group)
-        whole = PipelineLayoutDescriptor(bindGroupLayoutCount=1, bindGroupLayouts=groups)
-        self.pointer: int | None = device.create("PipelineLayout", whole)
+        descriptor = PipelineLayoutDescriptor(bindGroupLayoutCount=1, bindGroupLayouts=groups)
+        self.pointer: int | None = device.create("PipelineLayout", descriptor)
 
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
@@ -71,10 +82,10 @@ class Layout:
 
 
 class Pipeline:
-    """An entry point of a module, made ready for a device."""
+    """A compiled entry point of a module."""
 
     def __init__(self, device: Device, layout: Layout, text: str, entry: str) -> None:
-        """An Error where the text is not right, or needs more than the device has."""
+        """Raise an Error if the text is invalid, or needs more than the device has."""
         self.entry = entry
         source = ShaderSourceWGSL(Chained(None, _WGSL), StringView.of(text))
         module = device.create("ShaderModule", LabelDescriptor(ctypes.addressof(source)))
@@ -93,7 +104,7 @@ class Pipeline:
 
 
 class Bound(NamedTuple):
-    """A part of a buffer that a launch has."""
+    """A bound range of a buffer."""
 
     buffer: Buffer
     offset: int
@@ -120,7 +131,7 @@ class BindGroup:
 
 
 class QuerySet:
-    """Places for times of the device's clock."""
+    """Entries for times of the device's clock."""
 
     def __init__(self, device: Device, count: int) -> None:
         self.count = count
@@ -131,3 +142,65 @@ class QuerySet:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             give_back("wgpuQuerySetRelease", pointer)
+
+
+class Staging(Buffer):
+    """A buffer that the host can access while it is mapped, and otherwise the device."""
+
+    def __init__(self, device: Device, size: int, upload: bool) -> None:
+        usage = MAP_WRITE | COPY_SOURCE if upload else MAP_READ | COPY_TARGET
+        super().__init__(device, size, usage)
+        self._mode = MAP_WRITE if upload else MAP_READ
+        self._range = "wgpuBufferGetMappedRange" if upload else "wgpuBufferGetConstMappedRange"
+        self._answers: list[tuple[int, str]] = []
+        self._answered = threading.Event()
+        self._called = BufferMapCallback(self._note)
+        address = ctypes.cast(self._called, c_void_p).value
+        self._info = CallbackInfo(mode=_SPONTANEOUS, callback=address)
+        self.asked = self.mapped = False
+
+    def _note(self, status: int, message: StringView, *_: object) -> None:
+        self._answers.append((status, str(message) if status != _SUCCESS else ""))
+        self._answered.set()
+
+    def ask(self) -> None:
+        """Request the mapping, which happens when the device has finished the submitted work."""
+        self._answers.clear()
+        self._answered.clear()
+        self.device.call("wgpuBufferMapAsync", self.pointer, self._mode, 0, self.size, self._info)
+        self.asked = True
+
+    def bytes(self) -> np.ndarray:
+        """Return its memory until `unmap`; waits for the device if necessary."""
+        if not self.mapped:
+            if not self.asked:
+                self.ask()
+            if not self._answers:
+                self.device.wait()
+                self._answered.wait(_CALLBACK_TIMEOUT_S)  # the callback may run on another thread
+            self._take()
+        address: int | None = self.device.call(self._range, self.pointer, 0, self.size)
+        if not address:
+            raise Error(self._range, UNKNOWN, "the buffer is not mapped")
+        memory: Any = (ctypes.c_ubyte * self.size).from_address(address)
+        return np.frombuffer(memory, np.uint8)
+
+    @property
+    def answered(self) -> bool:
+        """Return True if the mapping request was answered, or it is mapped."""
+        return self.mapped or bool(self._answers)
+
+    def _take(self) -> None:
+        status, message = (
+            self._answers.pop() if self._answers else (0, "the library did not answer")
+        )
+        self.asked = False
+        if status != _SUCCESS:
+            raise Error("wgpuBufferMapAsync", UNKNOWN, message or f"status {status}")
+        self.mapped = True
+
+    def unmap(self) -> None:
+        """Return it to the device, unless it is not mapped."""
+        if self.asked or self.mapped:
+            self.asked = self.mapped = False
+            self.device.call("wgpuBufferUnmap", self.pointer)

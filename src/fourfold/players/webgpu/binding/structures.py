@@ -1,4 +1,4 @@
-"""The structures of webgpu.h and wgpu.h that a player fills, as wgpu-native 29 has them."""
+"""Structures of webgpu.h and wgpu.h as of wgpu-native 29."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _Chain = ("nextInChain", c_void_p)
 
 
 class StringView(ctypes.Structure):
-    """Some bytes of UTF-8, and how many there are."""
+    """UTF-8 bytes and their number."""
 
     _fields_ = (("data", c_char_p), ("length", c_size_t))
 
@@ -19,17 +19,17 @@ class StringView(ctypes.Structure):
         return StringView(data, len(data))
 
     def __str__(self) -> str:
-        address = c_void_p.from_buffer(self).value  # what is there need not end with a zero
+        address = c_void_p.from_buffer(self).value  # the data need not be zero-terminated
         if not address or self.length == NO_LENGTH:
             return ""
         return ctypes.string_at(address, self.length).decode(errors="replace")
 
 
-NO_LENGTH = c_size_t(-1).value  # of a string that is none
+NO_LENGTH = c_size_t(-1).value  # length of a null string
 
 
 class Chained(ctypes.Structure):
-    """How every structure begins that extends another one."""
+    """Header of structures that extend another one."""
 
     _fields_ = (("next", c_void_p), ("sType", c_uint32))
 
@@ -115,7 +115,7 @@ class Limits(ctypes.Structure):
 
 
 class CallbackInfo(ctypes.Structure):
-    """Who is called when something has happened, and when it may be called."""
+    """A callback, and when it may be called."""
 
     _fields_ = (
         _Chain,
@@ -136,7 +136,7 @@ class UncapturedErrorCallbackInfo(ctypes.Structure):
 
 
 class LabelDescriptor(ctypes.Structure):
-    """A descriptor that has a label and nothing else."""
+    """A descriptor that has only a label."""
 
     _fields_ = (_Chain, ("label", StringView))
 

@@ -1,7 +1,7 @@
-"""Tiny kernels that tell what a device can do, whatever its driver claims.
+"""Small kernels that determine the features of a device, whatever its driver claims.
 
-Each trial gives facts of a device. That it does not build, or computes something else, is an
-answer; a device that is gone or has no memory left has not answered, which is an Unanswered.
+Each probe returns facts of a device. A kernel that does not build or computes wrong results is an
+answer. If the device is lost or out of memory there is no answer, and the probe raises Unanswered.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from fourfold.kernel.opencl import probes
 from fourfold.log import Log
 from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse
 from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.arguments import Images
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.program import build_text
-from fourfold.players.trial_answers import (
+from fourfold.players.probe_data import (
     GROUP_SHAPES,
     ITEMS,
     adds_right,
@@ -36,32 +36,32 @@ Facts = Mapping[str, Fact]
 
 
 class Unanswered(Exception):
-    """A trial could not be made, or did not come to an end: nothing is known from it."""
+    """A probe could not run, or did not end: nothing is known from it."""
 
 
-def succeeds(trial: Callable[[], bool]) -> bool:
-    """Whether a trial goes well."""
+def succeeds(passes: Callable[[], bool]) -> bool:
+    """Return True if a probe passes."""
     try:
-        return trial()
+        return passes()
     except BuildError as error:
-        log.debug("a trial fails: %s: %s", error.what, error.why)
+        log.debug("a probe fails: %s: %s", error.what, error.why)
         return False
     except cl.Error as error:
         if error.out_of_memory:
             raise Unanswered(str(error)) from error
-        log.debug("a trial fails: %s", error)
+        log.debug("a probe fails: %s", error)
         return False
     except DeviceError as error:
         raise Unanswered(str(error)) from error
 
 
 def takes_addresses(info: DeviceInfo) -> bool:
-    """Whether an address of the host's memory fits into a pointer of the device."""
+    """Return True if a host address fits into a pointer of the device."""
     return info.address_bits >= 8 * sizeof(c_void_p)
 
 
 def try_half(info: DeviceInfo) -> Facts:
-    """Whether it really computes in half precision: NVIDIA's driver does not claim it."""
+    """Probe whether it computes in fp16: NVIDIA's driver does not claim it."""
 
     def computes() -> bool:
         program = build_text(context_of(info), probes.HALF)
@@ -71,16 +71,16 @@ def try_half(info: DeviceInfo) -> Facts:
 
 
 def try_dot_products(info: DeviceInfo) -> Facts:
-    """Who adds up products of bytes: the one that is claimed, on a GPU also the extension."""
+    """Probe dot products of int8: the claimed instruction, and on a GPU also the extension."""
     claim = str(info.claims.get("dot_products", ""))
     names = (claim,) if info.is_cpu else (claim, "khr")
-    tried = dict.fromkeys(names) if claim else ()
-    right = (name for name in tried if adds_dots(info, name))
+    candidates = dict.fromkeys(names) if claim else ()
+    right = (name for name in candidates if adds_dots(info, name))
     return {"dot_products": next(right, "")}
 
 
 def adds_dots(info: DeviceInfo, name: str) -> bool:
-    """Whether a spelling of dot products is understood, and right."""
+    """Return True if a variant of dot products builds and is right."""
     packs = name == "x86"
 
     def adds() -> bool:
@@ -96,7 +96,7 @@ def try_subgroups(info: DeviceInfo) -> Facts:
 
 
 def exchanges(info: DeviceInfo, name: str) -> bool:
-    """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
+    """Return True if work-items exchange values correctly for all group shapes."""
 
     def exchange() -> bool:
         program = build_text(context_of(info), probes.exchange(name))
@@ -119,20 +119,21 @@ def try_matrix_units(info: DeviceInfo) -> Facts:
 
 
 def try_images(info: DeviceInfo) -> Facts:
-    """Whether there are images of buffers, and of windows into them."""
+    """Probe images of buffers, and of windows into them."""
     texels = int(info.claims.get("image_texels", 0))
-    able = replace(info, image_texels=texels)
-    few = replace(info, image_texels=ITEMS + info.alignment // 8)  # not up to where they lie
-    works = texels > 0 and succeeds(lambda: _reads_images(able))
+    large = replace(info, image_texels=texels)
+    # Too few to reach the data from the start.
+    small = replace(info, image_texels=ITEMS + info.alignment // 8)
+    works = texels > 0 and succeeds(lambda: _reads_images(large))
     return {
         "image_texels": texels if works else 0,
-        "image_windows": works and succeeds(lambda: _reads_images(few)),
+        "image_windows": works and succeeds(lambda: _reads_images(small)),
         "prefers_images": works and bool(info.claims.get("prefers_images")),
     }
 
 
 def _reads_images(info: DeviceInfo) -> bool:
-    """Whether a kernel reads floats and halves through images of what lies within a buffer."""
+    """Return True if a kernel reads fp32 and fp16 data inside a buffer through images."""
     (floats, halves), start = texels(), CONSTANT_ALIGNMENT + 4 * info.alignment
     pieces = (np.zeros(start, np.uint8), floats.reshape(-1), halves.reshape(-1))
     block = np.concatenate([piece.view(np.uint8) for piece in pieces])
@@ -158,7 +159,7 @@ def _reads_images(info: DeviceInfo) -> bool:
 
 
 def _run(info: DeviceInfo, program: cl.Program, values: np.ndarray, *local: int) -> np.ndarray:
-    """What the kernel 'probe' makes of some values, by one group of work-items."""
+    """Run the kernel 'probe' on some values with one work-group."""
     context = context_of(info)
     queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
     kernel = cl.Kernel(program, "probe")
