@@ -18,7 +18,7 @@ from fourfold.compile import load_model, prepare_lowering
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import ask_facts, find_device, make_player
+from fourfold.players import determine_facts, find_device, make_player
 
 WAYS = {"buffer": False, "image": True}
 WARM_UP = 3
@@ -27,7 +27,7 @@ WARM_UP = 3
 def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]:
     options = CompileOptions(precision, launches="list")
     lowering = prepare_lowering(load_model(str(model), options).graph, device, options)
-    facts = ask_facts(lowering.device, IMAGES)
+    facts = determine_facts(lowering.device, IMAGES)
     return {
         way: lowering._replace(device=replace(facts, prefers_images=prefers)).plan()
         for way, prefers in WAYS.items()

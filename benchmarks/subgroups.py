@@ -22,7 +22,7 @@ from fourfold.lower import make_plan
 from fourfold.op.registry import registry
 from fourfold.op.rules import Reduce
 from fourfold.ops.softmax import Softmax
-from fourfold.players import Player, ask_facts, find_device, make_player
+from fourfold.players import Player, determine_facts, find_device, make_player
 from fourfold.types import TensorType
 
 GROUP = 256
@@ -78,7 +78,7 @@ def measure(device: fourfold.DeviceInfo, graph: Graph, seconds: float) -> dict[s
 @click.option("--device", default="auto", show_default=True)
 @click.option("--seconds", default=4.0, show_default=True, help="For each row.")
 def main(device: str, seconds: float) -> None:
-    info = ask_facts(find_device(device), ("subgroups",))
+    info = determine_facts(find_device(device), ("subgroups",))
     if not info.subgroups:
         raise click.ClickException(f"{info.name} has no sub-groups that exchange numbers")
     click.echo(f"{info}; µs, medians and minima\n")

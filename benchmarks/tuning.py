@@ -18,7 +18,7 @@ import numpy as np
 from fourfold.compile import LoweringInput, load_model, prepare_lowering
 from fourfold.options import CompileOptions
 from fourfold.players import find_device, make_player
-from fourfold.tune import level_named, tune
+from fourfold.tune import find_level, tune
 
 
 def seconds(lowering: LoweringInput, choices: dict[str, str], runs: int) -> tuple[float, float]:
@@ -57,7 +57,7 @@ def main() -> None:
         base = 0.0
         for level in arguments.levels.split(","):
             began = time.perf_counter()
-            found = tune(*lowering, level_named(level, arguments.deadline))
+            found = tune(*lowering, find_level(level, arguments.deadline))
             cost = time.perf_counter() - began
             middle, least = seconds(lowering, found, arguments.runs)
             base = base or middle

@@ -35,7 +35,7 @@ from vulkan_driver import find_vulkan_driver
 from fourfold.device import MEASURED, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
-from fourfold.players import ask_facts, find_device, make_player
+from fourfold.players import determine_facts, find_device, make_player
 from fourfold.players.webgpu.binding import Commands
 
 NCNN = "ncnn_vulkan"
@@ -182,7 +182,7 @@ def main(models: tuple[str, ...], **options: Any) -> None:
 
 def measure_all(models: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
-    device = ask_facts(find_device(options["device"]), MEASURED)
+    device = determine_facts(find_device(options["device"]), MEASURED)
     asked = time.perf_counter() - began
     click.echo(f"{device}: {device.units} units, found in {asked:.2f} s")
     files, name = [*find_models(models or [*NETWORKS], SHARED)], device.address

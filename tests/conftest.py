@@ -18,7 +18,7 @@ from imagined_gpu import imagined_gpu
 from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import devices, find_device, probe, ready_to_play
+from fourfold.players import devices, find_device, probe, with_run_facts
 from fourfold.players.cuda import nvrtc
 
 NO_DRIVERS = Path(__file__).parent  # a folder that has none
@@ -81,7 +81,7 @@ def chosen(wanted: str | None) -> tuple[tuple[DeviceInfo, ...], str]:
         if wanted is not None:
             raise pytest.UsageError(str(error)) from error
         return (), f"{error.what}, because {error.why}; {error.fix}"
-    return tuple(ready_to_play(probe(info, quantised=True)) for info in found), ""
+    return tuple(with_run_facts(probe(info, quantised=True)) for info in found), ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

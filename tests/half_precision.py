@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fourfold.device import DeviceInfo
-from fourfold.players import ask_facts
+from fourfold.players import determine_facts
 
 
 def skip_without_halves(device: DeviceInfo, precision: str = "fp16") -> None:
     """Skip a test in this precision where the device does not compute in it."""
-    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
+    if precision == "fp16" and not determine_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")

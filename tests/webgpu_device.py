@@ -8,7 +8,7 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts, find_device, probe, ready_to_play
+from fourfold.players import determine_facts, find_device, probe, with_run_facts
 
 
 @cache
@@ -18,8 +18,8 @@ def found() -> tuple[DeviceInfo | None, str]:
         device = find_device("webgpu")
     except DeviceError as error:
         return None, f"{error.what}: {error.why}"
-    facts = ask_facts(probe(device, quantised=True), ["half_arithmetic"])
-    return ready_to_play(facts), ""
+    facts = determine_facts(probe(device, quantised=True), ["half_arithmetic"])
+    return with_run_facts(facts), ""
 
 
 def device() -> DeviceInfo:

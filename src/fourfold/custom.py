@@ -62,7 +62,7 @@ def register_op(
     return register
 
 
-def how_to_register(name: str, inputs: Sequence[object], outputs: Sequence[object]) -> str:
+def registration_example(name: str, inputs: Sequence[object], outputs: Sequence[object]) -> str:
     """Return example code that registers an unknown custom op with the model's types."""
     function = re.sub(r"\W|^(?=\d)", "_", name).lower()
     arguments = "".join(f", x{number}" for number in range(len(inputs)))

@@ -22,7 +22,7 @@ UNPROMISED = (*HOST_ACCESS, "forward_progress")
 # memory.
 SELF_TESTS = ("floats", "halves", "bytes", "branches", "staging")
 LONG_LOOPS = "loops"  # WebGPU only: some software implementations stop in the middle of long loops
-MOST_ROUNDS = 65535  # limit for all loops of a work-item together on such implementations
+MAX_LOOP_ITERATIONS = 65535  # limit for all loops of a work-item together on such implementations
 IMAGES = ("image_texels", "image_windows", "prefers_images")
 # Facts that drivers do not report reliably: what a driver claims is probed before it is relied on.
 PROBED = (
@@ -38,7 +38,7 @@ PROBED = (
 # Facts that are measured where a driver does not report them.
 MEASURED = ("measured_units",)
 WARPGROUPS = "sm_90"  # the only architecture that has warpgroup instructions
-PLAIN_UNITS = 16  # assumed compute units of an unknown device
+DEFAULT_COMPUTE_UNITS = 16  # assumed compute units of an unknown device
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class DeviceInfo:
         return self.kind == "gpu" and not self.unified_memory
 
     @property
-    def most_local_memory(self) -> int:
+    def max_local_memory(self) -> int:
         """Maximum local memory of a work-group, in bytes."""
         return max(self.local_memory, self.asked_local_memory)
 
@@ -227,7 +227,7 @@ def facts_for_plans(device: DeviceInfo, quantised: bool) -> tuple[tuple[str, ...
     return (*bytes_, *units, ("matrix_units",), *waiting, *images, ("subgroups",))
 
 
-def facts_for_players(device: DeviceInfo) -> tuple[str, ...]:
+def facts_for_backends(device: DeviceInfo) -> tuple[str, ...]:
     """Return the probed facts that decide how any plan is run: the self-test, and how arrays are
     transferred. A backend on another machine probes the transfers itself.
     """

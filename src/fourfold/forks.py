@@ -75,7 +75,7 @@ class ForkSafeLock:
         self._lock.release()
 
 
-class LockOverForks:
+class ForkBlockingLock:
     """Reentrant lock that fork waits for, so that no thread holds it at that time. For libraries
     with internal locks, which would stay locked forever in a child.
     """
@@ -97,14 +97,14 @@ class LockOverForks:
         self._lock.release()
 
 
-def leave_behind(thing: object) -> None:
+def skip_finalizer(thing: object) -> None:
     """Prevent an object's finalizer from running: it would wait for threads of the parent."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def _begin_child() -> None:
     if used:
-        end_without_destructors()
+        exit_without_destructors()
     lost.update(used)
     used.clear()
     for one, begin_anew in list(_begin_anew.items()):
@@ -112,7 +112,7 @@ def _begin_child() -> None:
 
 
 @cache  # a child of the child inherits it
-def end_without_destructors() -> None:
+def exit_without_destructors() -> None:
     """End this process right after Python has ended, and flush C's buffers before that. Destructors
     of drivers and engines wait for their threads, for example those of Mesa 26 and of ONNX Runtime.
     """

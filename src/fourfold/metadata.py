@@ -158,7 +158,7 @@ def tensor_at(tensors: Sequence[TensorMetadata], index: int) -> TensorMetadata |
 Signatures = Mapping[str, Signature]
 
 
-def write_about(metadata: ModelMetadata, signatures: Signatures) -> bytes:
+def encode_metadata(metadata: ModelMetadata, signatures: Signatures) -> bytes:
     """Serialize metadata and signatures; b'' if both are empty."""
     if not metadata and not signatures:
         return b""
@@ -167,8 +167,8 @@ def write_about(metadata: ModelMetadata, signatures: Signatures) -> bytes:
     return text.encode()
 
 
-def read_about(content: bytes) -> tuple[ModelMetadata, Signatures]:
-    """Deserialize the output of `write_about`."""
+def decode_metadata(content: bytes) -> tuple[ModelMetadata, Signatures]:
+    """Deserialize the output of `encode_metadata`."""
     if not content:
         return ModelMetadata(), {}
     try:

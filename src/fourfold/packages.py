@@ -14,14 +14,14 @@ def installed_version(package: str, *distributions: str) -> str | None:
     The version is read from the name of the `.dist-info` folder of the first of `distributions`, or
     of the package itself.
     """
-    note = find_note(package, *distributions)
+    note = find_metadata_file(package, *distributions)
     if note is None:
         return None
     name = os.path.basename(os.path.dirname(note))
     return name.removesuffix(SUFFIX).partition("-")[2] if name.endswith(SUFFIX) else ""
 
 
-def find_note(package: str, *distributions: str) -> str | None:
+def find_metadata_file(package: str, *distributions: str) -> str | None:
     """Return the metadata file of an installed package, which changes with the version.
 
     Falls back to the package's own first file if there is no metadata; None if it is not installed.

@@ -22,10 +22,10 @@ from fourfold.players import (
     Player,
     backend_of,
     find_target,
-    keep_facts,
+    store_facts,
     make_player,
-    ready_to_play,
-    recall_facts,
+    with_run_facts,
+    load_facts,
     with_known_facts,
 )
 from fourfold.players.null import NULL_GPU
@@ -135,7 +135,7 @@ def tune_model(
     if store is not None:
         known |= store.choices(device_key(device))
         efforts |= store.efforts(device_key(device))
-        recall_facts(device, store)
+        load_facts(device, store)
     if not level.candidates:
         return TunedChoices(known)
     if not device.present:
@@ -157,7 +157,7 @@ def _facts_kept(device: DeviceInfo, store: Store | None) -> Iterator[None]:
         yield
     finally:
         if store is not None:
-            keep_facts(device, store)
+            store_facts(device, store)
 
 
 def prepare_model(
@@ -172,10 +172,10 @@ def prepare_model(
     """Compile a model for a device and add it to the draft; return what that took."""
     timings = Timings()
     if store is not None:
-        recall_facts(device, store)
+        load_facts(device, store)
     with _facts_kept(device, store):
         if not placement.only_cpu:
-            ready_to_play(device, store)  # probed facts go into the file, too
+            with_run_facts(device, store)  # probed facts go into the file, too
         compiled = _compile(model, device, options, placement, choices, timings)
     number = _number(draft, model)
     draft.add_compiled(number, with_known_facts(device), compiled, options.shapes)

@@ -163,7 +163,7 @@ class Session:
             other = other_api.other_device(request, self._options.wanted_device(request.config))
             if other is None:
                 raise
-            players.say_other_api(other, error)
+            players.warn_other_api(other, error)
             self.device = other
             self._open(request._replace(device=other), store, limit)
 
@@ -570,8 +570,8 @@ class Session:
 
     def _leave_to_parent(self) -> None:
         """In a forked child: leave what is open to the parent process."""
-        forks.leave_behind((self._instances, self._waiter))
-        forks.end_without_destructors()
+        forks.skip_finalizer((self._instances, self._waiter))
+        forks.exit_without_destructors()
         self._lock, self._direct, self._waiter = threading.Lock(), not_direct, None
         self._bound, self._repeated, self._forked = {}, None, True
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 Shape = tuple[int, ...]
-LARGEST_HALF = 65504.0
+MAX_FLOAT16 = 65504.0
 
 
 class DType(Enum):

@@ -7,7 +7,7 @@ import sys
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts
+from fourfold.players import determine_facts
 from fourfold.players.opencl.devices import devices
 from fourfold.players.probing import check_verdict
 
@@ -16,7 +16,7 @@ def describe(device: DeviceInfo) -> dict[str, str]:
     """Who it is, and why its self-test refuses it: nothing where it does not."""
     found = {"address": device.address, "device": device.name, "driver": device.driver}
     try:
-        check_verdict(ask_facts(device, ["self_test"]), "fp32")
+        check_verdict(determine_facts(device, ["self_test"]), "fp32")
     except DeviceError as error:
         return {**found, "refused": f"refused: it {error.what.removeprefix(device.name).strip()}"}
     return {**found, "refused": ""}

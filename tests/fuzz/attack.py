@@ -9,7 +9,7 @@ from pathlib import Path
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.options import DEFAULTS
-from fourfold.metadata import read_about, write_about
+from fourfold.metadata import decode_metadata, encode_metadata
 
 
 def damage_found(model: Path | bytes, options: ReadOptions = DEFAULTS) -> FourfoldError | None:
@@ -19,7 +19,7 @@ def damage_found(model: Path | bytes, options: ReadOptions = DEFAULTS) -> Fourfo
     found: FourfoldError | None = None
     try:
         read = read_model(model, options)
-        read_about(write_about(read.metadata, read.signatures))
+        decode_metadata(encode_metadata(read.metadata, read.signatures))
     except FourfoldError as error:
         found = error
     assert found is None or (found.what and found.why and found.fix)

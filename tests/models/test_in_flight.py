@@ -12,7 +12,7 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.errors import InputError
-from fourfold.players import ask_facts, chunked_copy
+from fourfold.players import determine_facts, chunked_copy
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import port_memory, slot
 
@@ -181,7 +181,7 @@ def test_closed_with_runs_in_flight(session: fourfold.Session) -> None:
 
 
 def test_views_copy_nothing(device: fourfold.DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (device.is_cpu and ask_facts(device, ("persistent_mapping",)).persistent_mapping):
+    if not (device.is_cpu and determine_facts(device, ("persistent_mapping",)).persistent_mapping):
         pytest.skip("this device's memory is not the host's")
     copies: list[str] = []
 

@@ -22,7 +22,7 @@ from fourfold.kernel import context
 from fourfold.lower import specialise, storage
 from fourfold.lower.half_range import values_beyond_half
 from fourfold.runtime.random_inputs import random_inputs
-from fourfold.types import LARGEST_HALF
+from fourfold.types import MAX_FLOAT16
 
 QUICK = ("trained_lstm", "kws_ref_model_float32", "rnet")
 ALL = sorted(path.stem for path in TFLITE.glob("*.tflite"))
@@ -40,7 +40,7 @@ Arrays = dict[str, np.ndarray]
 def _no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is so small that it stays in floats, as on GPUs with matrix units."""
     monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
-    monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
+    monkeypatch.setattr(context, "MAX_FP32_WEIGHTS", 0)
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
 
 
@@ -78,7 +78,7 @@ def leaves_halves(engine: Any, path: Path) -> bool:
     for detail in engine.get_tensor_details():
         if detail["dtype"] is np.float32 and detail["name"] not in known:
             array = engine.get_tensor(detail["index"])
-            if np.abs(array[np.isfinite(array)]).max(initial=0.0) > LARGEST_HALF:
+            if np.abs(array[np.isfinite(array)]).max(initial=0.0) > MAX_FLOAT16:
                 return True
     return False
 

@@ -12,7 +12,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
-from fourfold.players import ask_facts, make_player
+from fourfold.players import determine_facts, make_player
 
 TOLERANCE = {"fp32": 1e-6, "mixed": 2e-3}
 BY_ELEMENTS = {
@@ -83,7 +83,7 @@ def test_results(title: str, precision: str, device: DeviceInfo) -> None:
 @pytest.mark.parametrize(("low", "pivot"), [(-128, None), (-127, -127), (0, 0)])
 def test_rounding_to_bytes_alone(low: int, pivot: int | None, device: DeviceInfo) -> None:
     """A byte op reads the result, so that it is stored as bytes."""
-    if not ask_facts(device, ["dot_products"]).packs_bytes:
+    if not determine_facts(device, ["dot_products"]).packs_bytes:
         pytest.skip("no instructions that round sixteen numbers to bytes")
     graph = build(f"""
         input x: f32[1,12,11,3]
@@ -91,7 +91,7 @@ def test_rounding_to_bytes_alone(low: int, pivot: int | None, device: DeviceInfo
         y = concat(q, q; axis=1)
         output y
         """)
-    like = ask_facts(device, ["dot_products"])
+    like = determine_facts(device, ["dot_products"])
     plan = make_plan(graph, like, KernelOptions("fp32", form="list"))
     x = np.random.default_rng(3).uniform(-1.5, 3, (1, 12, 11, 3)).astype(np.float32)
     x.flat[:5] = [0.005, 0.015, -0.005, 1e9, -1e9]

@@ -73,7 +73,7 @@ PATTERNS = [
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the size limit below which values stay in fp32."""
     monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
-    monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
+    monkeypatch.setattr(context, "MAX_FP32_WEIGHTS", 0)
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
 
 

@@ -23,7 +23,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import ask_facts, make_player
+from fourfold.players import determine_facts, make_player
 
 INTERPRETED = (WITH_IMAGES,)
 NETWORK = """
@@ -61,7 +61,7 @@ def images(plan: Plan) -> list[BufferUse]:
 
 @pytest.fixture
 def able(device: DeviceInfo) -> DeviceInfo:
-    found = replace(ask_facts(device, IMAGES), matrix_units=False)
+    found = replace(determine_facts(device, IMAGES), matrix_units=False)
     if not found.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     return found

@@ -24,7 +24,7 @@ from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import choose_kernel
 from fourfold.plan import Plan
 from fourfold.players import find_device, make_player, probe
-from fourfold.players.cuda.architectures import most_local_memory
+from fourfold.players.cuda.architectures import max_local_memory
 from fourfold.players.cuda.boards import find_board
 
 ROOMY = replace(NVIDIA, local_memory=48 << 10)
@@ -123,9 +123,9 @@ def test_a_launch_asks_the_driver() -> None:
 
 
 def test_architectures_have_more_local_memory_than_kernels_declare() -> None:
-    assert most_local_memory((9, 0)) == 227 << 10
-    assert most_local_memory((8, 6)) == most_local_memory((12, 0)) == 99 << 10
-    assert most_local_memory((99, 0)) == 48 << 10
+    assert max_local_memory((9, 0)) == 227 << 10
+    assert max_local_memory((8, 6)) == max_local_memory((12, 0)) == 99 << 10
+    assert max_local_memory((99, 0)) == 48 << 10
 
 
 def test_only_tuning_selects_it() -> None:

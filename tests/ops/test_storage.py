@@ -27,7 +27,7 @@ BOUNDED = {"relu6": 6.0, "relu_0_to_1": 1.0, "relu_n1_to_1": 1.0}
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the size limit below which values stay in fp32."""
     monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
-    monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
+    monkeypatch.setattr(context, "MAX_FP32_WEIGHTS", 0)
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
 
 

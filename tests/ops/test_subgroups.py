@@ -31,7 +31,7 @@ from fourfold.kernel.walk import special_nodes
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.plan.requirements import Requirements
-from fourfold.players import ask_facts, make_player, probe
+from fourfold.players import determine_facts, make_player, probe
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import feature_probes
 from fourfold.rewrite import rewrite
@@ -92,7 +92,7 @@ GRAPHS = {
 
 def like_a_gpu(device: DeviceInfo, spelling: str) -> DeviceInfo:
     """Return the facts of a GPU with these sub-groups; skip devices that do not support them."""
-    if spelling == "khr" and ask_facts(device, ["subgroups"]).subgroups != spelling:
+    if spelling == "khr" and determine_facts(device, ["subgroups"]).subgroups != spelling:
         pytest.skip(f"{device.name} has no sub-groups that exchange numbers")
     facts = replace(device, kind="gpu", compute_units=16, max_work_group=256)
     return replace(facts, matrix_units=False, dot_products="", subgroups=spelling)

@@ -23,7 +23,7 @@ from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import specialise_target
 from fourfold.players import make_player
 from fourfold.rewrite import rewrite
-from fourfold.tune import level_named, tune
+from fourfold.tune import find_level, tune
 
 INTERPRETED = (PLAIN,)  # for fp16, which not every device computes
 real_device = pytest.mark.devices(takes=lambda device: device.api != "interpret")
@@ -146,7 +146,7 @@ def test_results_do_not_depend_on_tuning(device: DeviceInfo) -> None:
         """
     )
     options, inputs = KernelOptions(form="list"), list(inputs_of(graph, seed=9).values())
-    found = tune(graph, device, options, level_named("rapid", 60))
+    found = tune(graph, device, options, find_level("rapid", 60))
     assert any(key.startswith("conv2d") for key in found)
     results = []
     for choices in ({}, found):

@@ -20,7 +20,7 @@ from fourfold.cli import main
 from fourfold.errors import BuildError, DeviceError
 from fourfold.native import build_player
 from fourfold.plan import Program
-from fourfold.players import ask_facts, backend_of, find_device, make_player, probe, registry
+from fourfold.players import determine_facts, backend_of, find_device, make_player, probe, registry
 from fourfold.players.remote.steps import StepFailed
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.prepared import Prepared
@@ -71,8 +71,8 @@ def test_facts_are_those_of_the_same_device_here(machine: FakeMachine, api: str)
     for name in vars(here):
         if name not in (*FACTS, *MORE_FACTS, "remote", "index", "others", "probed", "memory"):
             assert getattr(there, name) == getattr(here, name), name
-    tried = ask_facts(there, (*FACTS, *MORE_FACTS))
-    known = ask_facts(here, (*FACTS, *MORE_FACTS))
+    tried = determine_facts(there, (*FACTS, *MORE_FACTS))
+    known = determine_facts(here, (*FACTS, *MORE_FACTS))
     assert {one: getattr(tried, one) for one in tried.probed} == {
         one: getattr(known, one) for one in tried.probed
     }

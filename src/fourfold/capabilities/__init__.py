@@ -19,7 +19,7 @@ from typing import Any
 
 from fourfold import players
 from fourfold.config import Config
-from fourfold.convert import make_readable_by
+from fourfold.convert import make_readable_with_config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.options import CompileOptions
@@ -177,7 +177,7 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     title = "the model" if isinstance(content, bytes) else Path(content).name
     check, config = import_module("fourfold.report.check"), Config.from_environment()
     try:
-        readable = make_readable_by(config, content)
+        readable = make_readable_with_config(config, content)
         placement = check.check_model(
             readable.content, title, info, CompileOptions(), origin=readable.origin
         ).placement

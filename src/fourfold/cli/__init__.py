@@ -14,7 +14,7 @@ import click
 
 from fourfold.errors import FourfoldError, InputError
 from fourfold.lazy import lazy_import
-from fourfold.log import follow_settings
+from fourfold.log import apply_log_settings
 from fourfold.log.show import show_log, shown_log
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in ctx.args
         try:
-            follow_settings()
+            apply_log_settings()
             with shown_log(CONVERSIONS):
                 show_verbose(ctx)
                 return super().invoke(ctx)

@@ -108,7 +108,7 @@ def _tables(answer: Answer) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
         pixels = "in pixels" if answer.size is not None else "as fractions of the picture"
         columns = ("what", ">score", ">left", ">top", ">right", ">bottom")
         rows: list[Row] = [
-            (one.name, words.score_words(one.score), *words.corner_words(one.corners, answer.size))
+            (one.name, words.format_score(one.score), *words.format_corners(one.corners, answer.size))
             for one in answer.boxes
         ]
         yield f"boxes, {pixels}", columns, rows
@@ -119,7 +119,7 @@ def _tables(answer: Answer) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
 
 
 def _class_rows(answer: Answer) -> list[Row]:
-    return [(one.number, one.label, words.score_words(one.score)) for one in answer.classes]
+    return [(one.number, one.label, words.format_score(one.score)) for one in answer.classes]
 
 
 def _share_rows(mask: Mask) -> list[Row]:
@@ -128,7 +128,7 @@ def _share_rows(mask: Mask) -> list[Row]:
 
 
 def _points_title(found: KeyPoints) -> str:
-    score = "" if found.score is None else f", score {words.score_words(found.score)}"
+    score = "" if found.score is None else f", score {words.format_score(found.score)}"
     return f"{found.name}: {sum(found.seen)} of {len(found.points)} points seen{score}"
 
 
@@ -149,4 +149,4 @@ def _place_in(answer: Answer) -> Callable[[KeyPoint], tuple[str, str]]:
 
 
 def _score(point: KeyPoint) -> str:
-    return "-" if point.score is None else words.score_words(point.score)
+    return "-" if point.score is None else words.format_score(point.score)

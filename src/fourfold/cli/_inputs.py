@@ -128,7 +128,7 @@ def _read_photograph(
         return Photograph(picture.array(frame), frame.shape[:2], picture.fit(frame))
     if not scaling.stated and np.dtype(port.dtype).kind == "f":
         own = own_scaling(getattr(port, "metadata", None))
-        how = photographs.A_GUESS if own is None else photographs.METADATA_SAY
+        how = photographs.GUESSED if own is None else photographs.FROM_METADATA
         scaling = own or scaling
         click.echo(f"{path.name}: {scaling}, {how}{_advice(how)}", err=True)
     array = read_image(path, port, scaling)
@@ -136,7 +136,7 @@ def _read_photograph(
 
 
 def _advice(told_by: str) -> str:
-    return "; --range LOW,HIGH says another" if told_by == photographs.A_GUESS else ""
+    return "; --range LOW,HIGH says another" if told_by == photographs.GUESSED else ""
 
 
 def _stretched(path: Path, shape: tuple[int, ...]) -> tuple[Size, FrameFit]:

@@ -10,14 +10,14 @@ from typing import Any
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._show import byte_count, shape_text, show_line, show_table
 from fourfold.config import Config
-from fourfold.convert import make_readable_by
+from fourfold.convert import make_readable_with_config
 from fourfold.display import count_text
 from fourfold.formats import Model, ReadOptions, model_files, read_model
 
 
 def read_contents(path: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Model, dict[str, Any]]:
     """A model, and what it holds as plain data."""
-    content, origin = make_readable_by(Config.from_environment(), path)
+    content, origin = make_readable_with_config(Config.from_environment(), path)
     model = read_model(content, ReadOptions(shapes=dict(shapes), keep_unsupported=True))
     graph = model.main
     open_sizes = dict(zip(graph.arguments, model.open_sizes, strict=False))

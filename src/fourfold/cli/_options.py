@@ -83,7 +83,7 @@ class ModelArguments:
     @cached_property
     def readable(self) -> ReadableModel:
         """The model as readers take it, for who reads it without a session."""
-        return conversions.make_readable_by(Config.from_environment(), self.model)
+        return conversions.make_readable_with_config(Config.from_environment(), self.model)
 
     def compile_options(self, config: Config) -> CompileOptions:
         """Return what to compile, for commands that open no session."""

@@ -72,7 +72,7 @@ def _check(arguments: ModelArguments, device: DeviceInfo, config: Config) -> Rep
 
 def _verdict(device: DeviceInfo, config: Config) -> str:
     store = configured_store(config)
-    return players.describe_verdict(players.ready_to_play(device, store))
+    return players.describe_verdict(players.with_run_facts(device, store))
 
 
 def _show_prepared(title: str, found: PreparedPlan) -> None:

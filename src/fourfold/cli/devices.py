@@ -17,9 +17,9 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
-from fourfold.device import IMAGES, MEASURED, UNPROMISED, DeviceInfo, facts_for_players
+from fourfold.device import IMAGES, MEASURED, UNPROMISED, DeviceInfo, facts_for_backends
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts, backends, describe_verdict, devices_of, find_device
+from fourfold.players import determine_facts, backends, describe_verdict, devices_of, find_device
 from fourfold.players.connections import MACHINES
 from fourfold.store.store import configured_store
 
@@ -49,7 +49,7 @@ def command(api: str | None, adb: bool, ssh: tuple[str, ...], as_json: bool) -> 
     store = configured_store(config)
     with MACHINES.held():
         offered = _elsewhere(adb, ssh) if adb or ssh else _here(api)
-        found = [ask_facts(device, _shown(device), store) for device in offered]
+        found = [determine_facts(device, _shown(device), store) for device in offered]
     if not found and adb:
         what, why = "no phone is attached", "adb lists none that can be used"
         raise DeviceError(what, why, "plug one in, unlock it, and allow USB debugging")
@@ -81,7 +81,7 @@ def _shown(device: DeviceInfo) -> tuple[str, ...]:
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
     units = () if device.compute_units else MEASURED
     unpromised = ("forward_progress",) if device.remote else UNPROMISED
-    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *unpromised)
+    return (*half, *units, "subgroups", *IMAGES, *facts_for_backends(device), *unpromised)
 
 
 def _record(device: DeviceInfo) -> dict[str, object]:

@@ -15,7 +15,7 @@ from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._model_contents import read_contents, show_contents
 from fourfold.cli._options import ModelPath, json_option, parse_shape, shape_option
 from fourfold.cli._show import age, byte_count, show_json, show_table
-from fourfold.metadata import ModelMetadata, Signatures, read_about
+from fourfold.metadata import ModelMetadata, Signatures, decode_metadata
 from fourfold.plan.record import read_requirements
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.targets import GPU
@@ -84,7 +84,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
 def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
     """What a model says of itself: all of its plans have the same."""
     found = next((prepared.about(row) for row in prepared.rows if row["model"] == model), b"")
-    return read_about(found)
+    return decode_metadata(found)
 
 
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:

@@ -31,7 +31,7 @@ from fourfold.cli._show import (
     time_left,
 )
 from fourfold.config import PRECISIONS, Config
-from fourfold.convert import make_readable_by
+from fourfold.convert import make_readable_with_config
 from fourfold.errors import InputError
 from fourfold.optimization.answers import Answers
 from fourfold.optimization.operators import list_operators, model_operators
@@ -161,7 +161,7 @@ def _print_model_ops(
     sizes = dict(parse_shape(text) for text in shapes)
     options = SessionOptions(shapes=sizes).compile_options(config)
     title = Path(models[0]).name
-    readable = make_readable_by(config, models[0])
+    readable = make_readable_with_config(config, models[0])
     found = model_operators(readable.content, title, device, options)
     if as_json:
         about = {"model": models[0], "device": str(device)}

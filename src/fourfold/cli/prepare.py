@@ -62,7 +62,7 @@ from fourfold.processing.option import PostprocessOption
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, configured_store
-from fourfold.tune import LEVELS, Level, level_named
+from fourfold.tune import LEVELS, Level, find_level
 
 
 class Targets(NamedTuple):
@@ -172,7 +172,7 @@ def _read_options(
     sizes = dict(parse_shape(text) for text in shapes)
     stated = {"precision": precision, "shapes": sizes, "signature": signature}
     options = SessionOptions.of({**stated, "pixels": scaling.only_pixels()})
-    return options.compile_options(config), level_named(level, deadline)
+    return options.compile_options(config), find_level(level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:

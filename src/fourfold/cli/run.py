@@ -73,7 +73,7 @@ def command(
     began = time.perf_counter()
     with arguments.open() as session:
         start = time.perf_counter() - began
-        model = shapes.before_frames(session)
+        model = shapes.as_opened(session)
         picture = answers.find_picture_input(model, answers.find_meaning(model))
         inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
         with traced(arguments, session, opening=True):

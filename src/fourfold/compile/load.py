@@ -14,7 +14,7 @@ from fourfold.formats.inputs import SHAPE_NEEDED
 from fourfold.graph import Graph
 from fourfold.lazy import lazy_import
 from fourfold.log import Log
-from fourfold.metadata import write_about
+from fourfold.metadata import encode_metadata
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels, PixelsOption
 from fourfold.rewrite.take_pixels import Pictures, take_pixels
@@ -61,7 +61,7 @@ class LoadedModel:
     @property
     def about(self) -> bytes:
         """What the model says of itself, as files keep it."""
-        return write_about(self.model.metadata, self.model.signatures)
+        return encode_metadata(self.model.metadata, self.model.signatures)
 
     @property
     def pixels(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.log import Log
 from fourfold.lower import make_plan
 from fourfold.lower.details import LoweringDetails, lowering_details
-from fourfold.lower.products import multiplies_little
+from fourfold.lower.products import is_memory_bound
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
@@ -37,7 +37,7 @@ class LoweringInput(NamedTuple):
         lower parts of it, which are to be as they are in the whole.
         """
         # Matrix units multiply halves faster than anything else does, and sum up in floats.
-        as_fast = self.device.matrix_units or multiplies_little(self.graph)
+        as_fast = self.device.matrix_units or is_memory_bound(self.graph)
         floats = options.precision == "fp16" and as_fast
         return self._replace(options=replace(kernel_options(options), floats_as_fast=floats))
 

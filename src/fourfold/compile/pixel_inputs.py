@@ -9,7 +9,7 @@ from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.formats.inputs import OPEN
 from fourfold.graph import Graph
-from fourfold.pixels import AUTO, Pixels, PixelsOption, own_pixels
+from fourfold.pixels import AUTO, Pixels, PixelsOption, metadata_pixels
 from fourfold.pixels.colors import describe_frames
 from fourfold.pixels.pixels import channels_first, height_and_width
 from fourfold.rewrite.take_pixels import Pictures
@@ -61,7 +61,7 @@ def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
 
 def _by_metadata(model: Model) -> Pictures:
     """Images of floats whose scaling the metadata give; InputError where there is none."""
-    graph, found = model.main, own_pixels(model.metadata.inputs)
+    graph, found = model.main, metadata_pixels(model.metadata.inputs)
     pictures = {
         value: found[place]
         for place, value in enumerate(graph.arguments)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fourfold.cpu.protocol import CpuEngine
 from fourfold.cpu.registry import find_engine
-from fourfold.custom import how_to_register
+from fourfold.custom import registration_example
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats import Model
 from fourfold.ops.custom import Custom
@@ -113,7 +113,7 @@ def _fix(lost: Sequence[Unit], engine: CpuEngine | None) -> str:
     for unit in lost:
         if unit.foreign is not None and unit.title.startswith("CUSTOM "):
             name = unit.title.removeprefix("CUSTOM ")
-            return how_to_register(name, unit.foreign.inputs, unit.foreign.types)
+            return registration_example(name, unit.foreign.inputs, unit.foreign.types)
     if engine is None or engine.installed():
         return "export the model with other operators: 'fourfold ops' lists those that are known"
     return f"install {engine.title}, which runs most of what is not known here: {engine.install}"

@@ -48,7 +48,7 @@ def make_readable(model: str | bytes, store: Store | None, limit: float) -> Read
     return (store and conversion.find(store)) or conversion.run(store, limit)
 
 
-def make_readable_by(config: Config, model: str | bytes) -> ReadableModel:
+def make_readable_with_config(config: Config, model: str | bytes) -> ReadableModel:
     """Convert a model with the store and the time limit of the configuration."""
     return make_readable(model, configured_store(config), config.conversion_limit)
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from fourfold.log import Log
-from fourfold.log.native_output import native_output_logged
+from fourfold.log.native_output import log_native_output
 from fourfold.packages import installed_version
 
 
@@ -16,7 +16,7 @@ def import_runtime(name: str, log: Log) -> Any | None:
     """
     package = name.partition(".")[0]
     try:
-        with native_output_logged(log):
+        with log_native_output(log):
             return import_module(name)
     except ImportError as error:
         if installed_version(package) is not None:

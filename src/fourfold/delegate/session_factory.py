@@ -14,7 +14,7 @@ from fourfold.prepare import ChoiceSaver
 from fourfold.session import Session
 from fourfold.store.keys import device_key
 from fourfold.store.store import Store, folder_store, memory_store
-from fourfold.tune import level_named, tune
+from fourfold.tune import find_level, tune
 from fourfold.types import Shape
 
 TUNING_LEVEL = "rapid"
@@ -54,7 +54,7 @@ class SessionFactory:
         """Tune kernels and store the choices, which sessions then read from the store."""
         options = CompileOptions(self.options.precision, shapes=shapes, follow_batch=False)
         lowering = prepare_lowering(load_model(content, options).graph, self.device, options)
-        level = level_named(TUNING_LEVEL, self.options.tuning_seconds)
+        level = find_level(TUNING_LEVEL, self.options.tuning_seconds)
         choices = store.choices(device_key(self.device))
         efforts = store.efforts(device_key(self.device))
         saver = ChoiceSaver(store, self.device, level, lambda *_: None)

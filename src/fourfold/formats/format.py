@@ -12,7 +12,7 @@ from fourfold.formats.model import Model
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
 from fourfold.formats.writable import WritableModel
-from fourfold.packages import find_note, installed_version
+from fourfold.packages import find_metadata_file, installed_version
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Package:
     @property
     def note(self) -> str | None:
         """Return a file that changes with the version; None if the package is not installed."""
-        return find_note(self.name, *self.distributions)
+        return find_metadata_file(self.name, *self.distributions)
 
     @property
     def version(self) -> str | None:

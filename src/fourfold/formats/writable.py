@@ -30,7 +30,7 @@ class WritableModel:
     meet. Inputs and outputs in `stored` are integers for the caller, others are floats.
     `open_sizes` has the sizes of each input with -1 for dynamic ones, () for an input without; if
     it is empty, no size is dynamic. `metadata` is written as far as the format supports it.
-    `to_look_at` selects output for model viewers, with the types of intermediate values.
+    `for_viewers` selects output for model viewers, with the types of intermediate values.
     """
 
     graph: Graph
@@ -40,4 +40,4 @@ class WritableModel:
     description: str = ""
     open_sizes: tuple[Shape, ...] = ()
     metadata: ModelMetadata = field(default_factory=ModelMetadata)
-    to_look_at: bool = False
+    for_viewers: bool = False

@@ -18,9 +18,9 @@ from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location
 from fourfold.kernel.view import Finish, View
-from fourfold.types import LARGEST_HALF, DType, TensorType
+from fourfold.types import MAX_FLOAT16, DType, TensorType
 
-SMALL_WEIGHTS = 1 << 16
+MAX_FP32_WEIGHTS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -270,8 +270,8 @@ class NodeContext:
         self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False
     ) -> Pointer:
         """Return a pointer to weights, stored in the precision of the options."""
-        storage = self.options.storage_of(array.size, SMALL_WEIGHTS)
-        if storage is DType.F16 and np.abs(array).max(initial=0.0) > LARGEST_HALF:
+        storage = self.options.storage_of(array.size, MAX_FP32_WEIGHTS)
+        if storage is DType.F16 and np.abs(array).max(initial=0.0) > MAX_FLOAT16:
             storage = DType.F32
         elif self.options.spares and np.array_equal(array, array.astype(np.float16)):
             storage = DType.F16  # lossless: many files contain fp16 weights

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fourfold.device import PLAIN_UNITS, DeviceInfo
+from fourfold.device import DEFAULT_COMPUTE_UNITS, DeviceInfo
 from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import KernelOptions, Target
 from fourfold.kernel.kernel import Kernel
@@ -124,7 +124,7 @@ def make_target(language: Language, device: DeviceInfo, options: KernelOptions) 
     """Return the target: options, and the device facts that the language can use."""
     able, persistent = language.capabilities, language.persistent is not None
     # Copy the record only if something is missing: usually it is the same device.
-    missing: dict[str, object] = {"compute_units": device.units or PLAIN_UNITS}
+    missing: dict[str, object] = {"compute_units": device.units or DEFAULT_COMPUTE_UNITS}
     if device.dot_products not in able.dot_products:
         missing["dot_products"] = ""
     if device.subgroups not in able.subgroups:

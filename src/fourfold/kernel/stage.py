@@ -13,7 +13,7 @@ from fourfold.plan import Argument, BufferUse
 GPU_ITEMS = 256  # work-items per group, if groups share stages
 # Bytes that a launch moves per compute unit, above which one launch is slower: its few resident
 # warps cannot request that much.
-MUCH_MEMORY = 24 << 10
+MAX_BYTES_PER_UNIT = 24 << 10
 TABLE_ROWS = 1024  # bytes of local memory reserved for rows of the table
 
 
@@ -46,7 +46,7 @@ def group_memory(device: DeviceInfo, items: int, asked: bool = False) -> int:
     If all kernels of a plan may become one launch, several small groups run side by side in one
     real group, which also holds two rows of the table.
     """
-    limit = device.most_local_memory if asked else device.local_memory
+    limit = device.max_local_memory if asked else device.local_memory
     if not device.resident:
         return limit
     return (limit - TABLE_ROWS) // max(1, GPU_ITEMS // items)

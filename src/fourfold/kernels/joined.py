@@ -54,7 +54,7 @@ class PartContext(NodeContext):
         types: Mapping[str, TensorType],
         memories: Memories,
     ) -> None:
-        steps = tuple(tail_step(step) for step in node.tail)
+        steps = tuple(make_tail_step(step) for step in node.tail)
         own = {
             name: own_location(name, Layout.SLICED, types[name], stored)
             for name, (_, stored) in memories.items()
@@ -79,7 +79,7 @@ class PartContext(NodeContext):
         return View(kernel, memory, self.types[name], location)
 
 
-def tail_step(step: Step) -> TailStep:
+def make_tail_step(step: Step) -> TailStep:
     """Convert a step of a node's tail to the form that kernels use."""
     pointwise = registry()[step.op].pointwise
     assert pointwise is not None, f"{step.op} cannot be in a tail"

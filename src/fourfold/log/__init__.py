@@ -30,7 +30,7 @@ _said: dict[str, object] = {}  # messages that were logged once, and the call th
 
 
 @cache
-def follow_settings() -> None:
+def apply_log_settings() -> None:
     """Show the log if FOURFOLD_LOG is set; it is read once, when the first message is logged."""
     level = log_level()
     if level is not None:
@@ -76,7 +76,7 @@ class Log:
             logger.log(level, line, *arguments, stacklevel=_CALLER)
 
     def _logger(self) -> logging.Logger | None:
-        follow_settings()
+        apply_log_settings()
         if "logging" not in sys.modules:
             return None
         parent = logging.getLogger(NAME)

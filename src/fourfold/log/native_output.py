@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fourfold.forks import LockOverForks, call_in_child
+from fourfold.forks import ForkBlockingLock, call_in_child
 from fourfold.log import Log
 
 _STANDARD_ERROR = 2
@@ -92,7 +92,7 @@ class _Diverting:
     """The single diversion of this process, active while any thread uses it."""
 
     def __init__(self) -> None:
-        self._lock = LockOverForks()
+        self._lock = ForkBlockingLock()
         self._users, self._diversion = 0, None  # type: int, _Diversion | None
         self.allowed = True
         call_in_child(self._begin_child)
@@ -125,13 +125,13 @@ class _Diverting:
 _DIVERTING = _Diverting()
 
 
-def leave_native_output() -> None:
+def stop_capturing_native_output() -> None:
     """Stop capturing in this process: a driver may kill it, and its last output must be visible."""
     _DIVERTING.allowed = False
 
 
 @contextmanager
-def native_output_logged(log: Log) -> Iterator[None]:
+def log_native_output(log: Log) -> Iterator[None]:
     """Context manager for a call into a driver or runtime that builds or opens something. Captured
     lines are logged at DEBUG level afterwards and not shown.
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from fourfold.device import MOST_ROUNDS
+from fourfold.device import MAX_LOOP_ITERATIONS
 from fourfold.kernel.context import Target
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
@@ -104,7 +104,7 @@ def _required_rounds(written: Written, target: Target) -> int:
     if not target.capabilities.counted_rounds:
         return 0
     longest = max(map(loop_rounds, written.kernels), default=0)
-    return longest if longest > MOST_ROUNDS else 0
+    return longest if longest > MAX_LOOP_ITERATIONS else 0
 
 
 def _used_facts(special: Iterable[Node]) -> set[str]:

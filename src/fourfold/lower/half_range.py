@@ -21,7 +21,7 @@ from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.formula import Formula
 from fourfold.ops.pad import Pad
-from fourfold.types import LARGEST_HALF
+from fourfold.types import MAX_FLOAT16
 
 
 class Beyond(Flag):
@@ -67,8 +67,8 @@ def _range_of_array(array: np.ndarray) -> Beyond:
     if not np.isfinite([low, high]).all():
         finite = array[np.isfinite(array)]
         low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    below = Beyond.BELOW if low < -LARGEST_HALF else Beyond.NOWHERE
-    return below | (Beyond.ABOVE if high > LARGEST_HALF else Beyond.NOWHERE)
+    below = Beyond.BELOW if low < -MAX_FLOAT16 else Beyond.NOWHERE
+    return below | (Beyond.ABOVE if high > MAX_FLOAT16 else Beyond.NOWHERE)
 
 
 def _range_of_node(node: Node, ranges: _Ranges) -> Beyond:
@@ -102,7 +102,7 @@ def _range_of_op(op: str, attributes: object, operands: Sequence[Beyond]) -> Bey
         return ranges[-1]
     if isinstance(attributes, FakeQuantize):
         steps = max(abs(attributes.low), abs(attributes.high))
-        if steps * attributes.distance <= LARGEST_HALF:
+        if steps * attributes.distance <= MAX_FLOAT16:
             return Beyond.NOWHERE
     if isinstance(attributes, Pad):
         return _all(operands) | _range_of_array(np.array(attributes.value))

@@ -20,7 +20,7 @@ from fourfold.kernel.location import (
     reshaped_location,
     slice_channels,
 )
-from fourfold.kernels.joined import tail_step
+from fourfold.kernels.joined import make_tail_step
 from fourfold.kernels.pointwise import byte_kernel, pointwise_kernel, refuses_bytes
 from fourfold.lower.ratios import nodes_for_logarithms
 from fourfold.op import Op, Variant
@@ -61,7 +61,7 @@ def node_contexts(
     for node in graph.nodes:
         if not any(graph.types[name].elements for name in node.outputs):
             continue
-        tail = tuple(tail_step(step) for step in node.tail)
+        tail = tuple(make_tail_step(step) for step in node.tail)
         node_target = exact if node.outputs[0] in in_full else target
         yield NodeContext(node, graph.types, graph.constants, all_locations, tail, node_target)
 
@@ -113,7 +113,7 @@ def choose_kernel(context: NodeContext, choices: Mapping[str, str]) -> KernelCho
 
 
 def _refusal_reason(variant: Variant, context: NodeContext) -> str | None:
-    if variant.buys_speed and context.options.saves_memory:
+    if variant.uses_more_memory and context.options.saves_memory:
         return "it needs more memory than other kernels, and memory is limited"
     return variant.refuses(context)
 

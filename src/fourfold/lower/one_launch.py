@@ -10,7 +10,7 @@ from itertools import groupby
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import Target
 from fourfold.kernel.language import Language, Persistent
-from fourfold.kernel.stage import MUCH_MEMORY, Stage
+from fourfold.kernel.stage import MAX_BYTES_PER_UNIT, Stage
 from fourfold.kernel.stage_table import row_stride
 from fourfold.lower.bind import Bound
 from fourfold.lower.levels import LevelSpan
@@ -102,7 +102,7 @@ def _launches_are_expensive(
     if launches < MIN_LAUNCHES:
         return False
     if not device.is_cpu:
-        return load.moved / launches < MUCH_MEMORY * device.compute_units
+        return load.moved / launches < MAX_BYTES_PER_UNIT * device.compute_units
     has_little_work = load.work / launches < MAX_LAUNCH_FLOPS
     return device.compute_units <= MAX_CPU_CORES and (
         has_little_work or persistent.waits_cheaply(device)

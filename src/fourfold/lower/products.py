@@ -14,7 +14,7 @@ from fourfold.split.cost import flops
 MIN_FLOPS_PER_ELEMENT = 8  # per number that is read or written
 
 
-def multiplies_little(graph: Graph) -> bool:
+def is_memory_bound(graph: Graph) -> bool:
     """Return whether a model is limited by memory bandwidth instead of arithmetic."""
     moved = sum(_moved(graph, node) for node in graph.nodes)
     work = sum(flops(graph, node) for node in graph.nodes)

@@ -102,7 +102,7 @@ class Variant:
     `refuses` returns the reason why the variant cannot run a node, or None. `choices` lists the
     kernel choices as text, the most promising first. `build` reads the selected one from
     `context.choice` and uses a default if that is None. `suits` returns True if the variant should
-    be used without timing it first. `buys_speed` is set for variants that need more memory than
+    be used without timing it first. `uses_more_memory` is set for variants that need more memory than
     others, for larger weights or a copy of the input.
     """
 
@@ -111,7 +111,7 @@ class Variant:
     refuses: Callable[[NodeContext], str | None] = lambda context: None
     choices: Callable[[NodeContext], list[str]] = lambda context: []
     suits: Callable[[NodeContext], bool] = lambda context: True
-    buys_speed: bool = False
+    uses_more_memory: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def inverse(order: Order) -> Order:
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
-def composed(first: Order, second: Order) -> Order:
+def compose_orders(first: Order, second: Order) -> Order:
     """Return the order of two transposes, `first` applied before `second`."""
     return tuple(first[axis] for axis in second)
 
@@ -32,19 +32,19 @@ def keeps_order(order: Order, source: Shape) -> bool:
     return moved == sorted(moved)
 
 
-def full_rank(shape: Shape, rank: int) -> Shape:
+def pad_rank(shape: Shape, rank: int) -> Shape:
     """Prepend axes of size one until the shape has `rank` axes, as broadcasting does."""
     return (1,) * (rank - len(shape)) + shape
 
 
-def reshaped_order(shape: Shape, result: Shape, order: Order) -> tuple[Shape, Order] | None:
+def move_reshape_before(shape: Shape, result: Shape, order: Order) -> tuple[Shape, Order] | None:
     """Move a reshape from after a transpose to before it.
 
     `shape` is the input of the reshape, `order` the order of the transpose before it. Returns the
     shape that the moved reshape produces and the order of the transpose that follows it, or None if
     the reshape joins axes that are not adjacent in the transpose's input.
     """
-    groups = joined_axes(shape, result)
+    groups = group_equal_axes(shape, result)
     if groups is None:
         return None
     source_axes = {axis: order[axis] for axis, size in enumerate(shape) if size != 1}
@@ -60,7 +60,7 @@ def reshaped_order(shape: Shape, result: Shape, order: Order) -> tuple[Shape, Or
     return permuted(result, tuple(axes)), inverse(tuple(axes))
 
 
-def joined_axes(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]] | None:
+def group_equal_axes(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]] | None:
     """Group the axes of two shapes that hold the same elements, in groups as small as possible.
 
     Axes of size one of the result join the group that follows them. Leading ones join no group.

@@ -30,7 +30,7 @@ from fourfold.quantization.samples import SamplesOption
 from fourfold.quantization.write_file import write_atomically
 from fourfold.store.draft import Draft
 from fourfold.store.store import Store, configured_store
-from fourfold.tune import Level, level_named
+from fourfold.tune import Level, find_level
 from fourfold.types import Shape
 
 PathName = str | os.PathLike[str]
@@ -128,7 +128,7 @@ class OptimizationRun:
         return OptimizeReport(str(self.path), PREPARED, size, tuple(models), tuple(rows))
 
     def _preparation(self) -> Preparation:
-        config, level = self._config, level_named(self.tune, None)
+        config, level = self._config, find_level(self.tune, None)
         store = configured_store(config)
         listener = self.progress or _silent
         return Preparation(self._device, self._compile_options, level, store, listener)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fourfold.compile.placement import decide, read_problem
 from fourfold.config import Config
-from fourfold.convert import make_readable_by
+from fourfold.convert import make_readable_with_config
 from fourfold.cpu.reference import NumpyPart
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
@@ -74,7 +74,7 @@ class Optimizer:
     @cached_property
     def readable(self) -> Source:
         """The model in a readable format: the source itself, or its conversion."""
-        return make_readable_by(Config.from_environment(), self.source).content
+        return make_readable_with_config(Config.from_environment(), self.source).content
 
     @cached_property
     def format(self) -> Format:

@@ -14,7 +14,7 @@ from fourfold.pixels.pixels import (
     PixelsOfPicture,
     PixelsOption,
     checked_pixels,
-    own_pixels,
+    metadata_pixels,
     pixels_text,
 )
 
@@ -27,6 +27,6 @@ __all__ = [
     "PixelsOfPicture",
     "PixelsOption",
     "checked_pixels",
-    "own_pixels",
+    "metadata_pixels",
     "pixels_text",
 ]

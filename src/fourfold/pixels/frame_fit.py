@@ -41,7 +41,7 @@ class FrameFit:
         return self.size != self.target
 
     @property
-    def changes_nothing(self) -> bool:
+    def is_identity(self) -> bool:
         """True if the picture is the unchanged frame."""
         return self.box == (0, 0, *self.target) and not self.bars
 

@@ -276,7 +276,7 @@ def _fitted(pixels: Pixels, frames: np.ndarray, shape: Shape | None) -> np.ndarr
             fix = "pass such an array, with a batch axis"
         raise InputError(f"frames of shape {frames.shape} cannot be read", why, fix)
     fit = pixels.fit_frame(frame, model or frame)
-    if fit.changes_nothing and not pixels.is_yuv:
+    if fit.is_identity and not pixels.is_yuv:
         return frames
     read = pixel_reader(frames, pixels.order, pixels.matrix)
     return resize_frames(read, fit, pixels.resize, pixels.read_fill)
@@ -321,7 +321,7 @@ def height_and_width(shape: Shape, channels: int) -> Size:
     return shape[rows], shape[rows + 1]
 
 
-def own_pixels(inputs: Sequence[TensorMetadata], order: str = "") -> dict[int, Pixels]:
+def metadata_pixels(inputs: Sequence[TensorMetadata], order: str = "") -> dict[int, Pixels]:
     """Return the scaling of image inputs by index, where the metadata define it."""
     own = {}
     for place, tensor in enumerate(inputs):
@@ -333,7 +333,7 @@ def own_pixels(inputs: Sequence[TensorMetadata], order: str = "") -> dict[int, P
 
 def _only_image(metadata: ModelMetadata, name: str, order: str) -> Pixels:
     """Return the scaling of the image with this name, or of the only one."""
-    images = own_pixels(metadata.inputs, order)
+    images = metadata_pixels(metadata.inputs, order)
     if name:
         images = {key: one for key, one in images.items() if metadata.inputs[key].name == name}
     if len(images) != 1:

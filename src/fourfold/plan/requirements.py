@@ -132,7 +132,7 @@ class Requirements(NamedTuple):
     def _size_checks(self, device: DeviceInfo) -> Iterator[_Check]:
         sizes = (
             ("work-groups of {} work-items", self.work_group, device.max_work_group),
-            ("{} bytes of local memory", self.local_memory, device.most_local_memory),
+            ("{} bytes of local memory", self.local_memory, device.max_local_memory),
             ("{} bytes in one buffer", self.buffer_bytes, device.max_allocation),
             ("buffers that start at multiples of {} bytes", self.alignment, device.alignment),
         )

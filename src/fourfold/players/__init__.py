@@ -8,26 +8,26 @@ from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
 from fourfold.players.connections import ConnectionLost
 from fourfold.players.discovery import (
-    by_other_apis,
+    same_gpu_in_other_apis,
     devices,
     devices_of,
     find_device,
     find_target,
     names_api,
-    say_other_api,
-    why_no_compiler,
+    warn_other_api,
+    find_compiler_problem,
     with_threads,
 )
 from fourfold.players.probing import (
-    ask_facts,
-    begin_trials,
+    determine_facts,
+    start_probes,
     check_verdict,
     describe_verdict,
-    keep_facts,
-    note_facts,
+    store_facts,
+    add_facts,
     probe,
-    ready_to_play,
-    recall_facts,
+    with_run_facts,
+    load_facts,
     with_known_facts,
 )
 from fourfold.players.protocol import (
@@ -61,25 +61,25 @@ __all__ = [
     "Outputs",
     "Player",
     "Slot",
-    "ask_facts",
+    "determine_facts",
     "backend_of",
     "backends",
-    "begin_trials",
-    "by_other_apis",
+    "start_probes",
+    "same_gpu_in_other_apis",
     "describe_verdict",
     "devices",
     "devices_of",
     "find_device",
     "find_target",
-    "keep_facts",
+    "store_facts",
     "make_player",
     "names_api",
-    "note_facts",
+    "add_facts",
     "probe",
-    "ready_to_play",
-    "recall_facts",
-    "say_other_api",
-    "why_no_compiler",
+    "with_run_facts",
+    "load_facts",
+    "warn_other_api",
+    "find_compiler_problem",
     "with_known_facts",
     "with_threads",
 ]
@@ -96,6 +96,6 @@ def make_player(
     Facts about the device that are not yet known are read from the store or probed now. Raises a
     DeviceError if the device is known to compute wrong results.
     """
-    device = ready_to_play(device, store)
+    device = with_run_facts(device, store)
     check_verdict(device, plan.precision, plan.requirements.loop_rounds)
     return backend_of(device).make_player(device, plan, program)

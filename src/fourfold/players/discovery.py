@@ -184,7 +184,7 @@ def _named(api: str) -> protocol.Backend | None:
     return every.get(api) or next(by_platform, None)
 
 
-def why_no_compiler(device: DeviceInfo) -> DeviceError | None:
+def find_compiler_problem(device: DeviceInfo) -> DeviceError | None:
     """Return the reason why no kernels can be built for a device; None if they can.
 
     Most drivers include a compiler.
@@ -198,7 +198,7 @@ def why_no_compiler(device: DeviceInfo) -> DeviceError | None:
     return None
 
 
-def by_other_apis(device: DeviceInfo) -> Iterator[DeviceInfo]:
+def same_gpu_in_other_apis(device: DeviceInfo) -> Iterator[DeviceInfo]:
     """Yield the same GPU through other APIs, in order of preference."""
     for info in devices():
         if info.address == device.address:
@@ -207,16 +207,16 @@ def by_other_apis(device: DeviceInfo) -> Iterator[DeviceInfo]:
 
 def _with_compiler(device: DeviceInfo) -> DeviceInfo:
     """Return the device, or the same GPU through another API if nothing can be built for it."""
-    problem = why_no_compiler(device)
+    problem = find_compiler_problem(device)
     if problem is not None:
-        for other in by_other_apis(device):
-            if why_no_compiler(other) is None:
-                say_other_api(other, problem)
+        for other in same_gpu_in_other_apis(device):
+            if find_compiler_problem(other) is None:
+                warn_other_api(other, problem)
                 return other
     return device
 
 
-def say_other_api(other: DeviceInfo, problem: FourfoldError) -> None:
+def warn_other_api(other: DeviceInfo, problem: FourfoldError) -> None:
     """Log a warning about the API that is used instead of the preferred one, and the reason."""
     log.warn_once(f"{other.name} runs through {other.address}: {problem.what}; {problem.fix}")
 

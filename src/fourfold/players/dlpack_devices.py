@@ -27,7 +27,7 @@ def device_kind(given: Any) -> int | None:
         return None
 
 
-def is_of_jax(given: Any) -> bool:
+def is_jax_array(given: Any) -> bool:
     """Return True for a JAX array, which is immutable; older ones do not report this through
     DLPack.
     """

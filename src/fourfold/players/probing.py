@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import (
     LONG_LOOPS,
-    MOST_ROUNDS,
+    MAX_LOOP_ITERATIONS,
     UNPROMISED,
     DeviceInfo,
     Fact,
     facts_for_plans,
-    facts_for_players,
+    facts_for_backends,
 )
 from fourfold.errors import DeviceError
 from fourfold.forks import ForkSafeLock
@@ -62,18 +62,18 @@ def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
         return _settled(device, quantised, tries=True)
 
 
-def begin_trials(device: DeviceInfo) -> None:
+def start_probes(device: DeviceInfo) -> None:
     """Start slow probes in the background; their results are needed once a model has been read."""
     with _lock:
         state = _states[device]
         settled = {*device.probed, *state.facts, *state.unanswered, *state.given_up}
         for_plans = chain.from_iterable(facts_for_plans(device, quantised=False))
-        missing = {*for_plans, *facts_for_players(device)} - settled
+        missing = {*for_plans, *facts_for_backends(device)} - settled
         if missing:
             backend_of(device).begin_probe(device, missing)
 
 
-def recall_facts(device: DeviceInfo, store: Store) -> DeviceInfo:
+def load_facts(device: DeviceInfo, store: Store) -> DeviceInfo:
     """Return the device with those facts for plans that are known here or in a store.
 
     Only probes that did not answer the last time are repeated.
@@ -85,12 +85,12 @@ def recall_facts(device: DeviceInfo, store: Store) -> DeviceInfo:
         repeated = unanswered.intersection(needed)
         if repeated:
             _answers(device, sorted(repeated), tries=True)
-            keep_facts(device, store)
+            store_facts(device, store)
             current = _settled(device, quantised=True, tries=False)
         return current
 
 
-def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = None) -> DeviceInfo:
+def determine_facts(device: DeviceInfo, names: Collection[str], store: Store | None = None) -> DeviceInfo:
     """Return the device with these facts: known, cached in a store, or probed now and
     stored there.
     """
@@ -100,21 +100,21 @@ def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = 
             _take_over(device, store)
         facts = _answers(device, unknown, tries=True)
         if store is not None:
-            keep_facts(device, store)
+            store_facts(device, store)
         return device.with_facts(facts)
 
 
-def ready_to_play(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
+def with_run_facts(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
     """Return the device with all facts needed to run plans, probed now if necessary."""
     with _lock:
-        names = facts_for_players(device)
+        names = facts_for_backends(device)
         if store is not None and not _states[device].facts.keys() >= {*names}:
             _take_over(device, store)
         hopeless = _states[device].given_up
-        return ask_facts(device, [name for name in names if name not in hopeless], store)
+        return determine_facts(device, [name for name in names if name not in hopeless], store)
 
 
-def note_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
+def add_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
     """Add facts determined elsewhere for this device, for example from a prepared file."""
     with _lock:
         state = _states[device]
@@ -126,7 +126,7 @@ def with_known_facts(device: DeviceInfo) -> DeviceInfo:
     return device.with_facts(_answers(device, [*_states[device].facts], tries=False))
 
 
-def keep_facts(device: DeviceInfo, store: Store) -> None:
+def store_facts(device: DeviceInfo, store: Store) -> None:
     """Store facts and unanswered probes of this process for later ones."""
     with _lock:
         state = _states[device]
@@ -244,7 +244,7 @@ def _check_loops(device: DeviceInfo, loop_rounds: int) -> None:
     if loop_rounds:
         raise DeviceError(
             f"{device.name} cannot run this model",
-            f"{what} (driver {device.driver}): after {MOST_ROUNDS} iterations, as in lavapipe; "
+            f"{what} (driver {device.driver}): after {MAX_LOOP_ITERATIONS} iterations, as in lavapipe; "
             f"work-items of this model need {loop_rounds}",
             "update its driver, or choose another device ('fourfold devices' lists them)",
         )

@@ -19,7 +19,7 @@ from fourfold.quantization.rules import (
     is_layer,
     is_move,
 )
-from fourfold.types import LARGEST_HALF, DType
+from fourfold.types import MAX_FLOAT16, DType
 
 MIN_WEIGHTS = 1024  # smaller weights stay float with weight-only methods
 _INT4_OPS = ("conv2d", "fully_connected")  # operators that runtimes support with int4 weights
@@ -93,7 +93,7 @@ def weight_inputs(graph: Graph, node: Node, method: Method) -> list[int]:
 
 def _fits_fp16(graph: Graph, name: str) -> bool:
     array = graph.constants.get(name)
-    return array is not None and array.size > 1 and bool(np.abs(array).max() <= LARGEST_HALF)
+    return array is not None and array.size > 1 and bool(np.abs(array).max() <= MAX_FLOAT16)
 
 
 def integer_nodes(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fourfold.config import Config
-from fourfold.convert import make_readable_by
+from fourfold.convert import make_readable_with_config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import Format, ReadOptions, formats, read_model
@@ -76,7 +76,7 @@ def quantize(
     options = QuantizeOptions(chosen, ranges, per_channel, bias_correction, max_loss, keep, score)
     form = _format_for(target)
     source = model if isinstance(model, bytes) else os.fspath(model)
-    readable = make_readable_by(Config.from_environment(), source)
+    readable = make_readable_with_config(Config.from_environment(), source)
     read = simplify_model(read_model(readable.content, ReadOptions(shapes=dict(shapes or {}))))
     needed = samples is not None or chosen.calibrates or max_loss is not None
     calibration = read_samples(samples, read, pixels) if needed else None

@@ -14,7 +14,7 @@ import numpy as np
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.pictures import EXTENSIONS, MODES, read_picture
-from fourfold.pixels import AUTO, Pixels, PixelsOfPicture, own_pixels
+from fourfold.pixels import AUTO, Pixels, PixelsOfPicture, metadata_pixels
 from fourfold.types import TensorType
 
 Sample = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
@@ -94,7 +94,7 @@ def _scaling(pixels: PixelsOfPicture | None, model: Model) -> Pixels | None:
     """Return the scaling of pictures: the caller's, or that of the model's metadata."""
     if pixels == AUTO:
         return Pixels.from_metadata(model)
-    return own_pixels(model.metadata.inputs).get(0) if pixels is None else pixels
+    return metadata_pixels(model.metadata.inputs).get(0) if pixels is None else pixels
 
 
 def _same(sample: Sample) -> Sample:

@@ -7,7 +7,7 @@ from math import log10, sqrt
 
 import numpy as np
 
-from fourfold.types import LARGEST_HALF
+from fourfold.types import MAX_FLOAT16
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class Differences:
         self.finite += a.size
         self.largest = max(self.largest, float(apart.max()))
         self.low, self.high = min(self.low, low), max(self.high, high)
-        if max(-low, high) > LARGEST_HALF:
-            self.beyond_half += int((np.abs(b) > LARGEST_HALF).sum())
+        if max(-low, high) > MAX_FLOAT16:
+            self.beyond_half += int((np.abs(b) > MAX_FLOAT16).sum())
         self.apart += float(apart.sum())
         self.apart_squared += _product(apart, apart)
         self.ours_squared += _product(a, a)

@@ -22,6 +22,6 @@ def rewritten_onnx(model: str | bytes, options: CompileOptions) -> bytes:
     graph = expand_nodes(prepare_lowering(loaded.graph, NULL_GPU, options).graph)
     names = (loaded.model.input_names, loaded.model.output_names)
     try:
-        return formats()["onnx"].write(WritableModel(graph, *names, to_look_at=True))
+        return formats()["onnx"].write(WritableModel(graph, *names, for_viewers=True))
     except UnsupportedError as error:
         raise UnsupportedError(_WHAT, error.refusals, _FIX) from error

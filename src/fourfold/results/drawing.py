@@ -11,7 +11,7 @@ from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.pictures import picture_bytes, require_pillow
 from fourfold.results.found import Box, Corners, Found, Mask
-from fourfold.results.words import score_words
+from fourfold.results.words import format_score
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -165,7 +165,7 @@ def draw_results(found: Found, photograph: Any) -> Image.Image:
         pen.points(seen, one.edges, class_color(number))
     pen.legend(_legend(found))
     for box in found.boxes:  # the best box is labelled first
-        words = f"{box.name} {score_words(box.score)}"
+        words = f"{box.name} {format_score(box.score)}"
         pen.name(words, _label_corners(box), class_color(box.number))
     return canvas
 
@@ -218,7 +218,7 @@ def _mask_color(mask: Mask, number: int) -> Color:
 
 def _legend(found: Found) -> list[tuple[str, Color]]:
     """Return the legend: class scores, and the classes of masks if there are no boxes."""
-    lines = [(f"{one.name} {score_words(one.score)}", LEGEND_BACKGROUND) for one in found.classes]
+    lines = [(f"{one.name} {format_score(one.score)}", LEGEND_BACKGROUND) for one in found.classes]
     for mask in found.masks if not found.boxes else ():
         shares = (one for one in mask.shares if one.number or not mask.background)
         named = [one for one in shares if one.share >= MIN_NAMED_SHARE]

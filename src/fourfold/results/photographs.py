@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 from typing import NamedTuple
 
 from fourfold.pixels.frame_fit import fit_frame
-from fourfold.results.shapes import before_frames
+from fourfold.results.shapes import as_opened
 
 FIT_WORDS = {"letterbox": " in a letterbox", "crop": " of the photograph's middle"}
 _STRETCHED = PictureScaling(0.0, 1.0)
@@ -94,7 +94,7 @@ def find_frame_input(model: Described, meaning: Meaning | None = None) -> FrameI
     Raises InputError if a photograph cannot be a frame of the session, or if the size of the
     model's input picture is unknown.
     """
-    info = picture_input(before_frames(model).inputs)
+    info = picture_input(as_opened(model).inputs)
     if info is None or not info.pixels:
         return None
     pixels, size = Pixels.parse(info.pixels), picture_size(info)
@@ -111,7 +111,7 @@ def find_frame_input(model: Described, meaning: Meaning | None = None) -> FrameI
 
 
 DEFAULT_SCALING = PictureScaling(0.0, 1.0)
-METADATA_SAY, A_GUESS = "as the model's metadata say", "which is a guess"
+FROM_METADATA, GUESSED = "as the model's metadata say", "which is a guess"
 _ORDERS = {1: "gray", 3: "rgb"}
 
 
@@ -199,9 +199,9 @@ def _pixels(info: TensorInfo, scaling: PictureScaling | None, family: str) -> tu
         and normalization.std
         and all(normalization.std)
     ):
-        return Pixels(normalization.mean, normalization.std, order, **fitted), METADATA_SAY
+        return Pixels(normalization.mean, normalization.std, order, **fitted), FROM_METADATA
     std = 255 / (scale.high - scale.low)
-    told_by = f"as is usual for {family}" if scaling else A_GUESS
+    told_by = f"as is usual for {family}" if scaling else GUESSED
     return Pixels(-scale.low * std, std, order, **fitted), told_by
 
 

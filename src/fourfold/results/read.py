@@ -25,7 +25,7 @@ from fourfold.results.families.yolo import picked_rows, yolo_boxes_of_cells
 from fourfold.results.families.yolo_heads import yolo_raw_heads
 from fourfold.results.found import Size
 from fourfold.results.meaning import Described, Meaning, Reading
-from fourfold.results.shapes import before_frames, model_size
+from fourfold.results.shapes import as_opened, model_size
 from fourfold.results.ultralytics import read_export_notes
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def find_meaning(model: Described) -> Meaning | None:
     Args:
         model: A session, or another description of inputs and outputs.
     """
-    opened = before_frames(model)
+    opened = as_opened(model)
     return next((meaning for one in FAMILIES if (meaning := one(opened)) is not None), None)
 
 
@@ -163,7 +163,7 @@ def read_answer(
         fit: Where the photograph lay in the model's input picture, if it did not fill it.
         frame: Height and width of the photograph.
     """
-    model = before_frames(model)
+    model = as_opened(model)
     meaning = find_meaning(model)
     unknown = _unknown(model, meaning, outputs)
     if meaning is None:

@@ -44,7 +44,7 @@ def picture_size(info: TensorInfo) -> Size | None:
     return (second, last) if first in CHANNELS and min(second, last) >= MIN_SIDE_PIXELS else None
 
 
-def before_frames(model: Described) -> DescribedModel:
+def as_opened(model: Described) -> DescribedModel:
     """Return a session as it was opened.
 
     An input that takes frames of any size has the size of the model's picture until the first run.

@@ -9,12 +9,12 @@ from typing import Any
 from fourfold.results.found import Box, Corners, Found, KeyPoint, KeyPoints, Mask, Size
 
 
-def score_words(score: float) -> str:
+def format_score(score: float) -> str:
     """Format a score: three decimals from 0 to 1, else four significant digits."""
     return f"{score:.3f}" if 0 <= score <= 1 else f"{score:.4g}"
 
 
-def corner_words(corners: Corners, size: Size | None) -> tuple[str, ...]:
+def format_corners(corners: Corners, size: Size | None) -> tuple[str, ...]:
     """Format left, top, right and bottom, in pixels if the photograph's size is known."""
     top, left, bottom, right = corners
     if size is None:
@@ -25,11 +25,11 @@ def corner_words(corners: Corners, size: Size | None) -> tuple[str, ...]:
 
 def result_lines(found: Found, size: Size | None) -> Iterator[str]:
     for one in found.classes:
-        yield f"{one.name}: {score_words(one.score)}"
+        yield f"{one.name}: {format_score(one.score)}"
     for box in found.boxes:
-        left, top, right, bottom = corner_words(box.corners, size)
+        left, top, right, bottom = format_corners(box.corners, size)
         where = f"left {left}, top {top}, right {right}, bottom {bottom}"
-        yield f"{box.name}: {score_words(box.score)}, {where}"
+        yield f"{box.name}: {format_score(box.score)}, {where}"
     for mask in found.masks:
         yield from (f"{one.name}: {one.share:.1%} of the picture" for one in mask.shares)
     for points in found.key_points:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fourfold.kernels.running import RunningTotal
-from fourfold.op.axis_orders import Order, full_rank, inverse, joined_axes, permuted
+from fourfold.op.axis_orders import Order, pad_rank, inverse, group_equal_axes, permuted
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.concat import Concat
@@ -23,7 +23,7 @@ _LAST_AXIS = frozenset({"l2_normalize", "local_response", "log_softmax", "softma
 
 def permute_constant(array: np.ndarray, order: Order) -> np.ndarray:
     """Permute a constant for a permuted result; leading axes of size 1 are dropped."""
-    turned = array.reshape(full_rank(array.shape, len(order))).transpose(order)
+    turned = array.reshape(pad_rank(array.shape, len(order))).transpose(order)
     shape = turned.shape
     while shape and shape[0] == 1:
         shape = shape[1:]
@@ -75,7 +75,7 @@ def grouped_order(shape: Shape, result: Shape, order: Order) -> Order | None:
     Axes that the reshape joins move to the position of the last of them, so that channels stay
     last. None if no reshape could move before a transpose.
     """
-    groups = joined_axes(shape, result)
+    groups = group_equal_axes(shape, result)
     if groups is None:
         return None
     joined = [sources for sources, _ in groups]

@@ -14,12 +14,12 @@ from dataclasses import replace
 from fourfold.graph import NONE, Graph, Node
 from fourfold.op.axis_orders import (
     Order,
-    composed,
-    full_rank,
+    compose_orders,
+    pad_rank,
     inverse,
     keeps_order,
     permuted,
-    reshaped_order,
+    move_reshape_before,
 )
 from fourfold.op.registry import registry
 from fourfold.ops.gather import Gather
@@ -103,7 +103,7 @@ class _Values:
         """Return how many elements move if a value is read before a transpose of this order."""
         if name in self.constants or self.waiting.get(name, ("", ()))[1] == order:
             return 0
-        shape = full_rank(self.types[name].shape, len(order))
+        shape = pad_rank(self.types[name].shape, len(order))
         return 0 if keeps_order(inverse(order), shape) else self.types[name].elements
 
     def before(self, name: str, order: Order) -> str:
@@ -125,7 +125,7 @@ class _Values:
 
     def _add_transpose(self, name: str, back: Order) -> str:
         """Add a transpose, or an equivalent reshape."""
-        shape, source = full_rank(self.types[name].shape, len(back)), name
+        shape, source = pad_rank(self.types[name].shape, len(back)), name
         turned = self.declare(f"{name}/turned", name, permuted(shape, back))
         if keeps_order(back, shape):
             attributes = Reshape(self.types[turned].shape)
@@ -171,12 +171,12 @@ class _Sinking:
         return self._move(node)
 
     def _hold_transpose(self, node: Node, permutation: Order) -> bool:
-        """Let a transpose wait; it is composed with a waiting one before it."""
+        """Let a transpose wait; it is compose_orders with a waiting one before it."""
         name, output, values = str(node.inputs[0]), node.outputs[0], self.values
         source, order = values.waiting.get(name, (name, tuple(range(len(permutation)))))
         if source in values.constants:
             return False
-        order = composed(order, permutation)
+        order = compose_orders(order, permutation)
         fixed = output in self.graph.outputs
         if order == tuple(range(len(order))) and fixed:
             values.append(replace(node, op="identity", inputs=(source,), attributes=NONE))
@@ -212,7 +212,7 @@ class _Sinking:
             values.append(replace(node, inputs=(source,)))
             return True
         own = values.types[name].shape
-        moved = reshaped_order(own, shape, order)
+        moved = move_reshape_before(own, shape, order)
         if moved is not None:
             self._add_before(node, (source,), Reshape(moved[0]), moved[1])
             return True
@@ -229,7 +229,7 @@ class _Sinking:
         if first is None:
             return False
         remaining = tuple(first.index(axis) for axis in order)
-        moved = reshaped_order(values.types[name].shape, shape, remaining)
+        moved = move_reshape_before(values.types[name].shape, shape, remaining)
         if moved is None or remaining == tuple(range(len(remaining))):
             return False
         if (source, first) not in values.turned:

@@ -72,7 +72,7 @@ def _reading(type_: TensorType, pixels: Pixels) -> tuple[str, object]:
     channels = tuple(Channel(byte, zero + shift, by) for byte, zero, by in pixels.readings)
     model = height_and_width(type_.shape, pixels.channels)
     fit = pixels.fit_frame(pixels.frame_size(model), model)
-    if fit.changes_nothing and not pixels.is_yuv:
+    if fit.is_identity and not pixels.is_yuv:
         return "picture", Picture(channels)
     conversion = (fit, pixels.resize, pixels.read_fill, pixels.matrix)
     return "frame", Frame(pixels.order, channels, *conversion)

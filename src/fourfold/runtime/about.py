@@ -23,7 +23,7 @@ class About:
 
     @cached_property
     def _found(self) -> tuple[descriptions.ModelMetadata, descriptions.Signatures]:
-        return descriptions.read_about(self._content)
+        return descriptions.decode_metadata(self._content)
 
     @property
     def metadata(self) -> descriptions.ModelMetadata:

@@ -12,7 +12,7 @@ from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.players import DeviceMemory, backend_of, with_known_facts
-from fourfold.players.dlpack_devices import is_of_jax
+from fourfold.players.dlpack_devices import is_jax_array
 from fourfold.players.host_memory import HostMemory
 from fourfold.players.protocol import overlap
 from fourfold.runtime.device_array import DeviceArray
@@ -67,7 +67,7 @@ def _check_writable(info: TensorInfo, memory: DeviceMemory, given: Any) -> None:
     if not memory.read_only:
         return
     what = f"the memory for {info.name!r} cannot be written to"
-    if is_of_jax(given):
+    if is_jax_array(given):
         fix = "run with keep_on_device=True, and take jax.dlpack.from_dlpack(results[name])"
         raise InputError(what, "arrays of JAX never change", fix)
     fix = "pass memory of your own, or keep_on_device=True"

@@ -79,10 +79,10 @@ def _check_can_place(request: Request, model: CompiledModel) -> None:
 
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """Return the row of a prepared file's index that fits a request best."""
-    ask = partial(players.ask_facts, store=store)
+    ask = partial(players.determine_facts, store=store)
     model = prepared.choose_model(request.name)
     row = prepared.best(model, request.device, request.compile_options, ask)
-    players.note_facts(request.device, facts_in_row(row, request.device))
+    players.add_facts(request.device, facts_in_row(row, request.device))
     return row
 
 
@@ -117,7 +117,7 @@ def _compile(request: Request, store: Store | None) -> LoadResult:
     model = compile_request(request, tuned_choices(request.device, store))
     if store is not None:
         with request.timings.stage("keep"):
-            players.keep_facts(request.device, store)  # they are part of the key
+            players.store_facts(request.device, store)  # they are part of the key
             if model.cacheable and model.is_data:
                 store.put_model(request.title, model_key_parts(request, store), model)
     return LoadResult(model, "model", partial(_stored_binary, store, request.device))
@@ -126,7 +126,7 @@ def _compile(request: Request, store: Store | None) -> LoadResult:
 def compile_request(request: Request, choices: Mapping[str, str]) -> CompiledModel:
     """Read, place and lower the model of a request."""
     if not request.placement_options.only_cpu:
-        players.begin_trials(request.device)
+        players.start_probes(request.device)
         if request.plays:
             players.backend_of(request.device).start_compiler(request.device)
     with request.timings.stage("imports"):
@@ -179,7 +179,7 @@ def why_outdated(request: Request, store: Store, model: CompiledModel) -> tuple[
     Tuning may have found better choices, a limit of the device may have shrunk, or the CPU engines
     that a part of the model runs in may have changed.
     """
-    device = players.recall_facts(request.device, store)
+    device = players.load_facts(request.device, store)
     choices = tuned_choices(request.device, store)
     same = all(choices.get(key) == choice for key, choice in model.choices.items())
     reasons = [] if same else ["tuning has found better choices since"]

@@ -158,7 +158,7 @@ def check_precision(precision: str, device: DeviceInfo, store: stores.Store | No
     """A DeviceError where half arithmetic is asked of a device that has none."""
     if precision != "fp16":
         return
-    if not players.ask_facts(device, ("half_arithmetic",), store).half_arithmetic:
+    if not players.determine_facts(device, ("half_arithmetic",), store).half_arithmetic:
         raise DeviceError(
             f"{device.name} does not compute in half precision",
             "a test kernel with half arithmetic did not build or gave a wrong result",

@@ -16,14 +16,14 @@ def other_device(request: Request, wanted: object) -> DeviceInfo | None:
         return None
     device = request.device
     lacks_plan = not _has_plan(request, device)
-    if not lacks_plan and players.why_no_compiler(device) is None:
+    if not lacks_plan and players.find_compiler_problem(device) is None:
         return None
-    able = (one for one in players.by_other_apis(device) if _can_open(request, one))
+    able = (one for one in players.same_gpu_in_other_apis(device) if _can_open(request, one))
     return next(able, None)
 
 
 def _can_open(request: Request, device: DeviceInfo) -> bool:
-    return _has_plan(request, device) and players.why_no_compiler(device) is None
+    return _has_plan(request, device) and players.find_compiler_problem(device) is None
 
 
 def _has_plan(request: Request, device: DeviceInfo) -> bool:

@@ -50,7 +50,7 @@ class OtherPlans(NamedTuple):
         plan = self.with_clocks()
         if plan is None:
             return None
-        device = players.ready_to_play(self.request.device, self.store)
+        device = players.with_run_facts(self.request.device, self.store)
         try:
             return players.backend_of(device).make_clocked_player(device, plan)
         except (BuildError, DeviceError) as error:

@@ -71,7 +71,7 @@ def model_key_parts(request: Request, store: Store) -> Parts:
         stated["memory"] = f"{options.memory_limit} bytes, {precision} precision"
     if options.outputs:
         stated["outputs"] = repr(options.outputs)
-    device = players.recall_facts(request.device, store)
+    device = players.load_facts(request.device, store)
     return {**store.engine_parts, **compiled_parts(model, options.shapes, device, stated)}
 
 

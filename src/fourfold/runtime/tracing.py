@@ -37,7 +37,7 @@ def trace_instance(instance: ModelInstance, trace: Trace) -> Iterator[None]:
     clocked = None if instance.in_parts else others.with_clocks()
     device = others.request.device
     if device != CPU:
-        device = players.ready_to_play(device, others.store)
+        device = players.with_run_facts(device, others.store)
     before, direct = instance.executor, instance.direct
     tracer = RunTracer(before, trace, device, clocked)
     instance.use_executor(tracer.executor, not_direct)

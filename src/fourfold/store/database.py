@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fourfold.forks import LockOverForks, follow, leave_behind
+from fourfold.forks import ForkBlockingLock, follow, skip_finalizer
 from fourfold.store.choices import Choice
 from fourfold.store.facts import FactRow, fact_checksum
 
 NAME = "store.sqlite"
 BUSY_MS = 4000
-_at_work = LockOverForks()  # SQLite has locks that all connections of a process share
+_at_work = ForkBlockingLock()  # SQLite has locks that all connections of a process share
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries(
   key TEXT PRIMARY KEY, kind TEXT NOT NULL, title TEXT NOT NULL, parts TEXT NOT NULL,
@@ -149,7 +149,7 @@ class MemoryDatabase(Database):
 
     def _begin_anew(self) -> None:
         """A child has an empty one, since SQLite's connections do not cross forks."""
-        leave_behind(self._connection_kept)
+        skip_finalizer(self._connection_kept)
         self._open()
 
     @contextmanager

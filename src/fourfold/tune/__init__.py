@@ -66,7 +66,7 @@ class Listener:
         """Called before each key, with `done` of `total` keys and about `left` seconds left."""
 
 
-def level_named(name: str, deadline: float | None = None) -> Level:
+def find_level(name: str, deadline: float | None = None) -> Level:
     """Return a level by name, with another time limit in seconds if one is given."""
     if name not in LEVELS:
         why = f"the tuning levels are {', '.join(LEVELS)}"

@@ -23,8 +23,8 @@ from fourfold.metadata import (
     ModelMetadata,
     Normalization,
     ScoreCalibration,
-    read_about,
-    write_about,
+    decode_metadata,
+    encode_metadata,
 )
 
 LABELS = b"cat\ndog\n\nbird\n"
@@ -64,8 +64,8 @@ def test_a_model_without_metadata() -> None:
     found = read_model(plain).metadata
     assert not found
     assert found == ModelMetadata()
-    assert write_about(found, {}) == b""
-    assert read_about(b"") == (found, {})
+    assert encode_metadata(found, {}) == b""
+    assert decode_metadata(b"") == (found, {})
 
 
 def test_notes_in_a_file_behind_the_model() -> None:
@@ -200,14 +200,14 @@ def test_a_record_keeps_everything() -> None:
     assert found.problems == (
         "the labels in 'gone.txt' cannot be read: the file 'gone.txt' is missing",
     )
-    again, signatures = read_about(write_about(found, {}))
+    again, signatures = decode_metadata(encode_metadata(found, {}))
     assert again == found
     assert signatures == {}
 
 
 @pytest.mark.parametrize("record", [b"{", b"[]", b'{"signatures":{}}', b'{"signatures":{"a":3}}'])
 def test_a_record_that_is_none(record: bytes) -> None:
-    found, _ = read_about(record)
+    found, _ = decode_metadata(record)
     assert len(found.problems) == 1
 
 
@@ -273,7 +273,7 @@ def test_one_file_for_very_many_tensors_is_bounded() -> None:
     found = described([], [about.tensor("p", files=files)], content)
     assert found.outputs[0].labels
     assert found.problems
-    assert len(write_about(found, {})) < 16 << 20
+    assert len(encode_metadata(found, {})) < 16 << 20
 
 
 def test_too_many_labels_are_refused() -> None:
@@ -311,7 +311,7 @@ def test_no_damage_is_an_error() -> None:
         if number % 2:
             data = whole + damaged(ended, rng)
         found = read_model(data).metadata
-        again, _ = read_about(write_about(found, {}))
+        again, _ = decode_metadata(encode_metadata(found, {}))
         assert again.problems == found.problems
         problems += bool(found.problems)
     assert problems > 200

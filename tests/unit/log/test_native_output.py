@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 from fourfold.log import Log
-from fourfold.log.native_output import native_output_logged
+from fourfold.log.native_output import log_native_output
 
 log = Log("trial")
 CHATTER = (
@@ -48,7 +48,7 @@ def debugged(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_known_lines_are_logged_and_others_shown(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.DEBUG, "fourfold"), native_output_logged(log):
+    with caplog.at_level(logging.DEBUG, "fourfold"), log_native_output(log):
         write(*CHATTER, *OF_OTHERS)
     assert debugged(caplog) == [line.replace("\x1b[1;31m", "").replace("\x1b[m", "")
                                 for line in CHATTER]  # fmt: skip
@@ -56,14 +56,14 @@ def test_known_lines_are_logged_and_others_shown(
 
 
 def test_without_listeners_they_are_gone(capfd: pytest.CaptureFixture[str]) -> None:
-    with native_output_logged(log):
+    with log_native_output(log):
         write(*CHATTER)
     write("2 warnings generated.")  # of somebody else, afterwards
     assert capfd.readouterr().err == "2 warnings generated.\n"
 
 
 def test_a_line_without_an_end_and_one_in_pieces(capfd: pytest.CaptureFixture[str]) -> None:
-    with native_output_logged(log):
+    with log_native_output(log):
         for piece in ("2 warn", "ings gener", "ated.\nno ", "end"):
             os.write(2, piece.encode())
     assert capfd.readouterr().err == "no end"
@@ -71,14 +71,14 @@ def test_a_line_without_an_end_and_one_in_pieces(capfd: pytest.CaptureFixture[st
 
 def test_more_than_a_pipe_holds(capfd: pytest.CaptureFixture[str]) -> None:
     lines = [f"{number} of many" for number in range(20_000)]
-    with native_output_logged(log):
+    with log_native_output(log):
         write(*lines)
     assert capfd.readouterr().err.splitlines() == lines
 
 
 def test_the_descriptor_comes_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     before = os.fstat(2)
-    with suppress(ValueError), native_output_logged(log):
+    with suppress(ValueError), log_native_output(log):
         write("1 error generated.")
         raise ValueError("no build")
     assert os.path.samestat(os.fstat(2), before)
@@ -93,7 +93,7 @@ def test_several_threads_at_once(
 
     def build(number: int) -> None:
         for _ in range(25):
-            with native_output_logged(log):
+            with log_native_output(log):
                 write(f"{number} warnings generated.")
                 sys.stderr.write(f"thread {number}\n")
 
@@ -114,7 +114,7 @@ def test_several_threads_at_once(
 def test_a_process_begun_meanwhile_is_heard_to_its_end(capfd: pytest.CaptureFixture[str]) -> None:
     """It has the pipe as its standard error for as long as it lives, which is longer."""
     said = "import sys; sys.stdin.read(); sys.stderr.write('2 warnings generated.\\nstill here\\n')"
-    with native_output_logged(log):
+    with log_native_output(log):
         child = subprocess.Popen([sys.executable, "-c", said], stdin=subprocess.PIPE)
     child.communicate()
     assert child.returncode == 0
@@ -126,7 +126,7 @@ def test_a_process_begun_meanwhile_is_heard_to_its_end(capfd: pytest.CaptureFixt
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_writes_to_where_the_parent_did(capfd: pytest.CaptureFixture[str]) -> None:
-    with native_output_logged(log):
+    with log_native_output(log):
         child = os.fork()
         if child == 0:
             write("2 warnings generated.", "in the child")
@@ -139,8 +139,8 @@ def test_a_process_without_standard_error_builds_as_well() -> None:
     script = (
         "import os; os.close(2)\n"
         "from fourfold.log import Log\n"
-        "from fourfold.log.native_output import native_output_logged\n"
-        "with native_output_logged(Log('x')): print('built')\n"
+        "from fourfold.log.native_output import log_native_output\n"
+        "with log_native_output(Log('x')): print('built')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
     assert done.stdout.split() == [b"built"]
@@ -150,9 +150,9 @@ def test_a_process_that_a_driver_may_kill_hears_it_at_once() -> None:
     script = (
         "import os\n"
         "from fourfold.log import Log\n"
-        "from fourfold.log.native_output import leave_native_output, native_output_logged\n"
-        "leave_native_output()\n"
-        "with native_output_logged(Log('x')):\n"
+        "from fourfold.log.native_output import stop_capturing_native_output, log_native_output\n"
+        "stop_capturing_native_output()\n"
+        "with log_native_output(Log('x')):\n"
         "    os.write(2, b'last words\\n')\n"
         "    os.abort()\n"
     )

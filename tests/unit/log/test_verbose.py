@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from small_networks import small_onnx
 
 from fourfold.cli import main
-from fourfold.log import Log, follow_settings
+from fourfold.log import Log, apply_log_settings
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_every_command_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_wrong_setting_is_an_error_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_LOG", "loud")
-    follow_settings.cache_clear()
+    apply_log_settings.cache_clear()
     found = invoke("ops")
-    follow_settings.cache_clear()
+    apply_log_settings.cache_clear()
     assert found.exit_code == 2
     assert "error: FOURFOLD_LOG is 'loud'" in found.stderr

@@ -10,7 +10,7 @@ from random_graphs import build
 from fourfold.compile.pipeline import LoweringInput
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
-from fourfold.lower.products import multiplies_little
+from fourfold.lower.products import is_memory_bound
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
 
@@ -33,13 +33,13 @@ def products(op: str, channels: int) -> Graph:
 
 @pytest.mark.parametrize("op", OPS)
 def test_few_channels_are_few_products(op: str) -> None:
-    assert multiplies_little(products(op, 7))
-    assert not multiplies_little(products(op, 11))
+    assert is_memory_bound(products(op, 7))
+    assert not is_memory_bound(products(op, 11))
 
 
 def test_one_row_is_memory_bound() -> None:
     rows = "input x: f32[1,997]\nconst w: f32[991,997]\ny = fully_connected(x, w)\noutput y"
-    assert multiplies_little(build(rows))
+    assert is_memory_bound(build(rows))
 
 
 @pytest.mark.parametrize(("size", "little"), [(2, True), (3, False)])
@@ -50,7 +50,7 @@ def test_a_filter_for_each_channel(size: int, little: bool) -> None:
         y = depthwise_conv2d(x, w)
         output y
     """
-    assert multiplies_little(build(text)) == little
+    assert is_memory_bound(build(text)) == little
 
 
 def test_views_move_nothing() -> None:
@@ -63,7 +63,7 @@ def test_views_move_nothing() -> None:
         {views}
         output y
     """
-    assert multiplies_little(build(text)) == multiplies_little(graph)
+    assert is_memory_bound(build(text)) == is_memory_bound(graph)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def test_the_middle_in_the_model_s_proportions() -> None:
 def test_all_of_it() -> None:
     found = Pixels(size=(480, 640)).fit_frame((480, 640), (224, 224))
     assert found == FrameFit((0, 0, 480, 640), (224, 224), (0, 0), (224, 224))
-    assert not found.changes_nothing
-    assert fit_frame((5, 7), (5, 7), "letterbox").changes_nothing
+    assert not found.is_identity
+    assert fit_frame((5, 7), (5, 7), "letterbox").is_identity
 
 
 @pytest.mark.parametrize("fit", ["stretch", "letterbox", "crop"])

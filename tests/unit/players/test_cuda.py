@@ -23,7 +23,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op.registry import registry
 from fourfold.plan import Plan
-from fourfold.players import Player, ask_facts, backends, find_device, find_target
+from fourfold.players import Player, determine_facts, backends, find_device, find_target
 from fourfold.players.cuda import devices as found
 from fourfold.players.cuda import driver as driver_file
 from fourfold.players.cuda import nvrtc, program
@@ -90,7 +90,7 @@ def test_bad_set_ups(
 
 def test_facts_are_told_by_the_architecture(install: Install) -> None:
     install(FakeCuda(capability=(8, 6), units=28))
-    device = ask_facts(find_device("cuda:0"), PROBED)
+    device = determine_facts(find_device("cuda:0"), PROBED)
     assert (device.name, device.compute_units, device.api) == ("Imagined GPU", 28, "cuda")
     assert (device.language, device.language_version) == ("cuda", "8.6")
     assert device.architectures == ("sm_86", "sm_80", "sm_75")
@@ -101,7 +101,7 @@ def test_facts_are_told_by_the_architecture(install: Install) -> None:
 
 def test_what_came_later_is_no_fact_of_older_gpus(install: Install) -> None:
     install(FakeCuda(capability=(7, 5)))
-    device = ask_facts(find_device("cuda:0"), PROBED)
+    device = determine_facts(find_device("cuda:0"), PROBED)
     assert (device.matrix_units, device.resident, device.reaches_host) == (False, False, False)
 
 
@@ -118,7 +118,7 @@ class Played:
         clocked: bool = False,
     ) -> None:
         """`limit` is how much the GPU allocates at once, if less than it says."""
-        self.device = ask_facts(find_device("cuda:0"), PROBED)
+        self.device = determine_facts(find_device("cuda:0"), PROBED)
         self.item = trial(registry()[op])
         small = replace(self.device, max_allocation=limit or self.device.max_allocation)
         options = KernelOptions(form=form, clocked=clocked)
@@ -262,7 +262,7 @@ def test_inputs_on_the_device_are_not_fetched(install: Install, tmp_path: Path) 
 def test_nothing_is_written_behind_an_output(install: Install, tmp_path: Path) -> None:
     """What a kernel delivers at its end goes in whole vectors, and a caller's memory may go on."""
     driver = install(FakeCuda())
-    device = ask_facts(find_device("cuda:0"), PROBED)
+    device = determine_facts(find_device("cuda:0"), PROBED)
     graph = build("input x: f32[1,7,5,1]\na = relu(x)\nb = softmax(a)\nc = mul(b, a)\noutput b, c")
     plan = make_plan(rewrite(graph), device, KernelOptions(form="one"))
     assert "deliver" in plan.program.text

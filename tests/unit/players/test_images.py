@@ -14,7 +14,7 @@ from fourfold import players
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.kernel.opencl import probes
 from fourfold.options import CompileOptions
-from fourfold.players import ask_facts, probe
+from fourfold.players import determine_facts, probe
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import feature_probes
 from fourfold.players.opencl.devices import context_of, facts_of
@@ -25,7 +25,7 @@ from fourfold.store.draft import Draft
 @pytest.fixture
 def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
     """A device that plans are made for with images, one launch for each kernel."""
-    found = replace(ask_facts(device, IMAGES), prefers_images=True)
+    found = replace(determine_facts(device, IMAGES), prefers_images=True)
     if not found.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     monkeypatch.setattr(players, "probe", lambda info, quantised: found)

@@ -11,14 +11,14 @@ import pytest
 from fourfold import log
 from fourfold.device import HOST_ACCESS, IMAGES, UNPROMISED, DeviceInfo, Fact
 from fourfold.players import (
-    ask_facts,
-    begin_trials,
-    keep_facts,
-    note_facts,
+    determine_facts,
+    start_probes,
+    store_facts,
+    add_facts,
     probe,
     probing,
-    ready_to_play,
-    recall_facts,
+    with_run_facts,
+    load_facts,
     registry,
     with_known_facts,
 )
@@ -98,15 +98,15 @@ def test_a_cpu_is_asked_whether_groups_go_on_and_for_dot_products(backend: FakeB
 
 
 def test_only_what_is_not_known_begins(backend: FakeBackend) -> None:
-    begin_trials(CPU)
-    begin_trials(GPU)
+    start_probes(CPU)
+    start_probes(GPU)
     assert backend.begun == [
         {"self_test", *UNPROMISED},
         {"self_test", "matrix_units", *IMAGES, "subgroups"},
     ]
-    ready_to_play(CPU)
+    with_run_facts(CPU)
     probe(CPU)
-    begin_trials(CPU)
+    start_probes(CPU)
     assert len(backend.begun) == 2
 
 
@@ -114,9 +114,9 @@ def test_only_what_is_not_known_begins(backend: FakeBackend) -> None:
 def test_a_player_knows_how_arrays_go_in_and_out(
     info: DeviceInfo, wanted: tuple[str, ...], backend: FakeBackend, tmp_path: Path
 ) -> None:
-    assert ready_to_play(info, Store(tmp_path)).probed == ("self_test", *wanted)
+    assert with_run_facts(info, Store(tmp_path)).probed == ("self_test", *wanted)
     new_process()
-    assert ready_to_play(info, Store(tmp_path)).probed == ("self_test", *wanted)
+    assert with_run_facts(info, Store(tmp_path)).probed == ("self_test", *wanted)
     assert backend.asked == [{"self_test", *wanted}]
 
 
@@ -128,19 +128,19 @@ def test_a_driver_that_dies_of_a_trial_does_not_slow_every_start(
     for _ in range(5):
         new_process()
         backend.asked.clear()
-        found = ready_to_play(CPU, Store(tmp_path))
+        found = with_run_facts(CPU, Store(tmp_path))
         assert (found.persistent_mapping, found.host_pointers) == (True, False)
         asked.append(len(backend.asked))
     assert asked == [1, 1, 1, 0, 0]
 
 
 def test_what_a_prepared_file_tells_is_not_tried_again(backend: FakeBackend) -> None:
-    note_facts(CPU, {"self_test": "", "persistent_mapping": False})
-    found = ready_to_play(CPU)
+    add_facts(CPU, {"self_test": "", "persistent_mapping": False})
+    found = with_run_facts(CPU)
     assert (found.persistent_mapping, found.host_pointers) == (False, True)
     assert backend.asked == [{"host_pointers"}]
-    note_facts(CPU, {"host_pointers": False})
-    assert ready_to_play(CPU).host_pointers  # what was tried here counts for more
+    add_facts(CPU, {"host_pointers": False})
+    assert with_run_facts(CPU).host_pointers  # what was tried here counts for more
 
 
 def test_facts_that_come_with_a_device_are_believed(backend: FakeBackend) -> None:
@@ -166,20 +166,20 @@ def test_what_was_not_answered_counts_as_absent(
 
 def test_an_answer_to_one_of_two_questions_counts(backend: FakeBackend) -> None:
     backend.answers = {"subgroups": "khr"}
-    found = ask_facts(GPU, ["subgroups", "resident"])
+    found = determine_facts(GPU, ["subgroups", "resident"])
     assert (found.probed, found.subgroups) == (("subgroups",), "khr")
 
 
 def test_a_later_process_asks_nothing(backend: FakeBackend, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    made = recall_facts(GPU, store)
+    made = load_facts(GPU, store)
     assert made.probed == ()
     known = probe(GPU, quantised=True)
-    keep_facts(GPU, store)
-    kept = recall_facts(GPU, store)
+    store_facts(GPU, store)
+    kept = load_facts(GPU, store)
     new_process()
     backend.asked.clear()
-    again = recall_facts(GPU, Store(tmp_path))
+    again = load_facts(GPU, Store(tmp_path))
     assert again.probed == kept.probed == known.probed
     assert again.dot_products == "ptx"
     assert with_known_facts(GPU).probed == known.probed
@@ -192,9 +192,9 @@ def test_another_driver_is_asked_anew(
     change: dict[str, object], backend: FakeBackend, tmp_path: Path
 ) -> None:
     probe(GPU)
-    keep_facts(GPU, Store(tmp_path))
+    store_facts(GPU, Store(tmp_path))
     other = replace(GPU, **change)  # type: ignore[arg-type]
-    assert recall_facts(other, Store(tmp_path)).probed == ()
+    assert load_facts(other, Store(tmp_path)).probed == ()
     engine = Store(tmp_path).engine_parts
     assert facts_key(other, engine) != facts_key(GPU, engine)
 
@@ -204,12 +204,12 @@ def test_a_trial_without_an_answer_is_made_again_by_the_next_starts(
 ) -> None:
     backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
     probe(GPU)
-    keep_facts(GPU, Store(tmp_path))
+    store_facts(GPU, Store(tmp_path))
     asked = []
     for _ in range(4):
         new_process()
         backend.asked.clear()
-        assert not recall_facts(GPU, Store(tmp_path)).resident
+        assert not load_facts(GPU, Store(tmp_path)).resident
         asked.append(list(backend.asked))
     waiting = {"resident", "reaches_host"}
     assert asked == [[waiting], [waiting], [], []]
@@ -220,37 +220,37 @@ def test_a_trial_without_an_answer_is_made_again_by_the_next_starts(
 def test_an_answer_at_last_is_kept(backend: FakeBackend, tmp_path: Path) -> None:
     backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
     probe(GPU)
-    keep_facts(GPU, Store(tmp_path))
-    parts = compiled_parts({}, {}, recall_facts(GPU, Store(tmp_path)), {})
+    store_facts(GPU, Store(tmp_path))
+    parts = compiled_parts({}, {}, load_facts(GPU, Store(tmp_path)), {})
     new_process()
     backend.answers = ALL
-    found = recall_facts(GPU, Store(tmp_path))
+    found = load_facts(GPU, Store(tmp_path))
     assert found.resident
     assert compiled_parts({}, {}, found, {}) != parts  # a plan for it is another one
     new_process()
     backend.asked.clear()
-    assert recall_facts(GPU, Store(tmp_path)).resident
+    assert load_facts(GPU, Store(tmp_path)).resident
     assert backend.asked == []
 
 
 def test_no_is_an_answer(backend: FakeBackend, tmp_path: Path) -> None:
     backend.answers = {**ALL, "resident": False}
     probe(GPU)
-    keep_facts(GPU, Store(tmp_path))
+    store_facts(GPU, Store(tmp_path))
     new_process()
     backend.asked.clear()
-    found = recall_facts(GPU, Store(tmp_path))
+    found = load_facts(GPU, Store(tmp_path))
     assert (found.resident, found.knows("resident")) == (False, True)
     assert backend.asked == []
 
 
 def test_some_facts_are_asked_for_by_name(backend: FakeBackend, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    assert ask_facts(GPU, ["resident"], store).probed == ("resident",)
+    assert determine_facts(GPU, ["resident"], store).probed == ("resident",)
     new_process()
-    assert ask_facts(GPU, ["resident"], Store(tmp_path)).resident
+    assert determine_facts(GPU, ["resident"], Store(tmp_path)).resident
     assert backend.asked == [{"resident"}]
-    assert ask_facts(GPU, ["resident"]).resident
+    assert determine_facts(GPU, ["resident"]).resident
 
 
 def test_keys_have_the_facts_that_plans_are_made_from(backend: FakeBackend) -> None:

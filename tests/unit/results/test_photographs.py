@@ -15,7 +15,7 @@ from fourfold.metadata import Normalization, TensorMetadata
 from fourfold.pictures import picture_bytes
 from fourfold.results import ask, find_meaning, find_picture_input
 from fourfold.results.meaning import DescribedModel
-from fourfold.results.photographs import A_GUESS, METADATA_SAY
+from fourfold.results.photographs import GUESSED, FROM_METADATA
 
 MOVENET = {"y": (1, 1, 17, 3)}
 
@@ -28,7 +28,7 @@ def test_the_range_of_pixels_comes_from_metadata() -> None:
     said = TensorMetadata(content="image", normalization=Normalization((100.0,), (50.0,)))
     model = described({"y": (1, 4)})._replace(inputs=(tensor("x", (1, 32, 32, 3), said=said),))
     port = port_of(model)
-    assert port.told_by == METADATA_SAY
+    assert port.told_by == FROM_METADATA
     assert str(port) == "pixels from -2 to 3.1, as the model's metadata say"
     array = port.array(np.full((32, 32, 3), 200, np.uint8))
     assert (array.shape, array.dtype, array[0, 3, 4, 0]) == ((1, 32, 32, 3), np.float32, 2.0)
@@ -40,7 +40,7 @@ def test_or_from_the_family_or_is_a_guess() -> None:
     named = described({"MobilenetV1/Predictions/Reshape_1": (1, 1001)})
     assert str(port_of(named)) == "pixels from -1 to 1, as is usual for MobileNet"
     plain = port_of(described({"y": (1, 4)}))
-    assert (plain.told_by, str(plain)) == (A_GUESS, f"pixels from 0 to 1, {A_GUESS}")
+    assert (plain.told_by, str(plain)) == (GUESSED, f"pixels from 0 to 1, {GUESSED}")
 
 
 def test_quantised_models_take_bytes() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_graphs import assert_rewrites
 
-from fourfold.op.axis_orders import inverse, reshaped_order
+from fourfold.op.axis_orders import inverse, move_reshape_before
 from fourfold.rewrite._axes import gathered_order
 from fourfold.rewrite.sink_transposes import sink_transposes
 
@@ -143,7 +143,7 @@ def test_a_reshape_before_a_transpose_gives_the_same(seed: int) -> None:
     source.shuffle(order)
     array = np.arange(size).reshape(shape)
     made_from = array.transpose(inverse(tuple(order)))
-    results = reshaped_order(shape, result, tuple(order))
+    results = move_reshape_before(shape, result, tuple(order))
     if results is not None:
         assert np.array_equal(
             made_from.reshape(results[0]).transpose(results[1]), array.reshape(result)
@@ -157,7 +157,7 @@ def test_most_splits_of_axes_are_possible() -> None:
         result = tuple(part for size in shape for part in (factorised(source, size) or [1]))
         order = source.sample(range(3), 3)
         assert math.prod(shape) == math.prod(result)
-        assert reshaped_order(shape, result, tuple(order)) is not None
+        assert move_reshape_before(shape, result, tuple(order)) is not None
 
 
 @pytest.mark.parametrize("added", [0, 1, 2])

@@ -20,9 +20,9 @@ from fourfold.lower.kernels import KernelChoice, variants_of
 from fourfold.op import Variant
 from fourfold.op.registry import registry
 from fourfold.ops import conv2d
-from fourfold.players import ask_facts, make_player
+from fourfold.players import determine_facts, make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.tune import LEVELS, Clock, Level, Listener, level_named, tune
+from fourfold.tune import LEVELS, Clock, Level, Listener, find_level, tune
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Known, Search, _most_similar, searches
 
@@ -50,7 +50,7 @@ def result_of(graph: Graph, device: DeviceInfo, choices: dict[str, str]) -> list
 
 
 def test_choices_are_found_and_change_nothing_but_speed(graph: Graph, device: DeviceInfo) -> None:
-    found = tune(graph, device, KernelOptions(form="list"), level_named("rapid", 60))
+    found = tune(graph, device, KernelOptions(form="list"), find_level("rapid", 60))
     tuned = [key for key in found if key.startswith("conv2d")]
     assert len(tuned) == 2
     plain, chosen = result_of(graph, device, {}), result_of(graph, device, found)
@@ -70,7 +70,7 @@ def test_a_wrong_candidate_is_never_chosen(
     bad = Variant("wrong", wrong, choices=lambda context: ["at once"])
     op = replace(conv2d.OP, variants=(*conv2d.OP.variants, bad))
     monkeypatch.setitem(registry(), "conv2d", op)  # type: ignore[arg-type]
-    found = tune(graph, device, KernelOptions(form="list"), level_named("exhaustive", 90))
+    found = tune(graph, device, KernelOptions(form="list"), find_level("exhaustive", 90))
     assert found
     assert not any(way.startswith("wrong") for way in found.values())
 
@@ -78,13 +78,13 @@ def test_a_wrong_candidate_is_never_chosen(
 def test_known_keys_are_left_alone(graph: Graph, device: DeviceInfo) -> None:
     keys = [search.key for search in searches(graph, device, KernelOptions(), Known({}, {}), 3)]
     known = dict.fromkeys(keys, "tiled: default")
-    assert tune(graph, device, KernelOptions(form="list"), level_named("rapid"), known) == known
+    assert tune(graph, device, KernelOptions(form="list"), find_level("rapid"), known) == known
 
 
 def test_a_form_that_was_raced_is_not_raced_again(
     graph: Graph, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    level = level_named("rapid", 60)
+    level = find_level("rapid", 60)
     first = tune(graph, device, KernelOptions(), level)
     assert {"one", "list"}.intersection(first.values())
     efforts = dict.fromkeys(first, level.candidates)
@@ -93,7 +93,7 @@ def test_a_form_that_was_raced_is_not_raced_again(
 
 
 def test_past_deadline_finds_nothing(graph: Graph, device: DeviceInfo) -> None:
-    assert tune(graph, device, KernelOptions(form="list"), level_named("rapid", 0)) == {}
+    assert tune(graph, device, KernelOptions(form="list"), find_level("rapid", 0)) == {}
 
 
 def test_results_before_an_interruption_are_stored(graph: Graph, device: DeviceInfo) -> None:
@@ -106,14 +106,14 @@ def test_results_before_an_interruption_are_stored(graph: Graph, device: DeviceI
 
     with pytest.raises(KeyboardInterrupt):
         tune(
-            graph, device, KernelOptions(form="list"), level_named("rapid"), listener=Interrupting()
+            graph, device, KernelOptions(form="list"), find_level("rapid"), listener=Interrupting()
         )
     assert len(kept) == 1
 
 
 def test_rejects_unknown_level(graph: Graph) -> None:
     with pytest.raises(InputError, match="tuning level"):
-        level_named("rapdi")
+        find_level("rapdi")
 
 
 @pytest.mark.parametrize("work", [Work(1, 250, 256), Work(49, 256, 256), Work(12544, 8, 27)])
@@ -167,7 +167,7 @@ def test_weights_by_image_are_not_tried_elsewhere(graph: Graph, facts: dict[str,
 
 
 def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
-    able = ask_facts(device, IMAGES)
+    able = determine_facts(device, IMAGES)
     if not able.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     options, tiled = (

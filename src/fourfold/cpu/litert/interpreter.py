@@ -12,7 +12,7 @@ from fourfold.cpu.protocol import RunModel
 from fourfold.cpu.runtime_module import import_runtime
 from fourfold.errors import DeviceError, InputError
 from fourfold.log import Log
-from fourfold.log.native_output import native_output_logged
+from fourfold.log.native_output import log_native_output
 
 log = Log("cpu.litert")
 PACKAGES = ("ai_edge_litert", "tflite_runtime")
@@ -41,13 +41,13 @@ def make_interpreter(content: bytes, threads: int | None, plain: bool = False) -
     if plain:
         own = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         more = {"experimental_op_resolver_type": own}
-    with native_output_logged(log):
+    with log_native_output(log):
         return module.Interpreter(model_content=content, num_threads=threads, **more)
 
 
 def allocate(interpreter: Any) -> None:
     """Make it ready for the shapes that it has; RuntimeError where it cannot be."""
-    with native_output_logged(log):
+    with log_native_output(log):
         interpreter.allocate_tensors()
 
 

@@ -14,7 +14,7 @@ from fourfold.cpu.refusal import first_line
 from fourfold.cpu.runtime_module import import_runtime
 from fourfold.errors import DeviceError, InputError
 from fourfold.log import Log
-from fourfold.log.native_output import native_output_logged
+from fourfold.log.native_output import log_native_output
 
 log = Log("cpu.onnxruntime")
 _ERRORS_ONLY = 3  # of its levels of logging: what it warns of is nothing that a caller can change
@@ -68,7 +68,7 @@ def open_session(model: str | bytes, threads: int | None, plain: bool = False) -
         options.graph_optimization_level = module.GraphOptimizationLevel.ORT_DISABLE_ALL
     if threads is not None:
         options.intra_op_num_threads = threads
-    with native_output_logged(log):
+    with log_native_output(log):
         return module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

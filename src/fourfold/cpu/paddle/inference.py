@@ -14,7 +14,7 @@ from fourfold.cpu.protocol import RunModel
 from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
 from fourfold.log import Log
-from fourfold.log.native_output import native_output_logged
+from fourfold.log.native_output import log_native_output
 from fourfold.packages import installed_version
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def runtime() -> Any:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of compilers, which nobody needs here
-        with native_output_logged(log):
+        with log_native_output(log):
             return import_module("paddle.inference")
 
 
@@ -63,7 +63,7 @@ def _prepare(config: Any, threads: int | None, fastest: bool = False) -> Any:
     if threads is not None:
         config.set_cpu_math_library_num_threads(threads)
     create = runtime().create_predictor
-    with native_output_logged(log):
+    with log_native_output(log):
         return create(config)
 
 

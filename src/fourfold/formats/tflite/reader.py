@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fourfold.custom import how_to_register
+from fourfold.custom import registration_example
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError, nearest
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, unsupported
@@ -191,6 +191,6 @@ def _unsupported(
         if operator.custom_code and operator.title in refused:
             inputs = [declared(record.tensors[i]) for i in operator.inputs if i != -1]
             outputs = [declared(record.tensors[i]) for i in operator.outputs]
-            fix = how_to_register(operator.custom_code, inputs, outputs)
+            fix = registration_example(operator.custom_code, inputs, outputs)
             break
     return unsupported(title, refusals, fix)

@@ -36,7 +36,7 @@ def find_size_conflict(stages: Sequence[Stage], items: int, device: DeviceInfo) 
     if buffers > MAX_BUFFERS:
         return "the plan has too many inputs and outputs"
     kernels = [stage.kernel for stage in stages]
-    if local_memory(kernels, items, buffers + _OWN_BUFFERS) > device.most_local_memory:
+    if local_memory(kernels, items, buffers + _OWN_BUFFERS) > device.max_local_memory:
         return "groups that run side by side need more local memory than the device has"
     large = any(map(is_too_large, stages))
     return "buffer offsets are too large for the stage table" if large else None

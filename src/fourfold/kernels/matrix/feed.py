@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fourfold.kernel.context import SMALL_WEIGHTS, NodeContext
+from fourfold.kernel.context import MAX_FP32_WEIGHTS, NodeContext
 from fourfold.kernel.expression import (
     Expression,
     const,
@@ -28,7 +28,7 @@ from fourfold.kernel.location import Layout
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import Base, MakeTaps, TapLocation, Taps
 from fourfold.kernels.matrix.tile import MatrixWork
-from fourfold.types import LARGEST_HALF, DType, Shape
+from fourfold.types import MAX_FLOAT16, DType, Shape
 
 _LINES = 8
 Two = tuple[Expression, Expression]
@@ -138,14 +138,14 @@ def weight_parts(context: NodeContext, number: int) -> int:
     Two if values are kept as fp32, the weights are few, and they are not exact in fp16 already.
     """
     array = context.array(number)
-    if array is None or not context.options.keeps_values or array.size > SMALL_WEIGHTS:
+    if array is None or not context.options.keeps_values or array.size > MAX_FP32_WEIGHTS:
         return 1
     return 1 if np.array_equal(array, array.astype(np.float16)) else 2
 
 
 def split_halves(kernel: Kernel, value: Expression) -> list[Expression]:
     """Return four floats as fp16 and their rounding errors, together almost as precise as fp32."""
-    near = maximum(minimum(value, LARGEST_HALF), -LARGEST_HALF)
+    near = maximum(minimum(value, MAX_FLOAT16), -MAX_FLOAT16)
     first = kernel.let(pack_halves(near), "a")
     return [first, kernel.let(pack_halves(value - unpack_halves(first)), "rest")]
 

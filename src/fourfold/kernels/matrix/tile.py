@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fourfold.device import DeviceInfo
-from fourfold.types import LARGEST_HALF
+from fourfold.types import MAX_FLOAT16
 
 _TEXT = re.compile(r"(\d+)x(\d+) by (\d+) split (\d+) ahead (\d+)( early)?")
 ROWS, COLUMNS, DEPTH, WARP = 16, 8, 16, 32
@@ -218,5 +218,5 @@ def split_weights(weights: np.ndarray, parts: int) -> list[np.ndarray]:
 
     Together they are almost as precise as fp32.
     """
-    first = np.clip(weights, -LARGEST_HALF, LARGEST_HALF).astype(np.float16)
+    first = np.clip(weights, -MAX_FLOAT16, MAX_FLOAT16).astype(np.float16)
     return [first] if parts == 1 else [first, (weights - first).astype(np.float16)]

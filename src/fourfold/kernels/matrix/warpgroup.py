@@ -15,7 +15,7 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const
 from fourfold.kernel.kernel import Variable
-from fourfold.kernel.stage import MUCH_MEMORY, group_memory
+from fourfold.kernel.stage import MAX_BYTES_PER_UNIT, group_memory
 from fourfold.kernel.statement import (
     AwaitCopies,
     AwaitProducts,
@@ -141,7 +141,7 @@ def suits_warpgroup(context: NodeContext, work: MatrixWork) -> bool:
     moved = sum(
         type_.elements * context.options.storage.size for type_ in (context.input, context.output)
     )
-    if moved < MUCH_MEMORY * units:
+    if moved < MAX_BYTES_PER_UNIT * units:
         return False
     best = warpgroup_tiles(context, work)[0]
     return best.clocks(work, units) < clocks(context.device, work)

@@ -51,7 +51,7 @@ def runs(architecture: str, code: str) -> bool:
     return newer[0] == older[0] and newer[1] >= older[1]
 
 
-def most_local_memory(capability: tuple[int, int]) -> int:
+def max_local_memory(capability: tuple[int, int]) -> int:
     """Return the local memory in bytes that a work-group can have if its launch requests it."""
     return _ASKED.get(capability, LOCAL_MEMORY >> 10) << 10
 

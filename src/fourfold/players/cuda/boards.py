@@ -16,7 +16,7 @@ from fourfold.players.cuda.architectures import (
     LOCAL_MEMORY,
     WORK_GROUP,
     facts_of,
-    most_local_memory,
+    max_local_memory,
     parse_architecture,
 )
 
@@ -70,7 +70,7 @@ def find_board(name: str, units: int | None = None) -> DeviceInfo | None:
         max_allocation=board.memory << 29,
         max_work_group=WORK_GROUP,
         local_memory=LOCAL_MEMORY,
-        asked_local_memory=most_local_memory(capability),
+        asked_local_memory=max_local_memory(capability),
         alignment=ALIGNMENT,
         unified_memory=board.unified,
         api="cuda",

@@ -18,7 +18,7 @@ from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.failures import ActiveContext
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.dlpack import device_tensor, has_contiguous_strides
-from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind, is_of_jax
+from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind, is_jax_array
 
 _INTERFACE = "__cuda_array_interface__"
 _NEEDED = ("shape", "typestr", "data")
@@ -207,7 +207,7 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
     memory.shape, memory.dtype = tensor.shape, tensor.dtype
     memory.size, memory.read_only = (
         max(memory.size, tensor.nbytes),
-        tensor.read_only or is_of_jax(given),
+        tensor.read_only or is_jax_array(given),
     )
     return memory
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from fourfold.device import IMAGES, UNPROMISED, WAITING, DeviceInfo, Fact
 from fourfold.kernel.opencl import probes
 from fourfold.log import Log
-from fourfold.log.native_output import leave_native_output
+from fourfold.log.native_output import stop_capturing_native_output
 from fourfold.players.opencl.behavior_probes import (
     open_kernels,
     try_self_test,
@@ -86,7 +86,7 @@ def print_facts(probes_by_name: Mapping[str, Probe], ordinal: int, name: str, wh
     A process that hangs ends itself, since its parent may be gone.
     """
     faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
-    leave_native_output()
+    stop_capturing_native_output()
     info = _device(ordinal, name)
     for facts in () if info is None else probes_by_name[what](info):
         sys.stdout.write(f"{json.dumps(facts)}\n")

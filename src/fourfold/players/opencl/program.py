@@ -29,7 +29,7 @@ def build_text(context: cl.Context, program: Program) -> cl.Program:
     built = cl.Program.of_text(context, program.text)
     began = time.perf_counter()
     try:
-        with native_output.native_output_logged(log):
+        with native_output.log_native_output(log):
             built.build(program.options)
     except cl.Error as error:
         what = f"the kernels do not build on {context.device.name}"
@@ -71,7 +71,7 @@ def warm_compiler(context: cl.Context) -> None:
     """
     try:
         part = cl.Program.of_text(context, probes.NOTHING)
-        with native_output.native_output_logged(log):
+        with native_output.log_native_output(log):
             part.compile(_NO_HEADER)
             cl.Program.of_part(context, part)
     except cl.Error:

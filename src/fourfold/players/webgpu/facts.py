@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fourfold.device import PLAIN_UNITS, PROBED, DeviceInfo, Fact
+from fourfold.device import DEFAULT_COMPUTE_UNITS, PROBED, DeviceInfo, Fact
 from fourfold.players.webgpu.binding.adapter import INTEGRATED, SOFTWARE, Adapter
 from fourfold.players.webgpu.binding.calls import API
 from fourfold.players.webgpu.binding.structures import Limits
@@ -76,7 +76,7 @@ def any_device(units: int | None) -> DeviceInfo:
         driver="any",
         version="WebGPU 1.0",
         kind="gpu",
-        compute_units=units or PLAIN_UNITS,
+        compute_units=units or DEFAULT_COMPUTE_UNITS,
         memory=0,
         max_allocation=128 << 20,
         max_work_group=256,

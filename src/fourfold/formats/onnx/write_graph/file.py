@@ -84,7 +84,7 @@ def _graph(writer: GraphWriter, outputs: Sequence[Port]) -> MessageWriter:
         graph.message(GraphField.INPUTS, _port(port))
     for port in outputs:
         graph.message(GraphField.OUTPUTS, _port(port))
-    if writer.model.to_look_at:
+    if writer.model.for_viewers:
         ports = {port.name for port in (*writer.inputs, *outputs)}
         for port in writer.inner_values():
             if port.name not in ports:

@@ -23,7 +23,7 @@ from fourfold.formats.onnx.write_graph.operator_list import (
 )
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.writable import StoredAs, WritableModel
-from fourfold.op.axis_orders import Order, composed, full_rank, keeps_order, permuted
+from fourfold.op.axis_orders import Order, compose_orders, pad_rank, keeps_order, permuted
 from fourfold.types import DType, Quantization, Shape, TensorType
 
 GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
@@ -78,7 +78,7 @@ def stored_constant(
     file: OperatorList, name: str, array: np.ndarray, stored: StoredAs, order: Order
 ) -> str:
     """Add a quantized or float16 constant in an axis order, and the operator that widens it."""
-    shape = full_rank(array.shape, len(order))
+    shape = pad_rank(array.shape, len(order))
     grid = stored.quantization
     if grid is None:
         numbers = array.astype(stored.dtype.numpy)
@@ -123,7 +123,7 @@ class WrittenValues(OperatorList):
         name = str(value)
         target = identity(self.type(name).rank) if order is None else order
         origin, own = self._origin(name)
-        target = composed(own, target)
+        target = compose_orders(own, target)
         forms = self._forms.setdefault(origin, {})
         if target not in forms:
             constant = origin in self.graph.constants
@@ -140,7 +140,7 @@ class WrittenValues(OperatorList):
             return self.read(name)
         if name in self.graph.constants:
             return self._constant(name, order)
-        shape = full_rank(type_.shape, rank)
+        shape = pad_rank(type_.shape, rank)
         if keeps_order(order, self.at_least(shape)):
             return self.add("Reshape", self.read(name), self.integers(permuted(shape, order)))
         wide = self.add("Reshape", self.read(name), self.integers(shape))
@@ -172,10 +172,10 @@ class WrittenValues(OperatorList):
         if value in self.stored and self.stored[value] != self.stored.get(source):
             back = tuple(order.index(axis) for axis in range(len(order)))
             best = self.best_order([source], len(order))
-            self.give(value, self.read(source, best), composed(back, best))
+            self.give(value, self.read(source, best), compose_orders(back, best))
             return
         origin, own = self._origin(source)
-        self._origins[value] = (origin, composed(own, order))
+        self._origins[value] = (origin, compose_orders(own, order))
 
     def orders(self, value: str) -> list[Order]:
         """Return the axis orders in which a value exists; [] for constants, which exist in any."""
@@ -199,7 +199,7 @@ class WrittenValues(OperatorList):
 
     def _is_near(self, value: str, order: Order) -> bool:
         """Return True if a value can be read in an axis order without moving elements."""
-        shape = self.at_least(full_rank(self.type(value).shape, len(order)))
+        shape = self.at_least(pad_rank(self.type(value).shape, len(order)))
         more = len(order) - self.type(value).rank
         for order_ in self.orders(value):
             extended = (*range(more), *(more + axis for axis in order_))
@@ -249,7 +249,7 @@ class WrittenValues(OperatorList):
         stored = self.stored.get(name)
         if stored is not None and is_widened(stored):
             return stored_constant(self, name, array, stored, order)
-        turned = array.reshape(full_rank(array.shape, len(order))).transpose(order)
+        turned = array.reshape(pad_rank(array.shape, len(order))).transpose(order)
         return self.constant(np.ascontiguousarray(turned).reshape(turned.shape), name)
 
     def _turn(self, value: str, target: Order) -> str:

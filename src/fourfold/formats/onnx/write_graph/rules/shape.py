@@ -8,7 +8,7 @@ from fourfold.formats.onnx.write_graph.graph_writer import FlatImage, GraphWrite
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.graph import Node
 from fourfold.kernels.move import Block
-from fourfold.op.axis_orders import inverse, keeps_order, permuted, reshaped_order
+from fourfold.op.axis_orders import inverse, keeps_order, permuted, move_reshape_before
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.space_to_batch import SpaceToBatch
@@ -52,7 +52,7 @@ def reshape(writer: GraphWriter, node: Node) -> None:
             writer.give(node.outputs[0], reshaped)
             return
     for available in writer.orders(source):
-        reordered = reshaped_order(shape, result, inverse(available))
+        reordered = move_reshape_before(shape, result, inverse(available))
         if reordered is not None:
             reshaped = writer.reshape(
                 writer.read(source, available), permuted(shape, available), reordered[0]
