@@ -22,7 +22,7 @@ from PIL import Image
 from setting import SHARED, describe_setting, relative_error, write_json
 
 import fourfold
-from fourfold.players import find_device
+from fourfold.backends import find_device
 from fourfold.runtime.random_inputs import random_inputs
 
 PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # and the error that is allowed

@@ -18,7 +18,7 @@ import click
 from setting import SHARED
 
 import fourfold
-from fourfold.cpu.litert.interpreter import make_interpreter
+from fourfold.backends.cpu.litert.interpreter import make_interpreter
 from fourfold.runtime.random_inputs import random_inputs
 
 ROUNDS, TURN, SECONDS = 60, 4, 2.0

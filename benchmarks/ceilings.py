@@ -12,11 +12,11 @@ import click
 import numpy as np
 import pyopencl as cl
 
+from fourfold.backends import backends, find_device, probe
+from fourfold.backends.discovery import merge_devices
+from fourfold.backends.opencl.devices import context_of
+from fourfold.codegen.opencl.prelude import NVIDIA
 from fourfold.device import DeviceInfo
-from fourfold.kernel.opencl.prelude import NVIDIA
-from fourfold.players import backends, find_device, probe
-from fourfold.players.discovery import merge_devices
-from fourfold.players.opencl.devices import context_of
 
 ROUNDS = 7
 COPY = """

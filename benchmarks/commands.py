@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from setting import ROOT, SHARED, describe_setting, write_json
 
-from fourfold.players import find_device
+from fourfold.backends import find_device
 
 MODEL = SHARED / "models" / "tflite" / "rnet.tflite"
 HELPS = ("run", "bench", "check", "cache", "verify", "prepare", "explain")

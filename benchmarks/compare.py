@@ -43,10 +43,10 @@ from peers import AT, OURS, TITLES, Task, title_of
 from setting import SHARED, WORK, describe_setting, write_json
 from ways import WAYS, ways_table
 
+from fourfold.backends import find_device
+from fourfold.compiler.partition.cost import flops
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.players import find_device
-from fourfold.split.cost import flops
 from fourfold.types import DType
 
 SHARED_MODELS = (

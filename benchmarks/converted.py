@@ -21,7 +21,7 @@ import numpy as np
 from setting import ROOT, SHARED, describe_setting, installed, relative_error, replace_section
 
 import fourfold
-from fourfold.players import find_device
+from fourfold.backends import find_device
 
 COMMAND = "python benchmarks/converted.py --write docs/coverage.md"
 HEADING = "## Converted models"

@@ -14,9 +14,9 @@ import click
 from setting import SHARED, describe_setting, relative_error, replace_section, write_json
 
 import fourfold
-from fourfold.cpu.litert.interpreter import open_file
+from fourfold.backends import find_device
+from fourfold.backends.cpu.litert.interpreter import open_file
 from fourfold.formats.tflite.file import read_file
-from fourfold.players import find_device
 from fourfold.runtime.random_inputs import random_inputs
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"

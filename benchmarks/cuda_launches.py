@@ -26,11 +26,11 @@ from rich.table import Table
 from setting import WORK, describe_setting, write_json
 
 import fourfold
+from fourfold.backends import backend_of, find_device
+from fourfold.backends.cuda.player import Player
+from fourfold.backends.cuda.program import BuiltModule, build_text, load_binary
+from fourfold.backends.cuda.replay import Replay, Route
 from fourfold.plan.host_protocol import READY
-from fourfold.players import backend_of, find_device
-from fourfold.players.cuda.player import Player
-from fourfold.players.cuda.program import BuiltModule, build_text, load_binary
-from fourfold.players.cuda.replay import Replay, Route
 
 MANY = 50
 Call = Callable[[], object]

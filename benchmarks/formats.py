@@ -29,8 +29,8 @@ from setting import WORK, describe_setting, relative_error, write_json
 from start import Starts
 
 import fourfold
+from fourfold.backends import find_device
 from fourfold.cli._timing import timed
-from fourfold.players import find_device
 
 try:
     import onnxruntime

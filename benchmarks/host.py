@@ -31,10 +31,10 @@ from rich.table import Table
 from setting import SHARED, describe_setting, write_json
 
 import fourfold
+from fourfold.backends import Player, make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import Player, make_player
 from fourfold.types import TensorType
 
 LINKS = 200

@@ -14,11 +14,11 @@ from statistics import median
 
 import click
 
-from fourfold.compile import load_model, prepare_lowering
+from fourfold.backends import determine_facts, find_device, make_player
+from fourfold.compiler.compile import load_model, prepare_lowering
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import determine_facts, find_device, make_player
 
 WAYS = {"buffer": False, "image": True}
 WARM_UP = 3

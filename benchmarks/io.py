@@ -29,12 +29,12 @@ from networks import NETWORKS, network_file
 from setting import WORK, describe_setting, relative_error, write_json
 
 import fourfold
+from fourfold.backends import chunked_copy
+from fourfold.backends.opencl import binding as cl
+from fourfold.backends.opencl import ports, slot
 from fourfold.cli._timing import Times, timed
-from fourfold.players import chunked_copy
-from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import ports, slot
-from fourfold.report.run_parts import measure_parts
 from fourfold.runtime.device_memory import fresh_array
+from fourfold.tools.report.run_parts import measure_parts
 
 FRAMES = 8
 DEPTHS = (1, 2, 3, 4)

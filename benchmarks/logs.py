@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from setting import ROOT, SHARED, describe_setting, write_json
 
-from fourfold.players import find_device
+from fourfold.backends import find_device
 
 MODEL = SHARED / "models" / "tflite" / "resnet8_cifar_float.tflite"
 FIRST = {

@@ -14,11 +14,11 @@ from typing import Any
 
 import click
 
-from fourfold.compile import load_model, prepare_lowering
+from fourfold.backends import find_device
+from fourfold.compiler.compile import load_model, prepare_lowering
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.options import CompileOptions
-from fourfold.players import find_device
 from fourfold.types import DType
 
 PRECISIONS = ("fp32", "mixed")

@@ -27,8 +27,8 @@ from rich.table import Table
 from setting import SHARED, WORK, describe_setting, relative_error, write_json
 
 import fourfold
+from fourfold.backends import find_device
 from fourfold.cli._timing import Call, take_turns, warm_up
-from fourfold.players import find_device
 from fourfold.runtime.random_inputs import random_inputs
 
 FACES = ("face_detection_short_range.tflite", "face_landmark.tflite")

@@ -19,8 +19,8 @@ from node_tests import NodeTest, is_close, node_tests
 from setting import describe_setting, installed, replace_section, write_json
 
 import fourfold
-from fourfold.cpu.onnxruntime.inference import failures
-from fourfold.players import find_device
+from fourfold.backends import find_device
+from fourfold.backends.cpu.onnxruntime.inference import failures
 
 COMMAND = "python benchmarks/onnx_nodes.py --write docs/coverage.md"
 HEADING = "## ONNX's node tests"

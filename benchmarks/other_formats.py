@@ -20,7 +20,7 @@ from PIL import Image
 from setting import SHARED, describe_setting, relative_error, replace_section, write_json
 
 import fourfold
-from fourfold.players import find_device
+from fourfold.backends import find_device
 
 COMMAND = "python benchmarks/other_formats.py --write docs/coverage.md"
 HEADING = "## Models of other formats"

@@ -23,7 +23,7 @@ from rich.table import Table
 from setting import ROOT, WORK, describe_setting, write_json
 from start import Starts, base_environment, child
 
-from fourfold.players import find_device
+from fourfold.backends import find_device
 
 RUNS = """
 import sys, time, json

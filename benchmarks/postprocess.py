@@ -30,9 +30,9 @@ from fourfold.graph import Graph, Node
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.transpose import Transpose
-from fourfold.pictures import read_picture
 from fourfold.processing.anchors import cell_anchors
 from fourfold.processing.boxes import FAMILIES, Picking
+from fourfold.processing.pictures import read_picture
 from fourfold.types import TensorType
 
 Arrays = Mapping[str, np.ndarray]

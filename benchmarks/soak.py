@@ -24,7 +24,7 @@ import long_loads as loads
 from setting import describe_setting
 
 import fourfold
-from fourfold import players
+from fourfold import backends
 
 
 def table_of(outcomes: list[loads.Outcome]) -> Table:
@@ -58,7 +58,7 @@ def main(
     at_once: int,
     as_json: bool,
 ) -> None:
-    info: fourfold.DeviceInfo = players.find_device(device)
+    info: fourfold.DeviceInfo = backends.find_device(device)
     outcomes = [
         loads.open_run_close(info, cycles),
         loads.run_again(info, runs),

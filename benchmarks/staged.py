@@ -1,10 +1,10 @@
 """Convolutions on matrix units with copies ahead beside those without, launch by launch.
 
 A model is lowered as a list of launches, once with kernels whose warps read for themselves and once
-for each form of the kernels that copy ahead: those of `kernels/matrix/staged.py`, which nothing but
-tuning takes, and of `kernels/matrix/warpgroup.py`, whose warps multiply by fours. All are timed by
-the device's own clock, in turns; shown is the shortest time of each launch that has both. Outputs
-must agree.
+for each form of the kernels that copy ahead: those of `ops/kernels/matrix/staged.py`, which nothing
+but tuning takes, and of `ops/kernels/matrix/warpgroup.py`, whose warps multiply by fours. All are
+timed by the device's own clock, in turns; shown is the shortest time of each launch that has both.
+Outputs must agree.
 
 python benchmarks/staged.py resnet50 --device cuda:0 --batch 32 --forms "64x128x64 in 4"
 """
@@ -20,19 +20,19 @@ import numpy as np
 from networks import NETWORKS, network_file
 from setting import WORK, describe_setting, relative_error, write_json
 
-from fourfold.compile import load_model
+from fourfold.backends import Player, find_device, make_player, probe
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.compile import load_model
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.kernels import node_contexts, variants_of
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.lower.specialise import specialise_for
+from fourfold.compiler.partition.cost import flops
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.lower.kernels import node_contexts, variants_of
-from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_for
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
 from fourfold.options import CompileOptions
-from fourfold.players import Player, find_device, make_player, probe
-from fourfold.rewrite import rewrite
-from fourfold.split.cost import flops
 
 OPTIONS = KernelOptions("mixed", form="list")
 PLAIN, AHEAD = "matrix", ("staged", "warpgroup")

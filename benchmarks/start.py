@@ -40,7 +40,7 @@ from rich.console import Console
 from setting import ROOT, SHARED, WORK, describe_setting, write_json
 from start_table import beside_table, table_of
 
-from fourfold.players import find_device
+from fourfold.backends import find_device
 
 EXTRA = ("posenet_mobilenet_385_float", "deeplab_v3_257_float", "face_landmark_fp16")
 PEER_ROUNDS = 3

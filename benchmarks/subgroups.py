@@ -16,13 +16,13 @@ import click
 import numpy as np
 
 import fourfold
+from fourfold.backends import Player, determine_facts, find_device, make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
 from fourfold.graph import NONE, Graph, Node
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.op.registry import registry
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.softmax import Softmax
-from fourfold.players import Player, determine_facts, find_device, make_player
 from fourfold.types import TensorType
 
 GROUP = 256

@@ -15,10 +15,10 @@ from statistics import median
 
 import numpy as np
 
-from fourfold.compile import LoweringInput, load_model, prepare_lowering
+from fourfold.backends import find_device, make_player
+from fourfold.compiler.compile import LoweringInput, load_model, prepare_lowering
+from fourfold.compiler.tune import find_level, tune
 from fourfold.options import CompileOptions
-from fourfold.players import find_device, make_player
-from fourfold.tune import find_level, tune
 
 
 def seconds(lowering: LoweringInput, choices: dict[str, str], runs: int) -> tuple[float, float]:

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 from setting import SHARED, describe_setting, write_json
 
-from fourfold.players import find_device
-from fourfold.report.layers import ROUNDED
-from fourfold.report.verification import FINE
+from fourfold.backends import find_device
+from fourfold.tools.report.layers import ROUNDED
+from fourfold.tools.report.verification import FINE
 
 FOLDER = SHARED / "models" / "tflite"
 KINDS = (".tflite", ".onnx")

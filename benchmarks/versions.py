@@ -22,7 +22,7 @@ from rich.table import Table
 from setting import ROOT, WORK, describe_setting, write_json
 from start import Starts, base_environment
 
-from fourfold.players import find_device
+from fourfold.backends import find_device
 
 STARTS = ("first", "kept", "prepared", "prepared, again")
 BUILD = "first, build and run"

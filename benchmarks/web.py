@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from browser import Browser, browser_path, open_browser
 
 import fourfold
-from fourfold.web.server import FolderServer
+from fourfold.export.web.server import FolderServer
 
 MODELS = ("mobilenet_v1_025_224_float", "face_detection_short_range")
 WAIT = 300.0  # seconds for a page

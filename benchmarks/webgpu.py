@@ -32,11 +32,11 @@ from setting import SHARED, describe_setting, write_json
 from start import CACHES, Starts, best, child, measure_peer
 from vulkan_driver import find_vulkan_driver
 
+from fourfold.backends import determine_facts, find_device, make_player
+from fourfold.backends.webgpu.binding import Commands
 from fourfold.device import MEASURED, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
-from fourfold.players import determine_facts, find_device, make_player
-from fourfold.players.webgpu.binding import Commands
 
 NCNN = "ncnn_vulkan"
 LAUNCHES, ROUNDS = 1000, 20

@@ -7,12 +7,12 @@ python examples/classify.py mobilenet.onnx cat.jpg labels.txt
 import sys
 
 import fourfold
-from fourfold import results
+from fourfold import vision
 
 model, photograph, *files = sys.argv[1:]
-labels = results.read_labels(files[0]) if files else ()
+labels = vision.read_labels(files[0]) if files else ()
 with fourfold.Session(model) as session:
-    answer = results.ask(session, photograph, labels=labels)
+    answer = vision.ask(session, photograph, labels=labels)
 for one in answer.classes:
     print(f"{one.score:.3f}  {one.name}")
 print(*answer.notes, sep="\n")

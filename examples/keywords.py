@@ -11,7 +11,7 @@ import wave
 import numpy as np
 
 import fourfold
-from fourfold import results
+from fourfold import vision
 
 RATE, WINDOW, STEP, BANDS, COEFFICIENTS = 16000, 480, 320, 40, 10
 WORDS = ("down", "go", "left", "no", "off", "on", "right", "stop", "up", "yes", "silence", "other")
@@ -40,6 +40,6 @@ sound = np.pad(samples, (0, RATE))[:RATE] / max(samples.max(initial=0), 1)
 with fourfold.Session(model) as session:
     info = session.inputs[0]
     features = info.quantize(cepstrum(sound).reshape(info.shape).astype(np.float32))
-    answer = results.read_answer(session, session.run(features), WORDS, top=3)
+    answer = vision.read_answer(session, session.run(features), WORDS, top=3)
 for one in answer.classes:
     print(f"{one.score:.3f}  {one.name}")

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import fourfold
-from fourfold import results
-from fourfold.pictures import picture_bytes
+from fourfold import vision
+from fourfold.processing.pictures import picture_bytes
 
 
 def frames(source: str) -> Iterator[np.ndarray]:
@@ -41,7 +41,7 @@ Path(folder).mkdir(parents=True, exist_ok=True)
 with fourfold.Session(model) as session:
     for number, frame in enumerate(frames(source)):
         began = time.perf_counter()
-        answer = results.ask(session, frame)
+        answer = vision.ask(session, frame)
         rate = 1 / (time.perf_counter() - began)
         print(f"frame {number}: {len(answer.boxes)} boxes, {rate:.1f} frames per second")
         answer.draw(frame).save(Path(folder) / f"{number:05}.png")

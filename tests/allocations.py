@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.binding import objects
+from fourfold.backends.opencl import binding as cl
+from fourfold.backends.opencl.binding import objects
 
 READ_ONLY, HOST = 1 << 2, 1 << 4  # flags of buffers: constants are read only
 

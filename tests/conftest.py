@@ -15,11 +15,11 @@ from cuda_on_host import COMPILER
 from fake_cuda import FakeCuda
 from imagined_gpu import imagined_gpu
 
+from fourfold.backends import devices, find_device, probe, with_run_facts
+from fourfold.backends.cuda import nvrtc
 from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import devices, find_device, probe, with_run_facts
-from fourfold.players.cuda import nvrtc
 
 NO_DRIVERS = Path(__file__).parent  # a folder that has none
 SOURCES = NO_DRIVERS.parent / "src"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.backends.cuda.memory import OwnMemory
+from fourfold.backends.dlpack_devices import CUDA
+from fourfold.backends.dlpack_export import make_capsule
 from fourfold.device import DeviceInfo
-from fourfold.players.cuda.memory import OwnMemory
-from fourfold.players.dlpack_devices import CUDA
-from fourfold.players.dlpack_export import make_capsule
 
 
 class ForeignArray:

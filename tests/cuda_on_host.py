@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
-from fourfold.kernel.c_style.sharing import line_fetching
-from fourfold.kernel.c_style.stage_clock import clock_functions
-from fourfold.kernel.cuda.dialect import CUDA
-from fourfold.kernel.cuda.prelude import FUNCTIONS
-from fourfold.kernel.cuda.vectors import HALF_INSTRUCTIONS
+from fourfold.codegen.c_style.grid_barrier import grid_barrier, host_handshake
+from fourfold.codegen.c_style.sharing import line_fetching
+from fourfold.codegen.c_style.stage_clock import clock_functions
+from fourfold.codegen.cuda.dialect import CUDA
+from fourfold.codegen.cuda.prelude import FUNCTIONS
+from fourfold.codegen.cuda.vectors import HALF_INSTRUCTIONS
 from fourfold.plan import BufferUse, Launch, Plan, Program
 from fourfold.plan.host_protocol import DONE
 

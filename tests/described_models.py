@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fourfold.metadata import Labels, ModelMetadata, TensorMetadata
-from fourfold.results.meaning import DescribedModel
+from fourfold.graph.metadata import Labels, ModelMetadata, TensorMetadata
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import Quantization
+from fourfold.vision.meaning import DescribedModel
 
 PICTURE = (1, 64, 64, 3)
 

@@ -15,9 +15,9 @@ from math import prod
 
 import numpy as np
 
+from fourfold.backends import make_player
 from fourfold.device import DeviceInfo
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program, Requirements
-from fourfold.players import make_player
 from fourfold.types import TensorType
 
 POCL = "Portable Computing Language"  # its platform; version 3.0 fails at some of this

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.context import KernelOptions, Target
+from fourfold.codegen.language import make_target
+from fourfold.codegen.registry import find_language
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions, Target
-from fourfold.kernel.language import make_target
-from fourfold.kernel.registry import find_language
-from fourfold.players.null import NULL_GPU
 
 LARGE = replace(NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152)
 TENSOR_CORES = replace(LARGE, matrix_units=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.players.webgpu.binding import structures as st
+from fourfold.backends.webgpu.binding import structures as st
 
 VERSION = 29 << 24 | 1 << 8
 SOFTWARE, VULKAN = 3, 6

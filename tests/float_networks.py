@@ -7,9 +7,9 @@ import numpy as np
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import NONE, Graph, Node
-from fourfold.op.registry import registry
-from fourfold.op.rules import Reduce
-from fourfold.op.window import Padding
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import Reduce
+from fourfold.ops.base.window import Padding
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fourfold.backends import determine_facts
 from fourfold.device import DeviceInfo
-from fourfold.players import determine_facts
 
 
 def skip_without_halves(device: DeviceInfo, precision: str = "fp16") -> None:

@@ -8,13 +8,13 @@ import numpy as np
 from fake_devices import target_of
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions, NodeContext
+from fourfold.compiler.lower import specialise
+from fourfold.compiler.lower.kernels import node_contexts
+from fourfold.compiler.lower.locations import choose_locations
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions, NodeContext
-from fourfold.lower import specialise
-from fourfold.lower.kernels import node_contexts
-from fourfold.lower.locations import choose_locations
 
 # Convolutions that read what another made, in slices of halves.
 GRAPHS = {

@@ -13,11 +13,11 @@ import pytest
 from cuda_on_host import HostKernels
 from fake_cuda import FakeCuda
 
+from fourfold.backends.cuda import devices as found
+from fourfold.backends.cuda import nvrtc
+from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.image import Image
 from fourfold.plan import Program
-from fourfold.players.cuda import devices as found
-from fourfold.players.cuda import nvrtc
-from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.image import Image
 
 _built: dict[str, HostKernels] = {}
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import fake_devices as facts
 
-from fourfold.players.interpret.device import PLAIN_GPU, device
+from fourfold.backends.interpreter.device import PLAIN_GPU, device
 
 PLAIN = replace(PLAIN_GPU, name="plain, interpreted")
 CPU = replace(device(facts.X86), name="cpu, interpreted", dot_products="")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from fourfold.backends.cuda import nvrtc
 from fourfold.plan import Launch, Plan
-from fourfold.players.cuda import nvrtc
 
 STATIC = 48 << 10  # bytes of local memory that a kernel has without asking for more
 REGISTERS = 1 << 16  # of a unit, on every architecture from 7.5 on

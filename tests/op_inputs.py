@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fourfold.graph import Graph, Node
-from fourfold.op import Case, Op
+from fourfold.ops.base import Case, Op
 from fourfold.types import DType, TensorType
 
 

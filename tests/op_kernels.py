@@ -7,22 +7,22 @@ from functools import cache
 
 from op_inputs import case_graph
 
-from fourfold.device import DeviceInfo
-from fourfold.errors import Refusal
-from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.kernel import Kernel
-from fourfold.lower.kernels import (
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.kernel import Kernel
+from fourfold.compiler.lower.kernels import (
     KernelChoice,
     build_node,
     choose_kernel,
     node_contexts,
     variants_of,
 )
-from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_for
-from fourfold.op.registry import registry
-from fourfold.rewrite import rewrite
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.lower.specialise import specialise_for
+from fourfold.compiler.rewrite import rewrite
+from fourfold.device import DeviceInfo
+from fourfold.errors import Refusal
+from fourfold.graph import Graph
+from fourfold.ops.base.registry import registry
 
 WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.pointwise]
 

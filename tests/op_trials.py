@@ -10,7 +10,7 @@ from op_inputs import case_graph
 from op_kernels import WITH_KERNELS
 
 from fourfold.graph import Graph
-from fourfold.op import Case, Op
+from fourfold.ops.base import Case, Op
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 # For these ops, fp16 rounding may move a result to the next integer.

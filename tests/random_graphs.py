@@ -9,12 +9,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.compiler.rewrite import Pass, check
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node, Step
-from fourfold.op.registry import registry
-from fourfold.op.rules import Reduce, Resize
-from fourfold.op.window import Padding, Pool2d
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import Reduce, Resize
+from fourfold.ops.base.window import Padding, Pool2d
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
@@ -26,7 +27,6 @@ from fourfold.ops.slice import Slice
 from fourfold.ops.softmax import Softmax
 from fourfold.ops.tile import Tile
 from fourfold.ops.transpose import Transpose
-from fourfold.rewrite import Pass, check
 from fourfold.types import DType, Shape, TensorType
 
 _CALL = re.compile(r"(\w+)(?:\((.*)\))?")

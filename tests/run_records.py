@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fourfold.report.run_report.layout import layered_layout
-from fourfold.report.run_report.record import (
+from fourfold.tools.report.run_report.layout import layered_layout
+from fourfold.tools.report.run_report.record import (
     VERSION,
     AccuracySummary,
     AdviceItem,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fourfold.cpu import litert
+from fourfold.backends.cpu import litert
 
 MODULES = {
     "ai_edge_litert": "ai_edge_litert.interpreter",

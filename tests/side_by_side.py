@@ -10,15 +10,15 @@ from unittest import mock
 
 import numpy as np
 
-from fourfold import lower
+from fourfold.codegen.c_style.grid_barrier import grid_barrier
+from fourfold.codegen.context import KernelOptions, Scratch
+from fourfold.codegen.location import Layout, Location, region_location
+from fourfold.codegen.opencl.dialect import OPENCL
+from fourfold.codegen.stage import Stage
+from fourfold.compiler import lower
+from fourfold.compiler.lower import chosen_kernels
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.c_style.grid_barrier import grid_barrier
-from fourfold.kernel.context import KernelOptions, Scratch
-from fourfold.kernel.location import Layout, Location, region_location
-from fourfold.kernel.opencl.dialect import OPENCL
-from fourfold.kernel.stage import Stage
-from fourfold.lower import chosen_kernels
 from fourfold.ops.concat import Concat
 from fourfold.plan import Plan
 from fourfold.types import TensorType

@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
-from fourfold.op.window import Padding
+from fourfold.ops.base.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
 from fourfold.types import TensorType

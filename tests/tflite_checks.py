@@ -8,7 +8,7 @@ import numpy as np
 from runtimes import interpreter, run
 from tflite_writer import Operator, Tensor, constant, write
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import read_model
 from fourfold.types import TensorType
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fourfold.backends.interpreter.player import Player
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.tree.render import render
 from fourfold.device import DeviceInfo
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.tree.render import render
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
-from fourfold.players.interpret.player import Player
-from fourfold.players.null import NULL_GPU
 from fourfold.types import DType, TensorType
 
 Arrays = Mapping[str, np.ndarray]

@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
+from fourfold.backends import determine_facts, find_device, probe, with_run_facts
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import determine_facts, find_device, probe, with_run_facts
 
 
 @cache

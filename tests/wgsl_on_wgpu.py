@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.backends.null import NULL_GPU
 from fourfold.plan import BufferUse, Launch, Plan
-from fourfold.players.null import NULL_GPU
 
 try:
     import wgpu

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.compiler.rewrite import PIPELINE
 from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
-from fourfold.rewrite import PIPELINE
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import Shape
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fourfold.cpu.litert import ENGINE
-from fourfold.cpu.litert.interpreter import open_file
-from fourfold.cpu.protocol import RunModel
+from fourfold.backends.cpu.litert import ENGINE
+from fourfold.backends.cpu.litert.interpreter import open_file
+from fourfold.backends.cpu.protocol import RunModel
 from peers import Missing, Opened, Task
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fourfold.graph import Graph
-from fourfold.op.window import Padding, Pair, Pool2d
+from fourfold.ops.base.window import Padding, Pair, Pool2d
 from fourfold.types import Shape
 from peers import Missing
 from peers.translate import Constant, Convolution, translate

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.op.window import Padding, Pair, Pool2d
+from fourfold.ops.base.window import Padding, Pair, Pool2d
 from fourfold.types import Shape
 from peers import MEAN, STD, Missing, Opened, Task, picture_of, planes
 from peers.translate import Constant, Convolution, translate

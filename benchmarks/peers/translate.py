@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from fourfold.graph import Graph, Node, Step
-from fourfold.op.rules import Reduce, Resize
-from fourfold.op.window import NO_PADDING, Padding, Pair, Pool2d
+from fourfold.ops.base.rules import Reduce, Resize
+from fourfold.ops.base.window import NO_PADDING, Padding, Pair, Pool2d
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from fourfold.backends import devices
 from fourfold.device import DeviceInfo
 from fourfold.errors import (
     BuildError,
@@ -12,35 +13,34 @@ from fourfold.errors import (
     Refusal,
     UnsupportedError,
 )
-from fourfold.lazy import lazy_import as _lazy_import
-from fourfold.players import devices
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.session import Session
-from fourfold.version import VERSION
+from fourfold.support.lazy import lazy_import as _lazy_import
+from fourfold.support.version import VERSION
 
 if TYPE_CHECKING:
-    from fourfold.capabilities import best_options, is_supported
-    from fourfold.convert.torch_module import from_torch
+    from fourfold.compiler.convert.torch_module import from_torch
     from fourfold.custom import register_op
-    from fourfold.optimization.optimize import optimize
-    from fourfold.pixels import Pixels
-    from fourfold.placement import Placement
-    from fourfold.quantization.quantize import quantize
-    from fourfold.report.estimate import estimate
-    from fourfold.samples import sample
+    from fourfold.export.optimize.optimize import optimize
+    from fourfold.export.quantize.quantize import quantize
+    from fourfold.plan.placement import Placement
+    from fourfold.processing.pixels import Pixels
+    from fourfold.tools.capabilities import best_options, is_supported
+    from fourfold.tools.report.estimate import estimate
+    from fourfold.tools.samples import sample
 
 __version__ = VERSION
 _LAZY = {
-    "Pixels": _lazy_import("fourfold.pixels"),
-    "Placement": _lazy_import("fourfold.placement"),
-    "best_options": _lazy_import("fourfold.capabilities"),
-    "estimate": _lazy_import("fourfold.report.estimate"),
-    "from_torch": _lazy_import("fourfold.convert.torch_module"),
-    "is_supported": _lazy_import("fourfold.capabilities"),
-    "optimize": _lazy_import("fourfold.optimization.optimize"),
-    "quantize": _lazy_import("fourfold.quantization.quantize"),
+    "Pixels": _lazy_import("fourfold.processing.pixels"),
+    "Placement": _lazy_import("fourfold.plan.placement"),
+    "best_options": _lazy_import("fourfold.tools.capabilities"),
+    "estimate": _lazy_import("fourfold.tools.report.estimate"),
+    "from_torch": _lazy_import("fourfold.compiler.convert.torch_module"),
+    "is_supported": _lazy_import("fourfold.tools.capabilities"),
+    "optimize": _lazy_import("fourfold.export.optimize.optimize"),
+    "quantize": _lazy_import("fourfold.export.quantize.quantize"),
     "register_op": _lazy_import("fourfold.custom"),
-    "sample": _lazy_import("fourfold.samples"),
+    "sample": _lazy_import("fourfold.tools.samples"),
 }
 del VERSION
 

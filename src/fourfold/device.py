@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold import display
+    from fourfold.support import display
 else:
-    display = lazy_import("fourfold.display")
+    display = lazy_import("fourfold.support.display")
 
 Fact = bool | int | str
 WAITING = ("resident", "reaches_host")

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     import difflib

@@ -8,20 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fourfold import players
+from fourfold import backends
 from fourfold.config import Config
-from fourfold.delegate.claim import Claims
-from fourfold.delegate.claimable_graph import ClaimableGraph, read_claimable
-from fourfold.delegate.native import NativeDelegate
-from fourfold.delegate.options import GpuOptions, Preference, Priority
-from fourfold.delegate.session_factory import SessionFactory
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
-from fourfold.log import Log
+from fourfold.integrations.delegate.claim import Claims
+from fourfold.integrations.delegate.claimable_graph import ClaimableGraph, read_claimable
+from fourfold.integrations.delegate.native import NativeDelegate
+from fourfold.integrations.delegate.options import GpuOptions, Preference, Priority
+from fourfold.integrations.delegate.session_factory import SessionFactory
 from fourfold.runtime.device_array import DeviceArray
+from fourfold.support.log import Log
 
 __all__ = ["Claims", "GpuDelegate", "GpuOptions"]
-log = Log("delegate")
+log = Log("integrations.delegate")
 
 
 class GpuDelegate:
@@ -69,7 +69,7 @@ class GpuDelegate:
             allow_buffer_handle_output=allow_buffer_handle_output,
         )
         config = Config.from_environment()
-        self.device = players.find_device(config.device if device is None else device)
+        self.device = backends.find_device(config.device if device is None else device)
         self._model, self._on_fallback = model, on_fallback
         self._native = NativeDelegate(self._graph, SessionFactory(self.device, self.options))
         self._native.on_claims = self._report_fallbacks
@@ -94,7 +94,7 @@ class GpuDelegate:
     @property
     def context_handle(self) -> int:
         """The device context that bound memory must belong to, as in `Session`."""
-        return players.backend_of(self.device).context_handle(self.device)
+        return backends.backend_of(self.device).context_handle(self.device)
 
     def output(self, tensor: str | int) -> DeviceArray:
         """Return an output of the last `invoke()` in device memory.

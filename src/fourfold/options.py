@@ -21,18 +21,18 @@ from fourfold.config import (
     count,
 )
 from fourfold.errors import InputError, nearest
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold import pixels as pixel_options
-    from fourfold.pixels import PixelsOption
-    from fourfold.placement import OperatorPlacement
+    from fourfold.plan.placement import OperatorPlacement
     from fourfold.processing import option as processing
+    from fourfold.processing import pixels as pixel_options
     from fourfold.processing.option import PostprocessOption
-    from fourfold.progress import ProgressOption
+    from fourfold.processing.pixels import PixelsOption
+    from fourfold.support.progress import ProgressOption
 else:  # few callers use either
-    pixel_options = lazy_import("fourfold.pixels")
+    pixel_options = lazy_import("fourfold.processing.pixels")
     processing = lazy_import("fourfold.processing.option")
 
 AUTO = "auto"

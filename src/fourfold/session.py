@@ -13,36 +13,34 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from fourfold import forks, players
+from fourfold import backends
+from fourfold.backends.cpu import CPU
+from fourfold.backends.null import NULL_GPU
 from fourfold.config import Config, PlacementName, Precision, count
-from fourfold.cpu import CPU
 from fourfold.errors import DeviceError, InputError
-from fourfold.lazy import lazy_import
 from fourfold.options import AUTO, SessionOptions
 from fourfold.plan import CompiledModel, Plan
-from fourfold.players.null import NULL_GPU
 from fourfold.runtime.inputs import Inputs, Shapes, match_inputs, name_of, name_shapes
 from fourfold.runtime.instance import ModelInstance, not_direct
 from fourfold.runtime.instance_cache import InstanceCache
 from fourfold.runtime.opening import Cache, Model, find_store, model_reader, open_request
 from fourfold.runtime.opening import path_or_bytes as path_or_bytes
 from fourfold.runtime.tensor_info import TensorInfo
-from fourfold.timings import Timings
+from fourfold.support import forks
+from fourfold.support.lazy import lazy_import
+from fourfold.support.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     import pickle
 
-    from fourfold import compile as compiler
-    from fourfold import trace as traces
-    from fourfold.metadata import ModelMetadata, Signature
+    from fourfold.backends import DeviceMemory
+    from fourfold.compiler import compile as compiler
+    from fourfold.graph.metadata import ModelMetadata, Signature
     from fourfold.options import CompileOptions
-    from fourfold.pixels import PixelsOption
-    from fourfold.placement import OperatorPlacement, Placement
-    from fourfold.players import DeviceMemory
+    from fourfold.plan.placement import OperatorPlacement, Placement
     from fourfold.processing.option import PostprocessOption
-    from fourfold.progress import ProgressOption
-    from fourfold.report.run_report import report as reports
+    from fourfold.processing.pixels import PixelsOption
     from fourfold.runtime import (
         description,
         device_memory,
@@ -56,10 +54,13 @@ if TYPE_CHECKING:
     from fourfold.runtime.profile import Profile
     from fourfold.runtime.request import Request
     from fourfold.store.store import Store
+    from fourfold.support import trace as traces
+    from fourfold.support.progress import ProgressOption
+    from fourfold.tools.report.run_report import report as reports
 else:  # a plain start and run need none of these
-    pickle, compiler = lazy_import("pickle"), lazy_import("fourfold.compile")
-    reports = lazy_import("fourfold.report.run_report.report")
-    traces, tracing = lazy_import("fourfold.trace"), lazy_import("fourfold.runtime.tracing")
+    pickle, compiler = lazy_import("pickle"), lazy_import("fourfold.compiler.compile")
+    reports = lazy_import("fourfold.tools.report.run_report.report")
+    traces, tracing = lazy_import("fourfold.support.trace"), lazy_import("fourfold.runtime.tracing")
     description = lazy_import("fourfold.runtime.description")
     device_memory = lazy_import("fourfold.runtime.device_memory")
     in_flight = lazy_import("fourfold.runtime.in_flight")
@@ -163,7 +164,7 @@ class Session:
             other = other_api.other_device(request, self._options.wanted_device(request.config))
             if other is None:
                 raise
-            players.warn_other_api(other, error)
+            backends.warn_other_api(other, error)
             self.device = other
             self._open(request._replace(device=other), store, limit)
 
@@ -398,7 +399,7 @@ class Session:
         """
         if self.device == CPU:
             return 0
-        return players.backend_of(self.device).context_handle(self.device)
+        return backends.backend_of(self.device).context_handle(self.device)
 
     def bind(self, name: str, memory: object) -> None:
         """Read an input from device memory, or write an output to it, in all following runs. None
@@ -636,7 +637,7 @@ def explain_stage(
     """
     config = Config.from_environment()
     options = SessionOptions().compile_options(config) if options is None else options
-    info = NULL_GPU if device in (None, "null") else players.find_target(device or "auto")
+    info = NULL_GPU if device in (None, "null") else backends.find_target(device or "auto")
     readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))
     if not readable.origin:

@@ -119,7 +119,7 @@ def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
 def test_least_memory_counts_what_lives_at_once() -> None:
     from memory import peak_live_bytes
 
-    from fourfold.rewrite import rewrite
+    from fourfold.compiler.rewrite import rewrite
 
     graph = rewrite(read_model(tiny_model()).main)
     features, pooled, logits = 16 * 16 * 8 * 4, 8 * 4, 10 * 4

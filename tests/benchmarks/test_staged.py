@@ -10,7 +10,7 @@ from halved_graphs import GRAPHS, in_halves, numbers
 from ops.test_staged_copies import ROOMY
 from ops.test_warpgroups import HOPPER
 
-from fourfold.lower import specialise
+from fourfold.compiler.lower import specialise
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

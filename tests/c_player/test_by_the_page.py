@@ -13,8 +13,8 @@ from stateful_models import stream
 import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
-from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 pytest.importorskip("pyopencl")
 pytestmark = pytest.mark.filterwarnings("ignore:Non-empty compiler output")

@@ -16,10 +16,10 @@ from stateful_models import stream
 from tiny_plan import X, line
 
 import fourfold
+from fourfold.backends.opencl import devices
+from fourfold.backends.opencl.devices import _multiplies_bytes
 from fourfold.device import DeviceInfo
 from fourfold.plan.container import VERSION
-from fourfold.players.opencl import devices
-from fourfold.players.opencl.devices import _multiplies_bytes
 
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "c-player.md"
 RAW = ("extensions", "image_texels", "multiplies_bytes", "device")

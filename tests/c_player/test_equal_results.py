@@ -15,8 +15,8 @@ from model_collection import or_skipped
 import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
-from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 MODELS = Path(os.environ.get("FOURFOLD_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 FILES = sorted((MODELS / "tflite").glob("*.tflite"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 
+from fourfold.backends import determine_facts
+from fourfold.backends.opencl.devices import devices
+from fourfold.backends.probing import check_verdict
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import determine_facts
-from fourfold.players.opencl.devices import devices
-from fourfold.players.probing import check_verdict
 
 
 def describe(device: DeviceInfo) -> dict[str, str]:

@@ -16,8 +16,8 @@ import pytest
 from devices.implementations import LOG
 from devices.results import CRASHED
 
-from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.devices import context_of, devices
+from fourfold.backends.opencl import binding as cl
+from fourfold.backends.opencl.devices import context_of, devices
 
 MANY, LARGE = 128, 128 << 10  # buffers, and bytes of each: more takes the simulator minutes
 MOST = 300  # letters of a reason

@@ -20,8 +20,8 @@ from model_collection import TFLITE
 import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite.file import read_file
-from fourfold.report.verification import compare_outputs
 from fourfold.runtime.random_inputs import random_inputs
+from fourfold.tools.report.verification import compare_outputs
 
 COUNT = 10
 # Files are small, pictures are not: a simulator takes hours for what they are made for.

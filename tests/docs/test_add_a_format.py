@@ -16,8 +16,8 @@ from docs.blocks import ROOT, blocks, write_files
 
 import fourfold
 from fourfold import formats
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.cli import main
-from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model

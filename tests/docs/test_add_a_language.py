@@ -17,15 +17,15 @@ from docs.blocks import ROOT, write_files
 from op_kernels import WITH_KERNELS, all_kernels, op_graph
 from op_trials import trial
 
-from fourfold import kernel
-from fourfold.kernel.check import unsupported_features
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.registry import find_language, languages
-from fourfold.lower import make_plan
-from fourfold.op.registry import registry
+from fourfold import codegen
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.check import unsupported_features
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.registry import find_language, languages
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
+from fourfold.ops.base.registry import registry
 from fourfold.plan import ARENA, CONSTANTS, BufferUse, Plan
-from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
 
 PAGE = ROOT / "docs" / "add-a-language.md"
 COMPILER = shutil.which("cc")
@@ -48,16 +48,16 @@ def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Pa
     files = write_files(PAGE, tmp_path)
     folder = tmp_path / "src" / "fourfold" / "kernel"
     (folder / "plain_c" / "__init__.py").touch()
-    monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, str(folder)])
+    monkeypatch.setattr(codegen, "__path__", [*codegen.__path__, str(folder)])
     yield files
     find_language.cache_clear()
-    for name in [name for name in sys.modules if name.startswith("fourfold.kernel.plain_c")]:
+    for name in [name for name in sys.modules if name.startswith("fourfold.codegen.plain_c")]:
         del sys.modules[name]
-    vars(kernel).pop("plain_c", None)
+    vars(codegen).pop("plain_c", None)
 
 
 def test_the_page_is_one_folder(overlay: list[Path]) -> None:
-    assert {file.parent for file in overlay} == {Path("src/fourfold/kernel/plain_c")}
+    assert {file.parent for file in overlay} == {Path("src/fourfold/codegen/plain_c")}
     assert "plain_c" in languages()
 
 

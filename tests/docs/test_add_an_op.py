@@ -14,11 +14,11 @@ from tflite_writer import Operator, Tensor, write
 
 import fourfold
 from fourfold import ops
+from fourfold.codegen.context import KernelOptions
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite import convert
 from fourfold.formats.tflite.operation import RULES
-from fourfold.kernel.context import KernelOptions
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
 from fourfold.session import explain_stage
 
 PAGE = ROOT / "docs" / "add-an-op.md"

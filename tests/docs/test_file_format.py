@@ -11,9 +11,9 @@ import pytest
 from docs.blocks import ROOT, blocks
 from tiny_plan import line
 
-from fourfold.placement import Placement
 from fourfold.plan import InputsOnDevice, compiled_sections, record
 from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, MAGIC, PAGE, VERSION
+from fourfold.plan.placement import Placement
 from fourfold.plan.requirements import Requirements
 from fourfold.store import entry, prepared
 

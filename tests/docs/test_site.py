@@ -9,7 +9,7 @@ from docs.blocks import ROOT
 import fourfold
 
 LISTED = re.compile(r"^ +- ([\w/-]+\.md)$", re.MULTILINE)
-MODULES = ["processing", "results"]  # imported by their names
+MODULES = ["processing", "vision"]  # imported by their names
 DESCRIBED = re.compile(r"^::: fourfold\.(\w+)$", re.MULTILINE)
 ADDRESS = re.compile(r"https://github\.com/[\w-]+/[\w-]+")
 

@@ -15,7 +15,7 @@ from docs.blocks import ROOT
 from docs.tiny_model import ANIMALS, tiny_described_model
 from tflite_writer import Operator, Tensor, write
 
-from fourfold.pictures import picture_bytes
+from fourfold.processing.pictures import picture_bytes
 
 image = pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 pytestmark = pytest.mark.needs_device

@@ -12,11 +12,11 @@ import pytest
 from tiny_plan import X, line
 
 import fourfold
-from fourfold import log
 from fourfold.device import DeviceInfo
 from fourfold.plan import CompiledModel
 from fourfold.runtime import loading
 from fourfold.store.store import Store
+from fourfold.support import log
 
 RIGHT = 2.0 * X + 1.0
 

@@ -9,9 +9,9 @@ import pytest
 from faults.setting import World
 from tiny_plan import line
 
+from fourfold.backends import make_player
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
-from fourfold.players import make_player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 

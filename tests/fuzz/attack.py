@@ -9,7 +9,7 @@ from pathlib import Path
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.options import DEFAULTS
-from fourfold.metadata import decode_metadata, encode_metadata
+from fourfold.graph.metadata import decode_metadata, encode_metadata
 
 
 def damage_found(model: Path | bytes, options: ReadOptions = DEFAULTS) -> FourfoldError | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from random_graphs import Random, assert_equal
 
+from fourfold.compiler.rewrite import PIPELINE, check, rewrite
 from fourfold.graph import Graph
-from fourfold.rewrite import PIPELINE, check, rewrite
 
 GROUPS, PER_GROUP = 25, 12
 

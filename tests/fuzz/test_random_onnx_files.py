@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from random_graphs import Random
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.export.optimize.passes import simplify
 from fourfold.formats import formats, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.optimization.passes import simplify
 
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 

@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 import fake_devices
 import numpy as np
 
-from fourfold.compile import compile_model
-from fourfold.cpu.litert import Litert
+from fourfold.backends import make_player
+from fourfold.backends.cpu.litert import Litert
+from fourfold.backends.interpreter.device import device as interpreted
+from fourfold.backends.null import NULL_GPU
+from fourfold.compiler.compile import compile_model
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.options import CompileOptions
-from fourfold.placement import Placement
 from fourfold.plan import (
     CompiledModel,
     Container,
@@ -29,9 +31,7 @@ from fourfold.plan import (
     container_bytes,
     read_compiled_model,
 )
-from fourfold.players import make_player
-from fourfold.players.interpret.device import device as interpreted
-from fourfold.players.null import NULL_GPU
+from fourfold.plan.placement import Placement
 
 DEVICES = {
     "cpu": replace(fake_devices.X86, dot_products=""),

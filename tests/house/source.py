@@ -26,8 +26,8 @@ class Module:
         return ast.parse(self.text, self.path)
 
     @property
-    def room(self) -> str:
-        """The first part below the package; the package's own file is a room, too."""
+    def package(self) -> str:
+        """The first part of the path: a package, or a module beside the packages."""
         return self.path.split("/")[0].removesuffix(".py")
 
     @property

@@ -6,11 +6,18 @@ import ast
 
 from house.source import Module, imported, modules
 
-from fourfold.cpu.registry import engine_names
-from fourfold.targets import GPU, NUMPY
+from fourfold.backends.cpu.registry import engine_names
+from fourfold.plan.targets import GPU, NUMPY
 
 # An engine itself, the formats that name one, and fourfold inside LiteRT, which is about LiteRT.
-AT_HOME = ("cpu/", "formats/onnx/", "formats/paddle/", "formats/tflite/", "delegate/", "litert.py")
+AT_HOME = (
+    "backends/cpu/",
+    "formats/onnx/",
+    "formats/paddle/",
+    "formats/tflite/",
+    "integrations/delegate/",
+    "litert.py",
+)
 
 
 def names_of_runtimes() -> set[str]:
@@ -27,7 +34,7 @@ def test_there_are_engines() -> None:
 
 
 def test_nobody_else_imports_an_engine() -> None:
-    runtimes = tuple(f"fourfold.cpu.{name}" for name in names_of_runtimes())
+    runtimes = tuple(f"fourfold.backends.cpu.{name}" for name in names_of_runtimes())
     wrong = [
         f"{module.at(node)}: {name}"
         for module in others()

@@ -26,7 +26,7 @@ def test_only_the_command_line_prints() -> None:
     wrong = [
         module.at(node)
         for module in modules()
-        if module.room != "cli"
+        if module.package != "cli"
         for node in module.nodes(ast.Call)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

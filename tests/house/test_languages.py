@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from house.source import Module, imported, modules
 
-from fourfold.kernel.registry import languages
+from fourfold.codegen.registry import languages
 
 # What tells such text from any other, in the languages that are there and in those to come.
 TOKENS = re.compile(
@@ -28,7 +28,7 @@ TOKENS = re.compile(
     re.VERBOSE,
 )
 # Names of extensions, as drivers list them: data of an API, no text of a program.
-DRIVERS_TELL = ("players/claims.py", "players/opencl/devices.py")
+DRIVERS_TELL = ("backends/claims.py", "backends/opencl/devices.py")
 
 
 def texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
@@ -43,7 +43,7 @@ def found_in(text: str) -> str | None:
     return None if match is None else match[0]
 
 
-OWN = tuple(f"kernel/{name}/" for name in (*languages(), "c_style"))
+OWN = tuple(f"codegen/{name}/" for name in (*languages(), "c_style"))
 
 
 def test_no_text_of_a_language_outside_its_folder() -> None:
@@ -69,11 +69,11 @@ def test_drivers_tell_names_only() -> None:
 
 def test_only_players_know_a_language_by_name() -> None:
     """All others ask for the one of a device."""
-    folders = tuple(f"fourfold.kernel.{name}" for name in languages())
+    folders = tuple(f"fourfold.codegen.{name}" for name in languages())
     wrong = [
         f"{module.at(node)}: {name}"
         for module in modules()
-        if not module.path.startswith((*OWN, "players/"))
+        if not module.path.startswith((*OWN, "backends/"))
         for node in module.nodes(ast.Import, ast.ImportFrom)
         for name in imported(node)
         if name.startswith(folders)
@@ -99,7 +99,7 @@ def test_such_text_is_recognised(text: str) -> None:
 
 
 def test_every_language_that_a_driver_compiles_has_such_text() -> None:
-    for folder in set(OWN) - {"kernel/tree/"}:  # trees are read by a player of our own
+    for folder in set(OWN) - {"codegen/tree/"}:  # trees are read by a player of our own
         found = [
             text
             for module in modules()

@@ -8,7 +8,7 @@ from house.source import modules
 
 PLAIN = {"Lock", "RLock", "Condition", "Semaphore"}
 # A child may not call a driver that its parent called, and nobody else takes these.
-DRIVERS = "players/opencl/"
+DRIVERS = "backends/opencl/"
 
 
 def test_no_lock_of_a_module_stays_locked_after_a_fork() -> None:

@@ -12,8 +12,8 @@ from house.source import FUNCTIONS, Module, modules
 # Files of one kind that a registry finds: each has functions of the same names, and one is reached
 # through its file. What a language, an API, a format and a CPU engine have in their folders nobody
 # else sees.
-BY_FILE = ("ops/",)
-BY_FOLDER = re.compile(r"(kernel|players|formats|cpu)/[a-z_]+/")
+BY_FILE = re.compile(r"ops/[a-z0-9_]+\.py")
+BY_FOLDER = re.compile(r"(codegen|formats|backends/cpu|backends(?!/(cpu|native)/))/[a-z_]+/")
 SAME_THING = {
     "LaunchTimer",  # the protocol, and who follows it
     "Player",
@@ -22,7 +22,7 @@ SAME_THING = {
     "main",  # where a process begins
 }
 TERMS = {
-    "Store": {"kernel/statement.py", "store/store.py"},  # a statement of kernels; the store
+    "Store": {"codegen/statement.py", "store/store.py"},  # a statement of kernels; the store
     # Attributes of an op; what a caller wants of an output.
     "ArgMax": {"ops/arg_max.py", "processing/classes.py"},
     "Softmax": {"ops/softmax.py", "processing/classes.py"},
@@ -40,7 +40,7 @@ def shared_names() -> dict[str, set[str]]:
     places: dict[str, set[str]] = defaultdict(set)
     for module in modules():
         for name, is_class in definitions(module):
-            by_file = not is_class and module.path.startswith(BY_FILE)
+            by_file = not is_class and BY_FILE.match(module.path) is not None
             if name not in SAME_THING and not by_file and not BY_FOLDER.match(module.path):
                 places[name].add(module.path)
     return {name: paths for name, paths in places.items() if len(paths) > 1}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tree_plans import Arrays, floats, kernel_of, plan_of, play
 
-from fourfold.device import DeviceInfo
-from fourfold.errors import BuildError, DeviceError
-from fourfold.kernel.expression import const, convert, guarded, load, maximum, name
-from fourfold.kernel.intrinsics import (
+from fourfold.backends.interpreter.player import Player
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.expression import const, convert, guarded, load, maximum, name
+from fourfold.codegen.intrinsics import (
     load_bytes,
     load_double_words,
     load_words,
@@ -20,12 +20,12 @@ from fourfold.kernel.intrinsics import (
     subgroup_exchange,
     subgroup_shift,
 )
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.statement import MatrixMultiply, WarpgroupMultiply
-from fourfold.kernel.tree.parse import parse
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.statement import MatrixMultiply, WarpgroupMultiply
+from fourfold.codegen.tree.parse import parse
+from fourfold.device import DeviceInfo
+from fourfold.errors import BuildError, DeviceError
 from fourfold.plan import BufferUse, Plan
-from fourfold.players.interpret.player import Player
-from fourfold.players.null import NULL_GPU
 from fourfold.types import DType, TensorType
 
 COUNT = 8

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from tree_plans import floats, kernel_of, plan_of, play
 
-from fourfold.kernel import bits
-from fourfold.kernel import expression as e
-from fourfold.kernel.expression import Expression, const, convert, load, vector, where
-from fourfold.kernel.intrinsics import (
+from fourfold.backends.interpreter.player import Player
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen import bits
+from fourfold.codegen import expression as e
+from fourfold.codegen.expression import Expression, const, convert, load, vector, where
+from fourfold.codegen.intrinsics import (
     load_taps,
     load_words,
     pack_halves,
@@ -21,8 +23,8 @@ from fourfold.kernel.intrinsics import (
     subgroup_size,
     unpack_halves,
 )
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.statement import (
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.statement import (
     DiagonalMultiply,
     DotAccumulate,
     Leave,
@@ -30,8 +32,6 @@ from fourfold.kernel.statement import (
     StoreRounded,
     StoreRoundedBlock,
 )
-from fourfold.players.interpret.player import Player
-from fourfold.players.null import NULL_GPU
 from fourfold.types import DType
 
 MOST, LEAST = 2**31 - 1, -(2**31)

@@ -15,19 +15,19 @@ from ops.test_side_by_side import BLOCKS, HEADS
 from random_graphs import Random, build
 from tree_plans import plan_of
 
+from fourfold.backends.interpreter.player import Player
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.expression import const, load
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.stage import Stage
+from fourfold.codegen.stage_table import ARRIVES, AWAITS, HEAD
+from fourfold.codegen.tree.language import StageList
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.expression import const, load
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.stage import Stage
-from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
-from fourfold.kernel.tree.language import StageList
-from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Launch, Plan
-from fourfold.players.interpret.player import Player
-from fourfold.rewrite import rewrite
 from fourfold.types import DType
 
 FLAGS = 5  # position of the flags in a row

@@ -13,16 +13,16 @@ from interpreted_devices import IMAGES, KHR, NVIDIA, PLAIN, X86
 from op_kernels import WITH_KERNELS
 from op_trials import IN_HALVES, TOLERANCE, Trial, trial
 
+from fourfold.backends import make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.kernels import KernelChoice, node_contexts, variants_of
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.lower.specialise import specialise_graph, specialise_target
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.lower.kernels import KernelChoice, node_contexts, variants_of
-from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_graph, specialise_target
-from fourfold.op.registry import registry
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
+from fourfold.ops.base.registry import registry
 
 SETTINGS = {
     "plain": (PLAIN, KernelOptions("fp32", form="list")),

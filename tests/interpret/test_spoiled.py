@@ -10,19 +10,19 @@ import pytest
 from interpreted_devices import NVIDIA, PLAIN
 from random_graphs import build
 
+from fourfold.backends.interpreter.player import Player
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.expression import const, local_id
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.statement import Barrier, Branch, Leave, Loop, MatrixMultiply, Statement
+from fourfold.codegen.tree.parse import parse
+from fourfold.codegen.tree.render import render
+from fourfold.codegen.walk import expressions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.expression import const, local_id
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.statement import Barrier, Branch, Leave, Loop, MatrixMultiply, Statement
-from fourfold.kernel.tree.parse import parse
-from fourfold.kernel.tree.render import render
-from fourfold.kernel.walk import expressions
-from fourfold.lower import make_plan
 from fourfold.plan import CONSTANTS, BufferUse, Plan
-from fourfold.players.interpret.player import Player
-from fourfold.rewrite import rewrite
 
 SOFTMAX = """
     input x: f32[3,1009]

@@ -20,19 +20,19 @@ from op_kernels import WITH_KERNELS, op_graph
 from ops.test_staged_copies import LARGE, staged_plan
 from ops.test_warpgroups import SMALL, TILES, warpgroup_plan
 
-from fourfold.compile import load_model
+from fourfold.backends.cuda import nvrtc
+from fourfold.backends.cuda.boards import BOARDS, find_board
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.cuda.stage_calls import count_parts
+from fourfold.compiler.compile import load_model
+from fourfold.compiler.lower import make_plan, specialise
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError, UnsupportedError
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.cuda.stage_calls import count_parts
-from fourfold.lower import make_plan, specialise
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
 from fourfold.options import CompileOptions
 from fourfold.plan import Program
-from fourfold.players.cuda import nvrtc
-from fourfold.players.cuda.boards import BOARDS, find_board
-from fourfold.rewrite import rewrite
 
 FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in (".tflite", ".onnx"))
 # Each op uses a feature that the others lack: exchange within a warp, products of fragments,

@@ -10,12 +10,12 @@ from cuda_on_host import needs_compiler, play_on_host
 from op_kernels import WITH_KERNELS
 from op_trials import IN_HALVES, TOLERANCE, trial
 
+from fourfold.backends.cuda.boards import find_board
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.op.registry import registry
-from fourfold.players.cuda.boards import find_board
-from fourfold.rewrite import rewrite
+from fourfold.ops.base.registry import registry
 
 BOARD = find_board("sm_90", units=1)
 assert BOARD is not None

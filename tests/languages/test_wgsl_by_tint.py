@@ -17,12 +17,12 @@ from model_collection import TFLITE, needs_models
 from op_kernels import WITH_KERNELS, op_graph
 from wgsl_on_wgpu import HALVES, LEAST, modules
 
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.rewrite import rewrite
 
 NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("compile_by_tint.mjs")

@@ -6,10 +6,10 @@ import pytest
 from model_collection import TFLITE, needs_models, or_skipped
 from wgsl_on_wgpu import LEAST, find_device, modules
 
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.formats import read_model
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.rewrite import rewrite
 
 QUICK = ("kws_ref_model", "face_detection_short_range", "torchaudio_conformer")
 pytestmark = [

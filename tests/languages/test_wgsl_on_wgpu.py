@@ -12,14 +12,14 @@ from op_trials import IN_HALVES, TOLERANCE, trial
 from random_graphs import build
 from wgsl_on_wgpu import HALVES, LEAST, computes_halves, find_device, modules, play_on_wgpu
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.op import Case
-from fourfold.op.registry import registry
-from fourfold.rewrite import rewrite
+from fourfold.ops.base import Case
+from fourfold.ops.base.registry import registry
 
 pytestmark = pytest.mark.skipif(find_device() is None, reason="no wgpu, or no Vulkan for it")
 # Each op uses a feature that the others lack: conversions, selections, integers of all sizes,

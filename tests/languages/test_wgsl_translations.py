@@ -16,8 +16,8 @@ import pytest
 from op_kernels import WITH_KERNELS, op_graph
 from wgsl_on_wgpu import HALVES, LEAST, modules
 
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
 
 NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("translate_wgsl.mjs")

@@ -8,7 +8,7 @@ import pytest
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.results import Answer, ask, read_labels
+from fourfold.vision import Answer, ask, read_labels
 
 pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 SHARED = Path(__file__).resolve().parents[3] / "shared"

@@ -11,14 +11,14 @@ from cuda_arrays import Interface
 from onnx_writer import small_model
 
 import fourfold
+from fourfold.backends import backend_of
+from fourfold.backends.cuda import binding as cu
+from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.devices import context_of
+from fourfold.backends.cuda.import_memory import read_interface
+from fourfold.backends.cuda.memory import OwnMemory
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players import backend_of
-from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.import_memory import read_interface
-from fourfold.players.cuda.memory import OwnMemory
 
 X = np.random.default_rng(9).normal(size=(1, 3, 1, 5)).astype(np.float32)
 

@@ -14,16 +14,16 @@ from small_networks import small_onnx
 from stateful_models import svdf
 
 import fourfold
+from fourfold.backends import find_device
+from fourfold.backends.cuda import binding as cu
+from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.bound_memory import BoundMemory
+from fourfold.backends.cuda.devices import context_of, stream_of
+from fourfold.backends.cuda.memory import CudaMemory
+from fourfold.backends.dlpack import device_tensor
+from fourfold.backends.dlpack_devices import CUDA, PINNED
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players import find_device
-from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.bound_memory import BoundMemory
-from fourfold.players.cuda.devices import context_of, stream_of
-from fourfold.players.cuda.memory import CudaMemory
-from fourfold.players.dlpack import device_tensor
-from fourfold.players.dlpack_devices import CUDA, PINNED
 from fourfold.runtime.device_array import DeviceArray
 
 

@@ -16,13 +16,13 @@ from stateful_models import svdf
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
+from fourfold.backends import find_device
+from fourfold.backends.cuda import binding as cu
+from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.devices import context_of
+from fourfold.backends.cuda.memory import OwnMemory
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.players import find_device
-from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.memory import OwnMemory
 
 
 def open_session(device: object, model: bytes | None = None, **options: Any) -> fourfold.Session:

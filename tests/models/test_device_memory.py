@@ -12,10 +12,10 @@ from onnx_writer import small_model
 from small_networks import small_onnx
 
 import fourfold
+from fourfold.backends import with_known_facts
+from fourfold.backends.opencl import ports
+from fourfold.backends.opencl.binding.queue import Queue
 from fourfold.errors import DeviceError, InputError
-from fourfold.players import with_known_facts
-from fourfold.players.opencl import ports
-from fourfold.players.opencl.binding.queue import Queue
 from fourfold.runtime.device_array import DeviceArray
 
 DLPACK = {"opencl": 4, "cuda": 2, "webgpu": 15}  # how it knows devices

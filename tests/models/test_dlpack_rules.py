@@ -13,20 +13,20 @@ from cuda_arrays import Tensor, VersionedTensor
 from onnx_writer import small_model
 
 import fourfold
-from fourfold.device import DeviceInfo
-from fourfold.errors import InputError
-from fourfold.players import backend_of
-from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.devices import context_of
-from fourfold.players.dlpack import DeviceTensor, device_tensor
-from fourfold.players.dlpack_devices import CPU, CUDA
-from fourfold.players.dlpack_export import _exported, make_capsule
-from fourfold.players.dlpack_structures import (
+from fourfold.backends import backend_of
+from fourfold.backends.cuda import binding as cu
+from fourfold.backends.cuda.devices import context_of
+from fourfold.backends.dlpack import DeviceTensor, device_tensor
+from fourfold.backends.dlpack_devices import CPU, CUDA
+from fourfold.backends.dlpack_export import _exported, make_capsule
+from fourfold.backends.dlpack_structures import (
     IS_COPIED,
     READ_ONLY,
     VERSIONED,
     capsule_content,
 )
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
 from fourfold.runtime.device_array import DeviceArray
 
 X = np.random.default_rng(7).normal(size=(3, 5)).astype(np.float32)

@@ -11,10 +11,10 @@ import pytest
 from small_networks import small_onnx
 
 import fourfold
+from fourfold.backends import chunked_copy, determine_facts
+from fourfold.backends.opencl import binding as cl
+from fourfold.backends.opencl import port_memory, slot
 from fourfold.errors import InputError
-from fourfold.players import determine_facts, chunked_copy
-from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import port_memory, slot
 
 SETTINGS = {
     "list": {},

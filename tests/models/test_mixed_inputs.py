@@ -17,10 +17,10 @@ from model_collection import TFLITE, needs_models, or_skipped
 
 import fourfold
 from fourfold import TensorInfo
+from fourfold.codegen import context
+from fourfold.compiler.lower import specialise, storage
+from fourfold.compiler.lower.half_range import values_beyond_half
 from fourfold.formats import read_model
-from fourfold.kernel import context
-from fourfold.lower import specialise, storage
-from fourfold.lower.half_range import values_beyond_half
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import MAX_FLOAT16
 

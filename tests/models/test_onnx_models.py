@@ -10,11 +10,11 @@ from model_collection import ONNX, at_hand
 from onnx_models import SHAPES
 
 import fourfold
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.ops.transpose import Transpose
-from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.errors import FourfoldError, UnsupportedError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
 
 pytest.importorskip("onnx")
 pytestmark = pytest.mark.slow

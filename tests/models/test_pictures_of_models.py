@@ -15,10 +15,10 @@ from runtimes import interpreter as open_litert
 from runtimes import run as run_litert
 
 import fourfold
-from fourfold.compile import compile_model
+from fourfold.backends.null import NULL_GPU
+from fourfold.compiler.compile import compile_model
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
-from fourfold.players.null import NULL_GPU
 from fourfold.processing import MediaPipeBoxes
 
 MODELS = (

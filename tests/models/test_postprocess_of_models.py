@@ -13,9 +13,9 @@ import fourfold
 from fourfold import processing
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
-from fourfold.pictures import read_picture
 from fourfold.processing.anchors import cell_anchors
 from fourfold.processing.boxes import FAMILIES
+from fourfold.processing.pictures import read_picture
 
 FACES = Path(__file__).resolve().parents[2] / "docs" / "faces.jpg"
 LIMITS = (0.3, 0.4, 20)

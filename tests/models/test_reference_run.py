@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from model_collection import SHARED, TFLITE, needs_models, or_skipped
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import read_model
 from fourfold.formats.model import Model

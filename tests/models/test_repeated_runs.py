@@ -14,15 +14,15 @@ import pytest
 from small_networks import small_onnx
 
 import fourfold
+from fourfold.backends.cuda import binding as cu
+from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.bound_memory import BoundMemory
+from fourfold.backends.cuda.bound_run import BoundRun
+from fourfold.backends.cuda.devices import context_of
+from fourfold.backends.cuda.memory import OwnMemory
+from fourfold.backends.cuda.replay import LastRun, Replay
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.bound_memory import BoundMemory
-from fourfold.players.cuda.bound_run import BoundRun
-from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.memory import OwnMemory
-from fourfold.players.cuda.replay import LastRun, Replay
 from fourfold.runtime.device_array import DeviceArray
 
 SHAPE, LAUNCH = (1, 5, 6, 3), "cuGraphLaunch"

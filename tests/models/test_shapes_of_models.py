@@ -10,7 +10,7 @@ import pytest
 from model_collection import TFLITE, at_hand
 
 import fourfold
-from fourfold.cpu.litert.interpreter import open_file
+from fourfold.backends.cpu.litert.interpreter import open_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.runtime.random_inputs import random_inputs

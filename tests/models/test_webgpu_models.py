@@ -19,8 +19,8 @@ from model_collection import TFLITE, needs_models, or_skipped
 from webgpu_device import device, needs_webgpu
 
 import fourfold
+from fourfold.backends.cpu.litert.interpreter import open_file
 from fourfold.cli import main
-from fourfold.cpu.litert.interpreter import open_file
 from fourfold.runtime.random_inputs import random_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,12 +134,12 @@ print(*sorted(name for name in sys.modules if name.startswith(("fourfold.", "wgp
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     loaded = ran.stdout.split()
     wrong = (
-        "fourfold.lower",
+        "fourfold.compiler.lower",
         "fourfold.ops",
         "fourfold.formats",
-        "fourfold.kernel",
+        "fourfold.codegen",
         "wgpu",
         "cffi",
     )
     assert [name for name in loaded if name.startswith(wrong)] == []
-    assert "fourfold.players.webgpu.player" in loaded
+    assert "fourfold.backends.webgpu.player" in loaded

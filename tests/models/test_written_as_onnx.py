@@ -15,9 +15,9 @@ from stored_answers import check_answers, stored
 from whole_models import CAFFE, PADDLE, WholeModel
 
 from fourfold.errors import UnsupportedError
+from fourfold.export.optimize.passes import simplify
 from fourfold.formats import Model, ReadOptions, formats, read_model
 from fourfold.formats.writable import WritableModel
-from fourfold.optimization.passes import simplify
 from fourfold.types import Shape, TensorType
 
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")

@@ -10,11 +10,11 @@ from model_collection import ONNX, TFLITE, at_hand, or_skipped
 from onnx_models import SHAPES, WRITABLE_ONNX
 from runtimes import interpreter
 
-from fourfold.cpu.reference import NumpyPart
+from fourfold.backends.cpu.reference import NumpyPart
+from fourfold.compiler.rewrite import WRITABLE
 from fourfold.formats import Model, ReadOptions, formats, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.rewrite import WRITABLE
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 

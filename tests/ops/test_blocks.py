@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from random_graphs import build
 
+from fourfold.backends import make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.conv import tiled
-from fourfold.lower import make_plan
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
+from fourfold.ops.kernels.conv import tiled
 
 NETWORK = """
 input x: f32[3,17,13,11]

@@ -10,16 +10,16 @@ import pytest
 from random_graphs import build
 from small_networks import small_network
 
+from fourfold.backends import Player, backend_of, make_player
+from fourfold.backends.dlpack_devices import OPENCL
+from fourfold.backends.dlpack_export import make_capsule
+from fourfold.backends.opencl.devices import context_of
+from fourfold.backends.opencl.import_memory import import_memory
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import Player, backend_of, make_player
-from fourfold.players.dlpack_devices import OPENCL
-from fourfold.players.dlpack_export import make_capsule
-from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.import_memory import import_memory
-from fourfold.rewrite import rewrite
 
 pytestmark = pytest.mark.devices(takes=lambda device: device.api == "opencl")
 cl = pytest.importorskip("pyopencl")

@@ -10,16 +10,16 @@ from interpreted_devices import RESIDENT
 from op_trials import TOLERANCE
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import Player, make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.kernels import node_contexts
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.lower.specialise import specialise_target
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.lower.kernels import node_contexts
-from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_target
-from fourfold.players import Player, make_player
-from fourfold.rewrite import rewrite
 
 INTERPRETED = (RESIDENT,)  # for fp16, which not every device computes
 # No edge, one on a side, on both, many; missing rows above and below; images too narrow for two

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from interpreted_devices import KHR, X86
 
+from fourfold.backends import make_player, probe
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.storage import Storage
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.reduce import Reduce
-from fourfold.lower import make_plan
-from fourfold.lower.storage import Storage
-from fourfold.op.registry import registry
-from fourfold.op.window import Padding
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.players import make_player, probe
-from fourfold.rewrite import rewrite
+from fourfold.ops.kernels.reduce import Reduce
 from fourfold.types import DType, TensorType
 
 INTERPRETED = (X86, KHR)

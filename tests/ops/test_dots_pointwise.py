@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from interpreted_devices import X86
 
+from fourfold.backends import make_player, probe
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.op.registry import registry
-from fourfold.op.rules import Resize
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import Resize
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.players import make_player, probe
 from fourfold.types import TensorType
 
 INTERPRETED = (X86,)

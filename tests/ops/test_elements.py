@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import determine_facts, make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import determine_facts, make_player
 
 TOLERANCE = {"fp32": 1e-6, "mixed": 2e-3}
 BY_ELEMENTS = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fourfold.backends import make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.location import slice_channels
+from fourfold.compiler.lower import make_plan
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.location import slice_channels
-from fourfold.lower import make_plan
-from fourfold.players import make_player
 from fourfold.types import TensorType
 
 TYPES = {"x": "f32[2,0,3]", "none": "f32[2,0,3]", "y": "f32[2,0,3]", "a": "f32[3]", "b": "f32[3]"}

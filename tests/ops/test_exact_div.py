@@ -7,12 +7,12 @@ import pytest
 from random_graphs import build
 from tree_plans import floats, kernel_of, plan_of, play
 
+from fourfold.backends import make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.expression import bitcast, load
+from fourfold.compiler.lower import make_plan
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.expression import bitcast, load
-from fourfold.lower import make_plan
 from fourfold.ops.exact_div import corrected
-from fourfold.players import make_player
 
 COUNT = 4096
 

@@ -14,15 +14,15 @@ from half_precision import skip_without_halves
 from interpreted_devices import RESIDENT
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
+from fourfold.compiler.tune.search import Known, searches
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.conv.padded import PaddedInput
-from fourfold.lower import make_plan
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
-from fourfold.tune.search import Known, searches
+from fourfold.ops.kernels.conv.padded import PaddedInput
 
 INTERPRETED = (RESIDENT,)
 TOLERANCE = {"fp32": 2e-5, "mixed": 6e-3, "fp16": 3e-2}

@@ -9,18 +9,18 @@ import pytest
 from fake_devices import target_of
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.backends.interpreter.device import PLAIN_GPU
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen import context
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan, specialise, storage
+from fourfold.compiler.lower.half_range import values_beyond_half
+from fourfold.compiler.lower.specialise import specialise_target
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel import context
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan, specialise, storage
-from fourfold.lower.half_range import values_beyond_half
-from fourfold.lower.specialise import specialise_target
-from fourfold.players import make_player
-from fourfold.players.interpret.device import PLAIN_GPU
-from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
 
 MIXED = KernelOptions("mixed")
 # Different forms of a mask: `keep` is 1 for columns that count and 0 for others.

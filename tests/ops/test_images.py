@@ -14,16 +14,16 @@ from interpreted_devices import IMAGES as WITH_IMAGES
 from op_trials import TOLERANCE
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import determine_facts, make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.kernels import node_contexts
+from fourfold.compiler.lower.locations import choose_locations
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.conv.tile import ConvTile
-from fourfold.lower import make_plan
-from fourfold.lower.kernels import node_contexts
-from fourfold.lower.locations import choose_locations
+from fourfold.ops.kernels.conv.tile import ConvTile
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import determine_facts, make_player
 
 INTERPRETED = (WITH_IMAGES,)
 NETWORK = """

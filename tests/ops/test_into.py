@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from small_networks import small_network
 
+from fourfold.backends import find_device, make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import find_device, make_player
-from fourfold.rewrite import rewrite
 
 
 @pytest.mark.parametrize("launches", ["list", "one"])

@@ -11,15 +11,15 @@ from fake_devices import target_of
 from interpreted_devices import NVIDIA
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan, specialise
+from fourfold.compiler.lower.kernels import node_contexts
+from fourfold.compiler.lower.locations import choose_locations
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.matrix import tile as matrix_tile
-from fourfold.lower import make_plan, specialise
-from fourfold.lower.kernels import node_contexts
-from fourfold.lower.locations import choose_locations
-from fourfold.players import make_player
+from fourfold.ops.kernels.matrix import tile as matrix_tile
 
 INTERPRETED = (NVIDIA,)
 GRAPHS = {

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from random_graphs import Random, build
 
+from fourfold.backends import Player, make_player
+from fourfold.backends.chunked_copy import ChunkedCopy
+from fourfold.codegen.c_style.sharing import ENTRY
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.c_style.sharing import ENTRY
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import Player, make_player
-from fourfold.players.chunked_copy import ChunkedCopy
-from fourfold.rewrite import rewrite
 
 NETWORK = """
 input x: f32[1,23,19,3]

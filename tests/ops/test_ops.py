@@ -14,13 +14,13 @@ from half_precision import skip_without_halves
 from op_kernels import WITH_KERNELS
 from op_trials import IN_HALVES, TOLERANCE, trial
 
+from fourfold.backends import make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.op import Op
-from fourfold.op.registry import registry
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
+from fourfold.ops.base import Op
+from fourfold.ops.base.registry import registry
 
 
 def check(op: Op, device: DeviceInfo, options: KernelOptions, like: DeviceInfo) -> None:

@@ -10,20 +10,20 @@ from emulated_warps import emulated, moves_reads, with_matrix_units
 from fake_devices import H200, target_of
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan, specialise
+from fourfold.compiler.lower.kernels import node_contexts, variants_of
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.rewrite import rewrite
+from fourfold.compiler.rewrite.take_pixels import take_pixels
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan, specialise
-from fourfold.lower.kernels import node_contexts, variants_of
-from fourfold.lower.locations import choose_locations
-from fourfold.op.registry import registry
-from fourfold.pixels import Pixels
+from fourfold.ops.base.registry import registry
 from fourfold.plan import Plan
-from fourfold.players import make_player
-from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
-from fourfold.rewrite.take_pixels import take_pixels
+from fourfold.processing.pixels import Pixels
 
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 ORDERS = {

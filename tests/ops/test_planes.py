@@ -10,17 +10,17 @@ from fake_devices import target_of
 from interpreted_devices import NVIDIA
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.kernels import node_contexts, variants_of
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.lower.kernels import node_contexts, variants_of
-from fourfold.lower.locations import choose_locations
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
 from fourfold.plan import Plan
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
 
 READERS = {
     "conv2d": "y = conv2d(p, w; stride=(2,2), padding=Padding(1,1,0,1)) |> relu6",

@@ -8,16 +8,16 @@ from half_precision import skip_without_halves
 from interpreted_devices import NVIDIA, PLAIN
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen import context
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan, specialise, storage
+from fourfold.compiler.lower.ratios import LOG_PATH_OPS, nodes_for_logarithms, values_for_logarithms
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel import context
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan, specialise, storage
-from fourfold.lower.ratios import LOG_PATH_OPS, nodes_for_logarithms, values_for_logarithms
-from fourfold.op.registry import registry
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
+from fourfold.ops.base.registry import registry
 
 INTERPRETED = (PLAIN, NVIDIA)
 SPECTRUM = """

@@ -9,11 +9,11 @@ import pytest
 from interpreted_devices import KHR, PLAIN
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import make_player
 
 INTERPRETED = (PLAIN, KHR)
 GRAPHS = {

@@ -13,14 +13,14 @@ from interpreted_devices import PLAIN
 from random_graphs import Random, build
 from side_by_side import as_list, cuts, in_some_order, level_by_level, share
 
+from fourfold.backends import make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.stage import TABLE_ROWS
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.stage import TABLE_ROWS
-from fourfold.lower import make_plan
 from fourfold.plan import Plan
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
 
 INTERPRETED = (PLAIN,)
 BLOCKS = """

@@ -10,11 +10,11 @@ import pytest
 from random_graphs import build
 from small_networks import small_network
 
+from fourfold.backends import Player, make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import Player, make_player
-from fourfold.rewrite import rewrite
 
 # Other kinds of drivers: memory is mapped and unmapped, or copied next to the launches.
 WAYS = {

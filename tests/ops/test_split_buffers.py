@@ -14,12 +14,12 @@ from stateful_models import stream
 from tiny_matrix import matrix
 
 import fourfold
-from fourfold.compile import compile_model
+from fourfold.backends import make_player
+from fourfold.compiler.compile import compile_model
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Plan, container_bytes, read_plan
 from fourfold.plan.record import plan_sections
-from fourfold.players import make_player
 
 INTERPRETED = (devices.PLAIN, devices.CPU, devices.IMAGES)
 SIZE, CHANNELS = 16, 16

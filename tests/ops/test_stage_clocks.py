@@ -11,13 +11,13 @@ from random_graphs import build
 from small_networks import deep_onnx
 
 from fourfold import Session
+from fourfold.backends import backend_of, make_player
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
 from fourfold.plan import Plan
-from fourfold.players import backend_of, make_player
-from fourfold.rewrite import rewrite
 from fourfold.runtime.stage_times import ClockSample, read_runs
 
 IMAGE = np.random.default_rng(3).uniform(-1, 1, (1, 14, 14, 32)).astype(np.float32)
@@ -86,7 +86,7 @@ def test_without_a_clock_the_plan_is_a_list(
     device: DeviceInfo, one_launch: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("opencl", "cuda"):
-        clock = f"fourfold.kernel.{name}.joining.PersistentKernel.stage_clock"
+        clock = f"fourfold.codegen.{name}.joining.PersistentKernel.stage_clock"
         monkeypatch.setattr(clock, lambda self, device: None)
     with Session(deep_onnx(), device, cache=None) as session:
         profile = session.profile(IMAGE, runs=1)

@@ -15,17 +15,17 @@ from halved_graphs import GRAPHS, compare, contexts_of, in_halves, numbers
 from imagined_gpu import imagined_gpu
 from interpreted_devices import NVIDIA
 
+from fourfold.backends import find_device, make_player, probe
+from fourfold.backends.cuda.architectures import max_local_memory
+from fourfold.backends.cuda.boards import find_board
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.cuda.dialect import CUDA
+from fourfold.compiler.lower import make_plan, specialise
+from fourfold.compiler.lower.kernels import choose_kernel
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.cuda.dialect import CUDA
-from fourfold.kernels.matrix.staged import StagedTile, staged_choices
-from fourfold.lower import make_plan, specialise
-from fourfold.lower.kernels import choose_kernel
+from fourfold.ops.kernels.matrix.staged import StagedTile, staged_choices
 from fourfold.plan import Plan
-from fourfold.players import find_device, make_player, probe
-from fourfold.players.cuda.architectures import max_local_memory
-from fourfold.players.cuda.boards import find_board
 
 ROOMY = replace(NVIDIA, local_memory=48 << 10)
 INTERPRETED = (ROOMY,)

@@ -7,17 +7,17 @@ import pytest
 from fake_devices import target_of
 from random_graphs import Random, build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen import context
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan, specialise, storage
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.lower.specialise import peak_bytes, specialise_target
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel import context
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan, specialise, storage
-from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import peak_bytes, specialise_target
-from fourfold.players import make_player
-from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
 
 MIXED = KernelOptions("mixed")
 BOUNDED = {"relu6": 6.0, "relu_0_to_1": 1.0, "relu_n1_to_1": 1.0}

@@ -18,23 +18,23 @@ from interpreted_devices import KHR
 from random_graphs import build
 from side_by_side import level_by_level, share
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import determine_facts, make_player, probe
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.backends.null import NULL_GPU
+from fourfold.backends.opencl import feature_probes
+from fourfold.codegen.combine import group_combine
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.expression import Expression, load, maximum, minimum
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.language import make_target
+from fourfold.codegen.opencl.prelude import EXCHANGES, SUBGROUP_SIZES
+from fourfold.codegen.registry import find_language
+from fourfold.codegen.walk import special_nodes
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.kernel.combine import group_combine
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.expression import Expression, load, maximum, minimum
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.language import make_target
-from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES
-from fourfold.kernel.registry import find_language
-from fourfold.kernel.walk import special_nodes
-from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.plan.requirements import Requirements
-from fourfold.players import determine_facts, make_player, probe
-from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import feature_probes
-from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 
 INTERPRETED = (KHR,)

@@ -14,16 +14,16 @@ from halved_graphs import GRAPHS, compare, contexts_of, in_halves, numbers
 from interpreted_devices import NVIDIA
 from random_graphs import build
 
+from fourfold.backends import make_player
+from fourfold.backends.cuda.boards import find_board
+from fourfold.codegen.context import KernelOptions, NodeContext
+from fourfold.compiler.lower import make_plan, specialise
+from fourfold.compiler.lower.kernels import choose_kernel
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions, NodeContext
-from fourfold.kernels.matrix.warpgroup import WarpgroupTile
-from fourfold.lower import make_plan, specialise
-from fourfold.lower.kernels import choose_kernel
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
+from fourfold.ops.kernels.matrix.warpgroup import WarpgroupTile
 from fourfold.plan import Plan
-from fourfold.players import make_player
-from fourfold.players.cuda.boards import find_board
 
 HOPPER = replace(NVIDIA, architectures=("sm_90",), asked_local_memory=227 << 10)
 INTERPRETED = (HOPPER,)

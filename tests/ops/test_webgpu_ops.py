@@ -14,9 +14,9 @@ from op_trials import IN_HALVES
 from ops.test_ops import check
 from webgpu_device import device, needs_webgpu
 
+from fourfold.codegen.context import KernelOptions
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
 
 pytestmark = needs_webgpu
 

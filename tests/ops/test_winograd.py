@@ -13,17 +13,17 @@ from interpreted_devices import PLAIN
 from op_trials import TOLERANCE
 from random_graphs import build
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.kernels import node_contexts
+from fourfold.compiler.lower.locations import choose_locations
+from fourfold.compiler.lower.specialise import specialise_target
+from fourfold.compiler.rewrite import rewrite
+from fourfold.compiler.tune import find_level, tune
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.lower.kernels import node_contexts
-from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_target
-from fourfold.players import make_player
-from fourfold.rewrite import rewrite
-from fourfold.tune import find_level, tune
 
 INTERPRETED = (PLAIN,)  # for fp16, which not every device computes
 real_device = pytest.mark.devices(takes=lambda device: device.api != "interpret")

@@ -17,9 +17,9 @@ from processes.children import in_child
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
-from fourfold.forks import ForkSafeLock
-from fourfold.players import chunked_copy
+from fourfold.backends import chunked_copy
 from fourfold.store.store import memory_store
+from fourfold.support.forks import ForkSafeLock
 
 X = numbers(1)
 THREE = numbers(2, rows=3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from remote.machine_setup import FakeMachine
 
-from fourfold.players import probing
+from fourfold.backends import probing
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ from remote.machine_setup import drivers
 from small_networks import small_onnx
 
 import fourfold
+from fourfold.backends.native import source_folder
 from fourfold.cli import main
-from fourfold.native import source_folder
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "examples" / "android" / "app" / "src" / "main"

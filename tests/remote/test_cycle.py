@@ -16,12 +16,12 @@ from small_networks import small_onnx
 from stateful_models import svdf
 
 import fourfold
+from fourfold.backends import backend_of, determine_facts, find_device, make_player, probe, registry
+from fourfold.backends.native import build_player
+from fourfold.backends.remote.steps import StepFailed
 from fourfold.cli import main
 from fourfold.errors import BuildError, DeviceError
-from fourfold.native import build_player
 from fourfold.plan import Program
-from fourfold.players import determine_facts, backend_of, find_device, make_player, probe, registry
-from fourfold.players.remote.steps import StepFailed
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import folder_store

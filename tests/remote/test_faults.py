@@ -18,9 +18,9 @@ from remote.machine_setup import SERIAL, FakeMachine
 from small_networks import small_onnx
 
 import fourfold
+from fourfold.backends import probing
 from fourfold.cli import main
 from fourfold.errors import DeviceError
-from fourfold.players import probing
 from fourfold.store.prepared import Prepared
 
 pytestmark = pytest.mark.needs_device

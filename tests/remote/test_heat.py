@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from remote.machine_setup import SERIAL, FakeMachine
 
-from fourfold.players.remote import timer
-from fourfold.players.remote.adb import AdbLink
-from fourfold.players.remote.timer import HeatWatch, read_state, signs_of_heat
+from fourfold.backends.remote import timer
+from fourfold.backends.remote.adb import AdbLink
+from fourfold.backends.remote.timer import HeatWatch, read_state, signs_of_heat
 
 CLOCK = "/sys/class/devfreq/1c00000.gpu/max_freq"
 

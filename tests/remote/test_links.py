@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from remote.machine_setup import HOST, SERIAL, FakeMachine
 
+from fourfold.backends.connections import ConnectionLost
+from fourfold.backends.remote import adb as adb_module
+from fourfold.backends.remote.adb import AdbLink, find_phone
+from fourfold.backends.remote.link import Link
+from fourfold.backends.remote.machine import Machine, _family
+from fourfold.backends.remote.ssh import SshLink
 from fourfold.errors import DeviceError, InputError
-from fourfold.players.connections import ConnectionLost
-from fourfold.players.remote import adb as adb_module
-from fourfold.players.remote.adb import AdbLink, find_phone
-from fourfold.players.remote.link import Link
-from fourfold.players.remote.machine import Machine, _family
-from fourfold.players.remote.ssh import SshLink
 
 NO_PROCESS = 2**22 + 7  # beyond the largest number of a process
 

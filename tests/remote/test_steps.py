@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from remote.machine_setup import SERIAL, FakeMachine
 
+from fourfold.backends import find_device
+from fourfold.backends.protocol import LaunchOutput
+from fourfold.backends.remote.devices import machine_of
+from fourfold.backends.remote.probe import KernelCall, ProbeCall, _plan
+from fourfold.backends.remote.steps import PlanProcess, StepFailed, send_plan
+from fourfold.backends.remote.timer import LaunchTimer
+from fourfold.backends.timing import difference_of
 from fourfold.plan import ARENA, BufferUse, Program
-from fourfold.players import find_device
-from fourfold.players.protocol import LaunchOutput
-from fourfold.players.remote.devices import machine_of
-from fourfold.players.remote.probe import KernelCall, ProbeCall, _plan
-from fourfold.players.remote.steps import PlanProcess, StepFailed, send_plan
-from fourfold.players.remote.timer import LaunchTimer
-from fourfold.players.timing import difference_of
 from fourfold.types import DType
 
 pytestmark = pytest.mark.needs_device

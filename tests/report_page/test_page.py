@@ -10,7 +10,7 @@ import pytest
 from browser import MISSING, Browser, Page, browser_path, open_browser
 from run_records import HOSTILE, make_record
 
-from fourfold.report.run_report.report import RunReport
+from fourfold.tools.report.run_report.report import RunReport
 
 READY = "document.documentElement?.dataset.ready === 'yes'"
 CLICK = """(() => {

@@ -16,7 +16,7 @@ from PIL import Image
 
 import fourfold
 from fourfold.cli import main
-from fourfold.op.window import Padding
+from fourfold.ops.base.window import Padding
 from fourfold.ops.conv2d import Conv2d
 
 Shell = Callable[..., str]

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import fourfold
-from fourfold import processing, results
-from fourfold.packages import find_package_file
+from fourfold import processing, vision
+from fourfold.support.packages import find_package_file
 
 pytestmark = pytest.mark.needs_device
 
@@ -24,7 +24,7 @@ def test_a_jpeg_to_labels_in_one_command(shell: Callable[..., str]) -> None:
 
 def test_the_same_in_python(folder: Path) -> None:
     with fourfold.Session("colors.tflite") as session:
-        answer = results.ask(session, "photo.jpg")
+        answer = vision.ask(session, "photo.jpg")
     names = [one.name for one in answer.classes]
     assert names[:2] == ["red", "blue"]
     assert 0.7 < answer.classes[0].score < 0.8

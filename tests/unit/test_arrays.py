@@ -15,7 +15,7 @@ from foreign_arrays import ArrayInterface, ArrayMethod, CudaArray, Dlpack, Eleme
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
-from fourfold.cpu import litert
+from fourfold.backends.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.runtime.arrays import as_array

@@ -24,9 +24,9 @@ from fourfold.cli._outputs import summarise
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
-from fourfold.metadata import ModelMetadata
+from fourfold.graph.metadata import ModelMetadata
 from fourfold.options import CompileOptions
-from fourfold.pixels import Pixels
+from fourfold.processing.pixels import Pixels
 from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.runtime.tensor_info import TensorInfo
@@ -177,7 +177,7 @@ def test_most_commands_are_asked_for_help_without_what_they_work_with() -> None:
         "from importlib import import_module\n"
         "for name in sys.argv[1].split():\n"
         "    import_module(f'fourfold.cli.{name}')\n"
-        "heavy = {'rich', 'fourfold.compile', 'fourfold.formats', 'fourfold.results'}\n"
+        "heavy = {'rich', 'fourfold.compiler.compile', 'fourfold.formats', 'fourfold.vision'}\n"
         "loaded = heavy & set(sys.modules)\n"
         "sys.exit(repr(loaded) if loaded else 0)"
     )
@@ -436,7 +436,10 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"tflite": tflite, "keras": keras}
     pretend(monkeypatch, "ops", "fourfold.formats", formats=lambda: known)
     pretend(
-        monkeypatch, "ops", "fourfold.op.registry", registry=lambda: {"relu": relu, "conv2d": conv}
+        monkeypatch,
+        "ops",
+        "fourfold.ops.base.registry",
+        registry=lambda: {"relu": relu, "conv2d": conv},
     )
     result = invoke("ops")
     assert result.exit_code == 0, result.output

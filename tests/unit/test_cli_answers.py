@@ -14,7 +14,7 @@ from docs.tiny_model import ANIMALS, tiny_described_model, tiny_model
 
 from fourfold.cli import main
 from fourfold.device import DeviceInfo
-from fourfold.pictures import picture_bytes
+from fourfold.processing.pictures import picture_bytes
 
 image = pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 

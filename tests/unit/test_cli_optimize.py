@@ -13,8 +13,8 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.cli import main
+from fourfold.export.optimize import answers
 from fourfold.formats import formats, read_model
-from fourfold.optimization import answers
 
 pytestmark = pytest.mark.needs_device
 
@@ -149,7 +149,7 @@ def test_an_interruption_ends_with_130_and_changes_nothing(
 
     output = model.with_name("out.onnx")
     output.write_bytes(b"before")
-    monkeypatch.setattr("fourfold.optimization.optimize.write_atomically", interrupt)
+    monkeypatch.setattr("fourfold.export.optimize.optimize.write_atomically", interrupt)
     result = invoke(model, "-o", output)
     assert result.exit_code == 130
     assert output.read_bytes() == b"before"

@@ -14,7 +14,7 @@ from rich.console import Console
 from fourfold.cli import _show, main
 from fourfold.cli._bench_report import show_models, show_report
 from fourfold.cli._show import UNLIMITED, duration, short_name, show_line, show_table
-from fourfold.prepare import TuningSummary
+from fourfold.tools.prepare import TuningSummary
 
 Print = Callable[[], None]
 NODE = "block/Relu;block/bias = conv2d(image, weights, block/bias; stride=(2, 2)) |> relu"

@@ -15,12 +15,12 @@ from float_networks import small_classifier, write_tflite
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
+from fourfold.backends.opencl import devices as opencl
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
-from fourfold.players.opencl import devices as opencl
-from fourfold.prepare import Draft, prepare_model
 from fourfold.store.store import Store
+from fourfold.tools.prepare import Draft, prepare_model
 
 X = numbers(1)
 Again = Callable[[fourfold.Session], fourfold.Session]

@@ -8,11 +8,11 @@ import pytest
 from fake_devices import target_of
 from random_graphs import build
 
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower.kernels import node_contexts
-from fourfold.lower.locations import choose_locations
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower.kernels import node_contexts
+from fourfold.compiler.lower.locations import choose_locations
 from fourfold.ops.depthwise_conv2d import choices
-from fourfold.players.null import NULL_GPU
 
 CPU = replace(NULL_GPU, kind="cpu", compute_units=2)
 

@@ -14,16 +14,16 @@ from split_models import split_model
 from tiny_plan import line
 
 import fourfold
+from fourfold.backends import devices
+from fourfold.backends.null import NULL_GPU
 from fourfold.device import DeviceInfo, DeviceList
-from fourfold.display import count_text, html_table, size_text, time_text
-from fourfold.placement import OperatorPlacement, PartPlacement, Placement
-from fourfold.players import devices
-from fourfold.players.null import NULL_GPU
+from fourfold.plan.placement import OperatorPlacement, PartPlacement, Placement
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
+from fourfold.support.display import count_text, html_table, size_text, time_text
 from fourfold.types import Quantization
 
 WICKED = "<script>alert('&')</script>"

@@ -18,7 +18,7 @@ pytest.importorskip("hatch_fancy_pypi_readme", reason="hatch-fancy-pypi-readme i
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)\"")
-REPORT = "fourfold/report/run_report/template"
+REPORT = "fourfold/tools/report/run_report/template"
 # In one process, since most of what each takes is its start.
 COMMANDS = """
 import sys
@@ -52,8 +52,8 @@ def test_the_wheel_has_what_is_not_python_too(wheel: zipfile.ZipFile) -> None:
     assert {f"fourfold/cli/completion.{shell}" for shell in ("bash", "fish", "zsh")} <= names
     expected = {
         "fourfold/player_sources": ROOT / "player",
-        "fourfold/web/player": ROOT / "web" / "src",
-        "fourfold/web/template": ROOT / "web" / "page",
+        "fourfold/export/web/player": ROOT / "web" / "src",
+        "fourfold/export/web/template": ROOT / "web" / "page",
         REPORT: ROOT / "src" / REPORT,
     }
     for inside, folder in expected.items():

@@ -16,27 +16,35 @@ from click.testing import CliRunner
 from runtimes import needs_litert
 
 import fourfold
-from fourfold import compile as compiler
-from fourfold import log
 from fourfold.cli import main
+from fourfold.compiler import compile as compiler
 from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.plan import Container, Section, container_bytes, read_compiled_model
+from fourfold.plan.targets import GPU
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store
 from fourfold.store.transfer import export_store, import_store
-from fourfold.targets import GPU
+from fourfold.support import log
 
 pytestmark = needs_litert
 X = np.random.default_rng(11).uniform(-2, 2, (3, 7)).astype(np.float32)
 WEIGHTS = np.random.default_rng(12).uniform(-1, 1, (5, 7)).astype(np.float32)
 RIGHT = np.maximum(np.tanh(X @ WEIGHTS.T), 0) * 3
-HEAVY = ("fourfold.compile", "fourfold.formats", "fourfold.graph", "fourfold.ops",
-         "fourfold.rewrite", "fourfold.lower", "fourfold.kernel", "fourfold.split",
-         "fourfold.compile.placement")  # fmt: skip
+HEAVY = (
+    "fourfold.compiler.compile",
+    "fourfold.formats",
+    "fourfold.graph",
+    "fourfold.ops",
+    "fourfold.compiler.rewrite",
+    "fourfold.compiler.lower",
+    "fourfold.codegen",
+    "fourfold.compiler.partition",
+    "fourfold.compiler.placement",
+)
 
 
 def model_of(*middle: writer.Operator) -> bytes:

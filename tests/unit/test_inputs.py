@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
-from fourfold.cpu import litert
+from fourfold.backends.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.runtime.conversions import converted

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 
 def test_it_waits_for_the_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_a_module_that_is_still_imported_is_asked_again(
 ) -> None:
     """In the middle of its import it has the first of its names, afterwards all of them."""
     text = (
-        "from fourfold.lazy import lazy_import\n"
+        "from fourfold.support.lazy import lazy_import\n"
         "itself = lazy_import('half_made')\n"
         "FIRST = 11\n"
         "assert itself.FIRST == 11\n"

@@ -12,11 +12,11 @@ from held_resources import HandleCount, counted_handles
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
+from fourfold.backends.opencl import binding as cl
+from fourfold.backends.opencl import ports
+from fourfold.backends.opencl.player import Player
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import ports
-from fourfold.players.opencl.player import Player
 from fourfold.runtime.in_flight import RunsInFlight
 
 X = numbers(1)

@@ -20,11 +20,11 @@ import fourfold
 from fourfold.cli import main
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.metadata import ModelMetadata, Normalization
+from fourfold.graph.metadata import ModelMetadata, Normalization
 from fourfold.options import CompileOptions
-from fourfold.pixels import Pixels
-from fourfold.prepare import prepare_model
+from fourfold.processing.pixels import Pixels
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 LABELS = ("cat", "dog", "bird", "fish")
 MEAN, STD = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)
@@ -128,8 +128,8 @@ import sys, numpy, fourfold
 store = {str(tmp_path / "store")!r}
 with fourfold.Session({str(source)!r}, {device.index}, cache=store) as session:
     session.run(numpy.zeros({(1, *SIZE, 3)}, numpy.float32))
-    assert session.hit and "fourfold.metadata" not in sys.modules
-    assert session.outputs[0].labels and "fourfold.metadata" in sys.modules
+    assert session.hit and "fourfold.graph.metadata" not in sys.modules
+    assert session.outputs[0].labels and "fourfold.graph.metadata" in sys.modules
 """
         subprocess.run([sys.executable, "-c", code], check=True)
 

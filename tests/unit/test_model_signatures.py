@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from runtimes import needs_litert
 
 import fourfold
+from fourfold.backends.cpu import litert
 from fourfold.cli import main
-from fourfold.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.options import CompileOptions
-from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 SHAPE = (2, 3)
 X = np.arange(-3, 3, dtype=np.float32).reshape(SHAPE)

@@ -7,9 +7,9 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
-from fourfold.op.registry import registry
-from fourfold.op.rules import Reduce
-from fourfold.op.window import Padding, Pool2d
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import Reduce
+from fourfold.ops.base.window import Padding, Pool2d
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.conv3d import Conv3d

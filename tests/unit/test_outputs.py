@@ -13,16 +13,16 @@ import tflite_writer as writer
 from foreign_arrays import ArrayInterface, ArrayMethod, CudaArray, Dlpack
 
 import fourfold
-from fourfold.cpu import litert
+from fourfold.backends.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.options import CompileOptions
-from fourfold.prepare import prepare_model
 from fourfold.runtime import instance_cache
 from fourfold.runtime.instance import ModelInstance
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 INTERPRETED = (devices.PLAIN,)
 X, Z = np.random.default_rng(5).uniform(-1, 1, (2, 2, 4)).astype(np.float32)

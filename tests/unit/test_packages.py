@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fourfold.packages import describe, installed_version
+from fourfold.support.packages import describe, installed_version
 
 
 def test_versions() -> None:
@@ -32,7 +32,7 @@ def test_a_package_without_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_no_runtime_is_imported_for_its_version() -> None:
     code = """
 import sys
-from fourfold.cpu.registry import runtime_versions
+from fourfold.backends.cpu.registry import runtime_versions
 runtime_versions()
 heavy = ("ai_edge_litert", "tflite_runtime", "onnxruntime", "paddle", "importlib.metadata")
 print(*(name for name in heavy if name in sys.modules))

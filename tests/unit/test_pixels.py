@@ -12,17 +12,17 @@ import tflite_writer as writer
 from runtimes import needs_litert
 
 import fourfold
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.options import CompileOptions
-from fourfold.pixels import ORDERS, Pixels, pixels_text
-from fourfold.prepare import prepare_model
+from fourfold.processing.pixels import ORDERS, Pixels, pixels_text
 from fourfold.session import explain_stage
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 PIXELS = Pixels(MEAN, STD, "bgra")
@@ -267,5 +267,5 @@ def test_names_and_channels_are_checked(device: DeviceInfo) -> None:
 
 @pytest.mark.needs_device
 def test_a_session_without_them_does_not_import_them() -> None:
-    code = "import fourfold, sys; sys.exit('fourfold.pixels' in sys.modules)"
+    code = "import fourfold, sys; sys.exit('fourfold.processing.pixels' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

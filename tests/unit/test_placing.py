@@ -10,12 +10,12 @@ import tflite_writer as writer
 from runtimes import needs_litert
 
 import fourfold
-from fourfold.cpu import litert
+from fourfold.backends.cpu import litert
 from fourfold.custom import CUSTOM_OPS
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
-from fourfold.targets import GPU, NUMPY
+from fourfold.plan.targets import GPU, NUMPY
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 

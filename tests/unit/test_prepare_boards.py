@@ -15,13 +15,13 @@ from imagined_gpu import forget_drivers, installed
 from small_networks import small_onnx
 
 import fourfold
+from fourfold.backends import find_device, find_target
+from fourfold.backends.cuda import nvrtc
+from fourfold.backends.cuda.architectures import architecture_name, older_architectures
+from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.image import Image, unpack
 from fourfold.cli import main
 from fourfold.plan import Program
-from fourfold.players import find_device, find_target
-from fourfold.players.cuda import nvrtc
-from fourfold.players.cuda.architectures import architecture_name, older_architectures
-from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.image import Image, unpack
 from fourfold.store.keys import program_parts
 from fourfold.store.prepared import Prepared
 
@@ -109,7 +109,7 @@ def test_the_file_is_played_on_such_a_gpu(model: Path, driver: FakeCuda, tmp_pat
     prepare(model, "--device", "cuda:sm_87")
     file = str(model.with_suffix(".fourfold"))
     prepared, device = Prepared.open(file), find_device("cuda:0")
-    plan = prepared.model(prepared.best(0, fourfold.players.probe(device))).plan
+    plan = prepared.model(prepared.best(0, fourfold.backends.probe(device))).plan
     assert prepared.binary(program_parts(plan.program, device)) is not None
     driver.images[b"code for sm_87"] = HostKernels(plan.program, tmp_path)
     image = np.random.default_rng(3).uniform(-1, 1, (1, 3, 5, 6)).astype(np.float32)

@@ -16,10 +16,10 @@ import pytest
 from small_networks import small_onnx
 
 import fourfold
-from fourfold import progress
 from fourfold.device import DeviceInfo
-from fourfold.progress import NotebookBar, followed, left_text
 from fourfold.runtime.stages import STAGES
+from fourfold.support import progress
+from fourfold.support.progress import NotebookBar, followed, left_text
 
 WITH_KERNELS = find_spec("ipykernel") is not None and find_spec("nbclient") is not None
 NOTEBOOK = """

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from op_inputs import make_inputs
 
+from fourfold.codegen.expression import const, name
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Node
-from fourfold.kernel.expression import const, name
-from fourfold.kernels.move import Block
-from fourfold.op import Alias, Case, Region
-from fourfold.op.registry import registry
-from fourfold.op.rules import Reduce, Resize
-from fourfold.op.window import Padding, Pool2d, same
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.base import Alias, Case, Region
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import Reduce, Resize
+from fourfold.ops.base.window import Padding, Pool2d, same
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.gather import Gather
 from fourfold.ops.gelu import Gelu
+from fourfold.ops.kernels.move import Block
 from fourfold.ops.leaky_relu import LeakyRelu
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad

@@ -14,7 +14,7 @@ import fourfold
 from fourfold.cli import main
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.samples import COLORS, SIDE
+from fourfold.tools.samples import COLORS, SIDE
 
 
 def picture_of(*stripes: tuple[int, int, int]) -> np.ndarray:

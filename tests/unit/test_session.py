@@ -11,12 +11,12 @@ import pytest
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
+from fourfold.backends.opencl import binding as cl
+from fourfold.backends.opencl import devices as opencl
+from fourfold.backends.opencl.launch_queue import launch_queue
+from fourfold.backends.webgpu import devices as webgpu
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import devices as opencl
-from fourfold.players.opencl.launch_queue import launch_queue
-from fourfold.players.webgpu import devices as webgpu
 
 
 @pytest.fixture(scope="module")

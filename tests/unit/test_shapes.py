@@ -10,15 +10,15 @@ import pytest
 from tflite_writer import Operator, Tensor, write
 
 import fourfold
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.options import CompileOptions
-from fourfold.prepare import prepare_model
 from fourfold.runtime import loading
 from fourfold.runtime.request import Request
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 OPEN = (-1, -1, -1, 3)
 OWN = (1, 5, 7, 3)

@@ -13,7 +13,7 @@ from mypy import api
 
 import fourfold
 from fourfold.config import PLACEMENTS, PRECISIONS, PlacementName, Precision
-from fourfold.delegate.options import PREFERENCES, GpuOptions, Preference
+from fourfold.integrations.delegate.options import PREFERENCES, GpuOptions, Preference
 from fourfold.litert import GpuDelegate
 
 SOURCE = Path(fourfold.__file__).parents[1]

@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from runtimes import needs_litert
 
 import fourfold
+from fourfold.backends.cpu.litert import interpreter
 from fourfold.cli import main
-from fourfold.cpu.litert import interpreter
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.options import CompileOptions
-from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
+from fourfold.tools.prepare import prepare_model
 
 pytestmark = needs_litert
 STRING, INT64 = 5, 4

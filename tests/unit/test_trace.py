@@ -17,14 +17,14 @@ from stateful_models import stream
 from trace_rules import check_trace
 
 from fourfold import Session
-from fourfold.compile import load_model, plan_graph
+from fourfold.backends.null import NULL_GPU
+from fourfold.backends.traced_run import TracedRun
+from fourfold.compiler.compile import load_model, plan_graph
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.plan.stage_clocks import StageClock, StageClocks, StageTitle
-from fourfold.players.null import NULL_GPU
-from fourfold.players.traced_run import TracedRun
 from fourfold.runtime.tracing import device_spans
-from fourfold.trace import DEVICE, HOST, DeviceClock, Trace, TraceSpan
+from fourfold.support.trace import DEVICE, HOST, DeviceClock, Trace, TraceSpan
 
 IMAGE = np.random.default_rng(3).uniform(-1, 1, (1, 14, 14, 32)).astype(np.float32)
 PARTS = {"upload", "enqueue", "wait", "download"}

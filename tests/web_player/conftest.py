@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from browser import MISSING, Browser, Page, browser_path, open_browser
 
-from fourfold.web.page import PLAYER, asset_folder
-from fourfold.web.server import FolderServer
+from fourfold.export.web.page import PLAYER, asset_folder
+from fourfold.export.web.server import FolderServer
 
 EMPTY = '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><title>test</title>'
 

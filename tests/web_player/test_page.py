@@ -16,9 +16,9 @@ from onnx_writer import graph, model, node
 
 import fourfold
 from fourfold.cli import main
+from fourfold.export.web.page import PLAYER, TEMPLATE, asset_folder
+from fourfold.export.web.server import FolderServer
 from fourfold.store.prepared import Prepared
-from fourfold.web.page import PLAYER, TEMPLATE, asset_folder
-from fourfold.web.server import FolderServer
 
 ROOT = Path(__file__).parents[2]
 TASKS = {

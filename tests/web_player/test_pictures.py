@@ -12,7 +12,7 @@ from browser import MISSING, browser_path, open_browser
 from web_player.conftest import Stage, open_stage
 from web_player.web_plans import copy_plan, write_prepared
 
-from fourfold.pixels.frame_fit import FrameFit, fit_frame
+from fourfold.processing.pixels.frame_fit import FrameFit, fit_frame
 from fourfold.types import Quantization
 
 HEIGHT, WIDTH = 6, 10

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from fourfold.cli import main
 from fourfold.errors import InputError
-from fourfold.web.server import FolderServer, byte_range
+from fourfold.export.web.server import FolderServer, byte_range
 
 CONTENT = bytes(range(256)) * 4
 

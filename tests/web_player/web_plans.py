@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fourfold.backends import find_target
 from fourfold.plan import (
     Buffer,
     BufferUse,
@@ -16,7 +17,6 @@ from fourfold.plan import (
     Program,
     Requirements,
 )
-from fourfold.players import find_target
 from fourfold.store.draft import Draft
 from fourfold.types import Quantization, TensorType
 

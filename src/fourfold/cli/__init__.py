@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fourfold.errors import FourfoldError, InputError
-from fourfold.lazy import lazy_import
-from fourfold.log import apply_log_settings
-from fourfold.log.show import show_log, shown_log
+from fourfold.support.lazy import lazy_import
+from fourfold.support.log import apply_log_settings
+from fourfold.support.log.show import show_log, shown_log
 
 if TYPE_CHECKING:
     from click import shell_completion as completions
@@ -24,7 +24,9 @@ else:
     completions = lazy_import("click.shell_completion")  # for shells that ask what may follow
 
 VERBOSE, LEVELS = "--verbose", ("info", "debug")
-CONVERSIONS = "convert"  # a model that is converted first lets people wait, and so they are told
+CONVERSIONS = (
+    "compiler.convert"  # a model that is converted first lets people wait, and so they are told
+)
 INTERRUPTED = 130
 
 

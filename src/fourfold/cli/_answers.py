@@ -12,15 +12,15 @@ import click
 from fourfold.cli._options import Command
 from fourfold.cli._show import show_table
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
-from fourfold.pictures import EXTENSIONS, require_pillow
+from fourfold.processing.pictures import EXTENSIONS, require_pillow
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold.results import Answer, KeyPoint, KeyPoints, Mask, words
-    from fourfold.results import labels as names_of_classes
+    from fourfold.vision import Answer, KeyPoint, KeyPoints, Mask, words
+    from fourfold.vision import labels as names_of_classes
 else:
-    names_of_classes = lazy_import("fourfold.results.labels")
-    words = lazy_import("fourfold.results.words")
+    names_of_classes = lazy_import("fourfold.vision.labels")
+    words = lazy_import("fourfold.vision.words")
 
 TOP = 5  # classes that are shown
 MOST_POINTS = 33  # points that are shown one by one
@@ -108,7 +108,11 @@ def _tables(answer: Answer) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
         pixels = "in pixels" if answer.size is not None else "as fractions of the picture"
         columns = ("what", ">score", ">left", ">top", ">right", ">bottom")
         rows: list[Row] = [
-            (one.name, words.format_score(one.score), *words.format_corners(one.corners, answer.size))
+            (
+                one.name,
+                words.format_score(one.score),
+                *words.format_corners(one.corners, answer.size),
+            )
             for one in answer.boxes
         ]
         yield f"boxes, {pixels}", columns, rows

@@ -9,7 +9,7 @@ import click
 
 from fourfold.cli._profile import show_profile
 from fourfold.cli._show import byte_count, duration, show_line, show_table
-from fourfold.display import count_text
+from fourfold.support.display import count_text
 
 OURS = "fourfold"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fourfold.errors import FourfoldError
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     import shlex
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from click import shell_completion as completions
     from click.shell_completion import CompletionItem
 
-    from fourfold import players
+    from fourfold import backends
     from fourfold.store import prepared
 else:
     shlex, completions = lazy_import("shlex"), lazy_import("click.shell_completion")
-    players, prepared = lazy_import("fourfold.players"), lazy_import("fourfold.store.prepared")
+    backends, prepared = lazy_import("fourfold.backends"), lazy_import("fourfold.store.prepared")
 
 OTHERS = {
     "auto": "the best device",
@@ -63,7 +63,7 @@ def complete_device(
 ) -> list[CompletionItem]:
     """Addresses, which have no spaces in them, with the names of the devices."""
     try:
-        here = {device.address: device.name for device in players.devices()}
+        here = {device.address: device.name for device in backends.devices()}
     except FourfoldError:
         here = {}
     known = {**here, **OTHERS}

@@ -13,15 +13,18 @@ from fourfold.cli._options import ModelArguments
 from fourfold.cli._timing import Call
 from fourfold.config import Config
 from fourfold.errors import InputError, ModelError, nearest
-from fourfold.lazy import lazy_import
 from fourfold.store.prepared import is_prepared
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold import compile as compiler
-    from fourfold.report import rival as rivals
-    from fourfold.report.rival import Rival
+    from fourfold.compiler import compile as compiler
+    from fourfold.tools.report import rival as rivals
+    from fourfold.tools.report.rival import Rival
 else:
-    compiler, rivals = lazy_import("fourfold.compile"), lazy_import("fourfold.report.rival")
+    compiler, rivals = (
+        lazy_import("fourfold.compiler.compile"),
+        lazy_import("fourfold.tools.report.rival"),
+    )
 
 OWN, NONE = "own", "none"  # the runtime of the model's format, and nobody
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
+from fourfold.backends import find_target
+from fourfold.backends.null import NULL_GPU
 from fourfold.cli._options import ModelArguments
 from fourfold.config import Config
 from fourfold.errors import InputError
-from fourfold.players import find_target
-from fourfold.players.null import NULL_GPU
-from fourfold.report.model_explorer import ExploredModel, explore_model
-from fourfold.report.rewritten_onnx import rewritten_onnx
 from fourfold.runtime.profile import KernelTime
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.store.prepared import is_prepared
+from fourfold.tools.report.model_explorer import ExploredModel, explore_model
+from fourfold.tools.report.rewritten_onnx import rewritten_onnx
 
 ONNX = "onnx"
 

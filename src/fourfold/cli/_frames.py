@@ -11,9 +11,9 @@ import click
 
 from fourfold.cli._options import Command
 from fourfold.errors import InputError
-from fourfold.pixels.colors import MATRICES, MODEL_ORDERS
-from fourfold.pixels.frame_fit import FITS
-from fourfold.pixels.resize import RESIZES
+from fourfold.processing.pixels.colors import MATRICES, MODEL_ORDERS
+from fourfold.processing.pixels.frame_fit import FITS
+from fourfold.processing.pixels.resize import RESIZES
 
 
 class _FrameOption(NamedTuple):

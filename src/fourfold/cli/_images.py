@@ -18,13 +18,13 @@ import numpy as np
 from fourfold.cli._frames import frame_options
 from fourfold.cli._options import Command, ModelArguments
 from fourfold.errors import InputError
-from fourfold.pictures import MODES, read_picture
-from fourfold.pixels import AUTO, ORDERS, YUV_ORDERS, Pixels, PixelsOfPicture
+from fourfold.processing.pictures import MODES, read_picture
+from fourfold.processing.pixels import AUTO, ORDERS, YUV_ORDERS, Pixels, PixelsOfPicture
 from fourfold.runtime.random_inputs import InputPort
 from fourfold.types import DType, to_integers
 
 if TYPE_CHECKING:
-    from fourfold.metadata import TensorMetadata
+    from fourfold.graph.metadata import TensorMetadata
 
 RANGE = "0,1"
 RAW = (".yuv", ".nv12", ".nv21", ".raw")

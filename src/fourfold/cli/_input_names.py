@@ -11,14 +11,14 @@ from fourfold.cli._inputs import split_file
 from fourfold.cli._options import ModelArguments
 from fourfold.config import Config
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold import compile as compiler
+    from fourfold.compiler import compile as compiler
 else:
-    compiler = lazy_import("fourfold.compile")
+    compiler = lazy_import("fourfold.compiler.compile")
 
 
 def check_input_names(arguments: ModelArguments, files: Sequence[str]) -> None:

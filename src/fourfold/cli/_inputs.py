@@ -11,17 +11,17 @@ import numpy as np
 
 from fourfold.cli._images import Scaling, own_scaling, read_frame, read_image
 from fourfold.errors import InputError, nearest
-from fourfold.lazy import lazy_import
-from fourfold.pictures import EXTENSIONS, MODES, read_picture
-from fourfold.pixels import Pixels
-from fourfold.pixels.frame_fit import FrameFit, Size, fit_frame
+from fourfold.processing.pictures import EXTENSIONS, MODES, read_picture
+from fourfold.processing.pixels import Pixels
+from fourfold.processing.pixels.frame_fit import FrameFit, Size, fit_frame
 from fourfold.runtime.random_inputs import InputPort, random_inputs
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold.results import photographs
-    from fourfold.results.photographs import PictureInput
+    from fourfold.vision import photographs
+    from fourfold.vision.photographs import PictureInput
 else:
-    photographs = lazy_import("fourfold.results.photographs")  # most inputs are none
+    photographs = lazy_import("fourfold.vision.photographs")  # most inputs are none
 
 
 class GatheredInputs(NamedTuple):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fourfold.cli._show import number_text, show_table
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold import metadata as descriptions
-    from fourfold.metadata import ModelMetadata, Signature, TensorMetadata
+    from fourfold.graph import metadata as descriptions
+    from fourfold.graph.metadata import ModelMetadata, Signature, TensorMetadata
 else:
-    descriptions = lazy_import("fourfold.metadata")
+    descriptions = lazy_import("fourfold.graph.metadata")
 
 FIELDS = ("name", "version", "author", "licence", "description")
 # What tools write into every model; alone it tells nobody anything.

@@ -9,10 +9,10 @@ from typing import Any
 
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._show import byte_count, shape_text, show_line, show_table
+from fourfold.compiler.convert import make_readable_with_config
 from fourfold.config import Config
-from fourfold.convert import make_readable_with_config
-from fourfold.display import count_text
 from fourfold.formats import Model, ReadOptions, model_files, read_model
+from fourfold.support.display import count_text
 
 
 def read_contents(path: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Model, dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import fourfold
+from fourfold.backends.connections import MACHINES
 from fourfold.cli._completing import (
     complete_device,
     complete_input_file,
@@ -21,23 +22,22 @@ from fourfold.cli._completing import (
 )
 from fourfold.config import PRECISIONS, Config, Precision
 from fourfold.errors import InputError, close_names
-from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
-from fourfold.players.connections import MACHINES
 from fourfold.runtime.opening import model_path
 from fourfold.runtime.request import Request
 from fourfold.store.prepared import Prepared, is_prepared
-from fourfold.timings import Timings
+from fourfold.support.lazy import lazy_import
+from fourfold.support.timings import Timings
 
 if TYPE_CHECKING:
-    from fourfold import convert as conversions
-    from fourfold.convert import ReadableModel
+    from fourfold.compiler import convert as conversions
+    from fourfold.compiler.convert import ReadableModel
     from fourfold.device import DeviceInfo
-    from fourfold.pixels import PixelsOption
     from fourfold.processing import option as processing
     from fourfold.processing.option import PostprocessOption
+    from fourfold.processing.pixels import PixelsOption
 else:
-    conversions = lazy_import("fourfold.convert")
+    conversions = lazy_import("fourfold.compiler.convert")
     processing = lazy_import("fourfold.processing.option")
 
 Command = Callable[..., None]

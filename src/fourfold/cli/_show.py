@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fourfold.display import size_text, time_text
-from fourfold.lazy import lazy_import
+from fourfold.support.display import size_text, time_text
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from rich import box, cells

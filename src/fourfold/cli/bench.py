@@ -38,16 +38,16 @@ from fourfold.cli._show import progress, show_json
 from fourfold.cli._timing import Call, Times, take_turns, take_turns_in_streams, warm_up
 from fourfold.cli._trace import TRACE, traced
 from fourfold.errors import FourfoldError, InputError
-from fourfold.lazy import lazy_import
 from fourfold.runtime.profile import Profile
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from fourfold.report import run_parts
     from fourfold.session import Session
+    from fourfold.tools.report import run_parts
 else:
-    run_parts = lazy_import("fourfold.report.run_parts")
+    run_parts = lazy_import("fourfold.tools.report.run_parts")
 
 RUNS = 200  # one after the other, where nobody says how many
 PART_RUNS = 50  # of each way that tells the parts of a run, of which there are six

@@ -12,13 +12,12 @@ from typing import Any
 
 import click
 
+from fourfold.backends import find_device
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import age, byte_count, show_json, show_line, show_table
 from fourfold.config import Config, byte_size
-from fourfold.display import count_text
 from fourfold.errors import InputError
-from fourfold.players import find_device
 from fourfold.runtime.loading import why_stored_is_unused
 from fourfold.runtime.request import model_key_parts
 from fourfold.store.entry import BINARY, COMPILED, CONVERTED, Entry
@@ -26,6 +25,7 @@ from fourfold.store.prepared import is_prepared
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Explanation, explain
+from fourfold.support.display import count_text
 
 
 @click.group(help=__doc__)

@@ -11,28 +11,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fourfold import players
+from fourfold import backends
+from fourfold.backends.null import NULL_GPU
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import duration, short_name, show_json, show_line, show_table
 from fourfold.config import Config
-from fourfold.display import count_text
-from fourfold.lazy import lazy_import
-from fourfold.players.null import NULL_GPU
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
+from fourfold.support.display import count_text
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from fourfold.device import DeviceInfo
-    from fourfold.placement import Placement
-    from fourfold.report import check as checks
-    from fourfold.report import estimate as estimates
-    from fourfold.report import prepared_plan as prepared_plans
-    from fourfold.report.check import Report
-    from fourfold.report.prepared_plan import PreparedPlan
+    from fourfold.plan.placement import Placement
+    from fourfold.tools.report import check as checks
+    from fourfold.tools.report import estimate as estimates
+    from fourfold.tools.report import prepared_plan as prepared_plans
+    from fourfold.tools.report.check import Report
+    from fourfold.tools.report.prepared_plan import PreparedPlan
 else:
     checks, estimates, prepared_plans = (
-        lazy_import(f"fourfold.report.{name}") for name in ("check", "estimate", "prepared_plan")
+        lazy_import(f"fourfold.tools.report.{name}")
+        for name in ("check", "estimate", "prepared_plan")
     )
 
 
@@ -42,7 +43,7 @@ else:
 def command(arguments: ModelArguments, as_json: bool) -> None:
     config = Config.from_environment()
     wanted = arguments.device or config.device
-    device = estimates.ANY_GPU if wanted == NULL_GPU.name else players.find_device(wanted)
+    device = estimates.ANY_GPU if wanted == NULL_GPU.name else backends.find_device(wanted)
     verdict = None if device is estimates.ANY_GPU else _verdict(device, config)
     about = {"model": arguments.model, "device": str(device), "self_test": verdict}
     if is_prepared(arguments.model):
@@ -72,7 +73,7 @@ def _check(arguments: ModelArguments, device: DeviceInfo, config: Config) -> Rep
 
 def _verdict(device: DeviceInfo, config: Config) -> str:
     store = configured_store(config)
-    return players.describe_verdict(players.with_run_facts(device, store))
+    return backends.describe_verdict(backends.with_run_facts(device, store))
 
 
 def _show_prepared(title: str, found: PreparedPlan) -> None:

@@ -14,13 +14,13 @@ from dataclasses import asdict
 import click
 
 import fourfold
+from fourfold.backends import backends, describe_verdict, determine_facts, devices_of, find_device
+from fourfold.backends.connections import MACHINES
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
 from fourfold.device import IMAGES, MEASURED, UNPROMISED, DeviceInfo, facts_for_backends
 from fourfold.errors import DeviceError
-from fourfold.players import determine_facts, backends, describe_verdict, devices_of, find_device
-from fourfold.players.connections import MACHINES
 from fourfold.store.store import configured_store
 
 COLUMNS = (

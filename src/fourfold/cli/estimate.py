@@ -10,7 +10,7 @@ import click
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import show_json
-from fourfold.report.estimate import estimate
+from fourfold.tools.report.estimate import estimate
 
 
 @click.command(help=__doc__)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from fourfold.backends import find_device
+from fourfold.backends.null import NULL_GPU
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import (
     ModelArguments,
@@ -21,14 +23,12 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import show_json
 from fourfold.config import Config
-from fourfold.lazy import lazy_import
-from fourfold.players import find_device
-from fourfold.players.null import NULL_GPU
-from fourfold.report.estimate import ANY_GPU
-from fourfold.report.prepared_plan import find_prepared_plan
 from fourfold.session import Stage, explain_stage
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
+from fourfold.support.lazy import lazy_import
+from fourfold.tools.report.estimate import ANY_GPU
+from fourfold.tools.report.prepared_plan import find_prepared_plan
 
 if TYPE_CHECKING:
     from fourfold.cli import _export as exports

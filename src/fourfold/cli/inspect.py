@@ -15,10 +15,10 @@ from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._model_contents import read_contents, show_contents
 from fourfold.cli._options import ModelPath, json_option, parse_shape, shape_option
 from fourfold.cli._show import age, byte_count, show_json, show_table
-from fourfold.metadata import ModelMetadata, Signatures, decode_metadata
+from fourfold.graph.metadata import ModelMetadata, Signatures, decode_metadata
 from fourfold.plan.record import read_requirements
+from fourfold.plan.targets import GPU
 from fourfold.store.prepared import Prepared, is_prepared
-from fourfold.targets import GPU
 
 
 @click.command(help=__doc__)

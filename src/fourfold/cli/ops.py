@@ -10,8 +10,8 @@ import click
 from fourfold.cli._options import json_option
 from fourfold.cli._show import show_json, show_line, show_table
 from fourfold.formats import formats
-from fourfold.op import Op
-from fourfold.op.registry import registry
+from fourfold.ops.base import Op
+from fourfold.ops.base.registry import registry
 from fourfold.types import TensorType
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import click
 
 import fourfold
-from fourfold import players
+from fourfold import backends
+from fourfold.backends.null import NULL_GPU
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import ModelPath, device_option, json_option, parse_shape, seed_option
 from fourfold.cli._show import (
@@ -30,19 +31,18 @@ from fourfold.cli._show import (
     show_table,
     time_left,
 )
+from fourfold.compiler.convert import make_readable_with_config
+from fourfold.compiler.tune import LEVELS
 from fourfold.config import PRECISIONS, Config
-from fourfold.convert import make_readable_with_config
 from fourfold.errors import InputError
-from fourfold.optimization.answers import Answers
-from fourfold.optimization.operators import list_operators, model_operators
-from fourfold.optimization.options import TARGETS
-from fourfold.optimization.report import OptimizedModel, OptimizeReport
+from fourfold.export.optimize.answers import Answers
+from fourfold.export.optimize.operators import list_operators, model_operators
+from fourfold.export.optimize.options import TARGETS
+from fourfold.export.optimize.report import OptimizedModel, OptimizeReport
+from fourfold.export.quantize.method import METHODS
+from fourfold.export.quantize.ranges import ESTIMATORS
 from fourfold.options import SessionOptions
-from fourfold.players.null import NULL_GPU
-from fourfold.prepare import Progress
-from fourfold.quantization.method import METHODS
-from fourfold.quantization.ranges import ESTIMATORS
-from fourfold.tune import LEVELS
+from fourfold.tools.prepare import Progress
 
 SAMPLES = click.Path(exists=True, path_type=Path)
 
@@ -157,7 +157,7 @@ def _print_model_ops(
         raise InputError(what, why, "write: fourfold optimize MODEL --print-model-ops")
     config = Config.from_environment()
     wanted = name or config.device
-    device = NULL_GPU if wanted == "null" else players.find_device(wanted)
+    device = NULL_GPU if wanted == "null" else backends.find_device(wanted)
     sizes = dict(parse_shape(text) for text in shapes)
     options = SessionOptions(shapes=sizes).compile_options(config)
     title = Path(models[0]).name

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
+from fourfold.backends.native import TARGETS, build_player, copy_sources
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json
 from fourfold.config import Config
 from fourfold.errors import InputError
-from fourfold.native import TARGETS, build_player, copy_sources
 
 
 @click.group(help=__doc__)

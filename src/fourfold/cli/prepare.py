@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from fourfold.backends import find_target
+from fourfold.backends.connections import MACHINES
 from fourfold.cli._completing import complete_device
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import (
@@ -42,14 +44,17 @@ from fourfold.cli._show import (
     show_table,
     time_left,
 )
+from fourfold.compiler.convert.files import readable_file
+from fourfold.compiler.tune import LEVELS, Level, find_level
 from fourfold.config import PRECISIONS, Config
-from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions, SessionOptions
-from fourfold.players import find_target
-from fourfold.players.connections import MACHINES
-from fourfold.prepare import (
+from fourfold.processing.option import PostprocessOption
+from fourfold.store.draft import Draft
+from fourfold.store.prepared import Prepared
+from fourfold.store.store import Store, configured_store
+from fourfold.tools.prepare import (
     GENERIC,
     Progress,
     TuningSummary,
@@ -58,11 +63,6 @@ from fourfold.prepare import (
     prepare_web,
     tune_model,
 )
-from fourfold.processing.option import PostprocessOption
-from fourfold.store.draft import Draft
-from fourfold.store.prepared import Prepared
-from fourfold.store.store import Store, configured_store
-from fourfold.tune import LEVELS, Level, find_level
 
 
 class Targets(NamedTuple):

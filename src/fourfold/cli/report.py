@@ -27,9 +27,9 @@ from fourfold.cli._options import (
 from fourfold.cli._show import byte_count, duration, progress
 from fourfold.config import PLACEMENTS, PlacementName
 from fourfold.errors import InputError
-from fourfold.report.run_report.record import RunRecord
-from fourfold.report.run_report.record_file import read_record, write_record
-from fourfold.report.run_report.report import RunReport
+from fourfold.tools.report.run_report.record import RunRecord
+from fourfold.tools.report.run_report.record_file import read_record, write_record
+from fourfold.tools.report.run_report.report import RunReport
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 

@@ -38,14 +38,14 @@ from fourfold.cli._outputs import summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.cli._trace import trace_option, traced
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold import results as answers
-    from fourfold.results import Answer, shapes
-    from fourfold.results.meaning import Described
+    from fourfold import vision as answers
+    from fourfold.vision import Answer, shapes
+    from fourfold.vision.meaning import Described
 else:
-    answers, shapes = lazy_import("fourfold.results"), lazy_import("fourfold.results.shapes")
+    answers, shapes = lazy_import("fourfold.vision"), lazy_import("fourfold.vision.shapes")
 
 
 @click.command(help=__doc__)

@@ -12,7 +12,7 @@ import click
 
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
-from fourfold.samples import SAMPLES, sample
+from fourfold.tools.samples import SAMPLES, sample
 
 
 @click.command(help=__doc__)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from fourfold.web.server import FolderServer
+from fourfold.export.web.server import FolderServer
 
 
 @click.command(help=__doc__)

@@ -28,23 +28,28 @@ from fourfold.cli._options import ModelArguments, json_option, model_options, se
 from fourfold.cli._show import show_json
 from fourfold.config import Config
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
 from fourfold.runtime.random_inputs import InputPort, random_inputs
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from rich import console as consoles
     from rich import table as tables
 
-    from fourfold.cpu.protocol import CpuEngine
-    from fourfold.report import layers as judged
-    from fourfold.report import rival as rivals
-    from fourfold.report import verify as verdicts
-    from fourfold.report.layers import Layer
-    from fourfold.report.verification import Output, Verification
+    from fourfold.backends.cpu.protocol import CpuEngine
+    from fourfold.tools.report import layers as judged
+    from fourfold.tools.report import rival as rivals
+    from fourfold.tools.report import verify as verdicts
+    from fourfold.tools.report.layers import Layer
+    from fourfold.tools.report.verification import Output, Verification
 else:
     consoles, tables = lazy_import("rich.console"), lazy_import("rich.table")
-    judged, rivals = lazy_import("fourfold.report.layers"), lazy_import("fourfold.report.rival")
-    verdicts = lazy_import("fourfold.report.verify")  # with the compiler, for what a layer gives
+    judged, rivals = (
+        lazy_import("fourfold.tools.report.layers"),
+        lazy_import("fourfold.tools.report.rival"),
+    )
+    verdicts = lazy_import(
+        "fourfold.tools.report.verify"
+    )  # with the compiler, for what a layer gives
 
 NamedSample = tuple[str, dict[str, np.ndarray]]
 FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}

@@ -24,16 +24,16 @@ from fourfold.cli._options import (
     signature_option,
 )
 from fourfold.cli._show import byte_count, show_json
+from fourfold.compiler.convert.files import readable_file
 from fourfold.config import PRECISIONS, Config
-from fourfold.convert.files import readable_file
-from fourfold.display import count_text
 from fourfold.errors import InputError
+from fourfold.export.web.page import make_page
+from fourfold.export.web.tasks import KINDS
 from fourfold.options import CompileOptions, SessionOptions
-from fourfold.pixels.frame_fit import FITS
 from fourfold.processing.option import PostprocessOption
+from fourfold.processing.pixels.frame_fit import FITS
 from fourfold.store.store import configured_store
-from fourfold.web.page import make_page
-from fourfold.web.tasks import KINDS
+from fourfold.support.display import count_text
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 PICTURE = click.Path(exists=True, dir_okay=False, path_type=Path)

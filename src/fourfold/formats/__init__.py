@@ -18,7 +18,7 @@ from fourfold.formats.format import Format
 from fourfold.formats.model import Model, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import Content, ModelSource, PathOrBytes, open_source, zip_members
-from fourfold.metadata import Signature
+from fourfold.graph.metadata import Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import silent_arithmetic
 

@@ -13,7 +13,7 @@ from fourfold.formats.budget import FOLD_LIMIT, Budget, check_shape
 from fourfold.formats.names import UniqueNames
 from fourfold.formats.refusal import TypeMismatch, Unconvertible
 from fourfold.graph import NONE, Graph, Node
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
 from fourfold.types import Quantization, TensorType
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fourfold.formats.operator_nodes import OperatorNodes
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.window import Pair
+from fourfold.ops.base.window import Pair
 from fourfold.ops.transpose import Transpose
 from fourfold.types import Shape
 

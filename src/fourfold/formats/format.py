@@ -12,7 +12,7 @@ from fourfold.formats.model import Model
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
 from fourfold.formats.writable import WritableModel
-from fourfold.packages import find_metadata_file, installed_version
+from fourfold.support.packages import find_metadata_file, installed_version
 
 
 @dataclass(frozen=True)

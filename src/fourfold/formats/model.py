@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fourfold.errors import Refusal
 from fourfold.graph import Graph
-from fourfold.metadata import ModelMetadata, Signature
+from fourfold.graph.metadata import ModelMetadata, Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import DType, Quantization, Shape
 

@@ -12,9 +12,9 @@ from fourfold.formats.channels_first import (
     without_line,
 )
 from fourfold.formats.operator_nodes import OperatorNodes
-from fourfold.op.pooling import PoolAxes
-from fourfold.op.window import Padding, Pair, Pool2d
 from fourfold.ops.average_pool import AveragePool
+from fourfold.ops.base.pooling import PoolAxes
+from fourfold.ops.base.window import Padding, Pair, Pool2d
 from fourfold.ops.pad import Pad
 from fourfold.types import Shape
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 Content = bytes | mmap.mmap
 PathOrBytes = str | os.PathLike[str] | bytes

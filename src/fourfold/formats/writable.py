@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fourfold.graph import Graph
-from fourfold.metadata import ModelMetadata
+from fourfold.graph.metadata import ModelMetadata
 from fourfold.types import DType, Quantization, Shape
 
 

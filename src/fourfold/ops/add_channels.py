@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import NUMBERS, require, require_kind, takes
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import NUMBERS, require, require_kind, takes
 from fourfold.types import TensorType
 
 

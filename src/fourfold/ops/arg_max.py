@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import const, where, widen
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import const, where, widen
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.reduce import start_value
 from fourfold.types import DType, TensorType
 
 

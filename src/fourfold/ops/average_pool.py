@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression
-from fourfold.kernels.pool import window_pool_variants
-from fourfold.op import Case, Op
-from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
-from fourfold.op.rules import FLOATS
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Case, Op
+from fourfold.ops.base.pooling import PoolAxes, pool_axes_type, tap_views
+from fourfold.ops.base.rules import FLOATS
+from fourfold.ops.kernels.pool import window_pool_variants
 from fourfold.types import Shape
 
 

@@ -6,10 +6,10 @@ import operator
 
 import numpy as np
 
-from fourfold.kernels.pool import pool_variants
-from fourfold.op import Case, Op
-from fourfold.op.rules import FLOATS
-from fourfold.op.window import Padding, Pool2d, pool2d_type, pool_window, windows
+from fourfold.ops.base import Case, Op
+from fourfold.ops.base.rules import FLOATS
+from fourfold.ops.base.window import Padding, Pool2d, pool2d_type, pool_window, windows
+from fourfold.ops.kernels.pool import pool_variants
 
 
 def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, minimum, vector, widen
-from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.view import View
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, stretched, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, minimum, vector, widen
+from fourfold.codegen.kernel import Kernel, Variable
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, stretched, takes
 from fourfold.types import TensorType
 
 ROWS = 4  # rows of the result per work-item, four columns wide

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.bits import shift_left, shift_right
-from fourfold.kernel.expression import Expression, where
-from fourfold.op import Case, Op
-from fourfold.op.rules import Infer, broadcast
+from fourfold.codegen.bits import shift_left, shift_right
+from fourfold.codegen.expression import Expression, where
+from fourfold.ops.base import Case, Op
+from fourfold.ops.base.rules import Infer, broadcast
 from fourfold.types import DType
 
 # Kernels compute with 32 bits, which are too few for wider integers.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.bits import bit_xor
-from fourfold.kernel.expression import Expression
-from fourfold.op import Op
-from fourfold.op.rules import INTEGERS, broadcast, broadcast_cases, elementwise
+from fourfold.codegen.bits import bit_xor
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import INTEGERS, broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, exp, vector
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.view import View
-from fourfold.kernels.boxes import CORNERS
-from fourfold.kernels.grid import independent_group
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import require, require_kind, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, exp, vector
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, require_kind, takes
+from fourfold.ops.kernels.boxes import CORNERS
+from fourfold.ops.kernels.grid import independent_group
 from fourfold.types import DType, TensorType
 
 PLAIN_ANCHOR = (0.0, 0.0, 1.0, 1.0)  # the whole picture

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, convert
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import BOOLS, NUMBERS, require, require_kind, takes, unary_cases
+from fourfold.codegen.expression import Expression, convert
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import BOOLS, NUMBERS, require, require_kind, takes, unary_cases
 from fourfold.types import DType, TensorType
 
 

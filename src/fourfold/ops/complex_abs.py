@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import require_kind, takes
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import require_kind, takes
 from fourfold.types import DType, TensorType
 
 

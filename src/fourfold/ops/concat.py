@@ -7,15 +7,15 @@ from itertools import accumulate
 
 import numpy as np
 
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, guarded, vector
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.location import region_location
+from fourfold.codegen.view import View
 from fourfold.graph import Node
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, guarded, vector
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.location import region_location
-from fourfold.kernel.view import View
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Alias, Case, Op, Region, Types, Variant
-from fourfold.op.rules import ANY, require, require_axis, require_kind
+from fourfold.ops.base import Alias, Case, Op, Region, Types, Variant
+from fourfold.ops.base.rules import ANY, require, require_axis, require_kind
+from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import TensorType
 
 

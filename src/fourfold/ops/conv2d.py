@@ -7,38 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernels.conv.direct import direct_convolution
-from fourfold.kernels.conv.padded import PaddedInput
-from fourfold.kernels.conv.taps import plain_taps, window_taps
-from fourfold.kernels.conv.tile import CPU_VECTOR_CHANNELS
-from fourfold.kernels.conv.tiled import Convolution, Source, tile_choices
-from fourfold.kernels.matrix.convolution import (
-    MatrixConvolution,
-    matrix_choices,
-    refuses_matrix_units,
-)
-from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
-from fourfold.kernels.matrix.staged import StagedConvolution, refuses_staged, staged_choices
-from fourfold.kernels.matrix.warpgroup import (
-    WarpgroupConvolution,
-    refuses_warpgroup,
-    suits_warpgroup,
-    warpgroup_choices,
-)
-from fourfold.kernels.quantized.convolution import (
-    DotConvolution,
-    is_in_words,
-    read_words,
-    refuses_dots,
-)
-from fourfold.kernels.quantized.padded import PaddedBytes
-from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
-from fourfold.kernels.winograd.convolution import Winograd
-from fourfold.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import (
+from fourfold.codegen.context import NodeContext
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import (
     NO_PADDING,
     Filter2d,
     Padding,
@@ -46,6 +18,34 @@ from fourfold.op.window import (
     output_size,
     windows,
 )
+from fourfold.ops.kernels.conv.direct import direct_convolution
+from fourfold.ops.kernels.conv.padded import PaddedInput
+from fourfold.ops.kernels.conv.taps import plain_taps, window_taps
+from fourfold.ops.kernels.conv.tile import CPU_VECTOR_CHANNELS
+from fourfold.ops.kernels.conv.tiled import Convolution, Source, tile_choices
+from fourfold.ops.kernels.matrix.convolution import (
+    MatrixConvolution,
+    matrix_choices,
+    refuses_matrix_units,
+)
+from fourfold.ops.kernels.matrix.feed import WindowFeed, flatten_taps
+from fourfold.ops.kernels.matrix.staged import StagedConvolution, refuses_staged, staged_choices
+from fourfold.ops.kernels.matrix.warpgroup import (
+    WarpgroupConvolution,
+    refuses_warpgroup,
+    suits_warpgroup,
+    warpgroup_choices,
+)
+from fourfold.ops.kernels.quantized.convolution import (
+    DotConvolution,
+    is_in_words,
+    read_words,
+    refuses_dots,
+)
+from fourfold.ops.kernels.quantized.padded import PaddedBytes
+from fourfold.ops.kernels.row_product import RowProduct, refuses_rows, row_choices
+from fourfold.ops.kernels.winograd.convolution import Winograd
+from fourfold.ops.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices
 from fourfold.types import TensorType
 
 REFERENCE_ELEMENTS = 2**21  # input elements per matrix product of the reference, about a cache size

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.view import View
-from fourfold.kernels.conv.taps import Taps
-from fourfold.kernels.conv.tiled import Convolution
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import Pair, check_bias
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import Pair, check_bias
+from fourfold.ops.kernels.conv.taps import Taps
+from fourfold.ops.kernels.conv.tiled import Convolution
 from fourfold.types import Shape, TensorType
 
 Triple = tuple[int, int, int]

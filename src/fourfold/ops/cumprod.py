@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernels.running import (
+from fourfold.ops.base import Op
+from fourfold.ops.kernels.running import (
     PRODUCT,
     RunningTotal,
     running_cases,
@@ -14,7 +15,6 @@ from fourfold.kernels.running import (
     running_type,
     running_variants,
 )
-from fourfold.op import Op
 
 
 @dataclass(frozen=True)

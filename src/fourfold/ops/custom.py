@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression
 from fourfold.custom import CUSTOM_OPS
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression
-from fourfold.kernels.pointwise import pointwise_kernel
-from fourfold.op import Op, Types, Variant
+from fourfold.ops.base import Op, Types, Variant
+from fourfold.ops.kernels.pointwise import pointwise_kernel
 from fourfold.types import TensorType
 
 

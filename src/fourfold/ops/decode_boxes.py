@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, convert, exp, vector, where
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.view import View
-from fourfold.kernels.boxes import CORNERS, corners_of
-from fourfold.kernels.grid import independent_group
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import require, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, convert, exp, vector, where
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, takes
+from fourfold.ops.kernels.boxes import CORNERS, corners_of
+from fourfold.ops.kernels.grid import independent_group
 from fourfold.types import DType, TensorType
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import Block, move_variants
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import ANY, require, require_kind, require_rank, takes
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import ANY, require, require_kind, require_rank, takes
+from fourfold.ops.kernels.move import Block, move_variants
 from fourfold.types import TensorType
 
 

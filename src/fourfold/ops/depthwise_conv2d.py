@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernels.depthwise.rows import (
-    DepthwiseRows,
-    depthwise_plain,
-    depthwise_row_choices,
-    fits_rows,
-)
-from fourfold.kernels.depthwise.walk import DepthwiseWalk, supports_walk
-from fourfold.kernels.quantized.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import (
+from fourfold.codegen.context import NodeContext
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import (
     Filter2d,
     Padding,
     check_bias,
     output_size,
     windows,
 )
+from fourfold.ops.kernels.depthwise.rows import (
+    DepthwiseRows,
+    depthwise_plain,
+    depthwise_row_choices,
+    fits_rows,
+)
+from fourfold.ops.kernels.depthwise.walk import DepthwiseWalk, supports_walk
+from fourfold.ops.kernels.quantized.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.types import TensorType
 
 

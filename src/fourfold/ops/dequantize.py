@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fourfold.codegen.expression import Expression, convert
 from fourfold.graph import Node
-from fourfold.kernel.expression import Expression, convert
-from fourfold.op import Alias, Case, Op, Types
-from fourfold.op.rules import NUMBERS, require_kind, takes, unary_cases
+from fourfold.ops.base import Alias, Case, Op, Types
+from fourfold.ops.base.rules import NUMBERS, require_kind, takes, unary_cases
 from fourfold.types import DType, TensorType
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernels.boxes import COLUMNS, corners_of, overlap_of
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import require, require_kind, require_rank, takes
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import require, require_kind, require_rank, takes
+from fourfold.ops.kernels.boxes import COLUMNS, corners_of, overlap_of
 from fourfold.types import DType, TensorType
 
 

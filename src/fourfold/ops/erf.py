@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, erf
-from fourfold.op import Op
-from fourfold.op.rules import elementwise, same_type, unary_cases
+from fourfold.codegen.expression import Expression, erf
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import elementwise, same_type, unary_cases
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 

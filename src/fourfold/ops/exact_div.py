@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.bits import bit_and
-from fourfold.kernel.expression import Expression, absolute, bitcast, convert, where
-from fourfold.op import Op
-from fourfold.op.rules import FLOATS, broadcast, broadcast_cases, elementwise
+from fourfold.codegen.bits import bit_and
+from fourfold.codegen.expression import Expression, absolute, bitcast, convert, where
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import FLOATS, broadcast, broadcast_cases, elementwise
 
 _MAX_CORRECTED = 1e38
 _UPPER_HALF = -(1 << 12)  # of the 24 mantissa bits of a float

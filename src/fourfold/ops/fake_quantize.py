@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression
-from fourfold.op import Op
-from fourfold.op.rounding import inverse_of, reference_round_to_grid, round_to_grid
-from fourfold.op.rules import same_type, unary_cases
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Op
+from fourfold.ops.base.rounding import inverse_of, reference_round_to_grid, round_to_grid
+from fourfold.ops.base.rules import same_type, unary_cases
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.errors import ModelError
-from fourfold.op import Op, Types
+from fourfold.ops.base import Op, Types
 from fourfold.types import TensorType
 
 

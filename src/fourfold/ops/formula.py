@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.codegen.expression import Expression
 from fourfold.graph import NONE
-from fourfold.kernel.expression import Expression
-from fourfold.op import Case, Op, Types
-from fourfold.op.registry import registry
-from fourfold.op.rules import require
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import require
 from fourfold.types import TensorType
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import (
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import (
     Expression,
     Pointer,
     const,
@@ -21,16 +21,16 @@ from fourfold.kernel.expression import (
     minimum,
     vector,
 )
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.location import Channel
-from fourfold.kernel.view import View
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import require, require_kind, takes
-from fourfold.pixels.colors import MATRICES, ORDERS, YUV_ORDERS, frame_size, pixel_reader
-from fourfold.pixels.frame_fit import FrameFit, fit_frame
-from fourfold.pixels.resize import RESIZES, resize_frames, tap_tables
-from fourfold.resampling import TapTable
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.location import Channel
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.processing.pixels.colors import MATRICES, ORDERS, YUV_ORDERS, frame_size, pixel_reader
+from fourfold.processing.pixels.frame_fit import FrameFit, fit_frame
+from fourfold.processing.pixels.resize import RESIZES, resize_frames, tap_tables
+from fourfold.processing.resampling import TapTable
 from fourfold.types import DType, TensorType
 
 MAX_UNROLLED_TAPS = 2  # taps along an axis; more are a loop over a parameter

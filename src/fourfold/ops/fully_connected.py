@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernels.conv.direct import direct_product
-from fourfold.kernels.conv.taps import plain_taps
-from fourfold.kernels.conv.tiled import Convolution, tile_choices
-from fourfold.kernels.matrix.convolution import (
+from fourfold.codegen.context import NodeContext
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import check_bias
+from fourfold.ops.kernels.conv.direct import direct_product
+from fourfold.ops.kernels.conv.taps import plain_taps
+from fourfold.ops.kernels.conv.tiled import Convolution, tile_choices
+from fourfold.ops.kernels.matrix.convolution import (
     MatrixConvolution,
     matrix_choices,
     refuses_matrix_units,
 )
-from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
-from fourfold.kernels.quantized.convolution import DotConvolution, is_in_words, refuses_dots
-from fourfold.kernels.row_product import RowProduct, refuses_rows, row_choices
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import check_bias
+from fourfold.ops.kernels.matrix.feed import WindowFeed, flatten_taps
+from fourfold.ops.kernels.quantized.convolution import DotConvolution, is_in_words, refuses_dots
+from fourfold.ops.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.types import TensorType
 
 MIN_MATRIX_ROWS = 8

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, guarded, vector
-from fourfold.kernel.view import View
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, guarded, vector
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import TensorType
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import maximum
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import NUMBERS, require, require_kind, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import maximum
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import NUMBERS, require, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import DType, TensorType
 
 

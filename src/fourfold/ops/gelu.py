@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, erf, tanh
-from fourfold.op import Op
-from fourfold.op.rules import same_type, unary_cases
+from fourfold.codegen.expression import Expression, erf, tanh
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import same_type, unary_cases
 
 _SLOPE = math.sqrt(2 / math.pi)
 _erf = np.vectorize(math.erf, otypes=[np.float64])

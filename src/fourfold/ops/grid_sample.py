@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import (
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import (
     Expression,
     absolute,
     const,
@@ -26,12 +26,12 @@ from fourfold.kernel.expression import (
     round_even,
     where,
 )
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, takes
-from fourfold.resampling import MODES
+from fourfold.codegen.kernel import Kernel
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.reduce import start_value
+from fourfold.processing.resampling import MODES
 from fourfold.types import TensorType
 
 PADDINGS = ("zeros", "border", "reflection")

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.location import Stored
 from fourfold.graph import NONE, Node, Step
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.location import Stored
-from fourfold.kernels.chain.costs import can_chain, forms
-from fourfold.kernels.chain.kernel import Chain
-from fourfold.kernels.joined import Joined, Parts, part_types
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.registry import registry
-from fourfold.op.rules import Reduce, require
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.registry import registry
+from fourfold.ops.base.rules import Reduce, require
+from fourfold.ops.kernels.chain.costs import can_chain, forms
+from fourfold.ops.kernels.chain.kernel import Chain
+from fourfold.ops.kernels.joined import Joined, Parts, part_types
 from fourfold.types import DType, TensorType
 
 

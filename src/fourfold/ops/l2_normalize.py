@@ -6,12 +6,12 @@ import operator
 
 import numpy as np
 
-from fourfold.kernel.combine import group_combine, team_ids
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import maximum, rsqrt
-from fourfold.kernels.reduce import reduce_lanes, split_for, start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, takes
+from fourfold.codegen.combine import group_combine, team_ids
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import maximum, rsqrt
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, takes
+from fourfold.ops.kernels.reduce import reduce_lanes, split_for, start_value
 from fourfold.types import TensorType
 
 EPSILON = 1e-6

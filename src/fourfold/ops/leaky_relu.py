@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, where
-from fourfold.op import Op
-from fourfold.op.rules import same_type, unary_cases
+from fourfold.codegen.expression import Expression, where
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import same_type, unary_cases
 
 
 @dataclass(frozen=True)

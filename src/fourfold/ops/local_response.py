@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import const, maximum, minimum, power, vector
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import const, maximum, minimum, power, vector
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import TensorType
 
 

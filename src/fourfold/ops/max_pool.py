@@ -6,11 +6,11 @@ from functools import reduce
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, maximum
-from fourfold.kernels.pool import window_pool_variants
-from fourfold.op import Case, Op
-from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
-from fourfold.op.rules import NUMBERS
+from fourfold.codegen.expression import Expression, maximum
+from fourfold.ops.base import Case, Op
+from fourfold.ops.base.pooling import PoolAxes, pool_axes_type, tap_views
+from fourfold.ops.base.rules import NUMBERS
+from fourfold.ops.kernels.pool import window_pool_variants
 
 
 def reference(attributes: PoolAxes, x: np.ndarray) -> np.ndarray:

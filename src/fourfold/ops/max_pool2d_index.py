@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import const, convert, where, widen
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Variant
-from fourfold.op.rules import FLOATS
-from fourfold.op.window import Padding, Pool2d, pool2d_type, pool_window, windows
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import const, convert, where, widen
+from fourfold.ops.base import Case, Op, Variant
+from fourfold.ops.base.rules import FLOATS
+from fourfold.ops.base.window import Padding, Pool2d, pool2d_type, pool_window, windows
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.reduce import start_value
 
 
 def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:

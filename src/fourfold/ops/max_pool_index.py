@@ -6,14 +6,14 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import const, where, widen
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.pool import TapSpan
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.pooling import PoolAxes, pool_axes_type, tap_views
-from fourfold.op.rules import NUMBERS
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import const, where, widen
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.pooling import PoolAxes, pool_axes_type, tap_views
+from fourfold.ops.base.rules import NUMBERS
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.pool import TapSpan
+from fourfold.ops.kernels.reduce import start_value
 from fourfold.types import DType, TensorType
 
 _rule = pool_axes_type("max_pool_index", NUMBERS)

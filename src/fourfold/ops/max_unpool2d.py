@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import convert, where, widen
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import Padding, Pool2d
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import convert, where, widen
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import Padding, Pool2d
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.reduce import start_value
 from fourfold.types import TensorType
 
 

@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from fourfold.kernels.reduce import reduce_variants
-from fourfold.op import Op
-from fourfold.op.rules import FLOATS, Reduce, reduce_cases, reduced_type
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import FLOATS, Reduce, reduce_cases, reduced_type
+from fourfold.ops.kernels.reduce import reduce_variants
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.combine import group_combine
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, load, maximum, minimum, where, widen
-from fourfold.kernel.view import View
-from fourfold.kernels.boxes import CORNERS, kernel_overlap, overlap_of
-from fourfold.kernels.reduce import split_for
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import require, takes
+from fourfold.codegen.combine import group_combine
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, load, maximum, minimum, where, widen
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, takes
+from fourfold.ops.kernels.boxes import CORNERS, kernel_overlap, overlap_of
+from fourfold.ops.kernels.reduce import split_for
 from fourfold.types import DType, TensorType
 
 NO_BOX = -1

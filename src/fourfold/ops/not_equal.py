@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression
-from fourfold.op import Op
-from fourfold.op.rules import (
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import (
     BOOLS,
     NUMBERS,
     broadcast_cases,

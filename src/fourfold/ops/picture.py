@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import const, convert, vector
+from fourfold.codegen.location import Channel
 from fourfold.graph import Node
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import const, convert, vector
-from fourfold.kernel.location import Channel
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Alias, Case, Op, Types, Variant
-from fourfold.op.rules import require, require_kind, takes
+from fourfold.ops.base import Alias, Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import DType, TensorType
 
 MAX_CHANNELS = 3

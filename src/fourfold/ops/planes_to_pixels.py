@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.codegen.expression import Expression
 from fourfold.graph import Node
-from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import move_variants
-from fourfold.op import Alias, Case, Op, Types
-from fourfold.op.rules import ANY, require, require_kind, takes
+from fourfold.ops.base import Alias, Case, Op, Types
+from fourfold.ops.base.rules import ANY, require, require_kind, takes
+from fourfold.ops.kernels.move import move_variants
 from fourfold.types import TensorType
 
 

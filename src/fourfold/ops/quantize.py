@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, convert
-from fourfold.op import Case, Op, Types
-from fourfold.op.rounding import inverse_of, reference_round_to_grid, round_to_grid
-from fourfold.op.rules import FLOATS, require, require_kind, takes, unary_cases
+from fourfold.codegen.expression import Expression, convert
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rounding import inverse_of, reference_round_to_grid, round_to_grid
+from fourfold.ops.base.rules import FLOATS, require, require_kind, takes, unary_cases
 from fourfold.types import DType, TensorType
 
 

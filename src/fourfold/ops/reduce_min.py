@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import minimum
-from fourfold.kernels.reduce import reduce_variants
-from fourfold.op import Op
-from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced_type
+from fourfold.codegen.expression import minimum
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import NUMBERS, Reduce, reduce_cases, reduced_type
+from fourfold.ops.kernels.reduce import reduce_variants
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, Pointer, const, load, where
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import ANY, FLOATS, require, require_axis, require_kind, takes
-from fourfold.resampling import (
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, Pointer, const, load, where
+from fourfold.codegen.kernel import Kernel
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import ANY, FLOATS, require, require_axis, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.reduce import start_value
+from fourfold.processing.resampling import (
     COORDINATES,
     MODES,
     ROUNDINGS,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, convert, floor, maximum, minimum
-from fourfold.kernel.view import View
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, Resize, require, resize_step, resized_type, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, convert, floor, maximum, minimum
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, Resize, require, resize_step, resized_type, takes
+from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import TensorType
 
 SLICES = 6  # slices that a CPU work-item processes together, with both columns of each in registers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, convert, minimum
-from fourfold.kernels.move import move_variants
-from fourfold.op import Case, Op
-from fourfold.op.rules import ANY, Resize, resize_step, resized_type
+from fourfold.codegen.expression import Expression, convert, minimum
+from fourfold.ops.base import Case, Op
+from fourfold.ops.base.rules import ANY, Resize, resize_step, resized_type
+from fourfold.ops.kernels.move import move_variants
 from fourfold.types import TensorType
 
 

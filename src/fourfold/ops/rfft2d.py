@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import require, require_kind, takes
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
 

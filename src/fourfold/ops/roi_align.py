@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, ceil, const, convert, maximum, minimum, where
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, INDICES, require, require_kind, require_rank, takes
-from fourfold.op.window import Pair
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, ceil, const, convert, maximum, minimum, where
+from fourfold.codegen.kernel import Kernel
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, INDICES, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import Pair
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.reduce import start_value
 from fourfold.types import TensorType
 
 

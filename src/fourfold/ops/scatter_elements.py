@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.broadcast import mask_beyond
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, where, widen
-from fourfold.kernel.view import View
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import apply_reduction, matching_lanes, wrap_index
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import require, takes
-from fourfold.op.scattering import require_along, require_scatter, scatter, wrap_indices
+from fourfold.codegen.broadcast import mask_beyond
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, where, widen
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, takes
+from fourfold.ops.base.scattering import require_along, require_scatter, scatter, wrap_indices
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.indices import apply_reduction, matching_lanes, wrap_index
 from fourfold.types import TensorType
 
 

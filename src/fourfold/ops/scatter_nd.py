@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, vector, where
-from fourfold.kernel.view import View
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import update_pixel_of
-from fourfold.kernels.reduce import start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import INDICES, NUMBERS, require_kind, takes
-from fourfold.op.scattering import require_rows
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, vector, where
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import INDICES, NUMBERS, require_kind, takes
+from fourfold.ops.base.scattering import require_rows
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.indices import update_pixel_of
+from fourfold.ops.kernels.reduce import start_value
 from fourfold.types import Shape, TensorType
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, where
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import BOOLS, NUMBERS, require_kind, stretched, takes
+from fourfold.codegen.expression import Expression, where
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import BOOLS, NUMBERS, require_kind, stretched, takes
 from fourfold.types import TensorType
 
 

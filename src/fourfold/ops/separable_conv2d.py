@@ -10,29 +10,29 @@ from math import inf
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import load, widen
-from fourfold.kernel.location import slice_channels
-from fourfold.kernels.conv.taps import window_taps
-from fourfold.kernels.conv.tile import ConvTile
-from fourfold.kernels.conv.tiled import pack_bias, pack_weights
-from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.matrix.convolution import (
-    MatrixConvolution,
-    matrix_choices,
-    refuses_matrix_units,
-)
-from fourfold.kernels.matrix.depthwise_feed import DepthwiseFeed
-from fourfold.kernels.matrix.feed import make_clamp
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import (
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import load, widen
+from fourfold.codegen.location import slice_channels
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import (
     Filter2d,
     Padding,
     check_bias,
     output_size,
     windows,
 )
+from fourfold.ops.kernels.conv.taps import window_taps
+from fourfold.ops.kernels.conv.tile import ConvTile
+from fourfold.ops.kernels.conv.tiled import pack_bias, pack_weights
+from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.matrix.convolution import (
+    MatrixConvolution,
+    matrix_choices,
+    refuses_matrix_units,
+)
+from fourfold.ops.kernels.matrix.depthwise_feed import DepthwiseFeed
+from fourfold.ops.kernels.matrix.feed import make_clamp
 from fourfold.types import TensorType
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, const, where
-from fourfold.op import Op
-from fourfold.op.rules import NUMBERS, elementwise, same_type, unary_cases
+from fourfold.codegen.expression import Expression, const, where
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import NUMBERS, elementwise, same_type, unary_cases
 
 
 def pointwise(attributes: object, x: Expression) -> Expression:

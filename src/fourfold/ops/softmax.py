@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.broadcast import mask_beyond
-from fourfold.kernel.combine import group_combine, team_ids
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, exp, maximum
-from fourfold.kernels.reduce import reduce_lanes, split_for, start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, takes
+from fourfold.codegen.broadcast import mask_beyond
+from fourfold.codegen.combine import group_combine, team_ids
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, exp, maximum
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, takes
+from fourfold.ops.kernels.reduce import reduce_lanes, split_for, start_value
 from fourfold.types import TensorType
 
 

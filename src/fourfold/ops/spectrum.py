@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, convert, load, sqrt, widen
-from fourfold.kernel.kernel import Variable
-from fourfold.kernels.grid import plain_grid
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import require, require_kind, takes
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, convert, load, sqrt, widen
+from fourfold.codegen.kernel import Variable
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, require_kind, takes
+from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import DType, TensorType
 
 MAX_TABLE_NUMBERS = 1 << 24

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression
-from fourfold.op import Op
-from fourfold.op.rules import broadcast, broadcast_cases, elementwise
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Op
+from fourfold.ops.base.rules import broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.combine import group_combine, team_ids
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import (
+from fourfold.codegen.combine import group_combine, team_ids
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import (
     Expression,
     const,
     maximum,
@@ -21,12 +21,12 @@ from fourfold.kernel.expression import (
     where,
     widen,
 )
-from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.view import View
-from fourfold.kernels.boxes import COLUMNS, CORNERS, kernel_overlap, overlap_of
-from fourfold.kernels.reduce import split_for
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import require, require_kind, require_rank, takes
+from fourfold.codegen.kernel import Kernel, Variable
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import require, require_kind, require_rank, takes
+from fourfold.ops.kernels.boxes import COLUMNS, CORNERS, kernel_overlap, overlap_of
+from fourfold.ops.kernels.reduce import split_for
 from fourfold.types import DType, TensorType
 
 

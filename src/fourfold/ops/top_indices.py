@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.combine import group_combine, team_ids
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, maximum, minimum, vector, where
-from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.view import View
-from fourfold.kernels.reduce import split_for, start_value
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import NUMBERS, require, require_kind, takes
+from fourfold.codegen.combine import group_combine, team_ids
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression, const, maximum, minimum, vector, where
+from fourfold.codegen.kernel import Kernel, Variable
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import NUMBERS, require, require_kind, takes
+from fourfold.ops.kernels.reduce import split_for, start_value
 from fourfold.types import DType, TensorType
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression
-from fourfold.kernels.move import move_variants
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import ANY, require, require_kind, takes
+from fourfold.codegen.expression import Expression
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import ANY, require, require_kind, takes
+from fourfold.ops.kernels.move import move_variants
 from fourfold.types import TensorType
 
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.view import View
-from fourfold.kernels.conv.direct import direct_transposed
-from fourfold.kernels.conv.taps import Taps
-from fourfold.kernels.conv.tiled import Convolution, tile_choices
-from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.op.window import Padding, Pair, Window, check_bias, output_size
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops.base.window import Padding, Pair, Window, check_bias, output_size
+from fourfold.ops.kernels.conv.direct import direct_transposed
+from fourfold.ops.kernels.conv.taps import Taps
+from fourfold.ops.kernels.conv.tiled import Convolution, tile_choices
 from fourfold.types import TensorType
 
 

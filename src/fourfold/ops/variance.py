@@ -6,14 +6,22 @@ import operator
 
 import numpy as np
 
-from fourfold.kernel.broadcast import load_for
-from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.view import View
-from fourfold.kernels.reduce import Load, reduce_variants
-from fourfold.op import Case, Op, Types
-from fourfold.op.rules import FLOATS, Reduce, reduced_type, require, require_kind, stretched, takes
+from fourfold.codegen.broadcast import load_for
+from fourfold.codegen.context import NodeContext
+from fourfold.codegen.expression import Expression
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.view import View
+from fourfold.ops.base import Case, Op, Types
+from fourfold.ops.base.rules import (
+    FLOATS,
+    Reduce,
+    reduced_type,
+    require,
+    require_kind,
+    stretched,
+    takes,
+)
+from fourfold.ops.kernels.reduce import Load, reduce_variants
 from fourfold.types import TensorType
 
 _reduced = reduced_type("variance", FLOATS)

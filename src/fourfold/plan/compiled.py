@@ -12,18 +12,18 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from fourfold.lazy import lazy_import
 from fourfold.plan.data import Buffer, Launch, Plan, Port
 from fourfold.plan.requirements import Requirements, join_requirements
-from fourfold.targets import GPU, NUMPY
+from fourfold.plan.targets import GPU, NUMPY
+from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape, TensorType
 
 if TYPE_CHECKING:
-    from fourfold import display
     from fourfold.graph import Graph
     from fourfold.plan.tensor_binding import TensorBinding
+    from fourfold.support import display
 else:
-    display = lazy_import("fourfold.display")
+    display = lazy_import("fourfold.support.display")
 
 Bindings = tuple["TensorBinding", ...]
 
@@ -69,7 +69,7 @@ class CompiledModel:
             Empty for a model that runs whole on the device.
         cacheable: False where code of the caller takes part, which may change unnoticed.
         placement: The placement record, as `Placement.to_bytes` wrote it.
-        about: Metadata and signatures, as `fourfold.metadata` wrote them.
+        about: Metadata and signatures, as `fourfold.graph.metadata` wrote them.
     """
 
     name: str

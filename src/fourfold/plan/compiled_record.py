@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fourfold.errors import MALFORMED, InputError, ModelError
-from fourfold.lazy import lazy_import
 from fourfold.plan.compiled import CompiledModel, Part
 from fourfold.plan.container import Container, Section
 from fourfold.plan.data import Port
@@ -26,7 +25,8 @@ from fourfold.plan.record import (
     text_map,
     texts,
 )
-from fourfold.targets import GPU, NUMPY
+from fourfold.plan.targets import GPU, NUMPY
+from fourfold.support.lazy import lazy_import
 from fourfold.types import TensorType
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fourfold.lazy import lazy_import
 from fourfold.plan.requirements import Requirements
+from fourfold.support.lazy import lazy_import
 from fourfold.types import Quantization, TensorType
 
 if TYPE_CHECKING:
-    from fourfold import display
     from fourfold.plan.stage_clocks import StageClocks
+    from fourfold.support import display
 else:
-    display = lazy_import("fourfold.display")
+    display = lazy_import("fourfold.support.display")
 
 ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
 CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them

@@ -6,7 +6,7 @@ from weakref import ref
 
 import numpy as np
 
-from fourfold.forks import ForkSafeLock
+from fourfold.support.forks import ForkSafeLock
 
 CHUNK = 1 << 20  # bytes that are compared before the next ones are looked at
 

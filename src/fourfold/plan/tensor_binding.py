@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.pixels import Pixels
 from fourfold.plan.record import read_quantization
+from fourfold.processing.pixels import Pixels
 from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
 Grid = tuple[Quantization, DType]

@@ -12,15 +12,19 @@ Rows after `count` are zeros.
 
 from __future__ import annotations
 
-from fourfold.processing.anchors import SsdAnchors
-from fourfold.processing.boxes import (
-    DecodedBoxes,
-    MediaPipeBoxes,
-    SsdBoxes,
-    YoloBoxes,
-    YoloHeads,
-)
-from fourfold.processing.classes import ArgMax, Softmax, TopK
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fourfold.processing.anchors import SsdAnchors
+    from fourfold.processing.boxes import (
+        DecodedBoxes,
+        MediaPipeBoxes,
+        SsdBoxes,
+        YoloBoxes,
+        YoloHeads,
+    )
+    from fourfold.processing.classes import ArgMax, Softmax, TopK
 
 __all__ = [
     "ArgMax",
@@ -33,3 +37,25 @@ __all__ = [
     "YoloBoxes",
     "YoloHeads",
 ]
+_MODULES = {
+    "ArgMax": "fourfold.processing.classes",
+    "DecodedBoxes": "fourfold.processing.boxes",
+    "MediaPipeBoxes": "fourfold.processing.boxes",
+    "Softmax": "fourfold.processing.classes",
+    "SsdAnchors": "fourfold.processing.anchors",
+    "SsdBoxes": "fourfold.processing.boxes",
+    "TopK": "fourfold.processing.classes",
+    "YoloBoxes": "fourfold.processing.boxes",
+    "YoloHeads": "fourfold.processing.boxes",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: most starts need none of them."""
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold import metadata as descriptions
+    from fourfold.graph import metadata as descriptions
 else:
-    descriptions = lazy_import("fourfold.metadata")
+    descriptions = lazy_import("fourfold.graph.metadata")
 
 
 class About:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.backends.dlpack_devices import NAMES, ON_HOST, device_kind
 from fourfold.errors import InputError
-from fourfold.players.dlpack_devices import NAMES, ON_HOST, device_kind
 
 NUMPY_WAYS = ("__array__", "__array_interface__", "__array_struct__")
 NUMPY_FLOATS = ("torch.float16", "torch.float32", "torch.float64")

@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fourfold import players
+from fourfold import backends
 from fourfold.errors import FourfoldError
-from fourfold.log import Log
 from fourfold.plan import Plan
 from fourfold.runtime.request import Request
 from fourfold.store.keys import program_parts
+from fourfold.support.log import Log
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
@@ -22,17 +22,17 @@ log = Log("runtime")
 
 def start_player(
     request: Request, plan: Plan, binary: bytes | None, store: Store | None
-) -> players.Player:
+) -> backends.Player:
     """A player of the plan: by its binary where there is a good one, else by the compiler."""
     request.timings.begins("build")
     device, began = request.device, time.perf_counter()
-    program = players.backend_of(device).live_program(device, plan.program)
+    program = backends.backend_of(device).live_program(device, plan.program)
     how = "is loaded already"
     if program is None and binary is not None:
         program, how = _load_program(request, plan, binary, store), "comes from its binary"
     how = "is built from text" if program is None else how
     log.debug("program of %s, %d bytes, %s", request.title, len(plan.program.text), how)
-    player = players.make_player(device, plan, program, store)
+    player = backends.make_player(device, plan, program, store)
     upload = player.timings["upload"]
     built = time.perf_counter() - upload
     request.timings.add("build", built - began, built)
@@ -42,10 +42,10 @@ def start_player(
 
 def _load_program(
     request: Request, plan: Plan, binary: bytes, store: Store | None
-) -> players.BuiltProgram | None:
+) -> backends.BuiltProgram | None:
     """The program of a binary; None where the driver refuses it, or died of it before."""
     device = request.device
-    load = players.backend_of(device).load_program
+    load = backends.backend_of(device).load_program
     if store is None:
         return load(device, plan.program, binary)
     with store.loading(binary) as allowed:
@@ -71,9 +71,9 @@ class BinaryCache:
         device, wanted = self._request.device, self._request.config.binaries
         if self._store is None or wanted == "never":
             return False
-        return wanted == "always" or players.backend_of(device).binaries_are_cheap(device)
+        return wanted == "always" or backends.backend_of(device).binaries_are_cheap(device)
 
-    def after_run(self, *on_device: players.Player) -> None:
+    def after_run(self, *on_device: backends.Player) -> None:
         """Fetch the binaries of these players, once. PoCL compiles a kernel when it first runs, so
         that a binary fetched earlier would be incomplete.
         """
@@ -84,7 +84,7 @@ class BinaryCache:
             )
             self._thread.start()
 
-    def _fetch(self, on_device: Sequence[players.Player]) -> None:
+    def _fetch(self, on_device: Sequence[backends.Player]) -> None:
         for player in on_device:
             if self._store is None:
                 return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.errors import InputError
-from fourfold.log import Log
 from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.support.log import Log
 
 log = Log("runtime")
 KINDS = {"f": "floats", "i": "integers", "c": "complex numbers", "b": "booleans"}

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fourfold.lazy import lazy_import
 from fourfold.plan import CompiledModel
 from fourfold.runtime.request import Request, model_key_parts
 from fourfold.store.store import Store
-from fourfold.timings import Timings
+from fourfold.support.lazy import lazy_import
+from fourfold.support.timings import Timings
 
 if TYPE_CHECKING:
-    from fourfold import compile as compiler
+    from fourfold.compiler import compile as compiler
 else:
-    compiler = lazy_import("fourfold.compile")
+    compiler = lazy_import("fourfold.compiler.compile")
 
 WORTH = 0.05  # of the time of a run: weights are in memory twice, and kernels built once more
 

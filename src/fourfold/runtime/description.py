@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fourfold.display import count_text, html_table, size_text, time_text
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.opened import ORIGINS, device_text
 from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.support.display import count_text, html_table, size_text, time_text
 
 FEW = 3  # inputs or outputs that a line has room for
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.backends import DeviceMemory, backend_of, with_known_facts
+from fourfold.backends.dlpack_devices import CPU, CUDA
 from fourfold.device import DeviceInfo
-from fourfold.lazy import lazy_import
-from fourfold.players import DeviceMemory, backend_of, with_known_facts
-from fourfold.players.dlpack_devices import CPU, CUDA
+from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 
-dlpack = lazy_import("fourfold.players.dlpack_structures")
-export = lazy_import("fourfold.players.dlpack_export")
+dlpack = lazy_import("fourfold.backends.dlpack_structures")
+export = lazy_import("fourfold.backends.dlpack_export")
 HOST = (CPU, 0)  # as DLPack calls it
 
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fourfold.cpu import CPU
+from fourfold.backends import DeviceMemory, backend_of, with_known_facts
+from fourfold.backends.cpu import CPU
+from fourfold.backends.dlpack_devices import is_jax_array
+from fourfold.backends.host_memory import HostMemory
+from fourfold.backends.protocol import overlap
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players import DeviceMemory, backend_of, with_known_facts
-from fourfold.players.dlpack_devices import is_jax_array
-from fourfold.players.host_memory import HostMemory
-from fourfold.players.protocol import overlap
 from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.inputs import LISTS, ON_HOST, Inputs
 from fourfold.runtime.tensor_info import TensorInfo

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fourfold import players
-from fourfold.cpu.protocol import Lock, Results
+from fourfold import backends
+from fourfold.backends.cpu.protocol import Lock, Results
 from fourfold.runtime.inputs import Inputs, listed
 from fourfold.runtime.tensor_info import TensorInfo
 
@@ -18,14 +18,14 @@ class DirectRun:
 
     def __init__(
         self,
-        player: players.Player,
+        player: backends.Player,
         inputs: Sequence[TensorInfo],
         outputs: Sequence[TensorInfo],
         lock: Lock,
         after_run: Callable[[Any], None],
     ) -> None:
         """Who holds the lock uses the player; `after_run` is told of it after each run."""
-        self._player: players.Player | None = player
+        self._player: backends.Player | None = player
         self._inputs, self._lock, self._after_run = inputs, lock, after_run
         self._names = [info.name for info in inputs]
         self._results = [info.name for info in outputs]

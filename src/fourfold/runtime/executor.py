@@ -7,17 +7,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from fourfold.cpu.protocol import Direct, Lock, PartRunner
+from fourfold.backends import Player
+from fourfold.backends.cpu.protocol import Direct, Lock, PartRunner
+from fourfold.backends.protocol import Into, Outputs
+from fourfold.backends.timing import TimedRuns
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
 from fourfold.plan import CompiledModel, Part, Plan, Port
-from fourfold.players import Player
-from fourfold.players.protocol import Into, Outputs
-from fourfold.players.timing import TimedRuns
+from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 
-host_memory = lazy_import("fourfold.players.host_memory")
-registry = lazy_import("fourfold.cpu.registry")
+host_memory = lazy_import("fourfold.backends.host_memory")
+registry = lazy_import("fourfold.backends.cpu.registry")
 
 Runner = Player | PartRunner  # of a part on the device, or of one in a CPU engine
 MakePlayer = Callable[[Plan], Player]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.errors import InputError
-from fourfold.pictures import MODES
+from fourfold.processing.pictures import MODES
 from fourfold.runtime.arrays import as_array, is_picture
 from fourfold.runtime.conversions import converted
 from fourfold.runtime.shape_hints import shape_error

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.backends import Slot
+from fourfold.backends.chunked_copy import copied
 from fourfold.errors import FourfoldError
-from fourfold.lazy import lazy_import
-from fourfold.log import Log
-from fourfold.players import Slot
-from fourfold.players.chunked_copy import copied
+from fourfold.support.lazy import lazy_import
+from fourfold.support.log import Log
 
 log = Log("runtime")
 asyncio = lazy_import("asyncio")

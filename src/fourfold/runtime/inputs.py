@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fourfold.errors import InputError, nearest
-from fourfold.lazy import lazy_import
 from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold.players import DeviceMemory
+    from fourfold.backends import DeviceMemory
     from fourfold.runtime import fitting
 else:
     fitting = lazy_import("fourfold.runtime.fitting")

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold import players
-from fourfold.cpu.protocol import Results
-from fourfold.lazy import lazy_import
+from fourfold import backends
+from fourfold.backends.cpu.protocol import Results
 from fourfold.plan import CompiledModel
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache
@@ -23,16 +22,17 @@ from fourfold.runtime.instance_slots import InstanceSlots
 from fourfold.runtime.loading import LoadResult, PlayerFactory, load_compiled
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import describe_ports
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold import placement as placements
-    from fourfold.placement import Placement
+    from fourfold.plan import placement as placements
+    from fourfold.plan.placement import Placement
     from fourfold.runtime import cutting, race
     from fourfold.runtime import other_plans as variants
     from fourfold.runtime import profile as profiles
     from fourfold.store.store import Store
 else:
-    placements = lazy_import("fourfold.placement")
+    placements = lazy_import("fourfold.plan.placement")
     variants = lazy_import("fourfold.runtime.other_plans")
     profiles = lazy_import("fourfold.runtime.profile")
     race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
@@ -134,13 +134,13 @@ class ModelInstance(InstanceSlots):
         pairs = zip(self.outputs, results, strict=True)
         return {info.name: result for info, result in pairs if result is not None}
 
-    def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> players.BoundRun | None:
+    def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> backends.BoundRun | None:
         """A run with memory of the device alone, for `play_bound`; None where none is shorter."""
         with self._playing:
             player = self.executor.player
             return None if player is None else player.bound_run(arrays, into)
 
-    def play_bound(self, run: players.BoundRun) -> bool:
+    def play_bound(self, run: backends.BoundRun) -> bool:
         """Says whether it could be played."""
         with self._playing:
             return run.play()

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fourfold.errors import DeviceError, FourfoldError
-from fourfold.lazy import lazy_import
-from fourfold.log import INFO, Log
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.request import Request
-from fourfold.timings import Timings
+from fourfold.support.lazy import lazy_import
+from fourfold.support.log import INFO, Log
+from fourfold.support.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold import players
-from fourfold.lazy import lazy_import
+from fourfold import backends
 from fourfold.plan import CompiledModel
 from fourfold.runtime.device_share import DeviceShare
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from concurrent import futures
 
-    from fourfold.players import thread_slot
+    from fourfold.backends import thread_slot
     from fourfold.runtime import in_flight, views
     from fourfold.runtime.executor import Executor
 else:
     in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
-    thread_slot = lazy_import("fourfold.players.thread_slot")
+    thread_slot = lazy_import("fourfold.backends.thread_slot")
     futures = lazy_import("concurrent.futures")
 
 
@@ -60,7 +60,7 @@ class InstanceSlots:
         names = [info.name for info in self.inputs], [info.name for info in self.outputs]
         return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
 
-    def _open_slot(self, staged: bool = True) -> players.Slot:
+    def _open_slot(self, staged: bool = True) -> backends.Slot:
         player = self.executor.player
         if player is not None:
             self.device_share.take_slot()

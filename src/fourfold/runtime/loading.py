@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fourfold import players
-from fourfold.cpu.registry import placement_environment
+from fourfold import backends
+from fourfold.backends.cpu.registry import placement_environment
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
-from fourfold.log import DEBUG, Log
 from fourfold.plan import CompiledModel, Plan
 from fourfold.runtime.binary_cache import start_player
 from fourfold.runtime.request import Request, model_key_parts
@@ -19,14 +17,16 @@ from fourfold.store.entry import COMPILED, read_compiled
 from fourfold.store.keys import Parts, device_key, program_parts
 from fourfold.store.prepared import Prepared, facts_in_row, is_for, is_prepared
 from fourfold.store.shipped import known_choices
+from fourfold.support.lazy import lazy_import
+from fourfold.support.log import DEBUG, Log
 
 if TYPE_CHECKING:
-    from fourfold import compile as compiler
-    from fourfold import placement as placements
+    from fourfold.compiler import compile as compiler
+    from fourfold.plan import placement as placements
     from fourfold.store.store import Store
 else:
-    compiler = lazy_import("fourfold.compile")
-    placements = lazy_import("fourfold.placement")
+    compiler = lazy_import("fourfold.compiler.compile")
+    placements = lazy_import("fourfold.plan.placement")
 
 log = Log("runtime")
 FindBinary = Callable[[Plan], "bytes | None"]
@@ -79,10 +79,10 @@ def _check_can_place(request: Request, model: CompiledModel) -> None:
 
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """Return the row of a prepared file's index that fits a request best."""
-    ask = partial(players.determine_facts, store=store)
+    ask = partial(backends.determine_facts, store=store)
     model = prepared.choose_model(request.name)
     row = prepared.best(model, request.device, request.compile_options, ask)
-    players.add_facts(request.device, facts_in_row(row, request.device))
+    backends.add_facts(request.device, facts_in_row(row, request.device))
     return row
 
 
@@ -93,7 +93,7 @@ def _log_missing(
     if not is_for(row, device):
         made = f"{prepared.file.title} was not prepared for {device.name}"
         log.warn_once(f"{made}: it runs as for {row['device']}, built from text")
-    elif without_binary and players.backend_of(device).has_binaries:
+    elif without_binary and backends.backend_of(device).has_binaries:
         why = f"{prepared.file.title} has no binary for driver {device.driver} of {device.name}"
         log.warn_once(f"{why}: its kernels are built from text")
 
@@ -117,7 +117,7 @@ def _compile(request: Request, store: Store | None) -> LoadResult:
     model = compile_request(request, tuned_choices(request.device, store))
     if store is not None:
         with request.timings.stage("keep"):
-            players.store_facts(request.device, store)  # they are part of the key
+            backends.store_facts(request.device, store)  # they are part of the key
             if model.cacheable and model.is_data:
                 store.put_model(request.title, model_key_parts(request, store), model)
     return LoadResult(model, "model", partial(_stored_binary, store, request.device))
@@ -126,9 +126,9 @@ def _compile(request: Request, store: Store | None) -> LoadResult:
 def compile_request(request: Request, choices: Mapping[str, str]) -> CompiledModel:
     """Read, place and lower the model of a request."""
     if not request.placement_options.only_cpu:
-        players.start_probes(request.device)
+        backends.start_probes(request.device)
         if request.plays:
-            players.backend_of(request.device).start_compiler(request.device)
+            backends.backend_of(request.device).start_compiler(request.device)
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model
     readable = request.readable
@@ -179,7 +179,7 @@ def why_outdated(request: Request, store: Store, model: CompiledModel) -> tuple[
     Tuning may have found better choices, a limit of the device may have shrunk, or the CPU engines
     that a part of the model runs in may have changed.
     """
-    device = players.load_facts(request.device, store)
+    device = backends.load_facts(request.device, store)
     choices = tuned_choices(request.device, store)
     same = all(choices.get(key) == choice for key, choice in model.choices.items())
     reasons = [] if same else ["tuning has found better choices since"]
@@ -198,7 +198,7 @@ class PlayerFactory:
         self._request, self._store, self._find = request, store, find
         self.built = False  # whether a program had to be built from text
 
-    def __call__(self, plan: Plan) -> players.Player:
+    def __call__(self, plan: Plan) -> backends.Player:
         binary = self._find(plan)
         self.built = self.built or binary is None
         return start_player(self._request, plan, binary, self._store)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from fourfold.cpu import CPU
+from fourfold.backends.cpu import CPU
 from fourfold.device import DeviceInfo
-from fourfold.display import count_text
-from fourfold.placement import Placement
 from fourfold.plan import CompiledModel
+from fourfold.plan.placement import Placement
 from fourfold.runtime.request import Request
+from fourfold.support.display import count_text
 
 ORIGINS = {"file": "the prepared file", "store": "the store", "model": "the model itself"}
 

@@ -7,24 +7,27 @@ from collections.abc import Callable, Sequence
 from functools import cache as cache_once
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast
 
-from fourfold import players
+from fourfold import backends
+from fourfold.backends.cpu import CPU
 from fourfold.config import Config
-from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.lazy import lazy_import
 from fourfold.options import AUTO, PlacementOptions, SessionOptions
 from fourfold.runtime.request import Request
-from fourfold.timings import Timings
+from fourfold.support.lazy import lazy_import
+from fourfold.support.timings import Timings
 
 if TYPE_CHECKING:
     import mmap
 
-    from fourfold import convert as conversions
+    from fourfold.compiler import convert as conversions
     from fourfold.store import store as stores
     from fourfold.store.store import Store
 else:
-    conversions, stores = lazy_import("fourfold.convert"), lazy_import("fourfold.store.store")
+    conversions, stores = (
+        lazy_import("fourfold.compiler.convert"),
+        lazy_import("fourfold.store.store"),
+    )
 
 
 class ModelFile(Protocol):
@@ -150,15 +153,15 @@ def session_device(wanted: object, options: PlacementOptions) -> DeviceInfo:
     """Where a model runs: the device that is wanted, or the processor where all is to be there."""
     if options.placement == "cpu":
         return CPU
-    device = players.find_device(wanted, compiles=False)  # what is kept needs no compiler
-    return players.with_threads(device, options.threads)
+    device = backends.find_device(wanted, compiles=False)  # what is kept needs no compiler
+    return backends.with_threads(device, options.threads)
 
 
 def check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
     """A DeviceError where half arithmetic is asked of a device that has none."""
     if precision != "fp16":
         return
-    if not players.determine_facts(device, ("half_arithmetic",), store).half_arithmetic:
+    if not backends.determine_facts(device, ("half_arithmetic",), store).half_arithmetic:
         raise DeviceError(
             f"{device.name} does not compute in half precision",
             "a test kernel with half arithmetic did not build or gave a wrong result",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold import players
+from fourfold import backends
 from fourfold.device import DeviceInfo
 from fourfold.runtime.request import Request
 from fourfold.store.prepared import Prepared, is_prepared, languages_of
@@ -12,18 +12,18 @@ def other_device(request: Request, wanted: object) -> DeviceInfo | None:
     """Where to open a model that could not be opened on its device: None where a caller said by
     which API, or where another one would fail for the same reason.
     """
-    if players.names_api(wanted):
+    if backends.names_api(wanted):
         return None
     device = request.device
     lacks_plan = not _has_plan(request, device)
-    if not lacks_plan and players.find_compiler_problem(device) is None:
+    if not lacks_plan and backends.find_compiler_problem(device) is None:
         return None
-    able = (one for one in players.same_gpu_in_other_apis(device) if _can_open(request, one))
+    able = (one for one in backends.same_gpu_in_other_apis(device) if _can_open(request, one))
     return next(able, None)
 
 
 def _can_open(request: Request, device: DeviceInfo) -> bool:
-    return _has_plan(request, device) and players.find_compiler_problem(device) is None
+    return _has_plan(request, device) and backends.find_compiler_problem(device) is None
 
 
 def _has_plan(request: Request, device: DeviceInfo) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fourfold import players
+from fourfold import backends
 from fourfold.errors import BuildError, DeviceError
-from fourfold.log import Log
 from fourfold.plan import CompiledModel, Plan
 from fourfold.runtime.loading import compile_request, tuned_choices
 from fourfold.runtime.request import Request
-from fourfold.timings import Timings
+from fourfold.support.log import Log
+from fourfold.support.timings import Timings
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
@@ -45,19 +45,19 @@ class OtherPlans(NamedTuple):
         request = self.request._replace(compile_options=options, timings=Timings())
         return compile_request(request, tuned_choices(request.device, self.store)).plan
 
-    def clocked_player(self) -> players.Player | None:
+    def clocked_player(self) -> backends.Player | None:
         """A player of the plan with clocks; None where the device does not build it."""
         plan = self.with_clocks()
         if plan is None:
             return None
-        device = players.with_run_facts(self.request.device, self.store)
+        device = backends.with_run_facts(self.request.device, self.store)
         try:
-            return players.backend_of(device).make_clocked_player(device, plan)
+            return backends.backend_of(device).make_clocked_player(device, plan)
         except (BuildError, DeviceError) as error:
             log.warn_once(f"no stage is timed inside one launch: {error.what}: {error.why}")
             return None
 
-    def list_player(self) -> players.Player:
+    def list_player(self) -> backends.Player:
         """A player with a launch for each kernel."""
         plan = self._plan(launches="list")
-        return players.make_player(self.request.device, plan, store=self.store)
+        return backends.make_player(self.request.device, plan, store=self.store)

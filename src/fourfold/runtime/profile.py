@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, cast
 
-from fourfold import players
-from fourfold.display import count_text, html_table, time_text
+from fourfold import backends
+from fourfold.backends.protocol import ClockedPlayer
 from fourfold.plan import Launch
-from fourfold.players.protocol import ClockedPlayer
 from fourfold.runtime.executor import Executor
 from fourfold.runtime.other_plans import OtherPlans
 from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
+from fourfold.support.display import count_text, html_table, time_text
 
 SHOWN = 5  # at a prompt; a notebook has room for all
 LEAST_SECONDS = 0.05  # for which a clock of unknown speed is compared with ours
@@ -112,7 +112,7 @@ def profile_model(
         return Profile(profile_launches(listed, arrays, runs), "list")
 
 
-def profile_launches(player: players.Player, arrays: Sequence[Any], runs: int) -> list[KernelTime]:
+def profile_launches(player: backends.Player, arrays: Sequence[Any], runs: int) -> list[KernelTime]:
     """Return the shortest time of every launch, by the device's own clock."""
     return _launch_times(player.plan.launches, player.profile(arrays, runs))
 
@@ -123,7 +123,7 @@ def _launch_times(launches: Sequence[Launch], times: Sequence[float]) -> list[Ke
 
 
 def profile_stages(
-    plain: players.Player, clocked: players.Player, arrays: Sequence[Any], runs: int
+    plain: backends.Player, clocked: backends.Player, arrays: Sequence[Any], runs: int
 ) -> Profile | None:
     """The stages of the shortest run of a plan with clocks, beside the same plan without: they take
     turns. None where the clock told nothing.

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.cpu.registry import runtime_versions
-from fourfold.log import Log
+from fourfold.backends import Player
+from fourfold.backends.cpu.registry import runtime_versions
 from fourfold.plan import Plan
-from fourfold.players import Player
 from fourfold.runtime.executor import Executor, open_executor
 from fourfold.runtime.loading import LoadResult, load_compiled
 from fourfold.runtime.request import Request, model_key_parts
 from fourfold.store.keys import device_key, key_of
 from fourfold.store.store import Store
+from fourfold.support.log import Log
 from fourfold.types import blank_array
 
 log = Log("runtime")

@@ -13,7 +13,7 @@ from weakref import ref
 
 import numpy as np
 
-from fourfold.players.protocol import BoundRun, DeviceMemory, SameMemory
+from fourfold.backends.protocol import BoundRun, DeviceMemory, SameMemory
 from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.device_memory import OutputMemory
 from fourfold.runtime.inputs import Inputs, in_order, listed

@@ -6,21 +6,21 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from fourfold import players
+from fourfold import backends
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.store.keys import Parts, compiled_parts, digest
-from fourfold.timings import Timings
+from fourfold.support.lazy import lazy_import
+from fourfold.support.timings import Timings
 
 if TYPE_CHECKING:
-    from fourfold import convert as conversions
-    from fourfold.convert import ReadableModel
+    from fourfold.compiler import convert as conversions
+    from fourfold.compiler.convert import ReadableModel
     from fourfold.store.store import Store
 else:
-    conversions = lazy_import("fourfold.convert")
+    conversions = lazy_import("fourfold.compiler.convert")
 
 
 class Request(NamedTuple):
@@ -71,7 +71,7 @@ def model_key_parts(request: Request, store: Store) -> Parts:
         stated["memory"] = f"{options.memory_limit} bytes, {precision} precision"
     if options.outputs:
         stated["outputs"] = repr(options.outputs)
-    device = players.load_facts(request.device, store)
+    device = backends.load_facts(request.device, store)
     return {**store.engine_parts, **compiled_parts(model, options.shapes, device, stated)}
 
 

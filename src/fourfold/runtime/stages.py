@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fourfold.progress import Progress, ProgressOption, followed
 from fourfold.runtime.request import Request
+from fourfold.support.progress import Progress, ProgressOption, followed
 
 # A start from the store or from a prepared file leaves most of them out.
 STAGES = ("device", "open", "imports", "read", "place")

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.lazy import lazy_import
 from fourfold.plan import Port
+from fourfold.support.lazy import lazy_import
 from fourfold.types import DType, Quantization, Shape, dequantize, to_integers
 
 if TYPE_CHECKING:
-    from fourfold import display
-    from fourfold.metadata import TensorMetadata
+    from fourfold.graph.metadata import TensorMetadata
+    from fourfold.support import display
 
     ReadMetadata = Callable[[], TensorMetadata | None]
 else:
-    display = lazy_import("fourfold.display")
+    display = lazy_import("fourfold.support.display")
 
 
 def _nothing() -> None:

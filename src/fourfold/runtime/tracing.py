@@ -11,18 +11,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from fourfold import players
-from fourfold.cpu import CPU
+from fourfold import backends
+from fourfold.backends.cpu import CPU
+from fourfold.backends.protocol import Into, Outputs, Slot
+from fourfold.backends.traced_run import TracedPlayer, TracedRun
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
-from fourfold.log import Log
 from fourfold.plan import Plan
-from fourfold.players.protocol import Into, Outputs, Slot
-from fourfold.players.traced_run import TracedPlayer, TracedRun
 from fourfold.runtime.executor import Executor, Runner
 from fourfold.runtime.instance import ModelInstance, not_direct
 from fourfold.runtime.stage_times import ClockSample, clock_speed, read_notes
-from fourfold.trace import DEVICE, DeviceClock, Trace, TraceSpan
+from fourfold.support.log import Log
+from fourfold.support.trace import DEVICE, DeviceClock, Trace, TraceSpan
 
 log = Log("runtime")
 
@@ -37,7 +37,7 @@ def trace_instance(instance: ModelInstance, trace: Trace) -> Iterator[None]:
     clocked = None if instance.in_parts else others.with_clocks()
     device = others.request.device
     if device != CPU:
-        device = players.with_run_facts(device, others.store)
+        device = backends.with_run_facts(device, others.store)
     before, direct = instance.executor, instance.direct
     tracer = RunTracer(before, trace, device, clocked)
     instance.use_executor(tracer.executor, not_direct)
@@ -124,7 +124,7 @@ class RunTracer:
     ) -> None:
         """`clocked` is the player's plan with clocks in its stages, if there can be one."""
         self._trace, self._device = trace, device
-        self._traced: list[tuple[players.Player, TracedPlayer]] = []
+        self._traced: list[tuple[backends.Player, TracedPlayer]] = []
         self.executor = executor.with_runners(
             lambda target, runner: self._runner(target, runner, executor, clocked)
         )
@@ -140,9 +140,9 @@ class RunTracer:
         name = "run" if executor.player is not None else f"part on {target}"
         return cast(Runner, SpannedRuns(runner, self._trace, name, count()))
 
-    def _start(self, player: players.Player, clocked: Plan | None) -> players.Player:
+    def _start(self, player: backends.Player, clocked: Plan | None) -> backends.Player:
         """A player that traces what this one plays; the same one where its API has none."""
-        backend = players.backend_of(self._device)
+        backend = backends.backend_of(self._device)
         for plan in (clocked, player.plan):
             if plan is None:
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fourfold.players import Slot
+from fourfold.backends import Slot
 from fourfold.runtime.in_flight import Flight, Results
 
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fourfold.forks import ForkBlockingLock, follow, skip_finalizer
 from fourfold.store.choices import Choice
 from fourfold.store.facts import FactRow, fact_checksum
+from fourfold.support.forks import ForkBlockingLock, follow, skip_finalizer
 
 NAME = "store.sqlite"
 BUSY_MS = 4000

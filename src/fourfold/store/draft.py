@@ -15,8 +15,8 @@ from fourfold.plan.container import flat_bytes
 from fourfold.plan.record import requirements_record
 from fourfold.store.keys import Parts, digest
 from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_facts, plan_ranks
+from fourfold.support.version import VERSION
 from fourfold.types import Shape
-from fourfold.version import VERSION
 
 # What is equal for two plans of which the second takes the first's place.
 SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels", "signature", "postprocess")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from fourfold.errors import ModelError
-from fourfold.log import Log
 from fourfold.plan import Container, Section
 from fourfold.store import choices, facts
 from fourfold.store.contents import Contents, FolderContents, MemoryContents
@@ -26,6 +25,7 @@ from fourfold.store.database import (
 )
 from fourfold.store.entry import COLUMNS, Entry, entry_sections, read_head
 from fourfold.store.keys import Parts, key_of
+from fourfold.support.log import Log
 
 log = Log("store")
 

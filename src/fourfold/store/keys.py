@@ -8,8 +8,8 @@ from mmap import mmap
 
 from fourfold.device import MEASURED, PROBED, DeviceInfo, facts_for_plans
 from fourfold.plan import Program
+from fourfold.support.version import VERSION
 from fourfold.types import Shape
-from fourfold.version import VERSION
 
 try:
     from _blake2 import blake2b  # hashlib's own; hashlib itself loads OpenSSL, for milliseconds

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fourfold.lazy import lazy_import
 from fourfold.store.digests import RACY_NS, Name, digest_file
 from fourfold.store.keys import digest
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from fourfold import formats

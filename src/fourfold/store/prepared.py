@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, nearest
-from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
 from fourfold.plan.container import MAGIC
 from fourfold.plan.record import device_bytes, read_requirements
 from fourfold.store.keys import key_of, loadable_parts
+from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold import display
+    from fourfold.support import display
 else:
-    display = lazy_import("fourfold.display")
+    display = lazy_import("fourfold.support.display")
 
 LISTS = ("models", "plans", "binaries", "choices")
 AskFacts = Callable[[DeviceInfo, Collection[str]], DeviceInfo]
@@ -164,7 +164,7 @@ class Prepared:
             raise self._damaged(error) from error
 
     def about(self, row: Mapping[str, Any]) -> bytes:
-        """Return the metadata of the model of a row, as `fourfold.metadata` writes it."""
+        """Return the metadata of the model of a row, as `fourfold.graph.metadata` writes it."""
         return read_section(self.file, row["sections"], ABOUT)
 
     def _for_signature(self, rows: list[Any], signature: str) -> list[Any]:

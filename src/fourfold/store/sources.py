@@ -10,8 +10,15 @@ from fourfold.store.keys import digest, key_of
 from fourfold.store.package import PackageFile, package_files, read_package_file
 
 MAKERS = (
-    *("", "kernel", "kernels", "op", "ops", "plan", "formats", "rewrite", "lower", "split", "tune"),
-    *("compile", "cpu", "players"),
+    "",
+    "graph",
+    "processing",
+    "plan",
+    "codegen",
+    "ops",
+    "formats",
+    "backends",
+    "compiler",
 )
 ENDINGS = (".py", ".json")
 

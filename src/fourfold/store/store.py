@@ -10,7 +10,6 @@ from pathlib import Path
 
 from fourfold.config import Config
 from fourfold.device import DeviceInfo, Fact
-from fourfold.log import Log
 from fourfold.plan import CompiledModel, Section, compiled_sections
 from fourfold.store import choices, digests, facts, models, sentinel
 from fourfold.store.choices import Choice
@@ -27,6 +26,7 @@ from fourfold.store.facts import FactRow, KeptFacts
 from fourfold.store.keys import Parts, digest, engine_parts, facts_key
 from fourfold.store.package import ROOT
 from fourfold.store.sources import digest_sources, sources_state
+from fourfold.support.log import Log
 
 log = Log("store")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fourfold.errors import MALFORMED, InputError, ModelError
-from fourfold.log import Log
 from fourfold.plan import Container, Section, write_container
 from fourfold.store.choices import Choice
 from fourfold.store.entry import BINARY, CONVERTED, read_head
 from fourfold.store.facts import FactRow
 from fourfold.store.store import Store
+from fourfold.support.log import Log
 
 log = Log("store")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fourfold.kernel.narrow.language import NARROW, NarrowLanguage
+from fourfold.codegen.narrow.language import NARROW, NarrowLanguage
 
-from fourfold.kernel.language import Language
+from fourfold.codegen.language import Language
 from fourfold.types import DType
 
 LEAST = replace(NARROW, language="Least", local_memory=False)

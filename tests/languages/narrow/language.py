@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.kernel.capabilities import STORAGES, Capabilities
-from fourfold.kernel.context import Target
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.language import Language, Persistent, Prelude
-from fourfold.kernel.statement import Prefetch
-from fourfold.kernel.walk import Node
+from fourfold.codegen.capabilities import STORAGES, Capabilities
+from fourfold.codegen.context import Target
+from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.language import Language, Persistent, Prelude
+from fourfold.codegen.statement import Prefetch
+from fourfold.codegen.walk import Node
 from fourfold.types import DType
 
 NARROW = Capabilities(

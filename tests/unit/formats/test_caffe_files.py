@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from stored_answers import numbers
 
 from fourfold import Session
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.cli import main
-from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import Model, ReadOptions, find_format, formats, read_model
 from fourfold.formats.caffe.record import MAX_DEPTH, TextMessage, parse_text

@@ -14,7 +14,7 @@ from caffe_cases import CASES, CaffeCase
 from caffe_writer import write_net
 from stored_answers import check_answers, stored, summary
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import read_model
 from fourfold.formats.caffe.convert import rules
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.convolutions import MAX_SPLIT_GROUPS, Deconvolution, convolve, deconvolve
 from fourfold.formats.operator_nodes import OperatorNodes
 from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.pooling import PoolAxes
-from fourfold.op.window import Padding, Pair
+from fourfold.ops.base.pooling import PoolAxes
+from fourfold.ops.base.window import Padding, Pair
 from fourfold.ops.conv2d import Conv2d
 from fourfold.types import DType, Quantization, TensorType
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.types import DType

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from op_inputs import case_graph
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import formats, read_model
 from fourfold.formats.onnx.write_graph import operators
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.op import Case
-from fourfold.op.registry import registry
+from fourfold.ops.base import Case
+from fourfold.ops.base.registry import registry
 
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 

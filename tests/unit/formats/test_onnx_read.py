@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx_writer import graph, helper, model, node, numpy_helper, onnx, small_model, value
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import ReadOptions, find_format, model_files, read_model
 from fourfold.types import DType

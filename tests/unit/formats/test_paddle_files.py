@@ -14,7 +14,7 @@ from paddle_writer import Operator, Program, parameter, parameters_file, program
 from stored_answers import numbers
 
 from fourfold import Session
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import Model, ReadOptions, find_format, formats, model_files, read_model
 

@@ -12,8 +12,8 @@ from paddle_cases import CASES, PaddleCase, pir_model
 from paddle_writer import Operator, Program, write_model
 from stored_answers import check_answers, numbers, stored, summary
 
-from fourfold.cpu.paddle import inference
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.paddle import inference
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 

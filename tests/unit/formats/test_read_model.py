@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tflite_writer import Operator, Signature, Subgraph, Tensor, constant, write, write_model
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 

@@ -11,8 +11,8 @@ from stateful_models import InStep
 from tflite_writer import Operator, Tensor, constant, write
 
 import fourfold
-from fourfold.cpu.litert.interpreter import runtime
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.litert.interpreter import runtime
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model

@@ -9,7 +9,7 @@ import pytest
 import runtimes
 from tflite_writer import Operator, Tensor, constant, write
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import read_model
 
 STRIDES = {"StrideH": 1, "StrideW": 1, "Padding": 0}

@@ -17,7 +17,7 @@ from model_collection import TFLITE, needs_models
 
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.appended_files import MAX_FILE_BYTES
-from fourfold.metadata import (
+from fourfold.graph.metadata import (
     AssociatedFile,
     Labels,
     ModelMetadata,

@@ -10,7 +10,7 @@ from flatbuffers import flexbuffers
 from tflite_checks import RANDOM, check, draw, litert, out, weights
 from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import ModelError, UnsupportedError
 from fourfold.formats import read_model
 from fourfold.types import TensorType

@@ -9,7 +9,7 @@ import pytest
 from tflite_checks import check, draw, out, weights
 from tflite_writer import Operator, Tensor, constant, write
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import read_model
 
 pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")

@@ -10,11 +10,11 @@ from random_graphs import assert_equal
 from tflite_writer import Operator, Tensor, constant, write
 
 import fourfold
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.compiler.rewrite import rewrite
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
-from fourfold.rewrite import rewrite
 
 ROUNDED_TWICE = 0.2  # the share of elements that LiteRT's two roundings may put a step off
 SAME = {"StrideH": 1, "StrideW": 1, "Padding": 0}

@@ -8,12 +8,12 @@ from runtimes import INSTALLED, interpreter, run
 from tflite_writer import Operator, Tensor, constant, write
 
 import fourfold
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError, UnsupportedError
 from fourfold.formats import read_model
 from fourfold.formats.tflite.convert.spectrum import MAX_LENGTH
-from fourfold.rewrite import rewrite
 
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from stateful_models import MODELS, InStep
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import read_model
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")

@@ -9,7 +9,7 @@ import pytest
 from random_graphs import build
 from runtimes import interpreter, run
 
-from fourfold.cpu.reference import NumpyPart, evaluate
+from fourfold.backends.cpu.reference import NumpyPart, evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import formats, read_model
 from fourfold.formats.tflite.file import read_file

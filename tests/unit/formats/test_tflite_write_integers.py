@@ -9,14 +9,14 @@ import pytest
 from op_inputs import case_graph
 from runtimes import interpreter, run
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import formats
 from fourfold.formats.tflite.write_graph.node_writer import Grids
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
-from fourfold.op import Case
-from fourfold.op.registry import registry
+from fourfold.ops.base import Case
+from fourfold.ops.base.registry import registry
 from fourfold.types import DType, Quantization, dequantize, to_integers
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")

@@ -9,15 +9,15 @@ import pytest
 from op_inputs import case_graph
 from runtimes import INSTALLED, interpreter, run
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import formats, read_model
 from fourfold.formats.tflite.write_graph.expand import expansions
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.op import Case, Op
-from fourfold.op.registry import registry
+from fourfold.ops.base import Case, Op
+from fourfold.ops.base.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 

@@ -10,7 +10,7 @@ import pytest
 from random_graphs import build
 from runtimes import interpreter, run
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import formats, read_model
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.writable import StoredAs, WritableModel

@@ -15,7 +15,7 @@ from docs.tiny_model import ANIMALS, tiny_described_model
 import fourfold
 from fourfold.formats import formats, read_model
 from fourfold.formats.writable import WritableModel
-from fourfold.metadata import (
+from fourfold.graph.metadata import (
     Labels,
     ModelMetadata,
     Normalization,

@@ -7,10 +7,10 @@ from fake_devices import H200, IMAGES, X86
 from op_kernels import all_kernels
 from random_graphs import build
 
+from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.statement import Store
+from fourfold.codegen.walk import statements
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.statement import Store
-from fourfold.kernel.walk import statements
 from fourfold.ops.batch_matmul import ROWS
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fourfold.codegen.location import Channel
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
-from fourfold.kernel.location import Channel
-from fourfold.op.pooling import PoolAxes
-from fourfold.op.registry import registry
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
+from fourfold.ops.base.pooling import PoolAxes
+from fourfold.ops.base.registry import registry
 from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.frame import Frame
 from fourfold.ops.gather_elements import GatherElements
@@ -23,8 +23,8 @@ from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.roi_align import RoiAlign
 from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.ops.scatter_update import ScatterUpdate
-from fourfold.pixels import FrameFit
-from fourfold.resampling import ResizedAxis, Sampling
+from fourfold.processing.pixels import FrameFit
+from fourfold.processing.resampling import ResizedAxis, Sampling
 from fourfold.types import TensorType
 
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))

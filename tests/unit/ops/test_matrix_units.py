@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from fake_devices import TENSOR_CORES
 
-from fourfold.kernel.expression import Expression, const
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernels.matrix.depthwise_feed import pack_diagonals
-from fourfold.kernels.matrix.feed import InPairs, flatten_taps
-from fourfold.kernels.matrix.tile import (
+from fourfold.codegen.expression import Expression, const
+from fourfold.codegen.kernel import Kernel
+from fourfold.ops.kernels.matrix.depthwise_feed import pack_diagonals
+from fourfold.ops.kernels.matrix.feed import InPairs, flatten_taps
+from fourfold.ops.kernels.matrix.tile import (
     MatrixTile,
     MatrixWork,
     clocks,

@@ -7,13 +7,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.cpu.reference import evaluate
+from fourfold.backends import make_player
+from fourfold.backends.cpu.reference import evaluate
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
 from fourfold.ops import non_max_suppression as op
-from fourfold.players import make_player
 from fourfold.types import DType, TensorType
 
 BATCH, BOXES = 2, 61

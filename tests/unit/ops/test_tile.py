@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from fake_devices import LARGE, target_of
 
+from fourfold.backends import find_target
+from fourfold.backends.null import NULL_GPU
 from fourfold.device import DeviceInfo
-from fourfold.kernels.conv.tile import (
+from fourfold.ops.kernels.conv.tile import (
     MAX_GROUP_DEPTH,
     ConvTile,
     Work,
@@ -16,8 +18,6 @@ from fourfold.kernels.conv.tile import (
     choose_tile,
     tile_fits,
 )
-from fourfold.players import find_target
-from fourfold.players.null import NULL_GPU
 
 WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1), Work(197, 5, 3)]
 

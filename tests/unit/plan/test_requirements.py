@@ -11,17 +11,17 @@ import pytest
 from fake_devices import EXTENDED, LARGE, NVIDIA, TENSOR_CORES, X86
 from random_graphs import build
 
+from fourfold.backends.null import NULL_GPU
+from fourfold.codegen.context import KernelOptions
+from fourfold.compiler.lower import make_plan
+from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Plan, Requirements
 from fourfold.plan.record import read_requirements, requirements_record
 from fourfold.plan.requirements import ImageNeed, hardest_images, join_requirements
-from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 
 CPU = replace(NULL_GPU, kind="cpu", compute_units=2, max_work_group=4096, forward_progress=True)

@@ -10,12 +10,12 @@ from command_calls import ask, call
 from docs.tiny_model import tiny_model
 
 import fourfold
+from fourfold.backends.opencl.backend import OpenCLBackend
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
-from fourfold.players.opencl.backend import OpenCLBackend
-from fourfold.prepare import prepare_generic
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
+from fourfold.tools.prepare import prepare_generic
 
 IMAGE = np.ones((1, 32, 32, 3), np.float32)
 

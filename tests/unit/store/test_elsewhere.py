@@ -126,7 +126,7 @@ def test_a_prepared_file_starts_hot_elsewhere(
 def test_sources_are_told_by_their_contents(here: Path, later: Path, zipped: Path) -> None:
     digest = child(DIGEST, here)
     assert child(DIGEST, later) == child(DIGEST, zipped) == digest
-    for name in ("device.py", "ops/relu.py", "kernel/opencl/prelude.py", "players/probing.py"):
+    for name in ("device.py", "ops/relu.py", "codegen/opencl/prelude.py", "backends/probing.py"):
         path = here / "fourfold" / name
         state, text = path.stat(), path.read_bytes()
         path.write_bytes(text + b"#")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fourfold.backends.null import NULL_GPU
 from fourfold.device import Fact
-from fourfold.players.null import NULL_GPU
 from fourfold.store import database
 from fourfold.store.facts import KeptFacts
 from fourfold.store.store import Store

@@ -10,18 +10,18 @@ import pytest
 from fake_devices import IMAGES
 from tiny_plan import line, with_plan
 
+from fourfold.backends.null import NULL_GPU
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import CompiledModel
 from fourfold.plan.requirements import ImageNeed
-from fourfold.players.null import NULL_GPU
 from fourfold.runtime import loading
 from fourfold.runtime.loading import why_stored_is_unused
 from fourfold.runtime.request import Request, model_key_parts
 from fourfold.store.keys import compiled_parts
 from fourfold.store.store import Store
-from fourfold.timings import Timings
+from fourfold.support.timings import Timings
 
 
 def asking(device: DeviceInfo) -> Request:

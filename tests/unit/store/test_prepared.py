@@ -12,16 +12,16 @@ import pytest
 from fake_devices import H200
 from tiny_plan import line, with_plan
 
+from fourfold.backends.null import NULL_GPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
 from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel
 from fourfold.plan.requirements import ImageNeed
-from fourfold.players.null import NULL_GPU
-from fourfold.prepare import ANY_GPU
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 from fourfold.store.prepared import Prepared, is_for, is_prepared
+from fourfold.tools.prepare import ANY_GPU
 
 CPU = replace(NULL_GPU, name="a cpu", kind="cpu")
 OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")

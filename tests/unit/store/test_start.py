@@ -11,15 +11,23 @@ import pytest
 from tiny_plan import X, line
 
 import fourfold
+from fourfold.backends import make_player
+from fourfold.backends.cuda import driver
 from fourfold.device import DeviceInfo
-from fourfold.players import make_player
-from fourfold.players.cuda import driver
 from fourfold.runtime import loading
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 
-HEAVY = ("tflite", "fourfold.compile", "fourfold.formats", "fourfold.ops", "fourfold.rewrite",
-         "fourfold.lower", "fourfold.kernel", "fourfold.tune")  # fmt: skip
+HEAVY = (
+    "tflite",
+    "fourfold.compiler.compile",
+    "fourfold.formats",
+    "fourfold.ops",
+    "fourfold.compiler.rewrite",
+    "fourfold.compiler.lower",
+    "fourfold.codegen",
+    "fourfold.compiler.tune",
+)
 UNNEEDED = (
     "pyopencl",
     "sqlite3",
@@ -31,7 +39,7 @@ UNNEEDED = (
     "fourfold.runtime.other_api",
 )
 # A machine without NVIDIA's driver pays nothing for there being one elsewhere.
-OF_CUDA = () if driver.is_installed() else ("fourfold.players.cuda.devices",)
+OF_CUDA = () if driver.is_installed() else ("fourfold.backends.cuda.devices",)
 WATCH = """
 import sys, numpy as np
 before = set(sys.modules)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tiny_plan import line
 
+from fourfold.backends.null import NULL_GPU
 from fourfold.errors import ModelError
 from fourfold.plan import Section
-from fourfold.players.null import NULL_GPU
 from fourfold.store import database, models
 from fourfold.store.keys import compiled_parts, device_key, engine_parts, key_of, program_parts
 from fourfold.store.store import Store, memory_store

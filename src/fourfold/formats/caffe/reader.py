@@ -30,7 +30,7 @@ from fourfold.formats.protobuf import Message
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource, open_source
-from fourfold.metadata import ModelMetadata
+from fourfold.graph.metadata import ModelMetadata
 from fourfold.types import DType
 
 # Suffixes of layer types used only in training.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fourfold.formats.format import Format
 from fourfold.formats.protobuf import Message
 from fourfold.formats.source import ModelSource
-from fourfold.lazy import lazy_import
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from fourfold.formats.onnx import files as model_files

@@ -20,7 +20,7 @@ from fourfold.formats.options import ReadOptions
 from fourfold.formats.printable import printable, short_properties
 from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
-from fourfold.metadata import ModelMetadata
+from fourfold.graph.metadata import ModelMetadata
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:

@@ -22,7 +22,7 @@ from fourfold.formats.printable import escaped, printable, short_properties
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.records import FileRecord
-from fourfold.metadata import (
+from fourfold.graph.metadata import (
     AXIS,
     VALUE,
     VOCABULARY,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TypeVar
 
-from fourfold.forks import ForkSafeLock
 from fourfold.formats.tflite.flatbuffer import Table
+from fourfold.support.forks import ForkSafeLock
 
 Byte = int
 Int = int

@@ -28,7 +28,7 @@ from fourfold.formats.tflite.records import (
 from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
 from fourfold.formats.tflite.tensors import declared, sizes_left_open, tensor_names
 from fourfold.formats.tflite.walk import Converted, convert_subgraph
-from fourfold.metadata import Signature
+from fourfold.graph.metadata import Signature
 from fourfold.types import Shape
 
 

@@ -37,7 +37,7 @@ from fourfold.formats.tflite.tensors import (
     tensor_names,
 )
 from fourfold.graph import Graph, Node
-from fourfold.op.registry import registry
+from fourfold.ops.base.registry import registry
 from fourfold.ops.custom import Custom
 from fourfold.types import DType, TensorType
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.cpu.protocol import Direct, Lock, RunModel
+from fourfold.backends.cpu.protocol import Direct, Lock, RunModel
+from fourfold.compiler.partition import Unit
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.plan import Part
-from fourfold.split import Unit
 
 FUNCTIONS = {
     "Relu": lambda x: np.maximum(x, 0),

@@ -8,7 +8,7 @@ from fourfold.formats.activations import give_elu, softplus_parts
 from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.cast import Cast
 from fourfold.ops.leaky_relu import LeakyRelu
 from fourfold.types import DType

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.reshape import Reshape
 from fourfold.types import Shape
 

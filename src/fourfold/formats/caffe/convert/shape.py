@@ -9,8 +9,8 @@ from fourfold.formats.batch import reshape_batch
 from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.channels_first import check_window, give_channels_first
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.rules import Reduce, Resize
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.base.rules import Reduce, Resize
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape

@@ -8,9 +8,9 @@ from fourfold.formats.channels_first import check_window, give_channels_first
 from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.pooling import PoolAxes
-from fourfold.op.rules import Reduce
-from fourfold.op.window import Padding, Pair
+from fourfold.ops.base.pooling import PoolAxes
+from fourfold.ops.base.rules import Reduce
+from fourfold.ops.base.window import Padding, Pair
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.local_response import LocalResponse
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.slice import Slice
 from fourfold.types import Shape

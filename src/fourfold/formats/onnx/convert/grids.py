@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.formats.axes import axis_of
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import NIBBLES, graph_dtype
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.cast import Cast
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.gather import Gather

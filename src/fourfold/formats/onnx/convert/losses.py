@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.gather import Gather
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.types import DType

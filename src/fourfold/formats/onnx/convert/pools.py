@@ -16,7 +16,7 @@ from fourfold.formats.onnx.convert.window import read_window
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.pooling import PoolAxes
+from fourfold.ops.base.pooling import PoolAxes
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.pad import Pad
 from fourfold.ops.scatter_elements import ScatterElements

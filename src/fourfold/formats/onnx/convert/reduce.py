@@ -10,8 +10,8 @@ from fourfold.formats.axes import axes_of, axis_of, give_along, inverse_order, l
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.operator_nodes import give_full
 from fourfold.graph import NONE
-from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.cumprod import Cumprod
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.gather_elements import GatherElements

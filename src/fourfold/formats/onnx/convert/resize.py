@@ -15,17 +15,17 @@ from fourfold.formats.channels_first import (
     without_line,
 )
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.kernels.move import Block
-from fourfold.op.rules import Resize
+from fourfold.ops.base.rules import Resize
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.grid_sample import GridSample
+from fourfold.ops.kernels.move import Block
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.resize_bilinear import neighbours
 from fourfold.ops.resize_nearest import nearest
 from fourfold.ops.roi_align import RoiAlign
 from fourfold.ops.transpose import Transpose
-from fourfold.resampling import ResizedAxis, Sampling, TapTable, tap_table
+from fourfold.processing.resampling import ResizedAxis, Sampling, TapTable, tap_table
 from fourfold.types import Shape
 
 _FORMS = ((False, False), (True, False), (False, True))  # align_corners, half_pixel_centers

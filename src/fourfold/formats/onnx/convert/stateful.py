@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.window import NO_PADDING
+from fourfold.ops.base.window import NO_PADDING
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d

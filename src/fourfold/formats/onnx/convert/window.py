@@ -18,7 +18,7 @@ from fourfold.formats.channels_first import (
 from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.window import Padding, Pair, same
+from fourfold.ops.base.window import Padding, Pair, same
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
 from fourfold.ops.leaky_relu import LeakyRelu

@@ -24,7 +24,7 @@ from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
 from fourfold.formats.onnx.write_graph.operator_list import Attribute, Port, WrittenNode
 from fourfold.formats.protobuf import MessageWriter
 from fourfold.formats.writable import WritableModel
-from fourfold.version import VERSION
+from fourfold.support.version import VERSION
 
 # NEWER supports 4-bit and 16-bit quantized values. ONNX Runtime 1.31 cannot move a transpose over
 # its DequantizeLinear, so it is only used if needed.

@@ -13,7 +13,7 @@ from fourfold.formats.onnx.write_graph.written_values import WrittenValues, iden
 from fourfold.formats.rule_table import register
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Node
-from fourfold.op.axis_orders import Order
+from fourfold.ops.base.axis_orders import Order
 from fourfold.types import Shape
 
 

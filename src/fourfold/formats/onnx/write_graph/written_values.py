@@ -23,7 +23,7 @@ from fourfold.formats.onnx.write_graph.operator_list import (
 )
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.writable import StoredAs, WritableModel
-from fourfold.op.axis_orders import Order, compose_orders, pad_rank, keeps_order, permuted
+from fourfold.ops.base.axis_orders import Order, compose_orders, keeps_order, pad_rank, permuted
 from fourfold.types import DType, Quantization, Shape, TensorType
 
 GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})

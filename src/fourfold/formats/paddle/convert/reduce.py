@@ -8,8 +8,8 @@ from fourfold.formats.axes import axis_of, give_along
 from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE
-from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.softmax import Softmax

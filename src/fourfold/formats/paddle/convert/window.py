@@ -17,9 +17,9 @@ from fourfold.formats.paddle.convert.pointwise import add_activation
 from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.formats.pools import add_pool
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.pooling import PoolAxes
-from fourfold.op.rules import Reduce, Resize
-from fourfold.op.window import Padding, Pair, same
+from fourfold.ops.base.pooling import PoolAxes
+from fourfold.ops.base.rules import Reduce, Resize
+from fourfold.ops.base.window import Padding, Pair, same
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape

@@ -7,8 +7,8 @@ import struct
 from flatbuffers import flexbuffers
 
 from fourfold.formats.tflite.operation import Operation, converts
-from fourfold.op.rules import Reduce
-from fourfold.op.window import NO_PADDING, Padding, Pair, Pool2d, same
+from fourfold.ops.base.rules import Reduce
+from fourfold.ops.base.window import NO_PADDING, Padding, Pair, Pool2d, same
 from fourfold.ops.detection import Detection
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice

@@ -12,7 +12,7 @@ from fourfold.formats.tflite.options import (
     LSTMOptions,
 )
 from fourfold.formats.tflite.schema import LSTM_BASIC, SAME, VALID
-from fourfold.op.window import Pair, same
+from fourfold.ops.base.window import Pair, same
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv3d import Conv3d

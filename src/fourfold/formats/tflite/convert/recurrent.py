@@ -17,7 +17,7 @@ from fourfold.formats.tflite.options import (
 )
 from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.graph import NONE
-from fourfold.op.rules import Reduce
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice

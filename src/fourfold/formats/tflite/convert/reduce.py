@@ -17,8 +17,8 @@ from fourfold.formats.tflite.options import (
     SoftmaxOptions,
 )
 from fourfold.formats.tflite.schema import element_type
-from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.gather import Gather
 from fourfold.ops.local_response import LocalResponse

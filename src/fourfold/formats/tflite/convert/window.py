@@ -14,11 +14,11 @@ from fourfold.formats.tflite.options import (
     TransposeConvOptions,
 )
 from fourfold.formats.tflite.schema import SAME, VALID
-from fourfold.kernels.move import Block
-from fourfold.op.rules import Resize
-from fourfold.op.window import Padding, Pool2d, same
+from fourfold.ops.base.rules import Resize
+from fourfold.ops.base.window import Padding, Pool2d, same
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
+from fourfold.ops.kernels.move import Block
 from fourfold.ops.transpose_conv2d import TransposeConv2d
 from fourfold.types import Shape
 

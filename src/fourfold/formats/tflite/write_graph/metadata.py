@@ -21,8 +21,8 @@ from fourfold.formats.tflite.metadata import (
     TRANSFORMS,
     Unit,
 )
-from fourfold.lazy import lazy_import
-from fourfold.metadata import ModelMetadata, ScoreCalibration, TensorMetadata
+from fourfold.graph.metadata import ModelMetadata, ScoreCalibration, TensorMetadata
+from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     import zipfile

@@ -9,9 +9,9 @@ import numpy as np
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.graph import Node
-from fourfold.op.axis_orders import Order, permuted
-from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.base.axis_orders import Order, permuted
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.concat import Concat
 from fourfold.ops.cumprod import Cumprod
 from fourfold.ops.cumsum import Cumsum

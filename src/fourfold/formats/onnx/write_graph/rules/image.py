@@ -11,13 +11,13 @@ from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
-from fourfold.op.axis_orders import Order
-from fourfold.op.rules import Resize
+from fourfold.ops.base.axis_orders import Order
+from fourfold.ops.base.rules import Resize
 from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.local_response import LocalResponse
 from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.roi_align import RoiAlign
-from fourfold.resampling import ResizedAxis
+from fourfold.processing.resampling import ResizedAxis
 from fourfold.types import DType
 
 _FIRST = channels_first(4)

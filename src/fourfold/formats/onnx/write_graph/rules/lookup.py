@@ -10,7 +10,7 @@ from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
-from fourfold.op.axis_orders import Order
+from fourfold.ops.base.axis_orders import Order
 from fourfold.ops.gather import Gather
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.reverse_sequence import ReverseSequence

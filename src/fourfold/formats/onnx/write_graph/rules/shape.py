@@ -7,9 +7,9 @@ import math
 from fourfold.formats.onnx.write_graph.graph_writer import FlatImage, GraphWriter, writes
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.graph import Node
-from fourfold.kernels.move import Block
-from fourfold.op.axis_orders import inverse, keeps_order, permuted, move_reshape_before
+from fourfold.ops.base.axis_orders import inverse, keeps_order, move_reshape_before, permuted
 from fourfold.ops.batch_to_space import BatchToSpace
+from fourfold.ops.kernels.move import Block
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.space_to_batch import SpaceToBatch
 from fourfold.ops.transpose import Transpose

@@ -8,10 +8,10 @@ from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.formats.onnx.write_graph.written_values import channels_first
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
-from fourfold.op.axis_orders import Order
-from fourfold.op.pooling import PoolAxes
-from fourfold.op.window import Padding, Pool2d
 from fourfold.ops.average_pool import AveragePool
+from fourfold.ops.base.axis_orders import Order
+from fourfold.ops.base.pooling import PoolAxes
+from fourfold.ops.base.window import Padding, Pool2d
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.formats.tflite.write_graph.expand import Expansion, expands
-from fourfold.op.rules import Reduce, stretched
+from fourfold.ops.base.rules import Reduce, stretched
 from fourfold.ops.gather import Gather
 from fourfold.ops.picture import Picture
 from fourfold.types import DType

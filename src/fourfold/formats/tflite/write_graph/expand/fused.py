@@ -6,10 +6,10 @@ from dataclasses import replace
 from math import inf
 
 from fourfold.formats.tflite.write_graph.expand import Expansion, expands
-from fourfold.kernels.joined import Joined, part_types
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.formula import Formula
+from fourfold.ops.kernels.joined import Joined, part_types
 from fourfold.ops.pad import Pad
 from fourfold.ops.separable_conv2d import SeparableConv2d
 

@@ -13,7 +13,7 @@ from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.slice import Slice
 from fourfold.ops.spectrum import Spectrum
 from fourfold.ops.transpose import Transpose
-from fourfold.resampling import TapTable, tap_table
+from fourfold.processing.resampling import TapTable, tap_table
 from fourfold.types import DType, Shape
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC, TYPES
 from fourfold.formats.tflite.write_graph.draft import Tensor
 from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
-from fourfold.kernels.move import Block
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
+from fourfold.ops.kernels.move import Block
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.reshape import Reshape

@@ -8,8 +8,8 @@ import numpy as np
 
 from fourfold.formats.tflite.schema import TYPES
 from fourfold.formats.tflite.write_graph.node_writer import NARROW, Grids, NodeWriter, writes
-from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.local_response import LocalResponse
 from fourfold.ops.rfft2d import Rfft2d

@@ -16,8 +16,8 @@ from fourfold.formats.tflite.write_graph.node_writer import (
     NodeWriter,
     writes,
 )
-from fourfold.op.rules import Resize
-from fourfold.op.window import Pair, Pool2d, pool_window, same, windows
+from fourfold.ops.base.rules import Resize
+from fourfold.ops.base.window import Pair, Pool2d, pool_window, same, windows
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

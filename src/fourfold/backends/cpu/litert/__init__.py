@@ -1,0 +1,66 @@
+"""LiteRT, the runtime of TFLite files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.backends.cpu.litert import interpreter
+from fourfold.backends.cpu.litert.part import LitertPart
+from fourfold.backends.cpu.litert.values import LitertValues
+from fourfold.backends.cpu.protocol import RunModel
+from fourfold.backends.cpu.refusal import first_line
+from fourfold.support.packages import describe
+
+if TYPE_CHECKING:
+    from fourfold.formats import Model
+    from fourfold.formats.units import Unit
+    from fourfold.plan import Part
+
+
+class Litert:
+    """LiteRT as a CPU engine: parts are files of their own, cut from the model's."""
+
+    name, title = "litert", "LiteRT"
+    install = "pip install 'fourfold[litert]'"
+
+    def installed(self) -> bool:
+        return interpreter.runtime() is not None
+
+    def version(self) -> str:
+        return describe(*interpreter.PACKAGES)
+
+    def refusal(self, model: Model, unit: Unit) -> str:
+        """It runs all of TFLite's own operators. A custom one is asked about by giving it that
+        operator alone.
+        """
+        if not unit.title.startswith("CUSTOM"):
+            return ""
+        source = model.source_graph
+        assert source is not None, "units of a file have a source graph"
+        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+        try:
+            interpreter.allocate(interpreter.make_interpreter(content, 1))
+        except (ValueError, RuntimeError) as error:
+            return f"LiteRT cannot run it: {first_line(error)}"
+        return ""
+
+    def open_part(self, part: Part, threads: int) -> LitertPart:
+        return LitertPart(part.content, *part.bindings, threads)
+
+    def open_model(
+        self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
+    ) -> RunModel:
+        arrays = list(inputs.values())
+        if isinstance(model, bytes):
+            return interpreter.open_file(model, arrays, threads)
+        with open(model, "rb") as file:
+            return interpreter.open_file(file.read(), arrays, threads)
+
+    def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> LitertValues:
+        return LitertValues(model, inputs)
+
+
+ENGINE = Litert()

@@ -1,0 +1,62 @@
+"""ONNX Runtime, which runs ONNX files on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.backends.cpu.onnxruntime import inference
+from fourfold.backends.cpu.onnxruntime.part import OnnxPart
+from fourfold.backends.cpu.onnxruntime.values import OnnxValues
+from fourfold.backends.cpu.protocol import RunModel
+from fourfold.backends.cpu.refusal import first_line
+from fourfold.support.packages import describe
+
+if TYPE_CHECKING:
+    from fourfold.formats import Model
+    from fourfold.formats.units import Unit
+    from fourfold.plan import Part
+
+
+class OnnxRuntime:
+    """ONNX Runtime as a CPU engine: parts are files of their own, cut from the model's."""
+
+    name, title = "onnxruntime", "ONNX Runtime"
+    install = "pip install 'fourfold[onnx]'"
+
+    def installed(self) -> bool:
+        return inference.runtime() is not None
+
+    def version(self) -> str:
+        return describe("onnxruntime")
+
+    def refusal(self, model: Model, unit: Unit) -> str:
+        """It runs all of ONNX's own operators but for a few types. Those of other domains are asked
+        about by giving it that operator alone.
+        """
+        if "." not in unit.title:
+            return ""
+        source = model.source_graph
+        assert source is not None, "units of a file have a source graph"
+        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+        try:
+            inference.open_session(content, 1)
+        except inference.failures() as error:
+            return f"ONNX Runtime cannot run it: {first_line(error)}"
+        return ""
+
+    def open_part(self, part: Part, threads: int) -> OnnxPart:
+        return OnnxPart(part.content, *part.bindings, threads)
+
+    def open_model(
+        self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
+    ) -> RunModel:
+        return inference.open_file(model, inputs, threads)
+
+    def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> OnnxValues:
+        return OnnxValues(model, inputs)
+
+
+ENGINE = OnnxRuntime()

@@ -1,0 +1,65 @@
+"""Paddle Inference, which runs Paddle models on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.backends.cpu.paddle import inference
+from fourfold.backends.cpu.paddle.part import PaddlePart
+from fourfold.backends.cpu.paddle.values import PaddleValues
+from fourfold.backends.cpu.protocol import ModelValues, RunModel
+from fourfold.support.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from fourfold.backends.cpu import numpy as definitions
+    from fourfold.formats import Model
+    from fourfold.formats.units import Unit
+    from fourfold.plan import Part
+else:
+    definitions = lazy_import("fourfold.backends.cpu.numpy")
+
+
+class Paddle:
+    """Paddle Inference as a CPU engine: parts are programs of their own, cut from the model's."""
+
+    name, title = "paddle", "Paddle Inference"
+    install = "pip install 'fourfold[paddle]'"
+
+    def installed(self) -> bool:
+        return inference.installed()
+
+    def version(self) -> str:
+        return inference.version()
+
+    def refusal(self, model: Model, unit: Unit) -> str:
+        """It runs its own operators. What is not known here is tried alone."""
+        if unit.foreign is None:
+            return ""
+        source = model.source_graph
+        assert source is not None, "units of a file have a source graph"
+        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+        try:
+            inference.open_predictor(content, 1)
+        except inference.FAILURES as error:
+            return f"Paddle Inference cannot run it: {inference.last_words(error)}"
+        return ""
+
+    def open_part(self, part: Part, threads: int) -> PaddlePart:
+        return PaddlePart(part.content, *part.bindings, threads)
+
+    def open_model(
+        self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
+    ) -> RunModel:
+        return inference.open_file(model, inputs, threads)
+
+    def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> ModelValues:
+        """Programs as JSON are not cut: of these, the definitions in NumPy have the values."""
+        if model.source_graph is None:
+            return definitions.NumpyValues(model, inputs)
+        return PaddleValues(model, inputs)
+
+
+ENGINE = Paddle()

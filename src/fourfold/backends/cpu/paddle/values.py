@@ -1,0 +1,48 @@
+"""Paddle's own values of a program, all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.backends.cpu.paddle.part import PaddlePart
+from fourfold.plan.tensor_binding import TensorBinding
+
+if TYPE_CHECKING:
+    from fourfold.formats import Model
+
+
+class PaddleValues:
+    """A model that was run once with all of its values as outputs."""
+
+    def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
+        source, graph = model.source_graph, model.main
+        assert source is not None, "a model that runs in parts has a source graph"
+        made = [
+            name
+            for unit in source.titles
+            for name in source.writes(unit)
+            if name in graph.types and name not in graph.constants
+        ]
+        names = graph.arguments
+        content = source.write(list(source.titles), names, made)
+        inner, outer = (
+            [TensorBinding(one, one, graph.types[one]) for one in ports] for ports in (names, made)
+        )
+        found = PaddlePart(content, inner, outer).run(inputs)
+        self._source = source
+        self._values: dict[str, np.ndarray] = {
+            **dict(zip(made, found, strict=True)),
+            **dict(zip(names, inputs, strict=True)),
+        }
+
+    def _tensor(self, value: str) -> str:
+        return str(self._source.tensor(value))
+
+    def has(self, value: str) -> bool:
+        return self._tensor(value) in self._values
+
+    def value(self, value: str) -> np.ndarray:
+        return self._values[self._tensor(value)]

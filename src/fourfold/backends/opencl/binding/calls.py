@@ -1,0 +1,101 @@
+"""Calls into OpenCL: a status that is not zero raises an Error."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_int, c_void_p
+from functools import cache
+from typing import Any
+
+from fourfold.backends.opencl.binding.loader import library
+from fourfold.support.forks import lost
+
+API = "opencl"
+FORKED = 1  # our own status: the call was not made, because it would never return
+_NO_MEMORY_OBJECT = -4
+_OUT_OF_MEMORY = (_NO_MEMORY_OBJECT, -5, -6)
+_NAMES = {
+    FORKED: "the driver was used before this process was forked",
+    -1: "device not found",
+    -2: "device not available",
+    -4: "memory could not be allocated",
+    -5: "out of resources",
+    -6: "out of host memory",
+    -11: "the program does not build",
+    -14: "a command that was waited for failed",
+    -18: "the device cannot be partitioned",
+    -30: "invalid value",
+    -34: "invalid context",
+    -36: "invalid command queue",
+    -38: "invalid memory object",
+    -42: "invalid binary",
+    -45: "invalid program executable",
+    -46: "invalid kernel name",
+    -48: "invalid kernel",
+    -51: "invalid argument size",
+    -52: "invalid kernel arguments",
+    -54: "invalid work-group size",
+    -61: "invalid buffer size",
+    -1001: "no platform found",
+    -9999: "a kernel accessed an illegal address",
+}
+
+
+class Error(Exception):
+    """Failed call: the function and its status."""
+
+    def __init__(self, function: str, status: int) -> None:
+        super().__init__(function, status)
+        self.function, self.status = function, status
+
+    @property
+    def out_of_memory(self) -> bool:
+        return self.status in _OUT_OF_MEMORY
+
+    @property
+    def no_memory_object(self) -> bool:
+        """Return True if an allocation failed; existing objects remain usable."""
+        return self.status == _NO_MEMORY_OBJECT
+
+    def __str__(self) -> str:
+        return f"{self.function} failed: {_NAMES.get(self.status, 'error')} ({self.status})"
+
+
+def check_process(name: str) -> None:
+    """Raise an Error if the API must not be called because the parent of this process used it."""
+    if API in lost:
+        raise Error(name, FORKED)
+
+
+@cache
+def _maker(name: str) -> Any:
+    function = library()[name]
+    function.restype = c_void_p
+    return function
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a function that returns a status."""
+    check_process(name)
+    status = getattr(library(), name)(*arguments)
+    if status:
+        raise Error(name, status)
+
+
+def make(name: str, *arguments: Any) -> c_void_p:
+    """Call a function that returns an object, and its status through its last argument."""
+    check_process(name)
+    status = c_int()
+    handle = _maker(name)(*arguments, byref(status))
+    if status.value:
+        raise Error(name, status.value)
+    return c_void_p(handle)
+
+
+def info(name: str, *which: Any) -> bytes:
+    """Query the value of a clGet...Info function."""
+    size = ctypes.c_size_t()
+    call(name, *which, ctypes.c_size_t(0), None, byref(size))
+    data = ctypes.create_string_buffer(size.value)
+    call(name, *which, size, data, None)
+    return data.raw

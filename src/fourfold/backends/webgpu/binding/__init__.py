@@ -1,0 +1,49 @@
+"""WebGPU through wgpu-native's C functions and ctypes, as far as the backend needs it."""
+
+from __future__ import annotations
+
+from fourfold.backends.webgpu.binding.adapter import Adapter, adapters
+from fourfold.backends.webgpu.binding.calls import API, Error
+from fourfold.backends.webgpu.binding.commands import Commands, Recording
+from fourfold.backends.webgpu.binding.device import Device
+from fourfold.backends.webgpu.binding.loader import KNOWN, version
+from fourfold.backends.webgpu.binding.objects import (
+    COPY_SOURCE,
+    COPY_TARGET,
+    QUERY_RESOLVE,
+    STORAGE,
+    UNIFORM,
+    WORD,
+    BindGroup,
+    Bound,
+    Buffer,
+    Layout,
+    Pipeline,
+    QuerySet,
+    Staging,
+)
+
+__all__ = [
+    "API",
+    "COPY_SOURCE",
+    "COPY_TARGET",
+    "KNOWN",
+    "QUERY_RESOLVE",
+    "STORAGE",
+    "UNIFORM",
+    "WORD",
+    "Adapter",
+    "BindGroup",
+    "Bound",
+    "Buffer",
+    "Commands",
+    "Device",
+    "Error",
+    "Layout",
+    "Pipeline",
+    "QuerySet",
+    "Recording",
+    "Staging",
+    "adapters",
+    "version",
+]

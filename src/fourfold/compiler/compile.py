@@ -1,0 +1,210 @@
+"""From a model file to a CompiledModel. A start from the cache or a prepared file skips all of it.
+
+load: reads the file in the requested shapes, cut to the requested outputs (outputs).
+placement: decides which parts run where, with the help of support, and lowers the device's parts.
+pipeline: rewrites a graph, probes the device for its facts, and makes a plan.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from fourfold.backends.cpu.numpy.graph_file import write_graph
+from fourfold.backends.cpu.registry import placement_environment
+from fourfold.compiler.load import LoadedModel, load_model
+from fourfold.compiler.memory_limit import within_limit
+from fourfold.compiler.outputs import share_left_out
+from fourfold.compiler.partition import Partition
+from fourfold.compiler.pipeline import (
+    LoweringInput,
+    plan_graph,
+    prepare_lowering,
+)
+from fourfold.compiler.placement import Decision, PlacementProblem, decide, read_problem
+from fourfold.compiler.recorded_choices import RecordedChoices
+from fourfold.compiler.rewrite import rewrite
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError, nearest
+from fourfold.ops.custom import Custom
+from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.plan import CompiledModel, Part, Plan, Port
+from fourfold.plan.targets import GPU, NUMPY
+from fourfold.plan.tensor_binding import TensorBinding
+from fourfold.support.log import Log
+from fourfold.support.timings import Timings
+
+__all__ = [
+    "STAGES",
+    "LoadedModel",
+    "LoweringInput",
+    "compile_model",
+    "load_model",
+    "plan_graph",
+    "prepare_lowering",
+    "share_left_out",
+    "stage_text",
+]
+log = Log("compiler")
+STAGES = ("graph", "rewritten", "plan", "kernels")
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Suspend the garbage collector, which takes a fifth of the time while a plan is made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_no_collection()
+def compile_model(
+    source: str | bytes,
+    device: DeviceInfo,
+    options: CompileOptions,
+    placement: PlacementOptions | None = None,
+    choices: Mapping[str, str] | None = None,
+    *,
+    timings: Timings | None = None,
+    title: str = "",
+    origin: str = "",
+) -> CompiledModel:
+    """Read a model, place its operators and lower those on the device.
+
+    Args:
+        source: Path or bytes of a model in a format that is read.
+        device: The device to compile for.
+        options: What to compile: precision, shapes, inputs and outputs.
+        placement: Where operators may run.
+        choices: Tuned kernel choices by key.
+        timings: Receives the seconds of each stage.
+        title: Name of the model in messages.
+        origin: The framework and converter that the model comes from.
+    """
+    timings = Timings() if timings is None else timings
+    placement = PlacementOptions() if placement is None else placement
+    title = title or ("the model" if isinstance(source, bytes) else os.path.basename(source))
+    with timings.stage("read"):
+        problem = read_problem(source, device, options, placement, title=title, origin=origin)
+    log.debug("read %d nodes", len(problem.graph.nodes))
+
+    def compile_with(smaller: CompileOptions) -> CompiledModel:
+        recorded = RecordedChoices({} if choices is None else choices)
+        decision = decide(replace(problem, compile_options=smaller), recorded, timings)
+        return _assemble(decision, recorded)
+
+    return within_limit(title, options, compile_with)
+
+
+def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
+    problem = decision.problem
+    loaded, options, graph = problem.loaded, problem.compile_options, problem.graph
+    partitions = decision.assignment.partitions
+    plans = {number: part.plan for number, part in decision.lowered.items()}
+    parts = tuple(
+        _part(problem, partition, plans.get(number)) for number, partition in enumerate(partitions)
+    )
+    read = dict.fromkeys(name for part in parts for name in part.inputs)
+    whole = len(parts) == 1 and parts[0].plan is not None
+    threads = problem.placement_options.thread_count
+    model = CompiledModel(
+        name=graph.name,
+        precision=next((plan.precision for plan in plans.values()), options.precision),
+        parts=parts,
+        inputs=plans[0].inputs if whole else _ports(problem, graph.arguments),
+        outputs=plans[0].outputs if whole else _ports(problem, graph.results),
+        input_names=loaded.model.input_names,
+        output_names=loaded.model.output_names,
+        crossing={name: problem.type(name) for name in read if name in graph.types},
+        states=tuple(n for n, one in enumerate(partitions) if _keeps_state(problem, one)),
+        choices=recorded.answers,
+        open_sizes=loaded.open_sizes,
+        pixels=loaded.pixels,
+        signature=options.signature or "",
+        postprocess=loaded.postprocess,
+        environment={} if whole else placement_environment(threads),
+        cacheable=not any(isinstance(node.attributes, Custom) for node in graph.nodes),
+        placement=decision.placement.to_bytes(),
+        about=loaded.about,
+    )
+    _log_model(model, recorded)
+    return model
+
+
+def _keeps_state(problem: PlacementProblem, partition: Partition) -> bool:
+    """Whether the results of a part may depend on earlier runs."""
+    source = problem.model.source_graph
+    shared = () if source is None else source.states
+    in_file = any(name in shared for name in partition.names)
+    return in_file or bool(partition.graph(problem.graph).states)
+
+
+def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) -> Part:
+    target, inputs, outputs = partition.target, partition.inputs, partition.outputs
+    if target == GPU:
+        return Part(target, inputs, outputs, plan=plan)
+    if target == NUMPY:
+        graph = problem.part_graph(partition)
+        content = write_graph(graph)
+        return Part(
+            target, inputs, outputs, content=content or b"", graph=None if content else graph
+        )
+    return _file_part(problem, partition)
+
+
+def _file_part(problem: PlacementProblem, partition: Partition) -> Part:
+    """Return a part for the CPU engine of the model's format, with a model file of its own."""
+    source, types = problem.model.source_graph, problem.graph.types
+    assert source is not None
+
+    def binding(value: str) -> TensorBinding:
+        tensor = source.tensor(value)
+        assert tensor is not None, f"'{value}' is no tensor of the file"
+        pixels = problem.loaded.pictures.get(value)
+        return TensorBinding(value, tensor, types.get(value), source.grid(value), pixels)
+
+    inputs, outputs = partition.inputs, partition.outputs
+    bindings = (tuple(map(binding, inputs)), tuple(map(binding, outputs)))
+    content = source.write(partition.names, inputs, outputs)
+    return Part(partition.target, inputs, outputs, content=content, bindings=bindings)
+
+
+def _ports(problem: PlacementProblem, names: Iterable[str]) -> tuple[Port, ...]:
+    pictures = problem.loaded.pictures  # bytes of pictures are not quantized values
+    grids = {k: grid for k, grid in problem.graph.quantization.items() if k not in pictures}
+    return tuple(Port(name, problem.type(name), 0, grids.get(name)) for name in names)
+
+
+def _log_model(model: CompiledModel, recorded: RecordedChoices) -> None:
+    tuned = {key: choice for key, choice in recorded.answers.items() if choice is not None}
+    for key, choice in tuned.items():
+        log.debug("tuned before: %s for %s", choice, key)
+    log.debug(
+        "compiled: parts %d, launches %d, stages %d, device bytes %d; %d of %d choices tuned",
+        len(model.parts),
+        len(model.launches),
+        model.stages,
+        model.device_bytes,
+        len(tuned),
+        len(recorded.answers),
+    )
+
+
+def stage_text(source: str | bytes, stage: str, device: DeviceInfo, options: CompileOptions) -> str:
+    """Return the model at one compiler stage: 'graph', 'rewritten', 'plan' or 'kernels'."""
+    if stage not in STAGES:
+        what, why = f"there is no stage {stage!r}", f"stages are {', '.join(STAGES)}"
+        raise InputError(what, why, nearest(stage, STAGES))
+    if stage == "graph":
+        return str(load_model(source, options).graph)
+    if stage == "rewritten":
+        return str(rewrite(load_model(source, options).graph))
+    model = compile_model(source, device, options)
+    return str(model) if stage == "plan" else "\n".join(p.program.text for p in model.plans)

@@ -1,0 +1,287 @@
+"""Allocates memory for every value, so that no kernel overwrites it while it lives.
+
+Values between kernels share one arena or several. Dependencies between kernels decide which of them
+may run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from fourfold.codegen.context import Scratch, Target
+from fourfold.codegen.kernel import BufferArgument, Kernel
+from fourfold.codegen.location import Location
+from fourfold.codegen.stage_table import MAX_TABLE_NUMBER
+from fourfold.compiler.lower.bind import Allocation, Bound, memory_uses, rebind, written_apart
+from fourfold.compiler.lower.kernels import Built
+from fourfold.compiler.lower.levels import LevelSpan, arrangements, sequential_levels
+from fourfold.graph import Graph
+from fourfold.plan import ARENA, CONSTANT_ALIGNMENT
+
+NO_KERNELS: frozenset[int] = frozenset()
+
+
+def find_dependencies(
+    graph: Graph, built: Sequence[Built], fixed: Mapping[str, int]
+) -> list[frozenset[int]]:
+    """Return, for each kernel, the numbers of those it depends on.
+
+    `fixed` are values with a buffer of their own. A value is written once, so a kernel depends on
+    those that produce what its node reads. Views have no kernel: their readers depend on the
+    producers of the viewed value.
+    """
+    numbers: dict[str, list[int]] = {}
+    for number, item in enumerate(built):
+        numbers.setdefault(item.node.outputs[0], []).append(number)
+    makers: dict[str, frozenset[int]] = {}
+    dependencies = [*_reused_buffer_dependencies(built, fixed)]
+    for node in graph.nodes:
+        before = NO_KERNELS.union(*(makers.get(name, NO_KERNELS) for name in node.reads))
+        own = numbers.get(node.outputs[0], [])
+        for position, number in enumerate(own):
+            kernel = built[number].kernel
+            siblings = {other for other in own[:position] if _conflict(built[other].kernel, kernel)}
+            dependencies[number] |= before | siblings
+        makers.update(dict.fromkeys(node.outputs, frozenset(own) or before))
+    return dependencies
+
+
+def _conflict(before: Kernel, after: Kernel) -> bool:
+    """Return whether one of two kernels of a node writes what the other reads or writes.
+
+    If both write to one value at different locations, they produce different parts of it.
+    """
+    for one in before.buffers:
+        for other in after.buffers:
+            writes = one.pointer.writable, other.pointer.writable
+            parts = all(writes) and one.memory != other.memory
+            root = _root(one)
+            if root is not None and root == _root(other) and any(writes) and not parts:
+                return True
+    return False
+
+
+def _reused_buffer_dependencies(
+    built: Sequence[Built], fixed: Mapping[str, int]
+) -> Iterator[frozenset[int]]:
+    """Yield the kernels each kernel waits for because its buffer held another value.
+
+    That value is a state, of which the kernel produces the next one.
+    """
+    users: dict[int, dict[str, set[int]]] = {}
+    for number, item in enumerate(built):
+        earlier_users: set[int] = set()
+        for root in {_root(argument) for argument in item.kernel.buffers} & {*fixed}:
+            values = users.setdefault(fixed[str(root)], {})
+            earlier_users.update(*(numbers for other, numbers in values.items() if other != root))
+            values.setdefault(str(root), set()).add(number)
+        yield frozenset(earlier_users - {number})
+
+
+def _root(argument: BufferArgument) -> str | None:
+    memory = argument.memory
+    return memory.root if isinstance(memory, Location | Scratch) else None
+
+
+MAX_TRIES = 40
+
+
+@dataclass(frozen=True)
+class Span:
+    """The size of a value, and the first and last launch that use it."""
+
+    bytes: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Span) -> bool:
+        """Return whether both live at the same time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The offset of each value, and the size of the arena."""
+
+    offsets: Mapping[str, int]
+    size: int
+
+
+def assign_offsets(spans: Mapping[str, Span], alignment: int) -> tuple[dict[str, int], int]:
+    """Return the offset of each value in the arena, and the size of the arena.
+
+    Values that live at the same time never overlap. The largest value is placed first. If the arena
+    is then larger than the peak of live values, the value at its end is placed earlier, repeatedly.
+    """
+    rounded = {
+        name: Span(-(-span.bytes // alignment) * alignment, span.first, span.last)
+        for name, span in spans.items()
+    }
+    order = sorted(rounded, key=lambda name: (-rounded[name].bytes, rounded[name].first, name))
+    best, peak = _place(rounded, order), peak_live_bytes(rounded)
+    arena_now = best
+    for _ in range(MAX_TRIES):
+        if best.size == peak:
+            break
+        last = max(order, key=lambda name: arena_now.offsets[name] + rounded[name].bytes)
+        order = [last, *(name for name in order if name != last)]
+        arena_now = _place(rounded, order)
+        best = min(best, arena_now, key=lambda arena: arena.size)
+    return dict(best.offsets), best.size
+
+
+def assign_arenas(
+    spans: Mapping[str, Span],
+    alignment: int,
+    limit: int,
+    apart: Mapping[str, Set[str]] = MappingProxyType({}),
+) -> list[Arena]:
+    """Assign values to several arenas, each within the limit unless one value alone exceeds it.
+
+    Values that must be `apart` are in different arenas. The largest value is placed first; each
+    goes to the arena that grows least.
+    """
+    arenas: list[list[tuple[int, int, Span]]] = []
+    offsets_by_arena: list[dict[str, int]] = []
+    for name, span in sorted(spans.items(), key=lambda item: (-item[1].bytes, item[0])):
+        rounded = Span(-(-span.bytes // alignment) * alignment, span.first, span.last)
+        conflicts = apart.get(name, frozenset())
+        ends: dict[int, int] = {}
+        for number, placed in enumerate(arenas):
+            end = _best_gap(placed, rounded) + rounded.bytes
+            if end <= limit and conflicts.isdisjoint(offsets_by_arena[number]):
+                ends[number] = max(0, end - _size(placed))
+        number = min(ends, key=lambda one: ends[one], default=len(arenas))
+        if number == len(arenas):
+            arenas.append([])
+            offsets_by_arena.append({})
+        offset = _best_gap(arenas[number], rounded)
+        arenas[number].append((offset, offset + rounded.bytes, rounded))
+        offsets_by_arena[number][name] = offset
+    return [
+        Arena(offsets, _size(placed))
+        for offsets, placed in zip(offsets_by_arena, arenas, strict=True)
+    ]
+
+
+def _size(placed: Iterable[tuple[int, int, Span]]) -> int:
+    return max((end for _, end, _ in placed), default=0)
+
+
+def peak_live_bytes(spans: Mapping[str, Span]) -> int:
+    """Return the peak of live bytes: no arena can be smaller."""
+    return max(
+        (
+            sum(other.bytes for other in spans.values() if other.first <= span.first <= other.last)
+            for span in spans.values()
+        ),
+        default=0,
+    )
+
+
+def _place(spans: Mapping[str, Span], order: Sequence[str]) -> Arena:
+    """Place each value in turn into the smallest gap that it fits into."""
+    placed: list[tuple[int, int, Span]] = []
+    offsets: dict[str, int] = {}
+    for name in order:
+        span = spans[name]
+        offset = _best_gap(placed, span)
+        placed.append((offset, offset + span.bytes, span))
+        offsets[name] = offset
+    return Arena(offsets, _size(placed))
+
+
+def _best_gap(placed: list[tuple[int, int, Span]], span: Span) -> int:
+    """Return the start of the smallest gap among values alive at the same time, or their end."""
+    alive = sorted((start, end) for start, end, other in placed if other.overlaps(span))
+    best, smallest, cursor = None, None, 0
+    for start, end in alive:
+        gap = start - cursor
+        if gap >= span.bytes and (smallest is None or gap < smallest):
+            best, smallest = cursor, gap
+        cursor = max(cursor, end)
+    return cursor if best is None else best
+
+
+GROWTH_DIVISOR = 8  # the arena may grow by 1/8, so that stages run side by side
+MIN_GROWTH_BYTES = 1 << 20  # bytes by which the arena may always grow
+
+
+class Memory:
+    """Memory accesses of kernels, and allocations for them.
+
+    Values that are `fixed` have buffers of their own, the others share the arena.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        built: Sequence[Built],
+        locations: Mapping[str, Location],
+        fixed: Mapping[str, int],
+        target: Target,
+        buffers: int,
+    ) -> None:
+        self._graph, self._built, self._fixed = graph, built, fixed
+        self._limit, self._buffers = target.device.max_allocation, buffers
+        self._uses = [*memory_uses(graph, built, locations)]
+        self._alignment = max(CONSTANT_ALIGNMENT, target.device.alignment)
+        self._apart = written_apart(built) if target.capabilities.separate_writes else {}
+
+    @property
+    def moved(self) -> int:
+        """Bytes of values that all kernels read and write."""
+        return sum(size for *_, size in self._uses)
+
+    def allocate(self, levels: Sequence[LevelSpan] | None = None) -> Allocation:
+        """Allocate values so that no kernel overwrites what others need.
+
+        Without levels, kernels run one at a time.
+        """
+        arenas = self._arenas(self.spans(levels))
+        allocation = {name: (number, 0) for name, number in self._fixed.items()}
+        numbers = [ARENA, *range(self._buffers, self._buffers + len(arenas) - 1)]
+        for number, arena in zip(numbers, arenas, strict=True):
+            allocation.update({root: (number, at) for root, at in arena.offsets.items()})
+        return Allocation(allocation, arenas[0].size, tuple(arena.size for arena in arenas[1:]))
+
+    def spans(self, levels: Sequence[LevelSpan] | None = None) -> dict[str, Span]:
+        """Return the lifetime of each value in the arena, in levels or else in kernels."""
+        levels = sequential_levels(len(self._built)) if levels is None else levels
+        spans: dict[str, Span] = {}
+        for number, root, size in self._uses:
+            if root not in self._fixed:
+                level, span = levels[number], spans.get(root, Span(size, *levels[number]))
+                spans[root] = Span(size, min(span.first, level.first), max(span.last, level.last))
+        return spans
+
+    def _arenas(self, spans: Mapping[str, Span]) -> list[Arena]:
+        """Return one arena, or as many as the device or its language needs."""
+        if not self._apart:
+            offsets, size = assign_offsets(spans, self._alignment)
+            if size <= self._limit:
+                return [Arena(offsets, size)]
+        arenas = assign_arenas(spans, self._alignment, self._limit, self._apart)
+        return arenas or [Arena({}, 0)]
+
+    def arranged(
+        self, bound: Sequence[Bound], alone: Allocation, shares: bool
+    ) -> tuple[list[LevelSpan], tuple[Bound, ...], int]:
+        """Return few levels, the kernels bound to memory for them, and the size of the arena.
+
+        If groups do not share stages, or if that would take much more memory, kernels run one at a
+        time with the allocation `alone`.
+        """
+        growth = max(alone.arena // GROWTH_DIVISOR, MIN_GROWTH_BYTES)
+        limit = min(alone.arena + growth, MAX_TABLE_NUMBER)
+        for levels in self._arrangements() if shares else ():
+            allocation = self.allocate(levels)
+            if allocation.arena <= limit:
+                moved = tuple(rebind(item, allocation) for item in bound)
+                return levels, moved, allocation.arena
+        return sequential_levels(len(bound)), tuple(bound), alone.arena
+
+    def _arrangements(self) -> Iterator[list[LevelSpan]]:
+        return arrangements(find_dependencies(self._graph, self._built, self._fixed))

@@ -1,0 +1,45 @@
+"""y = transpose(x); output y: f32[1,3,9,9]  ->  y = pixels_to_planes(x), if y has channels first.
+
+The producer of x can then write y directly, whereas a transpose needs a kernel. No other node may
+read x, nor what x is a view of: with four or more channels, kernels prefer pixels with adjacent
+channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.graph import NONE, Graph, Node
+from fourfold.ops.base.registry import registry
+from fourfold.ops.transpose import Transpose
+
+SLICE = 4  # channels that kernels read at once
+
+
+def write_planes(graph: Graph) -> Graph:
+    nodes = (_as_planes(graph, node) for node in graph.nodes)
+    return graph.with_nodes(tuple(nodes))
+
+
+def _as_planes(graph: Graph, node: Node) -> Node:
+    attributes = node.attributes
+    if not isinstance(attributes, Transpose) or node.tail or node.outputs[0] not in graph.outputs:
+        return node
+    rank = len(attributes.permutation)
+    if rank < 3 or attributes.permutation != (0, rank - 1, *range(1, rank - 1)):
+        return node
+    if not _may_be_planes(graph, str(node.inputs[0])):
+        return node
+    return replace(node, op="pixels_to_planes", attributes=NONE)
+
+
+def _may_be_planes(graph: Graph, name: str) -> bool:
+    """Return whether a value is computed and no other reader prefers pixels, also for views."""
+    maker = graph.producers.get(name)
+    if maker is None or name in graph.outputs:
+        return False
+    if len(graph.readers[name]) > 1 and graph.types[name].channels >= SLICE:
+        return False
+    if maker.tail or registry()[maker.op].view is None:
+        return True
+    return all(_may_be_planes(graph, part) for part in maker.reads)

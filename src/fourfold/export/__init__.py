@@ -1,0 +1,1 @@
+"""Other forms of a model: quantized, optimized, or as a web page."""

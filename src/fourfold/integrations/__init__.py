@@ -1,0 +1,1 @@
+"""Fourfold inside other frameworks."""

@@ -1,0 +1,178 @@
+"""Placement: where each operator of a model runs and why, as a table, as JSON and as HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from fourfold.errors import Refusal, UnsupportedError
+from fourfold.plan.targets import GPU, NUMPY
+from fourfold.support.display import html_table
+
+_DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by their kind
+
+
+@dataclass(frozen=True)
+class OperatorPlacement:
+    """One operator of the model: where it runs, the reason if not on the GPU, and its time."""
+
+    name: str
+    op: str
+    target: str
+    part: int
+    seconds: float
+    reason: str = ""
+    able: bool = True  # whether it could run on the GPU, too
+
+
+@dataclass(frozen=True)
+class PartPlacement:
+    """One part: how many operators, their time, and what crosses its border."""
+
+    target: str
+    operators: int
+    seconds: float
+    transfer: float
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where every operator of a model runs. Times are estimates, in seconds; `engine` is the CPU
+    engine of the model's format as people know it, '' where it has none. `origin` says who made the
+    model that is placed, where it was converted from another one. `kind` is that of the device.
+    """
+
+    device: str
+    placement: str
+    rows: tuple[OperatorPlacement, ...]
+    parts: tuple[PartPlacement, ...]
+    cpu_seconds: float = 0.0
+    engine: str = ""
+    origin: str = ""
+    kind: str = "gpu"
+
+    def to_bytes(self) -> bytes:
+        """Return the placement as files hold it; `from_bytes` reads it."""
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
+
+    @staticmethod
+    def from_bytes(content: bytes) -> Placement:
+        """Read what `to_bytes` wrote."""
+        record: Mapping[str, Any] = json.loads(content)
+        rows = tuple(OperatorPlacement(**row) for row in record["rows"])
+        ends = ("inputs", "outputs")
+        parts = tuple(
+            PartPlacement(**{**part, **{end: tuple(part[end]) for end in ends}})
+            for part in record["parts"]
+        )
+        return Placement(**{**record, "rows": rows, "parts": parts})
+
+    @property
+    def seconds(self) -> float:
+        """The estimated time of a run, transfers included."""
+        return sum(part.seconds + part.transfer for part in self.parts)
+
+    @property
+    def on_gpu(self) -> int:
+        return sum(row.target == GPU for row in self.rows)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it runs on the GPU."""
+        return self.on_gpu == len(self.rows)
+
+    def why_not_whole(self, title: str) -> UnsupportedError:
+        """Return the error for a model that has to run whole on the device and does not."""
+        unable = [row for row in self.fallbacks if not row.able]
+        rows = unable or self.fallbacks
+        refusals = [Refusal(row.name, row.op, row.reason) for row in rows]
+        what = f"{title} does not run whole on {self.device}"
+        return UnsupportedError(what, refusals, "see 'fourfold check' for what could be changed")
+
+    @property
+    def share(self) -> float:
+        """The part of the estimated time, transfers left out, that is spent on the GPU."""
+        total = sum(row.seconds for row in self.rows)
+        return sum(row.seconds for row in self.rows if row.target == GPU) / total if total else 1.0
+
+    @property
+    def summary(self) -> str:
+        count, parts = len(self.rows), len(self.parts)
+        if self.whole and count == 1:
+            return f"its only operator runs on {self.device}"
+        if self.whole:
+            return f"all {count} operators run on {self.device}"
+        if not self.on_gpu:
+            none = "" if self.placement == "cpu" else f", none on {self.device}"
+            return f"all {count} operators run on the CPU{none}"
+        where = f"{self.on_gpu} of {count} operators run on {self.device}"
+        return f"{where} ({self.share:.0%} of the estimated time), in {parts} parts"
+
+    @property
+    def fallbacks(self) -> tuple[OperatorPlacement, ...]:
+        return tuple(row for row in self.rows if row.target != GPU)
+
+    def title(self, target: str) -> str:
+        """A target as people know it: 'GPU', 'CPU (LiteRT)'; a device may be a CPU, too."""
+        if target == GPU:
+            return _DEVICES.get(self.kind, "device")
+        return "CPU (NumPy)" if target == NUMPY else f"CPU ({self.engine or target})"
+
+    def lines(self) -> Iterator[str]:
+        yield self.summary
+        if self.origin:
+            yield f"  {self.origin}"
+        for number, part in enumerate(self.parts):
+            names = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
+            title = f"{number}: {self.title(part.target)}, {part.operators} operators"
+            times = f"{part.seconds * 1e3:.3f} ms + {part.transfer * 1e3:.3f} ms transfer"
+            yield f"  part {title}, about {times}: {names}"
+        for (op, target, reason), rows in self.grouped():
+            names = _listed([row.name for row in rows])
+            yield f"  {self.title(target)}: {len(rows)} × {op} ({names}): {reason}"
+
+    def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[OperatorPlacement]]]:
+        """What is not on the GPU, by op and reason; what could be there is told by reason alone."""
+        groups: dict[tuple[str, str, str], list[OperatorPlacement]] = {}
+        for row in sorted(self.fallbacks, key=lambda row: row.able):
+            op = "others" if row.able else row.op
+            groups.setdefault((op, row.target, row.reason), []).append(row)
+        return list(groups.items())
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        totals = {"operators": len(self.rows), "on_gpu": self.on_gpu, "share": self.share}
+        times = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
+        return {"summary": self.summary, **totals, **times, **asdict(self)}
+
+    def __repr__(self) -> str:
+        return f"<Placement: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        """What is not on the GPU, with reasons; all operators behind a line that opens."""
+        title = f"{self.summary}; {self.origin}" if self.origin else self.summary
+        groups = [
+            (self.title(target), len(rows), op, _listed([row.name for row in rows]), reason)
+            for (op, target, reason), rows in self.grouped()
+        ]
+        names = ("where", ">operators", "op", "names", "why")
+        apart = html_table(title, names, groups) if groups else f"<p>{escape(title)}</p>"
+        every = html_table("", ("operator", "op", "where", ">ms", "why"), map(self._row, self.rows))
+        return f"{apart}<details><summary>{len(self.rows)} operators</summary>{every}</details>"
+
+    def _row(self, row: OperatorPlacement) -> tuple[str, ...]:
+        return row.name, row.op, self.title(row.target), f"{row.seconds * 1e3:.4f}", row.reason
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    """The first names, each without what exporters string behind it."""
+    found = ", ".join(name.split(";")[0] for name in names[:most])
+    return f"{found}, …" if len(names) > most else found

@@ -1,0 +1,1 @@
+"""Shared helpers: lazy imports, logging, progress, timings, traces, fork safety."""

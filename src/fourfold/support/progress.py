@@ -1,0 +1,123 @@
+"""Progress of long operations: reported to a callback, or shown as a progress bar.
+
+Notebooks use IPython's display, which needs no widgets; terminals use rich. Nothing is shown if
+standard error is not a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from fourfold.support.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from rich import console as consoles
+    from rich import progress as bars
+else:
+    consoles, bars = lazy_import("rich.console"), lazy_import("rich.progress")
+notebooks: Any = lazy_import("IPython.display")
+
+Progress = Callable[[int, int, str, float], None]  # done, total, description, seconds left
+ProgressOption = Progress | bool  # True shows a bar
+PAUSE = 0.1  # seconds between two updates of a bar in a notebook
+
+
+@contextmanager
+def followed(option: ProgressOption | None, title: str) -> Iterator[Progress | None]:
+    """Yield the function to report the progress of the work inside to; None if it is not shown."""
+    if not isinstance(option, bool):
+        yield option
+    elif option and _in_notebook():
+        with _notebook_bar(title) as report:
+            yield report
+    elif option and sys.stderr is not None and sys.stderr.isatty():
+        with _terminal_bar(title) as report:
+            yield report
+    else:
+        yield None
+
+
+def left_text(seconds: float) -> str:
+    """Format the remaining time as 'about 2:05 left'; '' if unknown."""
+    minutes, seconds_left = divmod(round(seconds), 60)
+    return f"about {minutes}:{seconds_left:02} left" if seconds >= 1 else ""
+
+
+def _in_notebook() -> bool:
+    """Return True if a Jupyter kernel runs this process."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookBar:
+    """Progress bar in a notebook; its display is updated as work progresses."""
+
+    def __init__(self, title: str) -> None:
+        self._title, self._began, self._shown = title, time.monotonic(), 0.0
+        self._done, self._total, self._what, self._left = 0, 0, "", 0.0
+        self._picture = notebooks.display(self, display_id=True)
+
+    def report(self, done: int, total: int, what: str, left: float) -> None:
+        self._done, self._total, self._what, self._left = done, total, what, left
+        if time.monotonic() - self._shown >= PAUSE:
+            self._show()
+
+    def finish(self) -> None:
+        self._done = self._total = max(self._total, 1)
+        self.end("done in")
+
+    def end(self, outcome: str) -> None:
+        """Show the final state, which remains visible."""
+        took = f"{outcome} {time.monotonic() - self._began:.1f} s"
+        self._total, self._what, self._left = max(self._total, 1), took, 0.0
+        self._show()
+
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        self._picture.update(self)
+
+    def __repr__(self) -> str:
+        count = f"{self._done}/{self._total}" if self._total else ""
+        return self._text(count)
+
+    def _text(self, count: str = "") -> str:
+        words = (self._title, count, self._what, left_text(self._left))
+        return " ".join(word for word in words if word)
+
+    def _repr_html_(self) -> str:
+        attributes = f' value="{self._done}" max="{self._total}"' if self._total else ""
+        return f"<div><progress{attributes}></progress> {escape(self._text())}</div>"
+
+
+@contextmanager
+def _notebook_bar(title: str) -> Iterator[Progress]:
+    bar = NotebookBar(title)
+    try:
+        yield bar.report
+    except BaseException:  # also for Ctrl-C: an abandoned bar must not look active
+        bar.end("stopped after")
+        raise
+    bar.finish()
+
+
+@contextmanager
+def _terminal_bar(title: str) -> Iterator[Progress]:
+    text = bars.TextColumn
+    columns = (text("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn())
+    console = consoles.Console(stderr=True)
+    with bars.Progress(
+        *columns, text("{task.fields[left]}"), console=console, transient=True
+    ) as bar:
+        task = bar.add_task(title, total=None, left="")
+
+        def report(done: int, total: int, what: str, left: float) -> None:
+            words = f"{title} {what}".strip()
+            bar.update(task, completed=done, total=total, description=words, left=left_text(left))
+
+        yield report

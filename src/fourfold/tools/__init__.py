@@ -1,0 +1,1 @@
+"""Tools around a model: check, verify, reports, prepared files, sample models."""

@@ -1,0 +1,165 @@
+"""estimate: what a model will take of memory and arithmetic, before anything is loaded or run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from fourfold.backends.null import NULL_GPU
+from fourfold.config import Config, Precision
+from fourfold.device import PROBED, DeviceInfo
+from fourfold.errors import DeviceError
+from fourfold.options import AUTO, SessionOptions
+from fourfold.plan import HOST_KINDS, Buffer
+from fourfold.runtime.loading import load_compiled
+from fourfold.runtime.opening import Model, open_request, path_or_bytes
+from fourfold.runtime.request import Request
+from fourfold.store.store import Store
+from fourfold.support.display import count_text, html_table, size_text
+from fourfold.types import Shape
+
+ANY_GPU = replace(NULL_GPU, probed=PROBED)  # of no particular make: nothing of it is tried
+COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
+STATES = ("variable", "state")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a session of a model takes; sizes are bytes.
+
+    On the device lie `weights`, `arena` (values between kernels), `inputs`, `outputs` and `states`
+    (what is kept from run to run, and what kernels count by). `host` is host memory: the weights
+    as the plan holds them, which are mapped where they come from a file, the kernels' text, arrays
+    that the device reaches or copies from, and the parts of a model for CPU engines. `largest` is
+    the largest single allocation on the device. `flops` are about the additions and multiplications
+    of a run on the device; None where a file does not say.
+    """
+
+    device: str
+    precision: str
+    weights: int
+    arena: int
+    inputs: int
+    outputs: int
+    states: int
+    host: int
+    largest: int
+    flops: float | None
+    launches: int
+    cpu_parts: int  # parts of the model that run in a CPU engine; its own memory is not known
+
+    @property
+    def total(self) -> int:
+        """All that is set aside on the device."""
+        return self.weights + self.arena + self.inputs + self.outputs + self.states
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {**asdict(self), "total": self.total}
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        width = max(len(size) for _, size in rows)
+        lines = (f"  {name:<16}{size:>{width}}" for name, size in rows)
+        return "\n".join([self._summary(), *lines])
+
+    def __repr__(self) -> str:
+        return f"<Estimate: {self._summary()}, {size_text(self.total)} on the device>"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Estimate: {self._summary()}", ("memory", ">size"), self._rows())
+
+    def _summary(self) -> str:
+        head = f"{self.device}, {self.precision}, {count_text(self.launches, 'launch', 'launches')}"
+        parts = f", {count_text(self.cpu_parts, 'part')} on the CPU" if self.cpu_parts else ""
+        return head + parts
+
+    def _rows(self) -> list[tuple[str, str]]:
+        sizes = {name: getattr(self, name) for name in _ON_DEVICE}
+        sizes |= {"on the device": self.total, "largest at once": self.largest}
+        sizes["on the host"] = self.host
+        rows = [(name, size_text(size)) for name, size in sizes.items()]
+        return [*rows, ("arithmetic", _count(self.flops))]
+
+
+_ON_DEVICE = ("weights", "arena", "inputs", "outputs", "states")
+
+
+def estimate(
+    source: Model,
+    device: str | int | DeviceInfo | None = None,
+    precision: Precision | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    **options: Any,
+) -> Estimate:
+    """Estimate what a `Session` with the same options takes of memory, and the arithmetic of a run.
+
+    The model is compiled, or found in the cache; nothing of it is run, and no kernel is built.
+
+    Args:
+        source: The model, as `Session` takes it.
+        device: The device. 'null' is a generic GPU, as is the default where no device is found.
+        precision: 'fp32', 'mixed' or 'fp16'.
+        shapes: Shapes of inputs by name.
+        **options: The other options of `Session`, by name.
+    """
+    stated = {"device": device, "precision": precision, "shapes": shapes, **options}
+    request, store = estimate_request(source, SessionOptions.of(stated))
+    return _estimate(request, store)
+
+
+def estimate_request(source: Model, options: SessionOptions) -> tuple[Request, Store | None]:
+    """Return a request that needs no device: a generic GPU stands in where none is found."""
+    content = path_or_bytes(source)
+    wanted = options.wanted_device(Config.from_environment())
+    if wanted != ANY_GPU.name:
+        try:
+            request, store = open_request(content, options)
+            return request._replace(plays=False), store
+        except DeviceError:
+            if options.device is not None or wanted != AUTO:
+                raise
+    elsewhere = replace(options, device="cpu", placement="auto", cache=None)
+    request, _ = open_request(content, elsewhere)
+    placement = options.placement_options(Config.from_environment())
+    return request._replace(device=ANY_GPU, placement_options=placement, plays=False), None
+
+
+def _estimate(request: Request, store: Store | None) -> Estimate:
+    model = load_compiled(request, store).model
+    on_cpu = [part for part in model.parts if part.plan is None]
+    weights = [part.graph.constants for part in on_cpu if part.graph is not None]
+    held = sum(array.nbytes for arrays in weights for array in arrays.values())
+    held += sum(len(part.content) for part in on_cpu)
+    on_device = [buffer for buffer in model.buffers if buffer.kind not in HOST_KINDS]
+    sizes = {kind: _allocated(on_device, kind) for kind in ("arena", "input", "output")}
+    # A GPU with memory of its own copies inputs and outputs through pinned host memory.
+    staged = sizes["input"] + sizes["output"] if request.device.is_discrete else 0
+    pinned = sum(_allocated(model.buffers, kind) for kind in HOST_KINDS)
+    own = sum(plan.constants.nbytes + len(plan.program.text.encode()) for plan in model.plans)
+    return Estimate(
+        device=request.device.name,
+        precision=model.precision,
+        weights=_allocated(on_device, "constants"),
+        arena=sizes["arena"],
+        inputs=sizes["input"],
+        outputs=sizes["output"],
+        states=sum(_allocated(on_device, kind) for kind in STATES),
+        host=own + staged + pinned + held,
+        largest=max((buffer.allocated for buffer in on_device), default=0),
+        flops=model.flops,
+        launches=len(model.launches),
+        cpu_parts=len(on_cpu),
+    )
+
+
+def _allocated(buffers: Sequence[Buffer], kind: str) -> int:
+    return sum(buffer.allocated for buffer in buffers if buffer.kind == kind)
+
+
+def _count(number: float | None) -> str:
+    if number is None:
+        return "not known"
+    found = next((pair for pair in COUNTS if number >= pair[0]), None)
+    return f"{number:.0f} FLOP" if found is None else f"{number / found[0]:.2f} {found[1]}FLOP"

@@ -1,0 +1,68 @@
+"""What a prepared file has for a device, told without playing it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fourfold.backends import backend_of
+from fourfold.backends.null import NULL_GPU
+from fourfold.errors import InputError
+from fourfold.plan import Plan
+from fourfold.plan.placement import Placement
+from fourfold.runtime.loading import find_row
+from fourfold.runtime.request import Request
+from fourfold.store.prepared import Prepared, is_for
+from fourfold.store.store import Store
+
+
+class PreparedPlan(NamedTuple):
+    """The plan that a device gets, and what it is: `plans` are several where the model is in parts,
+    and then `placement` says what runs where.
+    """
+
+    model: str
+    made_for: str
+    fits_device: bool  # whether it was made for this very device
+    has_binaries: bool  # or else kernels are built from text
+    precision: str
+    plans: tuple[Plan, ...]
+    placement: Placement
+
+    @property
+    def launches(self) -> int:
+        return sum(len(plan.launches) for plan in self.plans)
+
+    def stage_text(self, stage: str) -> str:
+        """Its plans, or the text of its kernels."""
+        if stage not in ("plan", "kernels"):
+            what = f"a prepared file has no stage '{stage}'"
+            why = "it holds plans and kernels, but not the graph that they were made from"
+            raise InputError(what, why, "use --stage plan or kernels, or pass the model itself")
+        texts = [str(plan) if stage == "plan" else plan.program.text for plan in self.plans]
+        return "\n".join(texts)
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the plans as plain data."""
+        found = self._asdict()
+        del found["plans"]
+        return {**found, "launches": self.launches, "placement": self.placement.to_json()}
+
+
+def find_prepared_plan(request: Request, store: Store | None) -> PreparedPlan:
+    """What a session on the request's device would play."""
+    prepared, device = Prepared.open(request.model), request.device
+    row = find_row(request, prepared, store)
+    model = prepared.model(row)
+    placement = Placement.from_bytes(model.placement)
+    plans = model.plans
+    needs_none = device.name == NULL_GPU.name or not backend_of(device).has_binaries
+    built = all(prepared.binary_for(plan.program, device) is not None for plan in plans)
+    return PreparedPlan(
+        model=prepared.models[row["model"]],
+        made_for=str(row["made_for"]["name"]),
+        fits_device=is_for(row, device),
+        has_binaries=not needs_none and built,
+        precision=str(row["precision"]),
+        plans=plans,
+        placement=placement,
+    )

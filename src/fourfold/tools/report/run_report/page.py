@@ -1,0 +1,61 @@
+"""The page of a report: one file with its style, its scripts and its data, which needs no network.
+
+Data are compressed and written in base 64, so that nothing that a model says of itself can be taken
+for a part of the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from functools import cache
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from fourfold.tools.report.run_report.record import RunRecord
+from fourfold.tools.report.run_report.record_file import record_as_data
+
+# Scripts are joined into one module in this order, so that each knows those before it.
+SCRIPTS = (
+    "format.js",
+    "colors.js",
+    "details.js",
+    "graph.js",
+    "timeline.js",
+    "kernels.js",
+    "roofline.js",
+    "memory.js",
+    "sections.js",
+    "compare.js",
+    "main.js",
+)
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def make_report_page(record: RunRecord, before: RunRecord | None = None) -> str:
+    """A page that shows a run, or two of them side by side."""
+    subject = record.subject
+    data = {"run": record_as_data(record), "before": before and record_as_data(before)}
+    return _template("page.html").substitute(
+        title=escape(f"{subject.model} on {subject.device}"),
+        policy=POLICY,
+        style=_text("page.css"),
+        script="\n".join(_text(name) for name in SCRIPTS),
+        data=_packed(json.dumps(data, ensure_ascii=False, separators=(",", ":"))),
+    )
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+
+
+@cache
+def _text(name: str) -> str:
+    path = files(__package__) / "template" / name
+    return path.read_text(encoding="utf-8")
+
+
+def _template(name: str) -> Template:
+    return Template(_text(name))

@@ -1,0 +1,43 @@
+"""The launches of a plan as a graph, for a prepared file, which holds nothing else of a model."""
+
+from __future__ import annotations
+
+from fourfold.plan import CompiledModel
+from fourfold.plan.targets import GPU
+from fourfold.tools.report.run_report.graph_nodes import RunGraph, node_width
+from fourfold.tools.report.run_report.layout import layered_layout
+from fourfold.tools.report.run_report.measured import KernelTimes
+from fourfold.tools.report.run_report.record import RunEdge, RunKernel, RunNode
+
+
+def graph_of_plan(model: CompiledModel, times: KernelTimes) -> RunGraph:
+    """Return a graph with a node for each launch, in a row."""
+    text = "\n".join(plan.program.text for plan in model.plans)
+    built = RunGraph(texts={"program": text}, form=times.form)
+    width = node_width(max((launch.title for launch in model.launches), key=len, default=""))
+    pairs = [(number, number + 1) for number in range(len(model.launches) - 1)]
+    layout = layered_layout([width] * len(model.launches), pairs)
+    for number, launch in enumerate(model.launches):
+        time = times.take(launch.node)
+        seconds = None if time is None else time.seconds
+        place = (*layout.nodes[number], width)
+        built.nodes.append(
+            RunNode(
+                name=launch.node,
+                op=launch.title,
+                text=launch.node,
+                target=GPU,
+                part=0,
+                x=place[0],
+                y=place[1],
+                width=width,
+                kernels=(number,),
+                seconds=seconds,
+            )
+        )
+        form = (launch.entry, number, launch.grid, launch.local, 0, 0)
+        built.kernels.append(RunKernel(*form, "program", seconds))
+    built.edges = [
+        RunEdge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
+    ]
+    return built

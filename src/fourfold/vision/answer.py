@@ -1,0 +1,63 @@
+"""Answer: the decoded outputs of a model, printable, drawable and convertible to JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fourfold.vision.drawing import draw_results
+from fourfold.vision.found import Found, Size
+from fourfold.vision.words import result_lines, results_to_data
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class Answer(Found):
+    """Decoded outputs of a model, and how their meaning was determined.
+
+    Attributes:
+        family: The model family that the decoder assumes, such as "DeepLab".
+        told_by: The source of that assumption, such as "the model's metadata".
+        kinds: What such a model can find: 'classes', 'boxes', 'masks', 'key points', 'pictures' or
+            'embedding'.
+        size: Height and width of the photograph, or None without one.
+    """
+
+    family: str = ""
+    told_by: str = ""
+    kinds: tuple[str, ...] = ()
+    size: Size | None = None
+
+    @property
+    def known(self) -> bool:
+        """True if the meaning of any output is known, even if nothing was detected."""
+        return bool(self.kinds)
+
+    def draw(self, photograph: Any) -> Image:
+        """Draw the results on the photograph. A model that makes a picture returns that picture.
+
+        Args:
+            photograph: A path, a Pillow image, or a uint8 array [height, width, 3].
+        """
+        return draw_results(self, photograph)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the results as plain data, with the class shares of masks instead of their pixels.
+
+        Coordinates are also given in pixels if the size of the photograph is known.
+        """
+        summary = {"known": self.known, "family": self.family, "told_by": self.told_by}
+        size = None if self.size is None else list(self.size)
+        return {
+            **summary,
+            "kinds": list(self.kinds),
+            "size": size,
+            **results_to_data(self, self.size),
+        }
+
+    def __str__(self) -> str:
+        source = f"{self.family}, identified by {self.told_by}"
+        head = source if self.known else "the meaning of the outputs is unknown"
+        return "\n".join([head, *result_lines(self, self.size)])

@@ -1,0 +1,131 @@
+"""Meaning: what a model's outputs stand for, known before it runs, and how to decode them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from fourfold.errors import InputError
+from fourfold.vision.found import Found, Size
+
+if TYPE_CHECKING:
+    from fourfold.graph.metadata import ModelMetadata
+    from fourfold.processing.option import Processing
+    from fourfold.runtime.tensor_info import TensorInfo
+
+METADATA, SHAPES, NAMES = "the model's metadata", "the shapes of its outputs", "names and shapes"
+# The kinds of a meaning. All but the last two are fields of an answer.
+CLASSES, BOXES, MASKS = "classes", "boxes", "masks"
+KEY_POINTS, PICTURES, EMBEDDING = "key points", "pictures", "embedding"
+BACKGROUNDS = ("???", "background", "__background__", "none", "")
+
+
+class Described(Protocol):
+    """A model described by its inputs, outputs and metadata, such as a session."""
+
+    @property
+    def inputs(self) -> Sequence[TensorInfo]: ...
+    @property
+    def outputs(self) -> Sequence[TensorInfo]: ...
+    @property
+    def metadata(self) -> ModelMetadata: ...
+
+
+class DescribedModel(NamedTuple):
+    """Inputs, outputs and metadata of a model that is not open."""
+
+    inputs: Sequence[TensorInfo]
+    outputs: Sequence[TensorInfo]
+    metadata: ModelMetadata
+
+
+@dataclass(frozen=True)
+class PictureScaling:
+    """How a model family takes photographs: the range of pixel values and the fit."""
+
+    low: float
+    high: float
+    fit: str = "stretch"
+    fill: float = 0.0
+    order: str = "rgb"  # channel order of the model
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The outputs of a run, and the caller's options for decoding them.
+
+    `size` is the size of the model's input picture. `score` is the minimum score, None for the
+    default of the family. `top` is the number of classes to return.
+    """
+
+    numbers: Mapping[str, np.ndarray]
+    labels: tuple[str, ...] = ()
+    given_labels: bool = False  # the caller passed the labels, so their number must match
+    size: Size | None = None
+    score: float | None = None
+    top: int = 5
+
+    def least(self, default: float) -> float:
+        """Return the minimum score: the caller's, or the default of the family."""
+        return default if self.score is None else self.score
+
+    def class_labels(self, count: int, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return labels for `count` classes: the caller's, or the model's own if their number
+        matches.
+        """
+        labels = self.labels or own
+        if len(labels) == count + 1 and labels[0] in BACKGROUNDS:
+            return labels[1:]
+        if len(labels) == count:
+            return labels
+        if self.given_labels:
+            what = f"{len(labels)} labels do not fit {count} classes"
+            why = "each class has one label, or one more names the background first"
+            raise InputError(what, why, "pass the labels that the model was trained with")
+        return ()
+
+    def value_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
+        """Return labels for class numbers up to `highest`."""
+        labels = self.labels or own
+        if self.given_labels and highest >= len(labels):
+            what = f"class {highest} has no label"
+            why = f"there are only {len(labels)} labels"
+            raise InputError(what, why, "pass the labels that the model was trained with")
+        return labels
+
+    def object_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
+        """Return labels of detected objects, which do not count the background."""
+        if self.given_labels and self.labels[0] in BACKGROUNDS:
+            return replace(self, labels=self.labels[1:]).value_labels(own, highest)
+        return self.value_labels(own, highest)
+
+
+Decode = Callable[[Reading], Found]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The interpretation of a model's outputs.
+
+    Attributes:
+        family: The model family.
+        told_by: What identified the family.
+        kinds: What an answer can contain.
+        outputs: The outputs that the answer is decoded from.
+        decode: Decodes the output arrays.
+        scaling: How photographs go in, or None if the family does not say.
+        postprocess: The `postprocess=` option that decodes the same on the device, or None.
+        clips: True if boxes and points are clipped to the photograph.
+    """
+
+    family: str
+    told_by: str
+    kinds: tuple[str, ...]
+    outputs: tuple[str, ...]
+    decode: Decode = field(compare=False)
+    scaling: PictureScaling | None = None
+    postprocess: Processing | None = None
+    clips: bool = False

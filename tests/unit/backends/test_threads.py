@@ -1,0 +1,138 @@
+"""threads= of a session holds for processors that OpenCL offers: a part of the device is used."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_networks import deep_onnx
+from tiny_matrix import WEIGHTS, matrix, numbers
+
+import fourfold
+from fourfold.backends import with_threads
+from fourfold.backends.null import NULL_GPU
+from fourfold.backends.opencl import binding as cl
+from fourfold.backends.opencl import devices as opencl
+from fourfold.config import Config
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+
+TASKS = Path("/proc/self/task")
+
+
+@pytest.fixture
+def processor(device: DeviceInfo) -> DeviceInfo:
+    if not device.is_cpu or device.compute_units < 2:
+        pytest.skip("it takes a processor of several cores")
+    if with_threads(device, 1) is device:
+        pytest.skip("its driver cannot limit the cores")
+    return device
+
+
+def busy_threads(before: dict[str, int]) -> dict[str, int]:
+    """The threads of this process that computed since, with their time in ticks, but this one."""
+    found = {}
+    for task in TASKS.iterdir() if TASKS.exists() else ():
+        words = (task / "stat").read_text().rpartition(")")[2].split()
+        ticks = int(words[11]) + int(words[12]) - before.get(task.name, 0)
+        if ticks and task.name != str(os.getpid()):
+            found[task.name] = ticks
+    return found
+
+
+def test_a_part_has_its_own_facts(processor: DeviceInfo) -> None:
+    part = with_threads(processor, 1)
+    assert part.compute_units == 1
+    assert part.name == processor.name
+    assert part.address == processor.address
+    assert part != processor
+    assert with_threads(processor, 1) == part
+    assert opencl.context_of(part) is not opencl.context_of(processor)
+
+
+@pytest.mark.parametrize("launches", ["list", "one"])
+def test_a_session_on_one_thread(
+    processor: DeviceInfo, launches: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", launches)
+    model, x = deep_onnx(), np.random.default_rng(4).uniform(-1, 1, (1, 14, 14, 32))
+    image = x.astype(np.float32)
+    with fourfold.Session(model, processor, cache=tmp_path) as session:
+        expected = session.run(image)["layer4"]
+    for origin in ("model", "store"):
+        with fourfold.Session(model, processor, cache=tmp_path, threads=1) as session:
+            assert session.device.compute_units == 1
+            assert session.origin == origin  # what was made for all cores is for all cores
+            np.testing.assert_allclose(session.run(image)["layer4"], expected, atol=1e-4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells what each thread did")
+def test_other_cores_stay_idle(processor: DeviceInfo) -> None:
+    model = deep_onnx(layers=5, channels=64, size=56)
+    image = np.zeros((1, 56, 56, 64), np.float32)
+    with fourfold.Session(model, processor, cache=None, threads=1) as session:
+        session.run(image)  # what is compiled is compiled by now
+        before = busy_threads({})
+        for _ in range(90):
+            session.run(image)
+        busy = busy_threads(before)
+    # The kernel counts whole ticks: a thread that only woke up may be charged with one.
+    *others, most = sorted(busy.values())
+    assert sum(others) <= 0.1 * most, busy
+
+
+def test_all_cores_by_default(processor: DeviceInfo) -> None:
+    for threads in (None, processor.compute_units, processor.compute_units + 7):
+        assert with_threads(processor, threads) is processor
+
+
+def test_a_gpu_has_no_threads() -> None:
+    assert with_threads(NULL_GPU, 1) is NULL_GPU
+
+
+def test_a_driver_that_takes_all_is_mentioned(
+    processor: DeviceInfo, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(device: cl.Device, units: int) -> cl.Device:
+        raise cl.Error("clCreateSubDevices", -18)
+
+    monkeypatch.setattr(cl.Device, "part", refuse)
+    opencl.device_part.cache_clear()
+    with (
+        caplog.at_level(logging.WARNING, "fourfold"),
+        fourfold.Session(matrix(), processor, cache=None, threads=1) as session,
+    ):
+        assert session.device == processor
+        np.testing.assert_allclose(session.run(numbers(1))["y"], numbers(1) @ WEIGHTS.T, atol=1e-6)
+    opencl.device_part.cache_clear()
+    assert "uses all" in caplog.text
+
+
+def test_the_environment_sets_them(processor: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_THREADS", "1")
+    with fourfold.Session(matrix(), processor, cache=None) as session:
+        assert session.device.compute_units == 1
+    with fourfold.Session(matrix(), processor, cache=None, threads=processor.compute_units) as made:
+        assert made.device == processor
+
+
+def test_pocl_is_told_before_it_is_loaded(device: DeviceInfo) -> None:
+    if device.platform != "Portable Computing Language":
+        pytest.skip("other drivers have no such variable")
+    told = "import fourfold; print([i.compute_units for i in fourfold.devices() if i.is_cpu])"
+    environment = {**os.environ, "FOURFOLD_THREADS": "1"}
+    command = [sys.executable, "-c", told]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "1" in found.stdout.strip("[]\n").split(", ")
+
+
+def test_threads_are_counted(device: DeviceInfo) -> None:
+    with pytest.raises(InputError, match="threads is 0"):
+        fourfold.Session(matrix(), device, cache=None, threads=0)
+    with pytest.raises(InputError, match="FOURFOLD_THREADS is 'all'"):
+        Config.from_environment({"FOURFOLD_THREADS": "all"})

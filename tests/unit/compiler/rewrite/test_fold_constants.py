@@ -1,0 +1,82 @@
+"""fold_constants: values that depend on no input are computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_graphs import assert_rewrites, brief, build
+
+from fourfold.compiler.rewrite.fold_constants import fold_constants
+
+
+def test_nodes_of_constants_become_constants() -> None:
+    before = """
+        input x: f32[2,3]
+        const a: f32[3]
+        const b: f32[3]
+        c = add(a, b)
+        d = relu(c)
+        y = mul(x, d)
+        output y
+    """
+    graph = assert_rewrites(fold_constants, before, "y = mul(x, d)")
+    assert list(graph.constants) == ["d"]
+
+
+def test_a_constant_output_is_copied_by_a_node() -> None:
+    before = """
+        input x: f32[3]
+        const a: f32[3]
+        y = negate(a)
+        z = add(x, y)
+        output y, z
+    """
+    assert_rewrites(fold_constants, before, "y = identity(y/folded)", "z = add(x, y)")
+
+
+@pytest.mark.parametrize("multiple", [100, 10_000_000])
+def test_keeps_nodes_that_grow_too_much(multiple: int) -> None:
+    graph = build(f"""
+        input x: f32[1]
+        const a: f32[1]
+        b = tile(a; multiples=({multiple},))
+        y = add(x, b)
+        output y
+    """)
+    assert len(fold_constants(graph).nodes) == (1 if multiple == 100 else 2)
+
+
+def test_large_convolutions_of_constants_stay() -> None:
+    text = """
+        input x: f32[1,{0},{0},1]
+        const a: f32[1,{0},{0},1]
+        const w: f32[1,3,3,1]
+        b = conv2d(a, w, -; padding=Padding(1, 1, 1, 1))
+        y = add(x, b)
+        output y
+    """
+    assert len(fold_constants(build(text.format(5))).nodes) == 1
+    assert len(fold_constants(build(text.format(500))).nodes) == 2
+
+
+def test_out_of_range_index_is_left_to_the_runtime() -> None:
+    graph = build("""
+        input x: f32[2]
+        const a: f32[3]
+        const i: i32[2] = 7
+        b = gather(a, i)
+        y = add(x, b)
+        output y
+    """)
+    assert brief(fold_constants(graph)) == brief(graph)
+
+
+def test_types_are_kept() -> None:
+    graph = build("""
+        input x: f32[3]
+        const a: i32[3] = 2
+        b = cast(a; to=DType.F32)
+        y = add(x, b)
+        output y
+    """)
+    assert fold_constants(graph).constants["b"].dtype == np.float32
