@@ -7,7 +7,7 @@ import re
 
 from house.source import FUNCTIONS, Function, modules
 
-FILE, FUNCTION, CLASS, PARAMETERS = 400, 50, 400, 7
+FILE, FUNCTION, CLASS, POSITIONAL = 400, 50, 400, 7
 LONG_FILES = {"session.py"}  # one class, the public face, with its documentation
 BROAD = {"Exception", "BaseException"}
 
@@ -27,7 +27,7 @@ def lines(node: ast.AST | None) -> int:
 def documentation(node: ast.AST) -> int:
     """Lines of docstrings inside a class, its own among them."""
     inner = (one for one in ast.walk(node) if isinstance(one, ast.Expr))
-    return sum(length(one) for one in inner if isinstance(one.value, ast.Constant))
+    return sum(lines(one) for one in inner if isinstance(one.value, ast.Constant))
 
 
 def positional(function: Function) -> int:
@@ -68,7 +68,7 @@ def test_classes_are_small() -> None:
         f"{module.at(node)}: {length(node)} lines"
         for module in modules()
         for node in module.nodes(ast.ClassDef)
-        if length(node) - documentation(node) > CLASS
+        if lines(node) - documentation(node) > CLASS
     ]
     assert not wrong, "\n".join(wrong)
 

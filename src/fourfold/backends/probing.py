@@ -246,8 +246,8 @@ def _check_loops(device: DeviceInfo, loop_rounds: int) -> None:
     if loop_rounds:
         raise DeviceError(
             f"{device.name} cannot run this model",
-            f"{what} (driver {device.driver}): after {MAX_LOOP_ITERATIONS} iterations, as in lavapipe; "
-            f"work-items of this model need {loop_rounds}",
+            f"{what} (driver {device.driver}), after {MAX_LOOP_ITERATIONS} iterations as in "
+            f"lavapipe; work-items of this model need {loop_rounds}",
             "update its driver, or choose another device ('fourfold devices' lists them)",
         )
     log.warn_once(f"{device.name}: {what}; models with longer loops are rejected")

@@ -8,7 +8,7 @@ from fourfold.runtime.request import Request
 from fourfold.support.progress import Progress, ProgressOption, followed
 
 # A start from the store or from a prepared file leaves most of them out.
-STAGES = ("device", "open", "imports", "read", "place")
+STAGES: tuple[str, ...] = ("device", "open", "imports", "read", "place")
 STAGES += ("rewrite", "probe", "lower", "keep", "build")
 
 

@@ -28,7 +28,7 @@ _WITHOUT_NDK = (
     "ANDROID_NDK_HOME to its folder. A static binary built with Zig starts on a phone, but cannot "
     "load its libOpenCL.so"
 )
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parents[2]
 SOURCE_FOLDERS = (_PACKAGE / "player_sources", _PACKAGE.parent.parent / "player")
 _PATTERNS = ("*.c", "*.h", "command/*.c", "command/*.h")
 FLAGS = ("-std=c99", "-O2", "-ffunction-sections", "-fdata-sections")

@@ -150,7 +150,8 @@ def test_a_process_that_a_driver_may_kill_hears_it_at_once() -> None:
     script = (
         "import os\n"
         "from fourfold.support.log import Log\n"
-        "from fourfold.support.log.native_output import stop_capturing_native_output, log_native_output\n"
+        "from fourfold.support.log.native_output import log_native_output\n"
+        "from fourfold.support.log.native_output import stop_capturing_native_output\n"
         "stop_capturing_native_output()\n"
         "with log_native_output(Log('x')):\n"
         "    os.write(2, b'last words\\n')\n"
