@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from fourfold.errors import DeviceError, FourfoldError
+from fourfold.errors import DeviceError, FourfoldError, InputError
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.request import Request
 from fourfold.support.lazy import lazy_import
@@ -16,8 +16,9 @@ from fourfold.support.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold.runtime import opened
+    from fourfold.runtime import open_instance, opened
 else:
+    open_instance = lazy_import("fourfold.runtime.open_instance")
     opened = lazy_import("fourfold.runtime.opened")
 
 log = Log("runtime")
@@ -39,13 +40,22 @@ class InstanceCache:
     def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
         self._first, self._make, self._limit = first, make, max(limit, 1)
         self._instances: OrderedDict[ShapesKey, ModelInstance] = OrderedDict()
-        self.current = self._make_ready(first)
+        self.current = self._open_first(first)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
         self._instances[_key(first)] = self.current
         # Cut ones are beside those, and do not count among them; None where cutting does not pay.
         self._cut: OrderedDict[tuple[ShapesKey, tuple[str, ...]], ModelInstance | None]
         self._cut = OrderedDict()
         self.told: set[str] = set()  # inputs of which the log knows that they are converted
+
+    def _open_first(self, first: Request) -> ModelInstance:
+        """Return the model as it was opened; it is compiled later if it leaves sizes open."""
+        try:
+            return self._make_ready(first)
+        except InputError as error:
+            if not error.open_inputs:
+                raise
+            return cast("ModelInstance", open_instance.OpenInstance(first, error))
 
     @property
     def default_shapes(self) -> dict[str, Shape]:
