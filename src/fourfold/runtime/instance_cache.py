@@ -40,22 +40,19 @@ class InstanceCache:
     def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
         self._first, self._make, self._limit = first, make, max(limit, 1)
         self._instances: OrderedDict[ShapesKey, ModelInstance] = OrderedDict()
-        self.current = self._open_first(first)
+        try:
+            self.current = make(first, make_room=self._make_room)
+        except InputError as error:
+            if not error.open_inputs:
+                raise
+            self.current = cast("ModelInstance", open_instance.OpenInstance(first, error))
+        self._log_opened(self.current)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
         self._instances[_key(first)] = self.current
         # Cut ones are beside those, and do not count among them; None where cutting does not pay.
         self._cut: OrderedDict[tuple[ShapesKey, tuple[str, ...]], ModelInstance | None]
         self._cut = OrderedDict()
         self.told: set[str] = set()  # inputs of which the log knows that they are converted
-
-    def _open_first(self, first: Request) -> ModelInstance:
-        """Return the model as it was opened; it is compiled later if it leaves sizes open."""
-        try:
-            return self._make_ready(first)
-        except InputError as error:
-            if not error.open_inputs:
-                raise
-            return cast("ModelInstance", open_instance.OpenInstance(first, error))
 
     @property
     def default_shapes(self) -> dict[str, Shape]:
@@ -90,11 +87,15 @@ class InstanceCache:
             raise
 
     def _make_ready(self, request: Request) -> ModelInstance:
-        made = self._make(request, make_room=self._make_room)
-        if log.hears(INFO):
-            placed = made.placement if made.in_parts else None
-            log.info("%s", opened.describe_opening(request, made.model, made.origin, placed))
-        return made
+        instance = self._make(request, make_room=self._make_room)
+        self._log_opened(instance)
+        return instance
+
+    def _log_opened(self, instance: ModelInstance) -> None:
+        if log.hears(INFO) and isinstance(instance, ModelInstance):
+            placement = instance.placement if instance.in_parts else None
+            request, model = instance.request, instance.model
+            log.info("%s", opened.describe_opening(request, model, instance.origin, placement))
 
     def _make_room(self, needed: int) -> None:
         """Close what was not used for the longest time until the rest and what is needed keep the

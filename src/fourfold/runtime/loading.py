@@ -49,7 +49,11 @@ def load_compiled(request: Request, store: Store | None) -> LoadResult:
             what = f"model={request.name!r} was passed for {request.title}"
             raise InputError(what, "only a prepared file holds several models", "leave model= out")
         found = None if store is None else _from_store(request, store)
-        loaded = _compile(request, store) if found is None else found
+        if found is None:
+            model = compile_request(request, tuned_choices(request.device, store))
+            _store_model(request, store, model)
+            found = LoadResult(model, "model", partial(_stored_binary, store, request.device))
+        loaded = found
     _report_fallbacks(request, loaded.model)
     return loaded
 
@@ -113,14 +117,12 @@ def _stored_binary(store: Store | None, device: DeviceInfo, plan: Plan) -> bytes
     return None if store is None else store.find_binary(program_parts(plan.program, device))
 
 
-def _compile(request: Request, store: Store | None) -> LoadResult:
-    model = compile_request(request, tuned_choices(request.device, store))
+def _store_model(request: Request, store: Store | None, model: CompiledModel) -> None:
     if store is not None:
         with request.timings.stage("keep"):
             backends.store_facts(request.device, store)  # they are part of the key
             if model.cacheable and model.is_data:
                 store.put_model(request.title, model_key_parts(request, store), model)
-    return LoadResult(model, "model", partial(_stored_binary, store, request.device))
 
 
 def compile_request(request: Request, choices: Mapping[str, str]) -> CompiledModel:
