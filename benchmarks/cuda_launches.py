@@ -93,7 +93,7 @@ def timed(call: Call, runs: int) -> float:
 def measure(session: fourfold.Session, runs: int) -> Iterator[dict[str, Any]]:
     for built, module in builds(session):
         player = Player(session.device, session.plan, module)
-        with player._working("timing launches"):
+        with player._convert_errors("timing launches"):
             for inputs, route in routes(player):
                 for form in ("graph", "launch"):
                     replay = Replay(route, player._binder)

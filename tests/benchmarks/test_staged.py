@@ -20,7 +20,7 @@ staged = pytest.importorskip("staged")
 def test_launches_are_compared_with_those_they_would_replace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)
     graph = in_halves(GRAPHS["few batches"])
     players = staged.players_of(graph, ROOMY)
     assert {"matrix", "staged: 128x128 in 2", "staged: 64x64 in 4"} <= players.keys()
