@@ -17,7 +17,7 @@ import numpy as np
 from peers import OURS, Missing, Task
 from setting import relative_error
 
-from fourfold.cli._timing import Times
+from fourfold.tools.report.timing import Times
 
 TURN_SECONDS, MAX_TURN_RUNS = 0.2, 2000
 WARM_UP_SHARE = 0.05  # of a turn's runs, discarded: caches and clocks follow another engine

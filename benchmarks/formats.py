@@ -30,7 +30,7 @@ from start import Starts
 
 import fourfold
 from fourfold.backends import find_device
-from fourfold.cli._timing import timed
+from fourfold.tools.report.timing import timed
 
 try:
     import onnxruntime

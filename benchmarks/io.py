@@ -31,9 +31,9 @@ import fourfold
 from fourfold.backends import chunked_copy
 from fourfold.backends.opencl import binding as cl
 from fourfold.backends.opencl import ports, slot
-from fourfold.cli._timing import Times, timed
 from fourfold.runtime.device_memory import fresh_array
 from fourfold.tools.report.run_parts import measure_parts
+from fourfold.tools.report.timing import Times, timed
 
 FRAMES = 8
 DEPTHS = (1, 2, 3, 4)

@@ -28,8 +28,8 @@ from setting import SHARED, WORK, describe_setting, relative_error, write_json
 
 import fourfold
 from fourfold.backends import find_device
-from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.runtime.random_inputs import random_inputs
+from fourfold.tools.report.timing import Call, take_turns, warm_up
 
 FACES = ("face_detection_short_range.tflite", "face_landmark.tflite")
 OURS, THEIRS = "fourfold", "litert"

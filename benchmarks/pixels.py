@@ -20,7 +20,7 @@ import numpy as np
 from setting import describe_setting, relative_error, write_json
 
 import fourfold
-from fourfold.cli._timing import Call, Times, timed, warm_up
+from fourfold.tools.report.timing import Call, Times, timed, warm_up
 
 MEAN, STD = 127.5, 127.5
 RUNS_PER_TURN = 5

@@ -23,7 +23,6 @@ from setting import ROOT, SHARED, describe_setting, write_json
 
 import fourfold
 from fourfold import processing
-from fourfold.cli._timing import Call, Times, warm_up
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
@@ -33,6 +32,7 @@ from fourfold.ops.transpose import Transpose
 from fourfold.processing.anchors import cell_anchors
 from fourfold.processing.boxes import FAMILIES, Picking
 from fourfold.processing.pictures import read_picture
+from fourfold.tools.report.timing import Call, Times, warm_up
 from fourfold.types import TensorType
 
 Arrays = Mapping[str, np.ndarray]

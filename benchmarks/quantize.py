@@ -25,12 +25,12 @@ from PIL import Image
 from setting import SHARED, WORK, describe_setting, replace_section, write_json
 
 import fourfold
-from fourfold.cli._timing import Call, Times, take_turns, warm_up
 from fourfold.formats import formats, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.tools.report.timing import Call, Times, take_turns, warm_up
 from fourfold.types import DType
 
 COMMAND = "python benchmarks/quantize.py --write docs/performance.md"

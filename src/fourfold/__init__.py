@@ -1,4 +1,4 @@
-"""fourfold runs neural networks on any GPU, and starts hot."""
+"""fourfold compiles neural networks to GPU kernels, caches them, and runs them."""
 
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from fourfold.errors import (
     Refusal,
     UnsupportedError,
 )
+from fourfold.options import SessionOptions
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.session import Session
 from fourfold.support.lazy import lazy_import as _lazy_import
@@ -26,21 +27,29 @@ if TYPE_CHECKING:
     from fourfold.plan.placement import Placement
     from fourfold.processing.pixels import Pixels
     from fourfold.tools.capabilities import best_options, is_supported
+    from fourfold.tools.prepare import prepare
+    from fourfold.tools.report.benchmark import benchmark
+    from fourfold.tools.report.check import check
     from fourfold.tools.report.estimate import estimate
+    from fourfold.tools.report.verify import verify
     from fourfold.tools.samples import sample
 
 __version__ = VERSION
 _LAZY = {
     "Pixels": _lazy_import("fourfold.processing.pixels"),
     "Placement": _lazy_import("fourfold.plan.placement"),
+    "benchmark": _lazy_import("fourfold.tools.report.benchmark"),
     "best_options": _lazy_import("fourfold.tools.capabilities"),
+    "check": _lazy_import("fourfold.tools.report.check"),
     "estimate": _lazy_import("fourfold.tools.report.estimate"),
     "from_torch": _lazy_import("fourfold.compiler.convert.torch_module"),
     "is_supported": _lazy_import("fourfold.tools.capabilities"),
     "optimize": _lazy_import("fourfold.export.optimize.optimize"),
+    "prepare": _lazy_import("fourfold.tools.prepare"),
     "quantize": _lazy_import("fourfold.export.quantize.quantize"),
     "register_op": _lazy_import("fourfold.custom"),
     "sample": _lazy_import("fourfold.tools.samples"),
+    "verify": _lazy_import("fourfold.tools.report.verify"),
 }
 del VERSION
 
@@ -55,22 +64,27 @@ __all__ = [
     "Placement",
     "Refusal",
     "Session",
+    "SessionOptions",
     "TensorInfo",
     "UnsupportedError",
+    "benchmark",
     "best_options",
+    "check",
     "devices",
     "estimate",
     "from_torch",
     "is_supported",
     "optimize",
+    "prepare",
     "quantize",
     "register_op",
     "sample",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """What a run does not need is imported when it is asked for."""
+    """Import a name that a run does not need when it is first used."""
     if name in _LAZY:
         return getattr(_LAZY[name], name)
     raise AttributeError(f"module 'fourfold' has no attribute {name!r}")

@@ -117,7 +117,8 @@ def byte_size(name: str, size: str | int) -> int:
 def count(name: str, value: object) -> int:
     """Return a whole number of 1 or more; InputError for anything else."""
     if isinstance(value, bool) or not str(value).isdecimal() or int(str(value)) < 1:
-        raise InputError(f"{name} is {value!r}", "it must be a whole number", "pass 1 or more")
+        why = "it must be a whole number of 1 or more"
+        raise InputError(f"{name} is {value!r}", why, "pass 1 or more")
     return int(str(value))
 
 

@@ -16,7 +16,7 @@ import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 MODELS = Path(os.environ.get("FOURFOLD_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 FILES = sorted((MODELS / "tflite").glob("*.tflite"))

@@ -14,7 +14,7 @@ import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 pytest.importorskip("pyopencl")
 pytestmark = pytest.mark.filterwarnings("ignore:Non-empty compiler output")

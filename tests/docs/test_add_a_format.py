@@ -99,7 +99,7 @@ def test_it_is_checked_and_compared_with_numpy(overlay: list[Path], tmp_path: Pa
         verified = CliRunner().invoke(main, ["verify", str(path), *words])
         assert verified.exit_code == 0, verified.output
         assert f"in NumPy, not with a runtime:\n{alone}" in verified.output
-        assert "all agree with NumPy" in verified.output
+        assert "all outputs agree with NumPy" in verified.output
     short = ["--runs", "2", "--seconds", "0"]
     measured = CliRunner().invoke(main, ["bench", str(path), *short])
     assert measured.exit_code == 0, measured.output

@@ -23,6 +23,10 @@ SAME_THING = {
 }
 TERMS = {
     "Store": {"codegen/statement.py", "store/store.py"},  # a statement of kernels; the store
+    "check": {
+        "tools/report/check.py",
+        "compiler/rewrite/check_graph.py",
+    },  # of the public API; of a graph
     # Attributes of an op; what a caller wants of an output.
     "ArgMax": {"ops/arg_max.py", "processing/classes.py"},
     "Softmax": {"ops/softmax.py", "processing/classes.py"},

@@ -21,15 +21,16 @@ from fourfold.cli import main
 from fourfold.cli._images import Scaling, read_frame, read_image
 from fourfold.cli._options import parse_shape
 from fourfold.cli._outputs import summarise
-from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.graph.metadata import ModelMetadata
-from fourfold.options import CompileOptions
+from fourfold.options import CompileOptions, SessionOptions
 from fourfold.processing.pixels import Pixels
 from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.tools.report import benchmark
+from fourfold.tools.report.timing import Times, take_turns, warm_up
 from fourfold.types import Quantization
 
 DEVICE = DeviceInfo(
@@ -65,14 +66,14 @@ class FakeSession:
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     is_in_parts = True
     runs = 0
-    plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
+    compiled = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
     def __init__(
         self,
         source: str,
-        device: Any,
-        precision: Any,
-        shapes: Any,
+        device: Any = None,
+        precision: Any = None,
+        shapes: Any = None,
         model: Any = None,
         placement: Any = None,
         follow_batch: bool = True,
@@ -88,6 +89,10 @@ class FakeSession:
         self.opened[-1] |= {"shapes": shapes, "pixels": pixels}
         if pixels is not None:
             self.inputs = (port("image", pixels.frame_shape(1, (4, 6)), "u1", str(pixels)),)
+
+    @classmethod
+    def open(cls, source: str, options: SessionOptions) -> FakeSession:
+        return cls(source, **options.keywords())
 
     def __enter__(self) -> FakeSession:
         return self
@@ -133,6 +138,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
         monkeypatch.delenv(f"FOURFOLD_{name}", raising=False)
     monkeypatch.setattr(FakeSession, "opened", [], raising=False)
     monkeypatch.setattr(fourfold, "Session", FakeSession, raising=False)
+    monkeypatch.setattr(benchmark, "Session", FakeSession)
     monkeypatch.setattr(fourfold, "devices", lambda: (DEVICE,), raising=False)
     return lambda *words: CliRunner().invoke(main, [str(word) for word in words])
 
@@ -195,7 +201,7 @@ def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
         "scores/all:0",
         "1×12",
         "largest of",
-        "nothing tells",
+        "the meaning of these outputs is unknown",
         "Test GPU",
         "start",
         "first run",
@@ -342,7 +348,7 @@ def test_run_reads_a_picture_for_the_only_input(invoke: Invoke, model: str, tmp_
     ("words", "part"),
     [
         (("--input", f"imag={__file__}"), "did you mean 'image'"),
-        (("--input", "image=nowhere.npy"), "is not there"),
+        (("--input", "image=nowhere.npy"), "is missing"),
         (("--shape", "image"), "--shape input=1,224,224,3"),
         (("--range", "0"), "2 numbers"),
         (("--mean", "red"), "numbers with commas"),
@@ -462,9 +468,8 @@ def test_bench_without_the_other_runtime(invoke: Invoke, model: str) -> None:
 def test_bench_beside_the_other_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    invoke("bench", "--help")
     opened = {"LiteRT CPU": [lambda: None]}
-    monkeypatch.setattr("fourfold.cli.bench.open_rivals", lambda *arguments: opened)
+    monkeypatch.setattr(benchmark.Benchmark, "open_rivals", lambda *arguments: (opened, []))
     report = json.loads(invoke("bench", model, "--json", "--runs", "7").output)
     assert {name: found["runs"] for name, found in report["seconds"].items()} == {
         "fourfold": 7,
@@ -570,7 +575,7 @@ def test_a_profile_shows_stages_in_their_order(
     assert text.index("conv2d") < text.index("softmax")
     assert "stages of the one launch that is played" in text
     assert "0.500 ms" in text
-    assert "by a timer, which adds 2.0% to the 3.900 ms of the launch" in text
+    assert "with a timer, which adds 2.0% to the 3.900 ms of the launch" in text
     report = json.loads(invoke(*words, "--json").output)
     assert [one["kernel"] for one in report["kernels"]] == ["softmax", "conv2d"]
     timed = {"form": "stages", "clock": "a timer", "clock_cost": 0.02, "launch": 0.0039}

@@ -87,7 +87,7 @@ def test_labels_that_do_not_fit_are_an_error(run: Runner, text: str, why: str) -
 def test_the_range_of_pixels_is_told(run: Runner) -> None:
     guessed = run(tiny_model())
     assert "p.png: pixels from 0 to 1, which is a guess" in guessed.stderr
-    assert "--range LOW,HIGH says another" in guessed.stderr
+    assert "change it with --range LOW,HIGH" in guessed.stderr
     known = run(tiny_described_model())
     assert "p.png: pixels from -1 to 1, as the model's metadata say" in known.stderr
     assert "pixels" not in run(tiny_model(), "--range", "0,1").stderr
@@ -111,9 +111,9 @@ def test_a_drawing_needs_something_that_is_known(run: Runner, tmp_path: Path) ->
     network = Network()
     model = network.write(network.grid(32, 9))  # nine numbers that nothing is known of
     result = run(model, "--draw", tmp_path / "x.png")
-    assert "nothing tells what the outputs mean" in result.stderr
+    assert "the meaning of the outputs is unknown" in result.stderr
     assert (result.exit_code, (tmp_path / "x.png").exists()) == (2, False)
-    assert "nothing tells what these outputs mean: " in run(model).stdout
+    assert "the meaning of these outputs is unknown: " in run(model).stdout
 
 
 def test_a_drawing_that_cannot_be_written(run: Runner, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_report_says_what_each_pass_did(model: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "1 add and 1 mul fewer" in result.stdout
     assert "operators run on" in result.stdout
-    assert "answers beside those of" in result.stdout
+    assert "outputs compared with" in result.stdout
 
 
 def test_the_report_as_json(model: Path) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from fourfold.cli import _show, main
 from fourfold.cli._bench_report import show_models, show_report
 from fourfold.cli._show import UNLIMITED, duration, short_name, show_line, show_table
-from fourfold.tools.prepare import TuningSummary
+from fourfold.tools.preparation import TuningSummary
 
 Print = Callable[[], None]
 NODE = "block/Relu;block/bias = conv2d(image, weights, block/bias; stride=(2, 2)) |> relu"
@@ -67,11 +67,11 @@ def test_bench_of_one_model(capsys: pytest.CaptureFixture[str]) -> None:
         "LiteRT CPU  5.000 ms  4.500 ms  7.500 ms  16.25 ms   200       200",
         "",
         "fourfold takes 0.40× the time of LiteRT CPU",
-        "the shortest run by its parts: total 2.000 ms, upload 0 µs, kernels 1.000 ms",
+        "parts of the shortest run: total 2.000 ms, upload 0 µs, kernels 1.000 ms",
         "start: total 1.50 s, device 175.0 ms, read 12.30 ms",
         "1 launch, 62.50 KiB of memory for values",
         "",
-        "kernels, 50.0 µs in all, as they are launched",
+        "kernels, 50.0 µs in total, as they are launched",
         "   time   share  kernel    node",
         "─────────────────────────────────────",
         "50.0 µs  100.0%  conv2d_0  block/Relu",
@@ -95,7 +95,7 @@ def test_bench_of_several_models(capsys: pytest.CaptureFixture[str]) -> None:
         "                                                       Runtime",
         "movenet of two.fourfold             40.0 µs     25000  -                -      -",
         "",
-        "with a ratio below 1 fourfold takes less time than the CPU runtime",
+        "a ratio below 1 means that fourfold is faster than the CPU runtime",
     ]
 
 
@@ -163,11 +163,11 @@ def test_long_names_are_shortened() -> None:
 def test_a_tuning_says_how_far_it_came() -> None:
     whole = TuningSummary(done=4, total=4, faster=1, default_seconds=2e-3, seconds=1e-3)
     assert str(whole) == (
-        "all 4 kernels were timed, 1 became faster, together they take 0.50× the time"
+        "all 4 kernels were timed, 1 became faster, and the total time is 0.50× the default"
     )
     stopped = str(TuningSummary(done=2, total=9, default_seconds=1e-3, seconds=1e-3))
-    assert stopped.startswith("tuning stopped at its deadline: 2 of 9 kernels were timed, none")
-    assert stopped.endswith("the same command goes on from here")
+    assert stopped.startswith("tuning reached its deadline: 2 of 9 kernels were timed, none")
+    assert stopped.endswith("run the same command again to continue")
 
 
 def test_a_number_keeps_its_unit_at_the_end_of_a_line(capsys: pytest.CaptureFixture[str]) -> None:

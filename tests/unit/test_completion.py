@@ -64,8 +64,7 @@ def test_words_of_a_line_that_is_not_finished() -> None:
 def test_what_is_kept_of_the_last_word_is_told_first() -> None:
     assert offered("fourfold rep") == [
         "",
-        "plain\treport\tWrite a report of a run: one page that shows what ran where and why, "
-        "and how fast.",
+        "plain\treport\tWrite an HTML report of a run: what ran where, why, and how fast.",
     ]
     assert offered("fourfold check --precision=m") == ["--precision=", "plain\tmixed\t"]
     assert offered("fourfold run sub/mo") == ["", "file\tsub/mo\t"]

@@ -20,7 +20,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.store.store import Store
-from fourfold.tools.prepare import Draft, prepare_model
+from fourfold.tools.preparation import Draft, prepare_model
 
 X = numbers(1)
 Again = Callable[[fourfold.Session], fourfold.Session]

@@ -180,7 +180,7 @@ def test_code_of_the_caller_is_not_kept(device: DeviceInfo, folder: Path, tmp_pa
         main, ["prepare", str(path), "-o", str(tmp_path / "no.fourfold"), "--only-here"]
     )
     assert result.exit_code != 0
-    assert "which no file can hold" in result.output + str(result.exception)
+    assert "which a file cannot hold" in result.output + str(result.exception)
 
 
 def test_a_kernel_of_the_caller_is_not_kept(
@@ -234,7 +234,7 @@ def test_why_knows_models_in_parts(model: Path, device: DeviceInfo, folder: Path
     with fourfold.Session(model, device, cache=folder) as session:
         assert session.origin == "model"
     shown = CliRunner().invoke(main, command)
-    assert "kept" in shown.output
+    assert "cached" in shown.output
     assert "differs" not in shown.output
 
 

@@ -32,7 +32,7 @@ def image() -> np.ndarray:
 def test_a_smaller_plan_keeps_it(
     device: DeviceInfo, allocations: Allocations, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usual = fourfold.estimate(MODEL, device, "fp32", cache=None)
+    usual = fourfold.estimate(MODEL, device, precision="fp32", cache=None)
     limit = usual.total * 3 // 4
     with fourfold.Session(MODEL, device, "fp32", cache=None) as session:
         expected = session.run(image())["layer3"]
@@ -43,7 +43,7 @@ def test_a_smaller_plan_keeps_it(
     ):
         np.testing.assert_allclose(session.run(image())["layer3"], expected, atol=1e-4)
         assert sum(allocations.sizes[before:]) <= limit
-        told = fourfold.estimate(MODEL, device, "fp32", cache=None, memory_limit=limit)
+        told = fourfold.estimate(MODEL, device, precision="fp32", cache=None, memory_limit=limit)
         assert told.total == session.plan.device_bytes < usual.total
     assert "no kernels that buy speed" in caplog.text
 
@@ -126,8 +126,8 @@ def test_of_a_prepared_file_a_plan_that_keeps_it(device: DeviceInfo, tmp_path: P
         arguments = ["prepare", str(model), "-o", str(file), "--precision", precision, *add]
         told = CliRunner().invoke(main, [*arguments, "--device", device.address])
         assert told.exit_code == 0, told.output
-    large = fourfold.estimate(str(file), device, "fp32").total
-    small = fourfold.estimate(str(file), device, "mixed").total
+    large = fourfold.estimate(str(file), device, precision="fp32").total
+    small = fourfold.estimate(str(file), device, precision="mixed").total
     assert small < large
     with fourfold.Session(str(file), device, memory_limit=large) as session:
         assert session.precision == "fp32"

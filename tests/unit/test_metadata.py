@@ -24,7 +24,7 @@ from fourfold.graph.metadata import ModelMetadata, Normalization
 from fourfold.options import CompileOptions
 from fourfold.processing.pixels import Pixels
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 LABELS = ("cat", "dog", "bird", "fish")
 MEAN, STD = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)

@@ -19,7 +19,7 @@ from fourfold.errors import InputError, UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 SHAPE = (2, 3)
 X = np.arange(-3, 3, dtype=np.float32).reshape(SHAPE)

@@ -22,7 +22,7 @@ from fourfold.options import CompileOptions
 from fourfold.runtime import instance_cache
 from fourfold.runtime.instance import ModelInstance
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 INTERPRETED = (devices.PLAIN,)
 X, Z = np.random.default_rng(5).uniform(-1, 1, (2, 2, 4)).astype(np.float32)

@@ -91,7 +91,7 @@ def test_newer_gpus_find_it_and_older_ones_do_not(model: Path) -> None:
 @pytest.mark.usefixtures("no_driver")
 def test_tuning_needs_the_board_itself(model: Path) -> None:
     done = prepare(model, "--device", "cuda:sm_87", "--tune", "rapid")
-    assert "tune on the board" in done.output
+    assert "tune on the device" in done.output
     assert not model.with_suffix(".fourfold").exists()
 
 

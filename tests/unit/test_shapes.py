@@ -18,7 +18,7 @@ from fourfold.options import CompileOptions
 from fourfold.runtime import loading
 from fourfold.runtime.request import Request
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 OPEN = (-1, -1, -1, 3)
 OWN = (1, 5, 7, 3)

@@ -20,7 +20,7 @@ import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
 TOLERANCE = {"fp32": 1e-5, "mixed": 2e-2}

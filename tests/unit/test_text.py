@@ -22,7 +22,7 @@ from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 pytestmark = needs_litert
 STRING, INT64 = 5, 4

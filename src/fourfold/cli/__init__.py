@@ -1,4 +1,4 @@
-"""The command `fourfold`: one subcommand a file, found by file name, imported when it is used."""
+"""The command `fourfold`. Each subcommand is a file of its name, imported when it is used."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from click import shell_completion as completions
     from click.shell_completion import CompletionItem
 else:
-    completions = lazy_import("click.shell_completion")  # for shells that ask what may follow
+    completions = lazy_import("click.shell_completion")  # only shells use it
 
 VERBOSE, LEVELS = "--verbose", ("info", "debug")
-CONVERSIONS = (
-    "compiler.convert"  # a model that is converted first lets people wait, and so they are told
-)
+CONVERSIONS = "compiler.convert"  # log of conversions, always shown because they take long
 INTERRUPTED = 130
 
 
@@ -34,17 +32,17 @@ Error = FourfoldError | click.ClickException
 
 
 def describe_error(error: Error) -> dict[str, str]:
-    """An error as plain data."""
+    """Return an error as plain data."""
     if isinstance(error, FourfoldError):
         parts = {"what": error.what, "why": error.why, "fix": error.fix}
     else:
-        fix = "see the command with --help"
-        parts = {"what": error.format_message(), "why": "the command line does not fit", "fix": fix}
+        why, fix = "the command line is not valid", "see the command's --help"
+        parts = {"what": error.format_message(), "why": why, "fix": fix}
     return {"type": type(error).__name__, **parts}
 
 
 def show(error: Error, as_json: bool) -> None:
-    """An error as the command line shows it: three parts in colour, or one JSON object."""
+    """Print an error: three parts in colour, or one JSON object."""
     if as_json:
         click.echo(json.dumps({"error": describe_error(error)}, indent=2))
     elif isinstance(error, click.ClickException):
@@ -55,7 +53,7 @@ def show(error: Error, as_json: bool) -> None:
 
 
 def _broken(text: str) -> str:
-    """Lines that are longer than the terminal is wide, broken between words."""
+    """Break lines that are wider than the terminal between words."""
     if not sys.stderr.isatty():
         return text
     width = max(shutil.get_terminal_size().columns, 20)
@@ -73,28 +71,28 @@ def _broken(text: str) -> str:
 
 
 def exit_code(error: Error) -> int:
-    """2 where the caller must change something, 1 where the model or the machine must."""
+    """Return 2 for an error in the caller's input, 1 for one of the model or the machine."""
     if isinstance(error, click.ClickException):
         return error.exit_code
     return 2 if isinstance(error, InputError) else 1
 
 
 def count_verbose(context: click.Context, parameter: click.Parameter, count: int) -> None:
-    """Notes how often -v was given, before the subcommand or after it."""
+    """Count -v before and after the subcommand."""
     context.meta[VERBOSE] = context.meta.get(VERBOSE, 0) + count
     if context.parent is not None:
         show_verbose(context)
 
 
 def show_verbose(context: click.Context) -> None:
-    """Show as much of the log as is asked for until here."""
+    """Show the log at the level that -v requests so far."""
     count = context.meta.get(VERBOSE, 0)
     if count:
         show_log(LEVELS[min(count, len(LEVELS)) - 1])
 
 
 def with_verbose(command: click.Command) -> click.Command:
-    """The command with -v, and so are those of a group."""
+    """Add -v to a command, and to the commands of a group."""
     if not any(VERBOSE in one.opts for one in command.params):
         option = click.Option(
             ("-v", VERBOSE),
@@ -102,7 +100,7 @@ def with_verbose(command: click.Command) -> click.Command:
             expose_value=False,
             is_eager=True,
             callback=count_verbose,
-            help="Log what happens to standard error; -vv logs each step.",
+            help="Print the log to standard error; -vv prints every step.",
         )
         command.params.append(option)
         for one in command.commands.values() if isinstance(command, click.Group) else ():
@@ -111,14 +109,14 @@ def with_verbose(command: click.Command) -> click.Command:
 
 
 def _summary(name: str) -> str:
-    """The first paragraph of what a command says of itself; it is not imported for it."""
+    """Return the first paragraph of a command's docstring without importing the command."""
     text = (get_data(__name__, f"{name}.py") or b"").decode()
-    docstring = text.partition('"""')[2].partition('"""')[0]  # to parse all files takes its time
+    docstring = text.partition('"""')[2].partition('"""')[0]  # faster than parsing all files
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
 class Commands(click.Group):
-    """Finds commands in this folder; the first paragraph of a docstring stands in the help."""
+    """The commands of this folder, listed with the first paragraphs of their docstrings."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_"))
@@ -135,13 +133,13 @@ class Commands(click.Group):
             formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands without an import of any, and options."""
+        """Complete names of commands, without importing them, and options."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        found = [completions.CompletionItem(name, help=_summary(name)) for name in names]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        items = [completions.CompletionItem(name, help=_summary(name)) for name in names]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def _prints_json(self, ctx: click.Context) -> bool:
-        """Whether --json is what a command prints; of some it is a file to write."""
+        """Return whether --json prints JSON; for some commands it names a file to write."""
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
         return command is None or any(one.name == "as_json" for one in command.params)
 
@@ -163,7 +161,7 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="fourfold", message="%(prog)s %(version)s")
 def main() -> None:
-    """Run neural networks on any GPU."""
+    """Compile neural networks to GPU kernels and run them."""
 
 
 with_verbose(main)

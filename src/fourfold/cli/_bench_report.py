@@ -1,4 +1,4 @@
-"""How measured speeds are shown: contestants of one model, or several models, in a table."""
+"""Benchmark results as tables: the contestants of one model, or several models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OURS = "fourfold"
 
 
 def show_report(report: Mapping[str, Any]) -> None:
-    """All that was told of one model."""
+    """Print the benchmark of one model."""
     streams = f", {report['streams']} streams" if report["streams"] > 1 else ""
     title = f"{report['title']} on {report['device']}, {report['precision']}{streams}"
     rows = [
@@ -32,7 +32,7 @@ def show_report(report: Mapping[str, Any]) -> None:
         show_line(f"{OURS} takes {ratio:.2f}× the time of {name}")
     if report["parts"]:
         shown = (f"{name} {duration(took)}" for name, took in report["parts"].items())
-        show_line(f"the shortest run by its parts: {', '.join(shown)}")
+        show_line(f"parts of the shortest run: {', '.join(shown)}")
     stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
     show_line(f"start: {stages}")
     launches = count_text(report["launches"], "launch", "launches")
@@ -43,30 +43,30 @@ def show_report(report: Mapping[str, Any]) -> None:
 
 
 def show_models(reports: Sequence[Mapping[str, Any]]) -> None:
-    """A table with a row a model, and what is the same for all of them above it."""
+    """Print a table with a row for each model, below the device and the precision."""
     if not reports:
         return
     first = reports[0]
     streams = f", {first['streams']} streams" if first["streams"] > 1 else ""
-    beside = any(one["compared"] for one in reports)
+    compared = any(one["compared"] for one in reports)
     rows = [
         (
             one["title"],
             duration(one["seconds"][OURS]["median"]),
             _rate(one["throughput"][OURS]),
-            *(_beside(one) if beside else ()),
+            *(_runtime_cells(one) if compared else ()),
         )
         for one in reports
     ]
     columns = ("model", ">median", ">frames/s")
-    more = ("CPU runtime", ">its median", ">ratio") if beside else ()
+    more = ("CPU runtime", ">its median", ">ratio") if compared else ()
     show_table(f"{first['device']}, {first['precision']}{streams}", (*columns, *more), rows)
-    if beside:
-        show_line(f"with a ratio below 1 {OURS} takes less time than the CPU runtime")
+    if compared:
+        show_line(f"a ratio below 1 means that {OURS} is faster than the CPU runtime")
 
 
-def _beside(report: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The runtime that a model was measured beside; a format has one at most."""
+def _runtime_cells(report: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the CPU runtime that a model was compared with, its median time and the ratio."""
     if not report["compared"]:
         return "-", "-", "-"
     name = report["rival"]

@@ -1,4 +1,4 @@
-"""What a shell may complete: what click knows of, devices, and models in a prepared file."""
+"""Shell completion: commands, options, devices, files, and models in a prepared file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ else:
 OTHERS = {
     "auto": "the best device",
     "cpu": "the CPU runtime of the model's format",
-    "null": "a GPU of no particular make, for commands that run nothing",
+    "null": "a generic GPU, for commands that run nothing",
 }
 CURSOR = "\0"
 
 
 def complete_line(command: click.Command, line: str) -> str:
-    """What may stand where a command line ends, for the scripts that shells have: one line with
-    what is kept of the last word, then a line for each end of it: its kind, itself, and about it.
+    """Return the completions of a command line for the scripts of shells: a line with the part of
+    the last word that stays, then a line for each completion: its type, text and help.
     """
     *before, last = split_line(line)
     kept, part = "", last
@@ -41,15 +41,15 @@ def complete_line(command: click.Command, line: str) -> str:
         name, _, part = last.partition("=")
         kept, before = f"{name}=", [*before, name]
     shell = completions.ShellComplete(command, {}, "fourfold", "")
-    found = shell.get_completions(before[1:], part)
-    if len(found) == 1 and found[0].type != "plain":  # the file alone of NAME=FILE
-        kept += part.removesuffix(found[0].value)
-    rows = [(item.type, item.value, " ".join((item.help or "").split())) for item in found]
+    items = shell.get_completions(before[1:], part)
+    if len(items) == 1 and items[0].type != "plain":  # only FILE of NAME=FILE is completed
+        kept += part.removesuffix(items[0].value)
+    rows = [(item.type, item.value, " ".join((item.help or "").split())) for item in items]
     return "\n".join([kept, *("\t".join(row) for row in rows)])
 
 
 def split_line(line: str) -> list[str]:
-    """The words of a command line whose last one may be empty, or lack its closing quote."""
+    """Split a command line into words; the last may be empty, or lack its closing quote."""
     words = []
     for closing in ("", '"', "'"):
         with suppress(ValueError):
@@ -61,15 +61,15 @@ def split_line(line: str) -> list[str]:
 def complete_device(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Addresses, which have no spaces in them, with the names of the devices."""
+    """Complete addresses of devices, which contain no spaces; the help is the device's name."""
     try:
         here = {device.address: device.name for device in backends.devices()}
     except FourfoldError:
         here = {}
-    known = {**here, **OTHERS}
+    devices = {**here, **OTHERS}
     return [
         completions.CompletionItem(name, help=about)
-        for name, about in known.items()
+        for name, about in devices.items()
         if name.startswith(incomplete)
     ]
 
@@ -77,21 +77,21 @@ def complete_device(
 def complete_model_name(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The names of the models in the prepared files that the command line names so far, which is
-    not parsed while an option has no value yet.
+    """Complete names of models in the prepared files on the command line, which click has not
+    parsed while an option has no value yet.
     """
     words = [os.path.expanduser(word) for word in context.args]
     paths = [word for word in words if prepared.is_prepared(word)]
     try:
-        found = [name for path in paths for name in prepared.Prepared.open(path).models]
+        names = [name for path in paths for name in prepared.Prepared.open(path).models]
     except FourfoldError:
         return []
-    return [completions.CompletionItem(name) for name in found if name.startswith(incomplete)]
+    return [completions.CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def complete_input_file(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The file of 'NAME=FILE', or of 'FILE' alone."""
+    """Complete the file of 'NAME=FILE', or of 'FILE' alone."""
     name, equals, file = incomplete.partition("=")
     return [completions.CompletionItem(file if equals else name, type="file")]

@@ -1,4 +1,4 @@
-"""explain --export: a model for the viewers that people have, Model Explorer and Netron."""
+"""explain --export: write the graph for Model Explorer or Netron."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ ONNX = "onnx"
 
 
 def export(arguments: ModelArguments, form: str, output: Path | None, times: bool) -> list[Path]:
-    """Writes the files that were asked for."""
+    """Write the requested files and return their paths."""
     if output is None:
-        what, why = f"--export {form} has no file to write", "the graph is no text to be shown"
-        raise InputError(what, why, "say where with -o FILE")
+        what, why = f"--export {form} has no file to write", "-o is missing"
+        raise InputError(what, why, "name the file with -o FILE")
     if form == ONNX and times:
-        what, why = "--times was asked for with --export onnx", "ONNX has no place for times"
+        what, why = "--times does not work with --export onnx", "ONNX files hold no times"
         raise InputError(what, why, "leave it out, or use --export model-explorer")
     if is_prepared(arguments.model):
-        what, why = f"{Path(arguments.model).name} has no graph to export", "it holds plans alone"
+        what, why = f"{Path(arguments.model).name} has no graph to export", "it holds only plans"
         raise InputError(what, why, "export the model that it was prepared from")
     model = arguments.readable.content
     if form == ONNX:
@@ -46,7 +46,7 @@ def export(arguments: ModelArguments, form: str, output: Path | None, times: boo
 
 
 def _explore(arguments: ModelArguments, model: str | bytes) -> ExploredModel:
-    """With the kernels as launches, whatever form is played: nodes are kernels there."""
+    """Explore the model compiled as a list of launches, in which nodes are kernels."""
     options = arguments.compile_options(Config.from_environment())
     device = NULL_GPU if arguments.device is None else find_target(arguments.device)
     name = Path(arguments.model).name

@@ -1,4 +1,4 @@
-"""Options for frames of another size than a model's pictures, as arguments of Pixels."""
+"""Options for frames whose size differs from the model's input, as arguments of Pixels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fourfold.processing.pixels.resize import RESIZES
 
 
 class _FrameOption(NamedTuple):
-    """How an argument of Pixels is written on the command line: a choice, or numbers."""
+    """An argument of Pixels as an option of the command line: a choice, or numbers."""
 
     flag: str
     argument: str
@@ -44,27 +44,42 @@ class _FrameOption(NamedTuple):
 
 _SIZE = "HEIGHT,WIDTH"
 _OPTIONS = (
-    _FrameOption("--fit", "fit", "Frames of any size, fitted so into the model's picture.", FITS),
-    _FrameOption("--resize", "resize", "How frames are resized.  [default: bilinear]", RESIZES),
-    _FrameOption("--frame-size", "size", "Of all frames, instead of any.", numbers=_SIZE),
-    _FrameOption("--crop", "crop", "What is cut out of frames.", numbers=f"TOP,LEFT,{_SIZE}"),
-    _FrameOption("--fill", "fill", "Of letterbox bars.  [default: 114]", numbers="V[,V,V]"),
-    _FrameOption("--into", "into", "The model's picture, where it is open.", numbers=_SIZE),
-    _FrameOption("--matrix", "matrix", "Of YUV.  [default: bt601]", tuple(MATRICES)),
-    _FrameOption("--model-order", "model_order", "The model's colours.", MODEL_ORDERS),
+    _FrameOption("--fit", "fit", "How frames of any size are fitted into the model's input.", FITS),
+    _FrameOption("--resize", "resize", "Resize method.  [default: bilinear]", RESIZES),
+    _FrameOption(
+        "--frame-size", "size", "Size of all frames, in pixels.  [default: any]", numbers=_SIZE
+    ),
+    _FrameOption(
+        "--crop", "crop", "Part of each frame to use, in pixels.", numbers=f"TOP,LEFT,{_SIZE}"
+    ),
+    _FrameOption(
+        "--fill",
+        "fill",
+        "Pixel value of letterbox bars, 0 to 255.  [default: 114]",
+        numbers="V[,V,V]",
+    ),
+    _FrameOption(
+        "--into", "into", "Size of the model's input, if the model leaves it open.", numbers=_SIZE
+    ),
+    _FrameOption(
+        "--matrix", "matrix", "Color matrix of YUV frames.  [default: bt601]", tuple(MATRICES)
+    ),
+    _FrameOption(
+        "--model-order", "model_order", "Color order that the model was trained on.", MODEL_ORDERS
+    ),
 )
 
 
 def frame_options(command: Command) -> Command:
-    """--fit and what belongs to it, given to the command as one `frame`."""
+    """Add --fit and the other options of frames, passed to the command as one `frame`."""
 
     @functools.wraps(command)
     def wrapped(**stated: Any) -> None:
-        given = {one.argument: (one, stated.pop(one.argument)) for one in _OPTIONS}
-        frame = {name: one.read(text) for name, (one, text) in given.items() if text is not None}
+        texts = {one.argument: (one, stated.pop(one.argument)) for one in _OPTIONS}
+        frame = {name: one.read(text) for name, (one, text) in texts.items() if text is not None}
         command(frame=frame, **stated)
 
-    found: Command = wrapped
+    extended: Command = wrapped
     for one in reversed(_OPTIONS):
-        found = one.add(found)
-    return found
+        extended = one.add(extended)
+    return extended

@@ -1,14 +1,11 @@
-"""Pictures as input arrays: read with Pillow, resized to the input, scaled as the model wants.
-
-That is done here, or on the device, which then takes bytes.
-"""
+"""Pictures as input arrays: read with Pillow, then resized and scaled here or on the device."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,27 +27,32 @@ RANGE = "0,1"
 RAW = (".yuv", ".nv12", ".nv21", ".raw")
 ORDER_CHOICE = click.Choice((*ORDERS, *YUV_ORDERS, AUTO))
 ORDER_HELP = (
-    "What bytes of a picture hold: they go in as they are, and the model scales them. 'auto': as "
-    "its metadata say."
+    "Pass pictures as bytes in this channel order; the device scales them. 'auto' takes the order "
+    "and the scaling from the model's metadata.  [default: pass scaled numbers]"
 )
-RANGE_HELP = "Of scaled pixels.  [default: as metadata say, or is usual for the model; else 0,1]"
+RANGE_HELP = (
+    "Range that pixels are scaled to.  [default: from the model's metadata, or as is usual for the "
+    "model, or 0,1]"
+)
+MEAN_HELP = "Mean to subtract from each pixel of 0..255, one number or one for each channel."
+STD_HELP = "Divisor of each pixel after --mean, one number or one for each channel."
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """How a pixel of 0..255 becomes a number: (pixel - mean) / std, or a line over low..high."""
+    """Scaling of a pixel of 0..255: (pixel - mean) / std, or linearly to low..high."""
 
     low: float = 0.0
     high: float = 1.0
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-    order: str = ""  # of bytes that go in as they are; empty where the numbers go in
-    stated: bool = False  # whether the caller said any of the numbers
+    order: str = ""  # channel order, if the session takes bytes; '' if it takes scaled numbers
+    stated: bool = False  # whether the caller chose any of the numbers
     frame: Mapping[str, Any] = field(default_factory=dict)  # other arguments of Pixels
 
     @property
     def pixels(self) -> PixelsOfPicture | None:
-        """The same as an option of a session, where bytes go in."""
+        """The `pixels` option of a session that takes bytes; None for scaled numbers."""
         if not self.order:
             return None
         if self.order == AUTO:
@@ -58,15 +60,20 @@ class Scaling:
         if self.mean or self.std:
             return Pixels(self.mean or 0.0, self.std or 1.0, self.order, **self.frame)
         if self.high == self.low:
-            what, why = f"--range {self.low},{self.high} has no width", "bytes are spread over it"
+            what, why = f"--range {self.low},{self.high} has no width", "pixels are scaled to it"
             raise InputError(what, why, "write it as --range 0,1")
         std = 255 / (self.high - self.low)
         return Pixels(-self.low * std, std, self.order, **self.frame)
 
     def only_pixels(self) -> PixelsOfPicture | None:
-        """The same for who reads no pictures: without an order there is nothing to scale."""
+        """Return `pixels` for a command that reads no pictures; InputError for a scaling without
+        an order.
+        """
         if not self.order and self.stated:
-            what, why = "it is not said what the bytes hold", "--range, --mean and --std scale them"
+            what, why = (
+                "--pixels is missing",
+                "--range, --mean and --std scale the bytes of pictures",
+            )
             raise InputError(what, why, f"add --pixels with one of {', '.join(ORDERS)}")
         return self.pixels
 
@@ -84,7 +91,7 @@ class Scaling:
 
 
 def own_scaling(tensor: TensorMetadata | None) -> Scaling | None:
-    """How the model wants an image scaled; None where it does not say."""
+    """Return the scaling in the model's metadata; None if there is none."""
     if tensor is None or tensor.normalization is None or tensor.content not in ("image", ""):
         return None
     mean, std = tensor.normalization.mean, tensor.normalization.std
@@ -92,12 +99,12 @@ def own_scaling(tensor: TensorMetadata | None) -> Scaling | None:
 
 
 def scaling_options(command: Command) -> Command:
-    """--pixels, --range, --mean, --std and options of frames, given as one `scaling`."""
+    """Add --pixels, --range, --mean, --std and options of frames, passed as one `scaling`."""
 
     @click.option("--pixels", "order", type=ORDER_CHOICE, help=ORDER_HELP)
     @click.option("--range", "limits", metavar="LOW,HIGH", help=RANGE_HELP)
-    @click.option("--mean", default="", metavar="M[,M,M]", help="Taken from each pixel of 0..255.")
-    @click.option("--std", default="", metavar="S[,S,S]", help="Each pixel is then divided by it.")
+    @click.option("--mean", default="", metavar="M[,M,M]", help=MEAN_HELP)
+    @click.option("--std", default="", metavar="S[,S,S]", help=STD_HELP)
     @frame_options
     @functools.wraps(command)
     def wrapped(
@@ -106,28 +113,28 @@ def scaling_options(command: Command) -> Command:
         mean: str,
         std: str,
         frame: Mapping[str, Any],
-        **rest: Any,
+        **others: Any,
     ) -> None:
         low, high = parse_numbers("--range", limits or RANGE, 2)
         means, deviations = parse_numbers("--mean", mean), parse_numbers("--std", std)
         stated = bool(limits or mean or std)
         if (stated or frame) and order == AUTO:
-            what, why = "--pixels auto is not alone", "all is as the model's metadata say"
+            what, why = "--pixels auto is not alone", "it takes all from the model's metadata"
             fix = "leave --range, --mean, --std and --fit out, or name an order"
             raise InputError(what, why, fix)
         order = order or ("rgb" if frame else "")
-        command(scaling=Scaling(low, high, means, deviations, order, stated, frame), **rest)
+        command(scaling=Scaling(low, high, means, deviations, order, stated, frame), **others)
 
     return wrapped
 
 
 def pixels_options(command: Command) -> Command:
-    """The same for a command that reads no pictures, as part of its `arguments`."""
+    """Add the options of pixels to a command that reads no pictures, as part of `arguments`."""
 
     @scaling_options
     @functools.wraps(command)
-    def wrapped(arguments: ModelArguments, scaling: Scaling, **rest: Any) -> None:
-        command(arguments=replace(arguments, pixels=scaling.only_pixels()), **rest)
+    def wrapped(arguments: ModelArguments, scaling: Scaling, **others: Any) -> None:
+        command(arguments=arguments.with_options(pixels=scaling.only_pixels()), **others)
 
     return wrapped
 
@@ -138,18 +145,18 @@ def parse_numbers(option: str, text: str, count: int | None = None) -> tuple[flo
     except ValueError:
         numbers = ()
     if (text and not numbers) or (count is not None and len(numbers) != count):
-        wanted = "numbers" if count is None else f"{count} numbers"
+        expected = "numbers" if count is None else f"{count} numbers"
         raise InputError(
             f"{option} {text!r} cannot be read",
-            f"it takes {wanted} with commas between",
+            f"it takes {expected} with commas between",
             f"write it as {option} {','.join(['0', '1', '2'][: count or 3])}",
         )
     return numbers
 
 
 def read_image(path: Path, port: InputPort, by: Scaling) -> np.ndarray:
-    """The picture, stretched, as an array for an input of [batch,] height, width, channels, or
-    with the channels first.
+    """Read a picture, stretched to an input of [batch,] height, width, channels, or with channels
+    first.
     """
     name, shape = port.name, tuple(port.shape)
     first = len(shape) == 4 and shape[3] not in MODES and shape[1] in MODES
@@ -163,12 +170,12 @@ def read_image(path: Path, port: InputPort, by: Scaling) -> np.ndarray:
             f"give one number for all channels, or {channels} with commas between",
         )
     pixels = read_picture(path, channels, (width, height)).astype(np.float32)
-    found = np.broadcast_to(_as_dtype(pixels, port, by), shape)
-    return np.ascontiguousarray(np.moveaxis(found, -1, 1) if first else found)
+    array = np.broadcast_to(_as_dtype(pixels, port, by), shape)
+    return np.ascontiguousarray(np.moveaxis(array, -1, 1) if first else array)
 
 
 def read_frame(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) -> np.ndarray:
-    """The picture as bytes for an input that takes them: in its own size where any may come."""
+    """Read a picture as bytes, in its own size if the input takes frames of any size."""
     if pixels.is_yuv:
         return _raw_frames(path, name, shape, pixels)
     _check_shape(path, name, shape)
@@ -180,16 +187,16 @@ def read_frame(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) ->
 
 
 def _raw_frames(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) -> np.ndarray:
-    """The bytes of a file that holds nothing but frames."""
-    found = np.fromfile(path, np.uint8)
-    if path.suffix.lower() not in RAW or found.size != math.prod(shape):
+    """Read a file that contains only the bytes of frames."""
+    frames = np.fromfile(path, np.uint8)
+    if path.suffix.lower() not in RAW or frames.size != math.prod(shape):
         what = f"the file {path.name} cannot become input '{name}' of shape {list(shape)}"
         why = f"it takes frames in {pixels.order}, as a camera gives them, {math.prod(shape)} bytes"
         fix = (
             f"pass a file of raw frames ({', '.join(RAW)}), and their --frame-size, or a .npy file"
         )
         raise InputError(what, why, fix)
-    return found.reshape(shape)
+    return frames.reshape(shape)
 
 
 def _check_shape(path: Path, name: str, shape: tuple[int, ...]) -> None:
@@ -202,8 +209,8 @@ def _check_shape(path: Path, name: str, shape: tuple[int, ...]) -> None:
 
 
 def _as_dtype(pixels: np.ndarray, port: InputPort, by: Scaling) -> np.ndarray:
-    """Float inputs take the scaled pixels; others the pixels as they are, or where a caller scales
-    them, the nearest of the numbers that they have.
+    """Return scaled pixels for a float input. Other inputs get the pixels unchanged, or quantized
+    if the caller chose a scaling.
     """
     dtype, steps = np.dtype(port.dtype), getattr(port, "quantization", None)
     if dtype.kind == "f":

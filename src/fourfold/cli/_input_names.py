@@ -1,10 +1,9 @@
-"""Names of inputs on the command line, checked before a model is compiled for nothing."""
+"""Checks of --input before a model is compiled."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fourfold.cli._inputs import split_file
@@ -22,23 +21,22 @@ else:
 
 
 def check_input_names(arguments: ModelArguments, files: Sequence[str]) -> None:
-    """InputError where a file is for an input that the model does not have, or is not there.
+    """Raise InputError for a missing file, or one for an input that the model does not have.
 
-    The model is read for it, unless it is prepared or was opened before: such start in no time, and
-    what is wrong is told then.
+    A prepared or cached model is not read for this: it opens at once, and is checked then.
     """
     for text in files:
         name, equals, path = text.partition("=")
         if not os.path.isfile(path if equals else text):
             what = f"the file {path or text} for {f'input {name!r}' if equals else 'an input'}"
-            why = "no such file, or it is a folder"
-            raise InputError(f"{what} is not there", why, "check the path")
+            why = "there is no such file, or it is a folder"
+            raise InputError(f"{what} is missing", why, "check the path")
     if not files or is_prepared(arguments.model):
         return
     store = configured_store(Config.from_environment())
     if store is not None and store.knows_model(arguments.model):
         return
-    plain = replace(arguments, pixels=None, postprocess=None)  # which change no names of inputs
+    plain = arguments.with_options(pixels=None, postprocess=None)  # they change no input names
     options = plain.compile_options(Config.from_environment())
     loaded = compiler.load_model(arguments.readable.content, options)
     for text in files:

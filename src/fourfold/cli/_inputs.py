@@ -1,4 +1,4 @@
-"""Arrays for a session's inputs: from files by name, random where none is given."""
+"""Arrays for the inputs of a session, read from files or random."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from fourfold.vision import photographs
     from fourfold.vision.photographs import PictureInput
 else:
-    photographs = lazy_import("fourfold.vision.photographs")  # most inputs are none
+    photographs = lazy_import("fourfold.vision.photographs")  # few inputs are photographs
 
 
 class GatheredInputs(NamedTuple):
-    """An array for every input. Where one is a photograph: its file, its height and width, and
-    where it lies in the model's picture, as far as that is known.
+    """An array for every input. If one is a photograph: its file, its height and width, and its
+    position in the model's input, as far as they are known.
     """
 
     arrays: dict[str, np.ndarray]
@@ -36,7 +36,7 @@ class GatheredInputs(NamedTuple):
 
 
 class Photograph(NamedTuple):
-    """A photograph as an input takes it, its own size, and where it lies in the model's picture."""
+    """A photograph as an array, its own size, and its position in the model's input."""
 
     array: np.ndarray
     frame: Size | None = None
@@ -50,22 +50,24 @@ def gather_inputs(
     seed: int,
     picture: PictureInput | None = None,
 ) -> GatheredInputs:
-    """What the files hold, else seeded random numbers; `picture` says how a photograph goes in."""
+    """Read inputs from files; those without a file get seeded random numbers. `picture` says how a
+    photograph is scaled.
+    """
     gathered = GatheredInputs(random_inputs(ports, seed))
-    known = {port.name: port for port in ports}
-    for name, path in (split_file(text, list(known)) for text in files):
-        if path.suffix.lower() in EXTENSIONS and not _is_text(known[name]):
+    by_name = {port.name: port for port in ports}
+    for name, path in (split_file(text, list(by_name)) for text in files):
+        if path.suffix.lower() in EXTENSIONS and not _is_text(by_name[name]):
             _require_file(path, name)
-            array, frame, fit = _read_photograph(path, known[name], scaling, picture)
+            array, frame, fit = _read_photograph(path, by_name[name], scaling, picture)
             gathered = GatheredInputs(gathered.arrays, path, frame, fit)
         else:
-            array = read_input(path, known[name], scaling)
+            array = read_input(path, by_name[name], scaling)
         gathered.arrays[name] = array
     return gathered
 
 
 def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
-    """'NAME=FILE', or 'FILE' alone where there is one input."""
+    """Return the name and the path in 'NAME=FILE', or in 'FILE' if there is one input."""
     name, equals, path = text.partition("=")
     if not equals and len(names) == 1:
         name, path = names[0], text
@@ -85,6 +87,7 @@ def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
 
 
 def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
+    """Read an array, a picture or a text for one input."""
     _require_file(path, port.name)
     if path.suffix.lower() != ".npy":
         if _is_text(port):
@@ -94,7 +97,7 @@ def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise InputError(
-            f"the file {path} for input '{port.name}' is no array",
+            f"the file {path} for input '{port.name}' is not an array",
             str(error),
             "write it with numpy.save",
         ) from error
@@ -104,8 +107,8 @@ def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
 def _require_file(path: Path, name: str) -> None:
     if not path.is_file():
         raise InputError(
-            f"the file {path} for input '{name}' is not there",
-            "no such file, or it is a folder",
+            f"the file {path} for input '{name}' is missing",
+            "there is no such file, or it is a folder",
             "check the path",
         )
 
@@ -117,7 +120,7 @@ def _is_text(port: InputPort) -> bool:
 def _read_photograph(
     path: Path, port: InputPort, scaling: Scaling, picture: PictureInput | None
 ) -> Photograph:
-    """Scaled as the caller says, as the model does, as its family does, or as usual."""
+    """Read a photograph, scaled as the caller, the metadata or the model's family say."""
     words = getattr(port, "pixels", "")
     if words:
         return _read_frame(path, port, Pixels.parse(words))
@@ -128,19 +131,19 @@ def _read_photograph(
         return Photograph(picture.array(frame), frame.shape[:2], picture.fit(frame))
     if not scaling.stated and np.dtype(port.dtype).kind == "f":
         own = own_scaling(getattr(port, "metadata", None))
-        how = photographs.GUESSED if own is None else photographs.FROM_METADATA
+        told_by = photographs.GUESSED if own is None else photographs.FROM_METADATA
         scaling = own or scaling
-        click.echo(f"{path.name}: {scaling}, {how}{_advice(how)}", err=True)
+        click.echo(f"{path.name}: {scaling}, {told_by}{_advice(told_by)}", err=True)
     array = read_image(path, port, scaling)
     return Photograph(array, *_stretched(path, tuple(port.shape)))
 
 
 def _advice(told_by: str) -> str:
-    return "; --range LOW,HIGH says another" if told_by == photographs.GUESSED else ""
+    return "; change it with --range LOW,HIGH" if told_by == photographs.GUESSED else ""
 
 
 def _stretched(path: Path, shape: tuple[int, ...]) -> tuple[Size, FrameFit]:
-    """A picture that covers all of the model's, proportions lost."""
+    """Return the size of a picture, and its position when stretched over the whole input."""
     height, width, _ = read_picture(path, 3).shape
     frame = (height, width)
     target = shape[-3:-1] if shape[-1] in MODES else shape[-2:]
@@ -148,7 +151,7 @@ def _stretched(path: Path, shape: tuple[int, ...]) -> tuple[Size, FrameFit]:
 
 
 def _read_frame(path: Path, port: InputPort, pixels: Pixels) -> Photograph:
-    """For a session that takes bytes, fitted on the device where a frame has another size."""
+    """Read a photograph for a session that takes bytes; the device fits it into the input."""
     shape = tuple(port.shape)
     array = read_frame(path, port.name, shape, pixels)
     if pixels.is_plain:
@@ -160,7 +163,7 @@ def _read_frame(path: Path, port: InputPort, pixels: Pixels) -> Photograph:
 
 
 def _read_text(path: Path) -> np.ndarray:
-    """A text a line."""
+    """Read a file with one text a line."""
     try:
         return np.array(path.read_text(encoding="utf-8").splitlines())
     except (OSError, UnicodeDecodeError) as error:

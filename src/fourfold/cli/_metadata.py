@@ -1,4 +1,4 @@
-"""What a model says of itself, shown by several commands: its signatures, names and labels."""
+"""Signatures and metadata of a model, as data and as tables."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ else:
     descriptions = lazy_import("fourfold.graph.metadata")
 
 FIELDS = ("name", "version", "author", "licence", "description")
-# What tools write into every model; alone it tells nobody anything.
+# Properties that tools write into every model; alone they are not worth a table.
 AUTOMATIC = {"name", "file description", "min_runtime_version", "metadata version", "producer"}
 
 
 def about_as_data(metadata: ModelMetadata, signatures: Mapping[str, Signature]) -> dict[str, Any]:
-    """Both for programs."""
+    """Return signatures and metadata as plain data."""
     named = {name: asdict(one) for name, one in signatures.items()}
     return {"signatures": named, "metadata": metadata.to_json()}
 
@@ -31,27 +31,25 @@ def about_as_data(metadata: ModelMetadata, signatures: Mapping[str, Signature]) 
 def show_about(
     metadata: ModelMetadata, signatures: Mapping[str, Signature], model: str = ""
 ) -> None:
-    """Both for people; nothing where the model says nothing. `model` is one of several."""
+    """Print signatures and metadata, if there are any. `model` names one model of several."""
     of = f" of {model}" if model else ""
     if signatures:
         rows = [
             (name, ", ".join(one.inputs), ", ".join(one.outputs))
             for name, one in signatures.items()
         ]
-        show_table(f"signatures{of}", ("signature", "takes", "gives"), rows)
+        show_table(f"signatures{of}", ("signature", "inputs", "outputs"), rows)
     stated = {name: getattr(metadata, name) for name in FIELDS if getattr(metadata, name)}
     stated |= metadata.properties
     if not stated.keys() <= AUTOMATIC:
-        show_table(f"what {model or 'the model'} says of itself", ("", "text"), stated.items())
-    ends = [("input", one) for one in metadata.inputs]
-    ends += [("output", one) for one in metadata.outputs]
-    if any(one != descriptions.TensorMetadata() for _, one in ends):
-        tensors = [(end, one.name, _content(one), "; ".join(_details(one))) for end, one in ends]
-        show_table(
-            f"what {model or 'it'} says of its tensors", ("", "name", "content", "more"), tensors
-        )
+        show_table(f"metadata{of}", ("", "text"), stated.items())
+    tensors = [("input", one) for one in metadata.inputs]
+    tensors += [("output", one) for one in metadata.outputs]
+    if any(one != descriptions.TensorMetadata() for _, one in tensors):
+        details = [(end, one.name, _content(one), "; ".join(_details(one))) for end, one in tensors]
+        show_table(f"metadata of tensors{of}", ("", "name", "content", "more"), details)
     for problem in metadata.problems:
-        click.echo(f"of what the model says, {problem}", err=True)
+        click.echo(f"metadata: {problem}", err=True)
 
 
 def _content(tensor: TensorMetadata) -> str:

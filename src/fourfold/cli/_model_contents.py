@@ -1,4 +1,4 @@
-"""What a model's file holds, as 'fourfold inspect' shows it: inputs, outputs, ops, metadata."""
+"""Contents of a model's file for `fourfold inspect`: inputs, outputs, operators, metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.support.display import count_text
 
 
 def read_contents(path: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Model, dict[str, Any]]:
-    """A model, and what it holds as plain data."""
+    """Read a model, and return it with its contents as plain data."""
     content, origin = make_readable_with_config(Config.from_environment(), path)
     model = read_model(content, ReadOptions(shapes=dict(shapes), keep_unsupported=True))
     graph = model.main
@@ -45,11 +45,12 @@ def _port(model: Model, value: str, name: str) -> dict[str, Any]:
     return {"name": name, "shape": list(type.shape), "dtype": type.dtype.value}
 
 
-def show_contents(path: str, model: Model, found: Mapping[str, Any]) -> None:
-    size = f"{byte_count(found['bytes'])}, {byte_count(found['weights'])} of constants"
-    show_line(f"{path}: {found['format']}, {size}, {count_text(found['nodes'], 'node')}")
-    if found["origin"]:
-        show_line(found["origin"])
+def show_contents(path: str, model: Model, contents: Mapping[str, Any]) -> None:
+    """Print the contents of a model as tables."""
+    size = f"{byte_count(contents['bytes'])}, {byte_count(contents['weights'])} of constants"
+    show_line(f"{path}: {contents['format']}, {size}, {count_text(contents['nodes'], 'node')}")
+    if contents["origin"]:
+        show_line(contents["origin"])
     rows = [
         (
             end,
@@ -58,14 +59,14 @@ def show_contents(path: str, model: Model, found: Mapping[str, Any]) -> None:
             port["dtype"],
         )
         for end in ("input", "output")
-        for port in found[f"{end}s"]
+        for port in contents[f"{end}s"]
     ]
     show_table("inputs and outputs", ("", "name", ">shape", "type"), rows)
-    ops = [(count, op) for op, count in found["ops"].items()]
-    show_table("ops that it becomes", (">nodes", "op"), ops)
+    ops = [(count, op) for op, count in contents["ops"].items()]
+    show_table("ops of its graph", (">nodes", "op"), ops)
     show_about(model.metadata, model.signatures)
 
 
 def _sizes(sizes: Sequence[int]) -> str:
-    """The shape of an input of which the file leaves sizes open."""
+    """Return the shape of an input with open sizes as text."""
     return "×".join("?" if size < 0 else str(size) for size in sizes)

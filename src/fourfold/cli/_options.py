@@ -1,12 +1,12 @@
-"""Options that several commands share, and the settings that they add up to."""
+"""Options that several commands share, and the model arguments that they result in."""
 
 from __future__ import annotations
 
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,10 @@ from fourfold.cli._completing import (
     complete_input_file,
     complete_model_name,
 )
-from fourfold.config import PRECISIONS, Config, Precision
+from fourfold.config import PLACEMENTS, PRECISIONS, Config, PlacementName, Precision
 from fourfold.errors import InputError, close_names
-from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
-from fourfold.runtime.opening import model_path
+from fourfold.options import CompileOptions, SessionOptions
+from fourfold.runtime.opening import model_path, model_title
 from fourfold.runtime.request import Request
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.support.lazy import lazy_import
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fourfold.device import DeviceInfo
     from fourfold.processing import option as processing
     from fourfold.processing.option import PostprocessOption
-    from fourfold.processing.pixels import PixelsOption
 else:
     conversions = lazy_import("fourfold.compiler.convert")
     processing = lazy_import("fourfold.processing.option")
@@ -45,44 +44,34 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True)
 class ModelArguments:
-    """Which model to run, and how; what is None is left to the session."""
+    """A model on the command line, and the options of a session on it."""
 
     model: str
-    device: str | None
-    precision: Precision | None
-    shapes: Mapping[str, tuple[int, ...]] | None
-    pixels: PixelsOption | None = None
-    signature: str | None = None
-    postprocess: PostprocessOption | None = None
-    trace: Path | None = None  # where a trace is written to
-    name: str | None = None  # of one among several in a prepared file
+    options: SessionOptions = field(default_factory=SessionOptions)
+    trace: Path | None = None  # file to write a trace to
 
     @property
     def title(self) -> str:
-        """What reports call it."""
-        file = os.path.basename(os.path.normpath(self.model))
-        return file if self.name is None else f"{self.name} of {file}"
+        """Name of the model in reports."""
+        return model_title(self.model, self.options.model)
 
     @property
-    def options(self) -> SessionOptions:
-        """The options of a session on this model."""
-        return SessionOptions(
-            device=self.device,
-            precision=self.precision,
-            shapes=self.shapes,
-            model=self.name,
-            pixels=self.pixels,
-            signature=self.signature,
-            postprocess=self.postprocess,
-        )
+    def device(self) -> str | None:
+        """Name of the device; None for that of the settings."""
+        name = self.options.device
+        return None if name is None else str(name)
 
-    def open(self, **options: Any) -> fourfold.Session:
-        """Open a session; `options` are further options of it."""
-        return fourfold.Session.open(self.model, replace(self.options, **options))
+    def with_options(self, **changes: Any) -> ModelArguments:
+        """Return the same model with some options changed."""
+        return replace(self, options=replace(self.options, **changes))
+
+    def open(self, **changes: Any) -> fourfold.Session:
+        """Open a session, with some options changed."""
+        return fourfold.Session.open(self.model, replace(self.options, **changes))
 
     @cached_property
     def readable(self) -> ReadableModel:
-        """The model as readers take it, for who reads it without a session."""
+        """The model in a format that can be read, for commands that open no session."""
         return conversions.make_readable_with_config(Config.from_environment(), self.model)
 
     def compile_options(self, config: Config) -> CompileOptions:
@@ -96,18 +85,28 @@ class ModelArguments:
             device=device,
             config=config,
             compile_options=self.compile_options(config),
-            placement_options=PlacementOptions(),
+            placement_options=self.options.placement_options(config),
             timings=Timings(),
-            name=self.name,
+            name=self.options.model,
         )
 
 
-ADB_HELP = "A phone by its serial number, or 'auto' for the only one that is attached."
-SSH_HELP = "Another machine, by the name that ssh knows it by."
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: examples, one a line."""
+    return "\b\n" + "\n".join(("Examples:", *(f"  {line}" for line in lines)))
+
+
+ADB_HELP = "Use the GPU of a phone: its serial number, or 'auto' for the only attached phone."
+SSH_HELP = "Use the GPU of another machine: its ssh host name."
+PRECISION_HELP = (
+    "Precision of values: fp32, mixed (fp16 storage, fp32 arithmetic) or fp16.  "
+    "[default: FOURFOLD_PRECISION or fp32]"
+)
+SHAPE_HELP = "Shape of an input, as in --shape image=4,224,224,3. Repeat for more inputs."
 device_option = click.option(
     "--device",
     metavar="NAME",
-    help="auto, an index, or part of a device's name.",
+    help="Device to use: auto, an index, or part of its name.  [default: FOURFOLD_DEVICE or auto]",
     shell_complete=complete_device,
 )
 
@@ -116,34 +115,34 @@ input_option = click.option(
     "files",
     multiple=True,
     metavar="NAME=FILE",
-    help="An array or a picture.",
+    help="File with an input: an array (.npy), a picture or a text. Repeat for more inputs.",
     shell_complete=complete_input_file,
 )
 
 
 def device_options(command: Command) -> Command:
-    """--device, and --adb and --ssh for those of other machines, given to the command as one
-    `device`. Ways to other machines stay open until the command ends.
+    """Add --device, --adb and --ssh, passed to the command as one `device`. Connections to other
+    machines stay open until the command ends.
     """
 
     @device_option
     @click.option("--adb", metavar="SERIAL", help=ADB_HELP)
     @click.option("--ssh", metavar="HOST", help=SSH_HELP)
     @functools.wraps(command)
-    def wrapped(device: str | None, adb: str | None, ssh: str | None, **rest: Any) -> None:
+    def wrapped(device: str | None, adb: str | None, ssh: str | None, **others: Any) -> None:
         remote = [f"{api}:{name}" for api, name in (("adb", adb), ("ssh", ssh)) if name is not None]
         named = [*remote, *((device,) if device is not None else ())]
         if len(named) > 1:
             what, why = "several devices were named", f"they are {' and '.join(named)}"
             raise InputError(what, why, "pass one of --device, --adb and --ssh")
         with MACHINES.held():
-            command(device=named[0] if named else None, **rest)
+            command(device=named[0] if named else None, **others)
 
     return wrapped
 
 
 class ModelPath(click.Path):
-    """A model's file or folder, or several files with what separates paths between them."""
+    """Path of a model's file or folder, or several files joined by the path separator."""
 
     def __init__(self) -> None:
         super().__init__(exists=True)
@@ -158,7 +157,7 @@ class ModelPath(click.Path):
 
 
 def missing_file(path: str) -> InputError:
-    """A word on a file that is not there, with what has a similar name beside it."""
+    """Return the error for a missing file, with files of similar names in the same folder."""
     folder, name = os.path.split(path)
     why, fix = "there is no such file or folder", "check the path"
     if not os.path.isdir(folder or "."):
@@ -171,28 +170,39 @@ def missing_file(path: str) -> InputError:
 
 
 signature_option = click.option(
-    "--signature", metavar="NAME", help="How the model is called, if not by its first graph."
+    "--signature",
+    metavar="NAME",
+    help="Signature to call.  [default: the model's first graph]",
 )
 shape_option = click.option(
-    "--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="As in --shape input=4,224,224,3"
+    "--shape", "shapes", multiple=True, metavar="NAME=SIZES", help=SHAPE_HELP
+)
+precision_option = click.option("--precision", type=click.Choice(PRECISIONS), help=PRECISION_HELP)
+placement_option = click.option(
+    "--placement",
+    type=click.Choice(PLACEMENTS),
+    default="auto",
+    show_default=True,
+    help="Placement of operators: auto (the device where it is faster), measure (time both and "
+    "keep the faster), gpu (all that the device can run) or cpu.",
 )
 name_option = click.option(
     "--model",
     "name",
     metavar="NAME",
-    help="Which of several models in a prepared file.",
+    help="Model to use from a prepared file that holds several.",
     shell_complete=complete_model_name,
 )
 
 
 def _opening_options(command: Command) -> Command:
-    """What models are opened with, given to the command as `opened`: a function from the path of a
-    model to its arguments.
+    """Add the options that a model is opened with, passed to the command as `opened`: a function
+    from the path of a model to its arguments.
     """
 
     @name_option
     @device_options
-    @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
+    @precision_option
     @shape_option
     @signature_option
     @functools.wraps(command)
@@ -202,53 +212,73 @@ def _opening_options(command: Command) -> Command:
         precision: Precision | None,
         shapes: tuple[str, ...],
         signature: str | None,
-        **rest: Any,
+        **others: Any,
     ) -> None:
-        sizes = dict(parse_shape(text) for text in shapes) or None
-
-        def opened(model: str) -> ModelArguments:
-            stated = (model, device, precision, sizes)
-            return ModelArguments(*stated, signature=signature, name=name)
-
-        command(opened=opened, **rest)
+        options = SessionOptions(
+            device=device,
+            precision=precision,
+            shapes=dict(parse_shape(text) for text in shapes) or None,
+            model=name,
+            signature=signature,
+        )
+        command(opened=lambda model: ModelArguments(model, options), **others)
 
     return wrapped
 
 
 def model_options(command: Command) -> Command:
-    """MODEL and what it is opened with, given to the command as one `arguments`."""
+    """Add MODEL and the options it is opened with, passed to the command as one `arguments`."""
 
     @click.argument("model", type=ModelPath())
     @_opening_options
     @functools.wraps(command)
-    def wrapped(model: str, opened: Callable[[str], ModelArguments], **rest: Any) -> None:
-        command(arguments=opened(model), **rest)
+    def wrapped(model: str, opened: Callable[[str], ModelArguments], **others: Any) -> None:
+        command(arguments=opened(model), **others)
 
     return wrapped
 
 
 def models_options(command: Command) -> Command:
-    """MODELS and what they are opened with, given to the command as a list of `arguments`: of a
-    prepared file all models, unless one is named.
+    """Add MODELS and the options they are opened with, passed to the command as a list of
+    `arguments`. A prepared file stands for all its models, unless --model names one.
     """
 
     @click.argument("models", nargs=-1, required=True, type=ModelPath())
     @_opening_options
     @functools.wraps(command)
     def wrapped(
-        models: tuple[str, ...], opened: Callable[[str], ModelArguments], **rest: Any
+        models: tuple[str, ...], opened: Callable[[str], ModelArguments], **others: Any
     ) -> None:
-        found = [one for model in models for one in _each_model(opened(model))]
-        command(arguments=found, **rest)
+        listed = [one for model in models for one in _each_model(opened(model))]
+        command(arguments=listed, **others)
 
     return wrapped
 
 
 def _each_model(arguments: ModelArguments) -> Sequence[ModelArguments]:
-    if arguments.name is not None or not is_prepared(arguments.model):
+    if arguments.options.model is not None or not is_prepared(arguments.model):
         return [arguments]
     names = Prepared.open(arguments.model).models
-    return [arguments] if len(names) == 1 else [replace(arguments, name=one) for one in names]
+    if len(names) == 1:
+        return [arguments]
+    return [arguments.with_options(model=name) for name in names]
+
+
+def placement_options(command: Command) -> Command:
+    """Add --placement, passed to the command as part of its `arguments`, one or several."""
+
+    @placement_option
+    @functools.wraps(command)
+    def wrapped(
+        arguments: ModelArguments | list[ModelArguments], placement: PlacementName, **others: Any
+    ) -> None:
+        if isinstance(arguments, list):
+            placed: Any = [one.with_options(placement=placement) for one in arguments]
+        else:
+            placed = arguments.with_options(placement=placement)
+        command(arguments=placed, **others)
+
+    return wrapped
 
 
 postprocess_option = click.option(
@@ -258,29 +288,32 @@ postprocess_option = click.option(
     callback=lambda context, parameter, texts: (
         processing.parse_postprocess(texts) if texts else None
     ),
-    help="What is made of outputs, as in yolo:score=0.4,most=10 or probs=topk:count=3",
+    help="Postprocess outputs on the device, as in --postprocess yolo:score=0.4,most=10 or "
+    "--postprocess probs=topk:count=3.",
 )
 
 
 def postprocess_options(command: Command) -> Command:
-    """The same as part of a command's `arguments`."""
+    """Add --postprocess, passed to the command as part of its `arguments`."""
 
     @postprocess_option
     @functools.wraps(command)
     def wrapped(
-        arguments: ModelArguments, postprocess: PostprocessOption | None, **rest: Any
+        arguments: ModelArguments, postprocess: PostprocessOption | None, **others: Any
     ) -> None:
-        command(arguments=replace(arguments, postprocess=postprocess), **rest)
+        command(arguments=arguments.with_options(postprocess=postprocess), **others)
 
     return wrapped
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-seed_option = click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+seed_option = click.option(
+    "--seed", default=0, show_default=True, help="Seed of the random inputs."
+)
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """'input=1,224,224,3' or 'input=1x224x224x3' as a name and its sizes."""
+    """Return the name and the sizes in 'input=1,224,224,3' or 'input=1x224x224x3'."""
     name, _, sizes = text.rpartition("=")
     if not name or not re.fullmatch(r"\d+([,x]\d+)*", sizes):
         raise InputError(

@@ -1,4 +1,4 @@
-"""What came out of a model as it is: shapes, types, and between which numbers, or text."""
+"""Summaries of outputs: shape, type, range and largest values, or texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from fourfold import TensorInfo
 
-LEAST_ROW = 10  # numbers of an output, for the largest ones to be told
+MIN_ROW_SIZE = 10  # shorter outputs have no list of their largest numbers
 
 
 def summarise(
@@ -19,18 +19,18 @@ def summarise(
     unknown: Collection[str] = (),
     top: int = 5,
 ) -> list[dict[str, Any]]:
-    """What the outputs look like, as plain data, in real numbers. Of the `unknown` ones that are a
-    row, the largest numbers are told.
+    """Return summaries of outputs as plain data, in dequantized numbers. Outputs whose meaning is
+    `unknown` and that are one row have a list of their largest numbers.
     """
-    known = {info.name: info for info in infos}
+    info_by_name = {info.name: info for info in infos}
     rows = []
     for name, array in arrays.items():
         row: dict[str, Any] = {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
-        real = _real(array, known.get(name))
+        real = _real(array, info_by_name.get(name))
         row |= _extremes(real)
         if array.dtype == object:
             row |= {"dtype": "text", "values": [_text(one) for one in array.ravel()[:top]]}
-        elif name in unknown and real.size >= LEAST_ROW and real.size == max(real.shape):
+        elif name in unknown and real.size >= MIN_ROW_SIZE and real.size == max(real.shape):
             row["largest"] = _largest(real.ravel(), top)
         rows.append(row)
     return rows

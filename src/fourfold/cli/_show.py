@@ -1,4 +1,4 @@
-"""How commands show what they found: tables for people, JSON for programs."""
+"""Output of commands: tables, lines, progress bars and JSON."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
     from rich.progress import Progress
 else:
-    # For who asks for help, or for JSON, nothing is drawn.
+    # --help and --json draw nothing.
     box, cells, tables = (lazy_import(f"rich.{name}") for name in ("box", "cells", "table"))
     consoles, bars = lazy_import("rich.console"), lazy_import("rich.progress")
 
 byte_count, duration = size_text, time_text
-UNLIMITED = 10_000  # columns
-GAP = 2  # between two columns
-UNBROKEN = "\u00a0"  # a space that no line ends at
+UNLIMITED = 10_000  # characters of a line that does not go to a terminal
+GAP = 2  # characters between two columns
+UNBROKEN = "\u00a0"  # no-break space
 _UNITS = re.compile(r"(\d) (µs|ms|s|bytes|KiB|MiB|GiB)\b")
 
 
 def show_json(data: Mapping[str, Any]) -> None:
+    """Print data as strict JSON."""
     click.echo(json.dumps(_plain(data), indent=2, allow_nan=False))
 
 
 def _plain(data: Any) -> Any:
-    """The same data with what JSON cannot say (infinite, not a number) as null."""
+    """Replace infinities and NaN, which JSON cannot express, by None."""
     if isinstance(data, Mapping):
         return {str(key): _plain(item) for key, item in data.items()}
     if isinstance(data, (list, tuple)):
@@ -48,7 +49,7 @@ def _plain(data: Any) -> Any:
 
 
 def make_console() -> Console:
-    """Standard output as wide as its terminal; where nobody watches, a row is always one line."""
+    """Return standard output as wide as its terminal; without one, a row is always one line."""
     console = consoles.Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = UNLIMITED
@@ -56,10 +57,10 @@ def make_console() -> Console:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; columns whose name starts with '>' stand to the right.
+    """Print a table; columns whose name starts with '>' are aligned to the right.
 
-    Cells are broken between words alone. Where the longest words of all columns do not fit beside
-    each other, each row becomes a list of its cells.
+    Cells are broken only between words. If the longest words of all columns do not fit next to each
+    other, each row becomes a list of its cells.
     """
     console = make_console()
     cells = [[str(cell) for cell in row] for row in rows]
@@ -85,9 +86,9 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
 def _column_widths(
     names: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool], available: int
 ) -> list[int] | None:
-    """How wide columns are that fit together: as their cells are, the widest ones made narrower as
-    far as their longest words allow. None where that is not far enough. Numbers, which have their
-    units with them, are never broken.
+    """Return widths of columns that fit together: those of their cells, the widest ones narrowed as
+    far as their longest words allow. None if they do not fit. Numbers and their units are never
+    broken.
     """
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     widths, least = [], []
@@ -106,7 +107,7 @@ def _column_widths(
 
 
 def _print_lists(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Each row as a list: a cell a line, with the name of its column."""
+    """Print each row as a list of cells, each on a line with the name of its column."""
     for row in rows:
         grid = tables.Table.grid(padding=(0, GAP, 0, 0))
         grid.add_column(style="bold", no_wrap=True)
@@ -119,8 +120,8 @@ def _print_lists(console: Console, names: Sequence[str], rows: Sequence[Sequence
 
 
 def show_line(text: str) -> None:
-    """Lines for people, broken between words where they are longer than the terminal is wide, but
-    never between a number and its unit.
+    """Print lines, broken between words at the width of the terminal, but never between a number
+    and its unit.
     """
     width = make_console().width
     for line in _UNITS.sub(f"\\1{UNBROKEN}\\2", text).split("\n"):
@@ -128,20 +129,20 @@ def show_line(text: str) -> None:
         click.echo("\n".join(lines).replace(UNBROKEN, " "))
 
 
-def short_name(name: str, most: int = 40) -> str:
-    """The first of the names that an exporter strung together, or its end."""
+def short_name(name: str, limit: int = 40) -> str:
+    """Return the first of the names that an exporter joined, or its end if that is too long."""
     first = name.split(";")[0]
-    return first if len(first) <= most else f"…{first[-most:]}"
+    return first if len(first) <= limit else f"…{first[-limit:]}"
 
 
-def node_name(text: str, most: int = 40) -> str:
-    """A node as text, or where that is long its name: what stands before the equals sign."""
-    return text if len(text) <= most else short_name(text.partition(" = ")[0])
+def node_name(text: str, limit: int = 40) -> str:
+    """Return a node as text, or only its name before the equals sign if the text is long."""
+    return text if len(text) <= limit else short_name(text.partition(" = ")[0])
 
 
 def progress(*more: str) -> Progress:
-    """A progress bar on the error stream, silent unless that is a terminal. At its end stand `more`
-    texts, as rich's columns have them.
+    """Return a progress bar on standard error, silent unless that is a terminal. `more` are texts
+    of rich's columns to show at its end.
     """
     console = consoles.Console(stderr=True)
     begin = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn())
@@ -150,13 +151,13 @@ def progress(*more: str) -> Progress:
 
 
 def time_left(seconds: float) -> str:
-    """'about 2:05 left', or nothing where nothing is left."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"about {minutes}:{rest:02} left" if seconds >= 1 else ""
+    """Return text such as 'about 2:05 left', or '' for less than a second."""
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"about {minutes}:{remainder:02} left" if seconds >= 1 else ""
 
 
 def age(since: float) -> str:
-    """How long ago, in words."""
+    """Return the time since a timestamp, in words."""
     seconds = max(0.0, time.time() - since)
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= size:

@@ -1,4 +1,4 @@
-"""--trace: a command writes down what host and device did, for Perfetto and chrome://tracing."""
+"""--trace: record what the host and the device do, for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -17,29 +17,35 @@ from fourfold.session import Session
 TRACE = click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a trace of host and device, for ui.perfetto.dev.",
+    help="File for a trace of the host and the device, for ui.perfetto.dev.",
 )
 
 
 def trace_option(command: Command) -> Command:
-    """--trace, as part of a command's `arguments`."""
+    """Add --trace, passed to the command as part of its `arguments`."""
 
     @TRACE
     @functools.wraps(command)
-    def wrapped(arguments: ModelArguments, trace: Path | None, **rest: Any) -> None:
-        command(arguments=replace(arguments, trace=trace), **rest)
+    def wrapped(arguments: ModelArguments, trace: Path | None, **others: Any) -> None:
+        command(arguments=replace(arguments, trace=trace), **others)
 
     return wrapped
 
 
 @contextmanager
 def traced(arguments: ModelArguments, session: Session, opening: bool) -> Iterator[None]:
-    """Runs inside are written to the file that was asked for; with `opening` how the model was
-    opened, too.
+    """Trace the runs inside to the file of --trace, if any; with `opening`, also how the model was
+    opened.
     """
     if arguments.trace is None:
         yield
         return
     with session.trace(arguments.trace, opening):
         yield
-    click.echo(f"the trace is in {arguments.trace}: open it at https://ui.perfetto.dev", err=True)
+    show_trace_path(arguments.trace)
+
+
+def show_trace_path(path: Path | None) -> None:
+    """Print where a trace is, if there is one."""
+    if path is not None:
+        click.echo(f"the trace is in {path}: open it at https://ui.perfetto.dev", err=True)

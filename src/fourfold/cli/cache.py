@@ -1,6 +1,6 @@
-"""Look after what is kept between runs: plans, binaries and tuned choices.
+"""Manage the cache: compiled models, kernel binaries and tuned kernel choices.
 
-The store is a folder of the user (FOURFOLD_CACHE, or --folder here). It may be removed at any time.
+The cache is a folder of the user (FOURFOLD_CACHE, or --folder). It may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ import click
 
 from fourfold.backends import find_device
 from fourfold.cli._images import pixels_options
-from fourfold.cli._options import ModelArguments, json_option, model_options
+from fourfold.cli._options import (
+    ModelArguments,
+    examples,
+    json_option,
+    model_options,
+    placement_options,
+)
 from fourfold.cli._show import age, byte_count, show_json, show_line, show_table
 from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
@@ -27,24 +33,33 @@ from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Explanation, explain
 from fourfold.support.display import count_text
 
+EXAMPLES = examples(
+    "fourfold cache info",
+    "fourfold cache why model.tflite --precision mixed",
+)
 
-@click.group(help=__doc__)
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Of the store.")
+
+@click.group(help=__doc__, epilog=EXAMPLES)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the cache.  [default: FOURFOLD_CACHE or the user's cache folder]",
+)
 @click.pass_context
 def command(context: click.Context, folder: Path | None) -> None:
     config = Config.from_environment()
-    place = folder or config.cache
-    if place is None:
-        what, why = "nothing is kept", "FOURFOLD_CACHE is 'none'"
+    path = folder or config.cache
+    if path is None:
+        what, why = "there is no cache", "FOURFOLD_CACHE is 'none'"
         raise InputError(what, why, "set it to a folder, or pass --folder")
-    context.obj = folder_store(place, config.cache_limit)
+    context.obj = folder_store(path, config.cache_limit)
 
 
 @command.command("list")
 @json_option
 @click.pass_obj
 def list_entries(store: Store, as_json: bool) -> None:
-    """Every entry with its size, hits and age, the last used first."""
+    """List every entry with its size, hits and age, most recently used first."""
     entries = store.entries()
     if as_json:
         show_json({"folder": store.place, "entries": [asdict(entry) for entry in entries]})
@@ -52,8 +67,8 @@ def list_entries(store: Store, as_json: bool) -> None:
     click.echo(f"{store.place}: {count_text(len(entries), 'entry', 'entries')}\n")
     devices = [one.parts.get("device") or one.parts.get("name", "any device") for one in entries]
     for device in dict.fromkeys(devices):
-        kept = [one for one, made_for in zip(entries, devices, strict=True) if made_for == device]
-        _show_entries(device, kept)
+        of_device = [one for one, name in zip(entries, devices, strict=True) if name == device]
+        _show_entries(device, of_device)
 
 
 def _show_entries(device: str, entries: Sequence[Entry]) -> None:
@@ -76,7 +91,7 @@ def _show_entries(device: str, entries: Sequence[Entry]) -> None:
 @json_option
 @click.pass_obj
 def info(store: Store, as_json: bool) -> None:
-    """Where the store is, how much it holds, and what may not be loaded."""
+    """Show the folder of the cache, its size, and binaries that are not used."""
     entries = store.entries()
     report: dict[str, Any] = {
         "folder": store.place,
@@ -99,7 +114,7 @@ def info(store: Store, as_json: bool) -> None:
     plans, binaries = count_text(report["plans"], "plan"), report["binaries"]
     click.echo(f"entries   {plans}, {count_text(binaries, 'binary', 'binaries')}{models}")
     click.echo(f"choices   {report['choices']}")
-    click.echo(f"facts     {report['facts']} of devices, told by trials")
+    click.echo(f"facts     {report['facts']} of devices, from tests on them")
     click.echo(f"hits      {report['hits']}")
     for name, reason, since in report["quarantined"]:
         click.echo(f"not used  binary {name[:12]}: {reason}, {age(since)} ago")
@@ -107,23 +122,24 @@ def info(store: Store, as_json: bool) -> None:
 
 @command.command()
 @model_options
+@placement_options
 @pixels_options
 @json_option
 @click.pass_obj
 def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
-    """Whether a model would start from the store; if not, what the nearest entry lacks."""
+    """Explain whether a model starts from the cache, and if not, how the nearest entry differs."""
     config = Config.from_environment()
     if is_prepared(arguments.model):
-        what, why = f"{arguments.model} is a prepared file", "it starts hot without the store"
-        raise InputError(what, why, "see what it holds with 'fourfold inspect'")
+        what, why = f"{arguments.model} is a prepared file", "it does not use the cache"
+        raise InputError(what, why, "list its contents with 'fourfold inspect'")
     device = find_device(config.device if arguments.device is None else arguments.device)
     request = arguments.request(config, device)
     parts = model_key_parts(request, store)
     answer = explain(parts, store.entries(), request.title)
     outdated = why_stored_is_unused(request, store, parts)
     if as_json:
-        found = {**asdict(answer), "outdated": outdated}
-        show_json({"model": arguments.model, "parts": parts, **found})
+        data = {**asdict(answer), "outdated": outdated}
+        show_json({"model": arguments.model, "parts": parts, **data})
     else:
         _show_answer(arguments.model, answer, outdated)
 
@@ -131,61 +147,65 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
 def _show_answer(model: str, answer: Explanation, outdated: Sequence[str]) -> None:
     if answer.hit and answer.entry is not None:
         entry = answer.entry
-        kept = f"kept {age(entry.made)} ago, {count_text(entry.hits, 'hit')}"
-        show_line(f"{model}: {kept}, {byte_count(entry.size)}")
+        state = f"cached {age(entry.made)} ago, {count_text(entry.hits, 'hit')}"
+        show_line(f"{model}: {state}, {byte_count(entry.size)}")
         for reason in outdated:
-            show_line(f"    it is made anew at the next start: {reason}")
+            show_line(f"    it is compiled again at the next start: {reason}")
     elif answer.entry is None:
-        show_line(f"{model}: nothing is kept for it; the next start keeps it")
+        show_line(f"{model}: not cached; the next start caches it")
     else:
-        show_line(f"{model}: not kept as it is wanted now; the nearest entry differs in")
+        show_line(f"{model}: not cached with these options; the nearest entry differs in")
         rows = [(one.label, one.wanted, one.kept, one.meaning) for one in answer.differences]
-        show_table("", ("part", "wanted", "kept", "meaning"), rows)
+        show_table("", ("part", "requested", "cached", "meaning"), rows)
 
 
-@command.command()
+@command.command("verify")
 @json_option
 @click.pass_obj
-def verify(store: Store, as_json: bool) -> None:
-    """Check every entry; damaged ones are forgotten."""
+def verify_entries(store: Store, as_json: bool) -> None:
+    """Check every entry, and delete damaged ones."""
     total, bad = len(store.entries()), store.verify()
     if as_json:
         damaged = [{"key": entry.key, "title": entry.title, "why": why} for entry, why in bad]
         show_json({"folder": store.place, "entries": total, "damaged": damaged})
         return
     for entry, reason in bad:
-        click.echo(f"forgotten: {entry.kind} of {entry.title}: {reason}")
-    click.echo(f"{total - len(bad)} of {total} entries are whole")
+        click.echo(f"deleted: {entry.kind} of {entry.title}: {reason}")
+    click.echo(f"{total - len(bad)} of {total} entries are undamaged")
 
 
 @command.command()
-@click.option("--limit", metavar="SIZE", help="As in --limit 500M  [default: the store's own]")
+@click.option(
+    "--limit",
+    metavar="SIZE",
+    help="Largest size of the cache, as in --limit 500M.  [default: FOURFOLD_CACHE_LIMIT]",
+)
 @json_option
 @click.pass_obj
 def prune(store: Store, limit: str | None, as_json: bool) -> None:
-    """Forget the least recently used entries until the rest fits the limit."""
+    """Delete the least recently used entries until the cache fits the limit."""
     gone = store.prune(byte_size("--limit", limit) if limit else store.limit)
     size = sum(entry.size for entry in store.entries())
     if as_json:
         show_json({"folder": store.place, "forgotten": gone, "bytes": size})
     else:
-        click.echo(f"{count_text(gone, 'entry', 'entries')} forgotten, {byte_count(size)} left")
+        click.echo(f"{count_text(gone, 'entry', 'entries')} deleted, {byte_count(size)} left")
 
 
 @command.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @click.pass_obj
 def clear(store: Store, yes: bool, as_json: bool) -> None:
-    """Forget everything, tuned choices too."""
+    """Delete everything, including tuned kernel choices."""
     if not yes and not as_json:
-        click.confirm(f"forget everything in {store.place}, tuned choices too?", abort=True)
+        click.confirm(f"delete everything in {store.place}, also tuned choices?", abort=True)
     count = len(store.entries())
     store.clear()
     if as_json:
         show_json({"folder": store.place, "forgotten": count})
     else:
-        click.echo(f"{count_text(count, 'entry', 'entries')} forgotten")
+        click.echo(f"{count_text(count, 'entry', 'entries')} deleted")
 
 
 @command.command("export")
@@ -193,12 +213,12 @@ def clear(store: Store, yes: bool, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def export_file(store: Store, file: Path, as_json: bool) -> None:
-    """Write all entries and choices into one file."""
+    """Write all entries and tuned choices to one file."""
     entries, choices, size = export_store(store, file)
     if as_json:
         show_json({"file": str(file), "entries": entries, "choices": choices, "bytes": size})
     else:
-        click.echo(f"{_taken(entries, choices)} in {file}, {byte_count(size)}")
+        click.echo(f"{_counts(entries, choices)} in {file}, {byte_count(size)}")
 
 
 @command.command("import")
@@ -206,13 +226,13 @@ def export_file(store: Store, file: Path, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def import_file(store: Store, file: Path, as_json: bool) -> None:
-    """Take over what an exported file holds. Take files from people you trust: they hold code."""
+    """Import an exported file. It contains code: import only files that you trust."""
     entries, choices = import_store(store, file)
     if as_json:
         show_json({"file": str(file), "entries": entries, "choices": choices})
     else:
-        click.echo(f"{_taken(entries, choices)} taken over from {file}")
+        click.echo(f"{_counts(entries, choices)} imported from {file}")
 
 
-def _taken(entries: int, choices: int) -> str:
+def _counts(entries: int, choices: int) -> str:
     return f"{count_text(entries, 'entry', 'entries')} and {count_text(choices, 'choice')}"

@@ -1,4 +1,4 @@
-"""Print a script by which a shell completes commands, options, devices and models.
+"""Print a script for shell completion of commands, options, devices and models.
 
 \b
 bash, in ~/.bashrc:
@@ -28,7 +28,7 @@ INSTALLING = {
 
 @click.command(help=__doc__)
 @click.argument("shell", type=click.Choice(tuple(INSTALLING)))
-@click.option("--line", hidden=True, help="What is typed so far: list what may stand at its end.")
+@click.option("--line", hidden=True, help="List completions of this command line.")
 def command(shell: str, line: str | None) -> None:
     if line is not None:
         click.echo(complete_line(click.get_current_context().find_root().command, line))

@@ -1,9 +1,9 @@
-"""List the devices of this machine, with what trials tell of them.
+"""List the devices of this machine, with the results of short tests on them.
 
-Choose one by its number, by its address (opencl:0) or by part of its name. A GPU that several APIs
-offer is listed once, by the best of them. With an API ('cuda', 'webgpu', 'vulkan') its devices are
-listed, those too that nobody gets who does not ask for them. With --adb those of all phones that
-are attached are listed instead, with --ssh that of another machine; these have addresses alone.
+--device of other commands takes the number, the address (opencl:0) or part of the name. A GPU that
+several APIs offer is listed once, with the preferred API. With API ('cuda', 'webgpu', 'vulkan'),
+all devices of that API are listed. --adb and --ssh list the devices of phones and other machines
+instead, which are chosen by their address.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import click
 import fourfold
 from fourfold.backends import backends, describe_verdict, determine_facts, devices_of, find_device
 from fourfold.backends.connections import MACHINES
-from fourfold.cli._options import json_option
+from fourfold.cli._options import examples, json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
 from fourfold.device import IMAGES, MEASURED, UNPROMISED, DeviceInfo, facts_for_backends
@@ -37,34 +37,40 @@ COLUMNS = (
     ">largest image",
     "self-test",
 )
+EXAMPLES = examples("fourfold devices", "fourfold devices cuda --json")
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, epilog=EXAMPLES)
 @click.argument("api", required=False)
-@click.option("--adb", is_flag=True, help="Those of attached phones.")
-@click.option("--ssh", multiple=True, metavar="HOST", help="That of another machine.")
+@click.option("--adb", is_flag=True, help="List devices of phones attached over adb.")
+@click.option(
+    "--ssh",
+    multiple=True,
+    metavar="HOST",
+    help="List the device of another machine. Repeat for more machines.",
+)
 @json_option
 def command(api: str | None, adb: bool, ssh: tuple[str, ...], as_json: bool) -> None:
     config = Config.from_environment()
     store = configured_store(config)
     with MACHINES.held():
         offered = _elsewhere(adb, ssh) if adb or ssh else _here(api)
-        found = [determine_facts(device, _shown(device), store) for device in offered]
-    if not found and adb:
+        devices = [determine_facts(device, _shown_facts(device), store) for device in offered]
+    if not devices and adb:
         what, why = "no phone is attached", "adb lists none that can be used"
         raise DeviceError(what, why, "plug one in, unlock it, and allow USB debugging")
-    if not found:
+    if not devices:
         raise DeviceError(
             "this machine has no device",
             "no OpenCL platform is installed, or none has a device",
             "install the GPU's driver, or pip install 'fourfold[cpu]' to run on the processor",
         )
     if as_json:
-        show_json({"devices": [_record(device) for device in found]})
+        show_json({"devices": [_record(device) for device in devices]})
         return
     title = "devices (choose one by number, by address, or by part of its name)"
     title = "devices (choose one by address)" if adb or ssh else title
-    show_table(title, COLUMNS, [_row(device) for device in found])
+    show_table(title, COLUMNS, [_row(device) for device in devices])
 
 
 def _here(api: str | None) -> Sequence[DeviceInfo]:
@@ -76,8 +82,8 @@ def _elsewhere(adb: bool, ssh: tuple[str, ...]) -> Sequence[DeviceInfo]:
     return [*phones, *(find_device(f"ssh:{host}") for host in ssh)]
 
 
-def _shown(device: DeviceInfo) -> tuple[str, ...]:
-    """The facts of the table; half arithmetic is tried where the driver offers it."""
+def _shown_facts(device: DeviceInfo) -> tuple[str, ...]:
+    """Return the facts of the table; fp16 arithmetic is tested if the driver claims it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
     units = () if device.compute_units else MEASURED
     unpromised = ("forward_progress",) if device.remote else UNPROMISED

@@ -1,6 +1,6 @@
-"""Tell what a model will take of memory and arithmetic, without running it.
+"""Estimate the memory and the arithmetic of a model, without running it.
 
-Takes models of every format and prepared files. --device null asks for a GPU of no particular make.
+The model may have any format, or be a prepared file. --device null estimates for a generic GPU.
 """
 
 from __future__ import annotations
@@ -8,26 +8,30 @@ from __future__ import annotations
 import click
 
 from fourfold.cli._images import pixels_options
-from fourfold.cli._options import ModelArguments, json_option, model_options
+from fourfold.cli._options import (
+    ModelArguments,
+    examples,
+    json_option,
+    model_options,
+    placement_options,
+)
 from fourfold.cli._show import show_json
 from fourfold.tools.report.estimate import estimate
 
+EXAMPLES = examples(
+    "fourfold estimate model.tflite",
+    "fourfold estimate model.onnx --device null --precision mixed",
+)
 
-@click.command(help=__doc__)
+
+@click.command(help=__doc__, epilog=EXAMPLES)
 @model_options
+@placement_options
 @pixels_options
 @json_option
 def command(arguments: ModelArguments, as_json: bool) -> None:
-    found = estimate(
-        arguments.model,
-        arguments.device,
-        arguments.precision,
-        arguments.shapes,
-        model=arguments.name,
-        pixels=arguments.pixels,
-        signature=arguments.signature,
-    )
+    report = estimate(arguments.model, **arguments.options.keywords())
     if as_json:
-        show_json({"model": arguments.model, **found.to_json()})
+        show_json({"model": arguments.model, **report.to_json()})
     else:
-        click.echo(found)
+        click.echo(report)

@@ -1,8 +1,8 @@
-"""Show a model as one stage of the way sees it; needs no device.
+"""Print the model at one compiler stage: graph, rewritten graph, plan or kernels.
 
-graph: as the file has it. rewritten: after the passes. plan: launches and memory.
-kernels: their text. Without --device it shows what a GPU of no particular make would get. Of a
-prepared file it shows the plan or the kernels that the device gets.
+graph: as in the file. rewritten: after the rewrite passes. plan: launches and memory. kernels:
+their source text. Without --device, the model is compiled for a generic GPU. For a prepared file,
+the plan or the kernels that the device would play are printed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fourfold.backends.null import NULL_GPU
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import (
     ModelArguments,
+    examples,
     json_option,
     model_options,
     postprocess_options,
@@ -33,26 +34,36 @@ from fourfold.tools.report.prepared_plan import find_prepared_plan
 if TYPE_CHECKING:
     from fourfold.cli import _export as exports
 else:
-    exports = lazy_import("fourfold.cli._export")  # it brings the whole compiler
+    exports = lazy_import("fourfold.cli._export")  # imports the whole compiler
+
+EXAMPLES = examples(
+    "fourfold explain model.tflite --stage kernels",
+    "fourfold explain model.onnx --export model-explorer -o model.json --times",
+)
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, epilog=EXAMPLES)
 @model_options
 @click.option(
     "--stage",
     type=click.Choice(get_args(Stage)),
-    help="  [default: graph, of a prepared file plan]",
+    help="Compiler stage to print.  [default: graph; plan for a prepared file]",
 )
 @click.option(
     "--export",
     "form",
     type=click.Choice(("model-explorer", "onnx")),
-    help="Write the graphs for a viewer: Model Explorer, or the rewritten one as ONNX for Netron.",
+    help="Write the graphs of all stages for Model Explorer, or the rewritten graph as ONNX.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file of --export."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write with --export.",
 )
-@click.option("--times", is_flag=True, help="Run it, and export times as node data, too.")
+@click.option(
+    "--times", is_flag=True, help="Run the model too, and export times of nodes (Model Explorer)."
+)
 @pixels_options
 @postprocess_options
 @json_option

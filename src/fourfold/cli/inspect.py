@@ -1,7 +1,6 @@
-"""List what a file holds: a prepared one models, devices, sizes and ages, a model's its inputs,
-outputs and ops.
+"""List the contents of a prepared file, or the inputs, outputs and operators of a model.
 
-Every checksum of a prepared file is checked on the way.
+For a prepared file, models, devices, sizes and ages are listed, and every checksum is verified.
 """
 
 from __future__ import annotations
@@ -13,15 +12,17 @@ import click
 
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._model_contents import read_contents, show_contents
-from fourfold.cli._options import ModelPath, json_option, parse_shape, shape_option
+from fourfold.cli._options import ModelPath, examples, json_option, parse_shape, shape_option
 from fourfold.cli._show import age, byte_count, show_json, show_table
 from fourfold.graph.metadata import ModelMetadata, Signatures, decode_metadata
 from fourfold.plan.record import read_requirements
 from fourfold.plan.targets import GPU
 from fourfold.store.prepared import Prepared, is_prepared
 
+EXAMPLES = examples("fourfold inspect app.fourfold", "fourfold inspect model.tflite --json")
 
-@click.command(help=__doc__)
+
+@click.command(help=__doc__, epilog=EXAMPLES)
 @click.argument("file", type=ModelPath())
 @shape_option
 @json_option
@@ -43,7 +44,7 @@ def command(file: str, shapes: tuple[str, ...], as_json: bool) -> None:
 
 
 def _describe(prepared: Prepared) -> dict[str, Any]:
-    """What is inside, as plain data."""
+    """Return the contents of a prepared file as plain data."""
     sizes = prepared.file.section_size
     index = prepared.index
     plans = [
@@ -82,20 +83,20 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
 
 
 def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
-    """What a model says of itself: all of its plans have the same."""
-    found = next((prepared.about(row) for row in prepared.rows if row["model"] == model), b"")
-    return decode_metadata(found)
+    """Return metadata and signatures of a model, which are the same in all its plans."""
+    rows = (prepared.about(row) for row in prepared.rows if row["model"] == model)
+    return decode_metadata(next(rows, b""))
 
 
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
-    """The bytes of constants, and of models for CPU engines."""
+    """Return the bytes of constants, and of models for CPU engines."""
     names = prepared.file.names
     kinds = ("constants", "part")
     return sum(prepared.file.section_size(one) for one in sections if names[one] in kinds)
 
 
 def _show(report: dict[str, Any]) -> None:
-    title = f"{report['file']}: {byte_count(report['bytes'])}, by {report['made_by']}, whole"
+    title = f"{report['file']}: {byte_count(report['bytes'])}, by {report['made_by']}, undamaged"
     rows = [
         (one["name"], byte_count(one["bytes"]), age(one["added"]), one["digest"])
         for one in report["models"]
@@ -112,7 +113,7 @@ def _show(report: dict[str, Any]) -> None:
         show_table("inputs that take bytes", ("model", "input", "pixels"), sorted(pictures))
     behind = {(_title(one), one["postprocess"]) for one in report["plans"] if one["postprocess"]}
     if behind:
-        show_table("what is made of outputs", ("model", "post-processing"), sorted(behind))
+        show_table("postprocessing of outputs", ("model", "postprocessing"), sorted(behind))
     binaries = [
         (*_built_for(one["device"]), byte_count(one["bytes"]), age(one["added"]))
         for one in report["binaries"]
@@ -124,7 +125,7 @@ def _show(report: dict[str, Any]) -> None:
 
 
 def _show_plans(name: str, plans: Sequence[Mapping[str, Any]]) -> None:
-    """The plans of one model, then what they require of a device."""
+    """Print the plans of one model, and their requirements on a device."""
     rows = [
         (
             one["device"]["name"],
@@ -136,19 +137,19 @@ def _show_plans(name: str, plans: Sequence[Mapping[str, Any]]) -> None:
         )
         for one in plans
     ]
-    columns = ("made for", "precision", "in parts", ">weights", ">in all", ">age")
-    show_table(f"plans of {name} (equal weights are kept once)", columns, rows)
+    columns = ("prepared for", "precision", "in parts", ">weights", ">total", ">age")
+    show_table(f"plans of {name} (equal weights are stored once)", columns, rows)
     needed = [(one["device"]["name"], str(read_requirements(one["requirements"]))) for one in plans]
-    show_table("", ("made for", "requires of a device"), needed)
+    show_table("", ("prepared for", "requirements on the device"), needed)
 
 
 def _built_for(parts: Mapping[str, str]) -> tuple[str, str]:
-    """The device and the driver of a binary, or its architecture, for which any driver does."""
+    """Return the device and the driver of a binary; code for an architecture needs neither."""
     if "architecture" in parts:
         return (f"any {parts['architecture']}", "any")
     return (parts["device"], parts["driver"])
 
 
 def _title(plan: Mapping[str, Any]) -> str:
-    """A plan's model, and by which signature it is called."""
+    """Return the model of a plan, and its signature if it has one."""
     return f"{plan['model']}, {plan['signature']}" if plan["signature"] else str(plan["model"])

@@ -1,9 +1,9 @@
 """Simplify models of any format and write them as one file: a .fourfold prepared file, or a
 .tflite or an .onnx for other runtimes.
 
-Batch normalisations are folded into weights, constants computed, what does nothing dropped. The
-report says what each pass did, where the operators run, and with --verify how far the answers
-moved. An interruption or a full disk leaves an existing file as it was.
+Batch normalizations are folded into weights, constants are folded, and operators without effect are
+removed. The report says what each pass changed, where the operators run, and with --verify how far
+the outputs moved. An interruption or a full disk leaves an existing file unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ import fourfold
 from fourfold import backends
 from fourfold.backends.null import NULL_GPU
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import ModelPath, device_option, json_option, parse_shape, seed_option
+from fourfold.cli._options import (
+    PRECISION_HELP,
+    ModelPath,
+    device_option,
+    examples,
+    json_option,
+    parse_shape,
+    seed_option,
+)
 from fourfold.cli._show import (
     byte_count,
     duration,
@@ -42,41 +50,97 @@ from fourfold.export.optimize.report import OptimizedModel, OptimizeReport
 from fourfold.export.quantize.method import METHODS
 from fourfold.export.quantize.ranges import ESTIMATORS
 from fourfold.options import SessionOptions
-from fourfold.tools.prepare import Progress
+from fourfold.tools.preparation import Progress
 
 SAMPLES = click.Path(exists=True, path_type=Path)
+EXAMPLES = examples(
+    "fourfold optimize model.tflite -o model.fourfold --tune rapid",
+    "fourfold optimize model.onnx -o small.onnx --quantize int8 --calibrate pics/",
+)
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, epilog=EXAMPLES)
 @click.argument("models", nargs=-1, type=ModelPath())
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
-@click.option("--targets", default=",".join(TARGETS), show_default=True, help="What may run where.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="Of a prepared file.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write: .fourfold, .tflite or .onnx.",
+)
+@click.option(
+    "--targets",
+    default=",".join(TARGETS),
+    show_default=True,
+    help="Targets that operators may run on. With 'gpu' alone, all others are errors.",
+)
+@click.option(
+    "--precision", type=click.Choice(PRECISIONS), help=f"For a prepared file. {PRECISION_HELP}"
+)
 @click.option(
     "--fold-batch/--no-fold-batch",
     default=True,
-    help="Batch normalisation as part of weights. [default: yes]",
+    help="Fold batch normalizations into weights, or leave them apart.  [default: fold]",
 )
-@click.option("--fix-shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Of an input.")
-@click.option("--inputs", default="", metavar="NAMES", help="Cut off what lies before these.")
-@click.option("--outputs", default="", metavar="NAMES", help="Cut off what lies behind these.")
-@click.option("--quantize", type=click.Choice(tuple(METHODS)), help="Store numbers in fewer bits.")
-@click.option("--calibrate", type=SAMPLES, help="A folder of pictures or arrays that tell ranges.")
-@click.option("--ranges", metavar="NAME", help=f"How ranges are told: {', '.join(ESTIMATORS)}.")
-@click.option("--max-loss", type=float, help="Layers stay float until the error is no more.")
-@click.option("--keep", default="", metavar="NAMES", help="Layers that stay float in any case.")
+@click.option(
+    "--fix-shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=SIZES",
+    help="Fixed shape of an input, as in --fix-shape image=1,224,224,3. Repeat for more inputs.",
+)
+@click.option(
+    "--inputs",
+    default="",
+    metavar="NAMES",
+    help="Values to become the inputs; operators before them are cut off.",
+)
+@click.option(
+    "--outputs",
+    default="",
+    metavar="NAMES",
+    help="Values to become the outputs; operators after them are cut off.",
+)
+@click.option(
+    "--quantize", type=click.Choice(tuple(METHODS)), help="Quantization method.  [default: none]"
+)
+@click.option(
+    "--calibrate", type=SAMPLES, help="Folder of pictures or arrays that ranges are measured on."
+)
+@click.option(
+    "--ranges",
+    metavar="NAME",
+    help=f"How ranges are estimated: {', '.join(ESTIMATORS)}.  [default: minmax]",
+)
+@click.option(
+    "--max-loss",
+    type=float,
+    help="Largest error of the outputs; layers stay float until it is met.  [default: none]",
+)
+@click.option(
+    "--keep", default="", metavar="NAMES", help="Layers that stay float, with commas between."
+)
 @device_option
 @click.option(
     "--tune",
     type=click.Choice(tuple(LEVELS)),
     default="none",
     show_default=True,
-    help="How hard to look for the best kernels of a prepared file.",
+    help="How thoroughly to look for faster kernels for a prepared file.",
 )
-@click.option("--verify", is_flag=True, help="Compare answers with those of the model as it came.")
-@click.option("--samples", type=SAMPLES, help="Pictures or arrays to compare on.")
-@click.option("--list-ops", is_flag=True, help="What is read and written of each format.")
-@click.option("--print-model-ops", is_flag=True, help="A model's operators and where they run.")
+@click.option(
+    "--verify", is_flag=True, help="Compare the outputs with those of the original model."
+)
+@click.option(
+    "--samples",
+    type=SAMPLES,
+    help="Folder of pictures or arrays to compare on.  [default: random inputs]",
+)
+@click.option(
+    "--list-ops", is_flag=True, help="List the operators that are read and written by format."
+)
+@click.option(
+    "--print-model-ops", is_flag=True, help="List the operators of a model and where they run."
+)
 @scaling_options
 @seed_option
 @json_option
@@ -105,7 +169,7 @@ def _optimize(
 ) -> OptimizeReport:
     if not models or output is None:
         missing = "model" if output is not None else "output"
-        what, why = f"no {missing} was named", "a model becomes a file"
+        what, why = f"no {missing} was named", "a model and an output file are needed"
         raise InputError(what, why, "write: fourfold optimize MODEL -o OUT.fourfold")
     with _progress(", ".join(Path(model).name for model in models)) as report:
         pixels = scaling.only_pixels()
@@ -117,11 +181,11 @@ def _optimize(
 def _options(
     shapes: tuple[str, ...], verify: bool, samples: Path | None, seed: int, **stated: Any
 ) -> dict[str, Any]:
-    """What was written on the command line, as `fourfold.optimize` takes it."""
+    """Return the command line's options as `fourfold.optimize` takes them."""
     for key in ("targets", "inputs", "outputs", "keep"):
         stated[key] = [name for name in stated[key].split(",") if name]
-    compared = samples if samples is not None else seed if verify else None
-    return {**stated, "shapes": dict(parse_shape(text) for text in shapes), "verify": compared}
+    inputs = samples if samples is not None else seed if verify else None
+    return {**stated, "shapes": dict(parse_shape(text) for text in shapes), "verify": inputs}
 
 
 @contextmanager
@@ -137,15 +201,15 @@ def _progress(title: str) -> Iterator[Progress]:
 
 
 def _list_ops(as_json: bool) -> None:
-    found = list_operators()
+    tables = list_operators()
     if as_json:
-        show_json({one.name: {"read": one.read, "written": one.written} for one in found})
+        show_json({one.name: {"read": one.read, "written": one.written} for one in tables})
         return
-    for one in found:
+    for one in tables:
         show_table(f"read from {one.name}", (f"{one.name} operator", "becomes"), one.read.items())
         if one.written:
             show_table(f"written as {one.name}", ("op", "becomes"), one.written.items())
-    rows = ((one.name, len(one.read), len(one.written) or "-") for one in found)
+    rows = ((one.name, len(one.read), len(one.written) or "-") for one in tables)
     show_table("formats", ("format", ">read", ">written"), rows)
 
 
@@ -153,21 +217,21 @@ def _print_model_ops(
     models: tuple[str, ...], name: str | None, shapes: tuple[str, ...], as_json: bool
 ) -> None:
     if len(models) != 1:
-        what, why = f"{len(models)} models were named", "operators are listed of one"
+        what, why = f"{len(models)} models were named", "--print-model-ops takes one"
         raise InputError(what, why, "write: fourfold optimize MODEL --print-model-ops")
     config = Config.from_environment()
-    wanted = name or config.device
-    device = NULL_GPU if wanted == "null" else backends.find_device(wanted)
+    name = name or config.device
+    device = NULL_GPU if name == "null" else backends.find_device(name)
     sizes = dict(parse_shape(text) for text in shapes)
     options = SessionOptions(shapes=sizes).compile_options(config)
     title = Path(models[0]).name
     readable = make_readable_with_config(config, models[0])
-    found = model_operators(readable.content, title, device, options)
+    operators = model_operators(readable.content, title, device, options)
     if as_json:
         about = {"model": models[0], "device": str(device)}
-        show_json({**about, "operators": [asdict(one) for one in found]})
+        show_json({**about, "operators": [asdict(one) for one in operators]})
         return
-    rows = ((one.count, one.op, one.runs_on, one.reason) for one in found)
+    rows = ((one.count, one.op, one.runs_on, one.reason) for one in operators)
     show_table(f"{title} on {device.name}", (">count", "operator", "runs on", "why"), rows)
 
 
@@ -185,7 +249,7 @@ def _show(report: OptimizeReport) -> None:
 def _show_model(model: OptimizedModel) -> None:
     passes = [one for one in (*model.passes, *model.fused) if one.changes]
     rows = ((one.name, one.before, one.after, one.summary) for one in passes)
-    source = f"from {model.format}" if model.written_as else f"from {model.format}, as it is"
+    source = f"from {model.format}" if model.written_as else f"from {model.format}, unchanged"
     title = f"{model.name} {source}: {model.operator_counts}"
     show_table(title, ("pass", ">nodes before", ">after", "what changed"), rows)
     if model.quantization is not None:
@@ -212,4 +276,4 @@ def _show_answers(answers: Answers) -> None:
         )
         for one in answers.outputs
     )
-    show_table(f"answers beside those of {answers.engine}", columns, rows)
+    show_table(f"outputs compared with {answers.engine}", columns, rows)

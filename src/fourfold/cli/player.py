@@ -1,6 +1,6 @@
-"""Compile the player in C, for this machine or another, or copy its sources.
+"""Compile the C player for this machine or another one, or copy its sources.
 
-The player runs prepared files without Python: on phones, on boards, in programs in C and C++.
+The player runs prepared files without Python: on phones, on boards, and in C and C++ programs.
 """
 
 from __future__ import annotations
@@ -12,52 +12,65 @@ from pathlib import Path
 import click
 
 from fourfold.backends.native import TARGETS, build_player, copy_sources
-from fourfold.cli._options import json_option
+from fourfold.cli._options import examples, json_option
 from fourfold.cli._show import byte_count, show_json
 from fourfold.config import Config
 from fourfold.errors import InputError
 
+EXAMPLES = examples(
+    "fourfold player build -o fourfold-run",
+    "fourfold player sources my-project/player",
+)
 
-@click.group(help=__doc__)
+
+@click.group(help=__doc__, epilog=EXAMPLES)
 def command() -> None:
     pass
 
 
 @command.command("build")
-@click.option("--target", type=click.Choice(tuple(TARGETS)), help="Not this machine, but another.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="  [default: fourfold-run]")
+@click.option(
+    "--target",
+    type=click.Choice(tuple(TARGETS)),
+    help="Machine to compile for.  [default: this machine]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File or folder to write to.  [default: fourfold-run]",
+)
 @json_option
 def build(target: str | None, output: Path | None, as_json: bool) -> None:
     """Compile the command fourfold-run.
 
-    For this machine by its own compiler, for others by Zig (pip install 'fourfold[player]'), for
-    Android by the NDK that ANDROID_NDK_HOME names or the SDK has.
+    The compiler is this machine's own, Zig for other machines (pip install 'fourfold[player]'), and
+    for Android the NDK of ANDROID_NDK_HOME or of the SDK.
     """
-    wanted = None if target is None else TARGETS[target]
     cache = Config.from_environment().cache
-    made = build_player(wanted, cache)
+    built = build_player(None if target is None else TARGETS[target], cache)
     try:
-        place = _put(made, output or Path(made.name))
+        path = _copy(built, output or Path(built.name))
     finally:
         if cache is None:
-            shutil.rmtree(made.parent, ignore_errors=True)
-    size = place.stat().st_size
+            shutil.rmtree(built.parent, ignore_errors=True)
+    size = path.stat().st_size
     if as_json:
-        show_json({"file": str(place), "target": target or "this machine", "bytes": size})
+        show_json({"file": str(path), "target": target or "this machine", "bytes": size})
         return
-    click.echo(f"{place}: {byte_count(size)}, for {target or 'this machine'}")
+    click.echo(f"{path}: {byte_count(size)}, for {target or 'this machine'}")
 
 
-def _put(made: Path, output: Path) -> Path:
-    """Copy it to where it is wanted: a file, or a folder that is there."""
-    place = output / made.name if output.is_dir() else output
+def _copy(built: Path, output: Path) -> Path:
+    """Copy the player to a file, or into an existing folder."""
+    path = output / built.name if output.is_dir() else output
     try:
-        shutil.copyfile(made, place)
-        os.chmod(place, 0o755)
+        shutil.copyfile(built, path)
+        os.chmod(path, 0o755)
     except OSError as error:
-        fix = "choose another place with -o"
-        raise InputError(f"cannot write '{place}'", str(error), fix) from error
-    return place
+        fix = "choose another file or folder with -o"
+        raise InputError(f"cannot write '{path}'", str(error), fix) from error
+    return path
 
 
 @command.command("sources")

@@ -1,8 +1,8 @@
-"""Write a report of a run: one page that shows what ran where and why, and how fast.
+"""Write an HTML report of a run: what ran where, why, and how fast.
 
-The page needs no network. It has the graph, a timeline, the kernels beside what the device can do
-at most, memory, the start in its parts, advice, and with --verify accuracy by layer. --json keeps
-the data; --compare shows a run that was kept so as the one before.
+The page needs no network. It shows the graph, a timeline, the kernels compared with the limits of
+the device, memory, the stages of opening, advice, and with --verify the accuracy of each layer.
+--json saves the data; --compare shows the data of an earlier run next to this one.
 """
 
 from __future__ import annotations
@@ -19,23 +19,28 @@ from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import (
     Command,
     ModelArguments,
+    examples,
     input_option,
     model_options,
+    placement_options,
     postprocess_options,
     seed_option,
 )
 from fourfold.cli._show import byte_count, duration, progress
-from fourfold.config import PLACEMENTS, PlacementName
 from fourfold.errors import InputError
 from fourfold.tools.report.run_report.record import RunRecord
 from fourfold.tools.report.run_report.record_file import read_record, write_record
 from fourfold.tools.report.run_report.report import RunReport
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+EXAMPLES = examples(
+    "fourfold report model.tflite -o report.html --verify",
+    "fourfold report model.tflite --json new.json --compare old.json",
+)
 
 
 class ReportFiles(NamedTuple):
-    """Where the page and the data go, and the data of an earlier run."""
+    """Paths of the page, of its data, and of the data of an earlier run."""
 
     page: Path
     data: Path | None
@@ -43,39 +48,56 @@ class ReportFiles(NamedTuple):
 
 
 def file_options(command: Command) -> Command:
-    """-o, --json and --compare, given to the command as one `paths`."""
+    """Add -o, --json and --compare, passed to the command as one `paths`."""
 
-    @click.option("-o", "--output", type=FILE, default="report.html", show_default=True)
-    @click.option("--json", "data", type=FILE, help="Write the data here, too.")
-    @click.option("--compare", "other", type=FILE, help="Data of an earlier run, to show beside.")
+    @click.option(
+        "-o",
+        "--output",
+        type=FILE,
+        default="report.html",
+        show_default=True,
+        help="HTML file to write.",
+    )
+    @click.option("--json", "data", type=FILE, help="File to write the data to, as JSON.")
+    @click.option(
+        "--compare", "other", type=FILE, help="Data of an earlier run to show next to this one."
+    )
     @functools.wraps(command)
-    def wrapped(output: Path, data: Path | None, other: Path | None, **rest: Any) -> None:
-        command(paths=ReportFiles(output, data, other), **rest)
+    def wrapped(output: Path, data: Path | None, other: Path | None, **others: Any) -> None:
+        command(paths=ReportFiles(output, data, other), **others)
 
     return wrapped
 
 
 def measure_options(command: Command) -> Command:
-    """--verify, --candidates and --seconds, given to the command as one `asked`."""
+    """Add --verify, --candidates and --seconds, passed to the command as one `measured`."""
 
     @click.option("--verify", is_flag=True, help="Compare every layer with the CPU runtime.")
-    @click.option("--candidates", is_flag=True, help="Time other kernels, for a minute.")
     @click.option(
-        "--seconds", type=click.FloatRange(0), default=3.0, show_default=True, help="Of runs."
+        "--candidates",
+        is_flag=True,
+        help="Time alternative kernels too, which takes about a minute.",
+    )
+    @click.option(
+        "--seconds",
+        type=click.FloatRange(0),
+        default=3.0,
+        show_default=True,
+        help="Time limit of the measured runs, in seconds.",
     )
     @functools.wraps(command)
-    def wrapped(verify: bool, candidates: bool, seconds: float, **rest: Any) -> None:
-        asked = {"verify": verify, "candidates": candidates, "seconds": seconds}
-        command(asked=asked, **rest)
+    def wrapped(verify: bool, candidates: bool, seconds: float, **others: Any) -> None:
+        measured = {"verify": verify, "candidates": candidates, "seconds": seconds}
+        command(measured=measured, **others)
 
     return wrapped
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, epilog=EXAMPLES)
 @model_options
+@placement_options
 @file_options
 @input_option
-@click.option("--placement", type=click.Choice(PLACEMENTS), help="Where the model is to run.")
 @measure_options
 @scaling_options
 @postprocess_options
@@ -84,22 +106,21 @@ def command(
     arguments: ModelArguments,
     paths: ReportFiles,
     files: tuple[str, ...],
-    placement: PlacementName | None,
-    asked: dict[str, Any],
+    measured: dict[str, Any],
     scaling: Scaling,
     seed: int,
 ) -> None:
     before = None if paths.other is None else read_record(paths.other)
     check_folders(paths.page, paths.data)
-    opened = replace(arguments, pixels=scaling.pixels)
+    opened = arguments.with_options(pixels=scaling.pixels)
     with (
-        opened.open(follow_batch=not asked["verify"], placement=placement or "auto") as session,
+        opened.open(follow_batch=not measured["verify"]) as session,
         progress() as bar,
     ):
         inputs = gather_inputs(session.inputs, files, scaling, seed).arrays
         bar.add_task("running and measuring", total=None)
-        found = session.report(inputs, **asked)
-    report = RunReport(with_words(found.record, files, seed), before)
+        result = session.report(inputs, **measured)
+    report = RunReport(with_input_names(result.record, files, seed), before)
     report.save(paths.page)
     if paths.data is not None:
         write_record(report.record, paths.data)
@@ -107,24 +128,25 @@ def command(
 
 
 def check_folders(*paths: Path | None) -> None:
-    """Whatever cannot be written is told before anything is run."""
+    """Raise InputError for a file that cannot be written, before anything is run."""
     for path in paths:
         if path is not None and not path.parent.is_dir():
             what, why = f"'{path}' cannot be written", f"there is no folder '{path.parent}'"
-            raise InputError(what, why, "make the folder, or name another file")
+            raise InputError(what, why, "create the folder, or choose another file")
 
 
-def with_words(record: RunRecord, files: tuple[str, ...], seed: int) -> RunRecord:
-    """The record, with words for what inputs held."""
-    given = ", ".join(Path(text.rpartition("=")[2]).name for text in files)
-    words = given or f"random numbers, seed {seed}"
-    return replace(record, subject=replace(record.subject, data=words))
+def with_input_names(record: RunRecord, files: tuple[str, ...], seed: int) -> RunRecord:
+    """Return the record with the file names of inputs, or the seed of random ones."""
+    names = ", ".join(Path(text.rpartition("=")[2]).name for text in files)
+    text = names or f"random numbers, seed {seed}"
+    return replace(record, subject=replace(record.subject, data=text))
 
 
 def show_written(record: RunRecord, paths: ReportFiles) -> None:
+    """Print the time of a run, and the files that were written."""
     subject, times = record.subject, record.times
     where = f"{subject.device} ({subject.device_kind}), {subject.precision}"
-    click.echo(f"{subject.model} on {where}: {duration(times.median)} a run")
+    click.echo(f"{subject.model} on {where}: {duration(times.median)} per run")
     if record.summary:
         click.echo(record.summary)
     for path in (paths.page, paths.data):

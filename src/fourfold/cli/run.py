@@ -1,10 +1,11 @@
-"""Run a model once, and say what it says.
+"""Run a model once and show its results.
 
-Inputs are arrays (.npy), pictures, raw frames of a camera (.yuv, with --pixels and --frame-size) or
-text files of a text a line, by name; those that are not given are random. A picture is resized to
-the input's height and width, and scaled as the model's metadata say, as is usual for models of its
-kind, or to 0..1. What comes out is shown as classes by their labels, boxes, masks or key points,
-where the model's metadata or its shapes tell that it is such; --draw draws it on the picture.
+Inputs are arrays (.npy), pictures, raw camera frames (.yuv, with --pixels and --frame-size) or text
+files with one text a line. Inputs without a file are random. A picture is resized to the input, and
+scaled as the model's metadata say, as is usual for models of its kind, or to 0..1.
+
+Results are shown as classes, boxes, masks or key points if the model's metadata or the shapes of
+its outputs say so. --draw draws them on the picture.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import re
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,11 @@ from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import GatheredInputs, gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
+    examples,
     input_option,
     json_option,
     model_options,
+    placement_options,
     postprocess_options,
     seed_option,
 )
@@ -47,11 +49,21 @@ if TYPE_CHECKING:
 else:
     answers, shapes = lazy_import("fourfold.vision"), lazy_import("fourfold.vision.shapes")
 
+EXAMPLES = examples(
+    "fourfold run model.tflite --input photo.jpg --draw answer.png",
+    "fourfold run model.onnx --input x=x.npy --output results --json",
+)
 
-@click.command(help=__doc__)
+
+@click.command(help=__doc__, epilog=EXAMPLES)
 @model_options
+@placement_options
 @input_option
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Save .npy here.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to save outputs to, as .npy files.",
+)
 @answer_options
 @scaling_options
 @postprocess_options
@@ -62,13 +74,13 @@ def command(
     arguments: ModelArguments,
     files: tuple[str, ...],
     output: Path | None,
-    wanted: AnswerOptions,
+    shown: AnswerOptions,
     scaling: Scaling,
     seed: int,
     as_json: bool,
 ) -> None:
-    wanted.check(files)
-    arguments = replace(arguments, pixels=scaling.pixels)
+    shown.check(files)
+    arguments = arguments.with_options(pixels=scaling.pixels)
     check_input_names(arguments, files)
     began = time.perf_counter()
     with arguments.open() as session:
@@ -82,12 +94,12 @@ def command(
             seconds = time.perf_counter() - began
         device, precision = str(session.device), session.precision
         stages = dict(session.timings)
-        answer = _answer(model, results, inputs, wanted)
-        outputs = summarise(results, session.outputs, answer.unknown, wanted.top)
+        answer = _answer(model, results, inputs, shown)
+        outputs = summarise(results, session.outputs, answer.unknown, shown.top)
     saved = {} if output is None else save(output, results)
-    if wanted.drawing is not None and inputs.photograph is not None:
-        draw_answer(answer, inputs.photograph, wanted.drawing)
-        saved["the drawing"] = wanted.drawing
+    if shown.drawing is not None and inputs.photograph is not None:
+        draw_answer(answer, inputs.photograph, shown.drawing)
+        saved["the drawing"] = shown.drawing
     report = {
         "model": arguments.model,
         "device": device,
@@ -104,14 +116,14 @@ def _answer(
     model: Described,
     results: Mapping[str, np.ndarray],
     inputs: GatheredInputs,
-    wanted: AnswerOptions,
+    shown: AnswerOptions,
 ) -> Answer:
     return answers.read_answer(
         model,
         results,
-        wanted.labels,
-        top=wanted.top,
-        score=wanted.score,
+        shown.labels,
+        top=shown.top,
+        score=shown.score,
         fit=inputs.fit,
         frame=inputs.frame,
     )
@@ -141,16 +153,16 @@ def _show(report: Mapping[str, Any], answer: Answer) -> None:
 
 
 def _show_contents(row: Mapping[str, Any]) -> None:
-    """Of an output of which nothing is known the largest numbers, and of texts the first."""
+    """Print the largest numbers of an output whose meaning is unknown, or the first texts."""
     if "largest" in row:
         cells = [(one["place"], number_text(one["number"])) for one in row["largest"]]
-        show_table(f"largest of {row['name']}", (">place", ">number"), cells)
+        show_table(f"largest of {row['name']}", (">index", ">value"), cells)
     if "values" in row:
         show_table(f"first of {row['name']}", ("text",), ((text,) for text in row["values"]))
 
 
 def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Path]:
-    """Each array as a file of its name; a file is whole or not there."""
+    """Save each array to a file of its name, and return the paths. Files are written atomically."""
     saved: dict[str, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +176,7 @@ def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Path]:
         raise InputError(
             f"the outputs cannot be written to {folder}",
             str(error),
-            "choose a folder that can be written to, with enough room",
+            "choose a folder that can be written to, with enough free space",
         ) from error
     return saved
 

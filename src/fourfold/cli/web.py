@@ -1,8 +1,8 @@
-"""Make a page that runs a model in a browser, on a camera or a picture.
+"""Write a web page that runs a model in a browser, on a camera or a picture.
 
-The folder can be put on any static server; 'fourfold serve FOLDER' is one for trying. What is drawn
-follows from the model: boxes and key points, masks, classes by their labels, or numbers. Pictures
-are scaled as the model's metadata say, or to 0..1; --mean, --std and --range say otherwise.
+Any static server can serve the folder; 'fourfold serve FOLDER' is one for testing. The page draws
+boxes, key points, masks, classes or numbers, depending on the model. Pictures are scaled as the
+model's metadata say, or to 0..1, unless --mean, --std or --range are given.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from typing import Any
 
 import click
 
-from fourfold.cli._images import RANGE_HELP, parse_numbers
+from fourfold.cli._images import MEAN_HELP, RANGE_HELP, STD_HELP, parse_numbers
 from fourfold.cli._options import (
     Command,
     ModelPath,
+    examples,
     json_option,
     parse_shape,
     postprocess_option,
+    precision_option,
+    shape_option,
     signature_option,
 )
 from fourfold.cli._show import byte_count, show_json
 from fourfold.compiler.convert.files import readable_file
-from fourfold.config import PRECISIONS, Config
+from fourfold.config import Config
 from fourfold.errors import InputError
 from fourfold.export.web.page import make_page
 from fourfold.export.web.tasks import KINDS
@@ -37,43 +40,57 @@ from fourfold.support.display import count_text
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 PICTURE = click.Path(exists=True, dir_okay=False, path_type=Path)
+EXAMPLES = examples(
+    "fourfold web model.tflite -o page",
+    "fourfold web yolo.onnx -o page --task boxes --picture photo.jpg",
+)
 
 
 def _scaling_options(command: Command) -> Command:
-    """--mean, --std, --range and --fit, given to the command as `scaling`: options of pictures."""
+    """Add --mean, --std, --range and --fit, passed to the command as `scaling`."""
 
     @click.option("--range", "limits", default="", metavar="LOW,HIGH", help=RANGE_HELP)
-    @click.option("--mean", default="", metavar="M[,M,M]", help="Taken from each pixel of 0..255.")
-    @click.option("--std", default="", metavar="S[,S,S]", help="Each pixel is then divided by it.")
-    @click.option("--fit", type=click.Choice(FITS), help="How pictures of other sizes go in.")
+    @click.option("--mean", default="", metavar="M[,M,M]", help=MEAN_HELP)
+    @click.option("--std", default="", metavar="S[,S,S]", help=STD_HELP)
+    @click.option(
+        "--fit",
+        type=click.Choice(FITS),
+        help="How pictures of other sizes are fitted into the model's input.",
+    )
     @functools.wraps(command)
-    def wrapped(limits: str, mean: str, std: str, fit: str | None, **rest: Any) -> None:
+    def wrapped(limits: str, mean: str, std: str, fit: str | None, **others: Any) -> None:
         scaling: dict[str, Any] = {} if fit is None else {"fit": fit}
         if mean or std:
             numbers = {"mean": parse_numbers("--mean", mean), "std": parse_numbers("--std", std)}
             scaling |= {"mean": numbers["mean"] or [0.0], "std": numbers["std"] or [1.0]}
         elif limits:
             scaling |= _spread(*parse_numbers("--range", limits, 2))
-        command(scaling=scaling, **rest)
+        command(scaling=scaling, **others)
 
     return wrapped
 
 
 def _spread(low: float, high: float) -> dict[str, float]:
     if low == high:
-        what, why = f"--range {low},{high} has no width", "bytes are spread over it"
+        what, why = f"--range {low},{high} has no width", "pixels are scaled to it"
         raise InputError(what, why, "write it as --range 0,1")
     std = 255 / (high - low)
     return {"mean": -low * std, "std": std}
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, epilog=EXAMPLES)
 @click.argument("model", type=ModelPath())
-@click.option("-o", "--output", required=True, type=FOLDER, help="The page's folder.")
-@click.option("--task", type=click.Choice(KINDS), help="What is drawn, if not as the model tells.")
-@click.option("--picture", type=PICTURE, help="Shown first; the browser must know its format.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
-@click.option("--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Of an input.")
+@click.option("-o", "--output", required=True, type=FOLDER, help="Folder to write the page to.")
+@click.option(
+    "--task", type=click.Choice(KINDS), help="Results to draw.  [default: as the model says]"
+)
+@click.option(
+    "--picture",
+    type=PICTURE,
+    help="Picture to show first, in a format that browsers can read.",
+)
+@precision_option
+@shape_option
 @_scaling_options
 @signature_option
 @postprocess_option
@@ -91,8 +108,8 @@ def command(
     options = _read_options(config, **stated)
     with readable_file(model, configured_store(config), config.conversion_limit) as readable:
         path = Path(readable)
-        made = make_page(path, output, options, task, picture, scaling)
-    (show_json if as_json else _show)(made)
+        page = make_page(path, output, options, task, picture, scaling)
+    (show_json if as_json else _show)(page)
 
 
 def _read_options(
@@ -108,12 +125,12 @@ def _read_options(
     return options.compile_options(config)
 
 
-def _show(made: Mapping[str, Any]) -> None:
+def _show(page: Mapping[str, Any]) -> None:
     words = ("launch", "launches")
     plans = ", ".join(
-        f"{plan['device']} ({count_text(plan['launches'], *words)})" for plan in made["plans"]
+        f"{plan['device']} ({count_text(plan['launches'], *words)})" for plan in page["plans"]
     )
-    size = byte_count(made["model_bytes"])
-    click.echo(f"{made['folder']}: a page that shows {made['task']}")
+    size = byte_count(page["model_bytes"])
+    click.echo(f"{page['folder']}: a page that shows {page['task']}")
     click.echo(f"  the model, {size}, for {plans}")
-    click.echo(f"  try it: fourfold serve {made['folder']}")
+    click.echo(f"  try it: fourfold serve {page['folder']}")

@@ -74,6 +74,14 @@ def model_path(path: PathName) -> str:
     return os.path.expanduser(text) if text.startswith("~") else text
 
 
+def model_title(source: str | bytes, name: str | None = None) -> str:
+    """Return what reports call a model: its file name, with its own name in a prepared file."""
+    if isinstance(source, bytes):
+        return name or "a model in memory"
+    file = os.path.basename(os.path.normpath(source))
+    return file if name is None else f"{name} of {file}"
+
+
 def _path_of_file(file: Any) -> str | None:
     """The path of an open file of which nothing was read yet: files beside it are found by that,
     and it is mapped instead of copied. None for what is no such file, or no longer.

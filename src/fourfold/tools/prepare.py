@@ -1,334 +1,272 @@
-"""Makes models ready for shipping: plans, binaries and tuned choices into the draft of a file."""
+"""prepare: models compiled, tuned and built for devices, as one prepared file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fourfold.backends import (
-    ConnectionLost,
-    Player,
-    backend_of,
-    find_target,
-    load_facts,
-    make_player,
-    store_facts,
-    with_known_facts,
-    with_run_facts,
-)
-from fourfold.backends.null import NULL_GPU
-from fourfold.compiler.compile import compile_model
-from fourfold.compiler.placement import decide, read_problem
-from fourfold.compiler.tune import LEVELS, Level, Listener, tune
-from fourfold.compiler.tune.form import FORMS
-from fourfold.compiler.tune.race import Result
-from fourfold.device import PROBED, DeviceInfo
-from fourfold.errors import FourfoldError, InputError
-from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.plan import CompiledModel, Plan, Program
-from fourfold.plan.placement import Placement
-from fourfold.runtime.executor import open_executor
+from fourfold.backends import find_target
+from fourfold.backends.connections import MACHINES
+from fourfold.compiler.convert.files import readable_file
+from fourfold.compiler.tune import Level, find_level
+from fourfold.config import Config
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
+from fourfold.runtime.opening import find_store, model_path
 from fourfold.store.draft import Draft
-from fourfold.store.keys import device_key, program_parts
-from fourfold.store.models import digest_files, files_of
-from fourfold.store.shipped import known_choices
+from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
-from fourfold.support.log import Log
-from fourfold.support.progress import Progress as Progress
-from fourfold.support.timings import Timings
-from fourfold.types import blank_array
+from fourfold.support.display import count_text, html_table, size_text, time_text
+from fourfold.support.progress import Progress, ProgressOption, followed
+from fourfold.tools.preparation import (
+    GENERIC,
+    TuningSummary,
+    prepare_generic,
+    prepare_model,
+    prepare_web,
+    tune_model,
+)
 
-log = Log("tools.prepare")
-# Devices of which nothing is known but what all of their kind have.
-ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
-ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
-GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
-# No browser tells how many units a GPU has. Software has the cores of a processor.
-BROWSER_UNITS, SOFTWARE_UNITS = 32, 2
-ANYWHERE = PlacementOptions()
-WHOLE = PlacementOptions("gpu", strict=True)  # a browser has no CPU engines
-SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
+PathName = str | os.PathLike[str]
+_NOT_OPTIONS = {
+    "device": "pass devices=, one name or several",
+    "model": "pass the models themselves",
+}
 
 
 @dataclass(frozen=True)
-class TuningSummary:
-    """How far a search came, and what it gained: the times are of all kernels that were timed, by
-    default and as chosen.
-    """
+class GenericPlan:
+    """A plan that any device of a kind can play; its kernels are built where it is opened."""
 
-    done: int = 0
-    total: int = 0
-    faster: int = 0
-    default_seconds: float = 0.0
-    seconds: float = 0.0
+    model: str
+    device: str  # 'any gpu', 'any cpu', or a WebGPU target
+    precision: str
+    launches: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan's facts as plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class DevicePlan:
+    """A plan for one device, with the binaries of its kernels."""
+
+    model: str
+    device: str
+    precision: str
+    launches: int
+    binary: int  # bytes of the kernels' binaries; 0 if the driver provides none
+    tuning: float  # seconds of tuning
+    seconds: float  # seconds of tuning, compiling and building
+    search: TuningSummary | None  # result of tuning; None if nothing was tuned
+    stages: Mapping[str, float]  # seconds of each stage of compiling
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan's facts as plain data; the stages are keys of their own."""
+        row = {name: value for name, value in vars(self).items() if name != "stages"}
+        search = None if self.search is None else asdict(self.search)
+        return {**row, "search": search, **self.stages}
+
+
+@dataclass(frozen=True)
+class PreparedFile:
+    """A prepared file that was written, and the plans that were added to it."""
+
+    path: str
+    size: int  # bytes
+    seconds: float
+    plans: tuple[DevicePlan, ...]
+    generic: tuple[GenericPlan, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            "file": self.path,
+            "bytes": self.size,
+            "seconds": self.seconds,
+            "prepared": [plan.to_json() for plan in self.plans],
+            "generic": [plan.to_json() for plan in self.generic],
+        }
 
     def __str__(self) -> str:
-        if not self.total:
-            return "nothing was left to tune"
-        far = f"all {self.total} kernels were timed"
-        if self.done < self.total:
-            far = f"tuning stopped at its deadline: {self.done} of {self.total} kernels were timed"
-        if not self.faster:
-            gained = "none became faster"
-        else:
-            ratio = self.seconds / self.default_seconds
-            gained = f"{self.faster} became faster, together they take {ratio:.2f}× the time"
-        more = "; the same command goes on from here" if self.done < self.total else ""
-        return f"{far}, {gained}{more}"
+        return "\n".join(self._lines())
+
+    def __repr__(self) -> str:
+        return f"<PreparedFile: {self._summary()}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("model", "made for", "precision", ">launches", ">binary", ">seconds")
+        rows: list[Sequence[object]] = [
+            (
+                *(one.model, one.device, one.precision, one.launches),
+                *(size_text(one.binary), f"{one.seconds:.1f}"),
+            )
+            for one in self.plans
+        ]
+        rows += [
+            (one.model, one.device, one.precision, one.launches, "", "") for one in self.generic
+        ]
+        return html_table(f"Prepared file {self._summary()}", columns, rows)
+
+    def _summary(self) -> str:
+        plans = count_text(len(self.plans) + len(self.generic), "plan")
+        return f"{self.path}: {size_text(self.size)}, {plans}, {time_text(self.seconds)}"
+
+    def _lines(self) -> Iterator[str]:
+        yield self._summary()
+        for one in self.plans:
+            launches = count_text(one.launches, "launch", "launches")
+            binary = f"{size_text(one.binary)} of binaries" if one.binary else "no binaries"
+            yield f"  {one.model} for {one.device}: {one.precision}, {launches}, {binary}"
+            if one.search is not None:
+                yield f"    {one.search}"
+        for plan in self.generic:
+            launches = count_text(plan.launches, "launch", "launches")
+            yield f"  {plan.model} for {plan.device}: {plan.precision}, {launches}, no binaries"
 
 
-class TunedChoices(NamedTuple):
-    """Choices by key, and how the search for them went; None where none was asked for."""
+def prepare(
+    models: PathName | Sequence[PathName],
+    output: PathName,
+    *,
+    devices: str | int | DeviceInfo | Sequence[str | int | DeviceInfo] | None = None,
+    tune: str = "none",
+    deadline: float | None = None,
+    add: bool = False,
+    everywhere: bool = True,
+    web: bool = False,
+    units: int | None = None,
+    progress: ProgressOption | None = None,
+    **options: Any,
+) -> PreparedFile:
+    """Compile models for devices and write one prepared file, which `Session` opens at once.
 
-    choices: dict[str, str]
-    summary: TuningSummary | None = None
+    An error or an interruption leaves an existing file unchanged.
+
+    Args:
+        models: Path of a model, or several paths. Framework models are converted first.
+        output: The file to write, such as 'app.fourfold'.
+        devices: Devices to prepare for: as `Session` takes them, 'cuda:sm_87' for a GPU that is not
+            attached, 'adb:SERIAL' or 'ssh:HOST' for a GPU of another machine. The default is the
+            device of the settings, or none with `web`.
+        tune: How thoroughly to look for faster kernels: 'none', 'rapid', 'normal', 'exhaustive'.
+        deadline: Time limit of tuning one model, in seconds.
+        add: Keep the plans that an existing file holds.
+        everywhere: Add generic plans for any GPU and any CPU, not only for kinds of `devices`.
+        web: Add plans for browsers.
+        units: Number of compute units of a GPU that is not attached.
+        progress: True for a progress bar, or a function as `Session` takes it.
+        **options: The options of `Session`, by name, without `device` and `model`.
+    """
+    began, config = time.perf_counter(), Config.from_environment()
+    path, stated = Path(os.fspath(output)), _session_options(options)
+    store = find_store(stated.cache, stated.serialization_dir, config)
+    with MACHINES.held(), followed(progress, "preparing") as listener:
+        what, where = stated.compile_options(config), stated.placement_options(config)
+        draft, level = _open_draft(path, add), find_level(tune, deadline)
+        work = _Preparation(draft, what, where, level, store, listener or _ignore)
+        infos = [find_target(one, units) for one in _device_names(devices, web, config)]
+        kinds = [*GENERIC] if everywhere and infos else [info.kind for info in infos]
+        for source in _listed(models):
+            with readable_file(model_path(source), store, config.conversion_limit) as file:
+                work.add(Path(file), infos, kinds, web)
+        return work.write(path, began)
 
 
-class ChoiceSaver(Listener):
-    """Keeps each choice the moment it is found, so that an interruption loses none."""
+@dataclass(frozen=True)
+class _Preparation:
+    """Options that all models of a file share, and the draft that their plans are added to."""
 
-    def __init__(
-        self, store: Store | None, device: DeviceInfo, level: Level, progress: Progress
+    draft: Draft
+    options: CompileOptions
+    placement: PlacementOptions
+    level: Level
+    store: Store | None
+    progress: Progress
+    plans: list[DevicePlan] = field(default_factory=list)
+    generic: list[GenericPlan] = field(default_factory=list)
+
+    def add(
+        self, model: Path, devices: Sequence[DeviceInfo], kinds: Sequence[str], web: bool
     ) -> None:
-        self._store, self._device, self._progress = store, device_key(device), progress
-        self._effort = level.candidates
-        self._parts: list[tuple[int, int]] = []  # of each search how many keys are done, and all
-        self._results: list[Result] = []
+        """Compile a model for devices, for any device of some kinds, and for browsers."""
+        self.plans.extend(self._device_plan(model, device) for device in devices)
+        rows = prepare_generic(self.draft, model, self.options, kinds, self.placement)
+        rows += prepare_web(self.draft, model, self.options) if web else []
+        self.generic.extend(GenericPlan(**row) for row in rows)
 
-    def found(self, key: str, result: Result) -> None:
-        if result.choice not in FORMS:  # a form is the whole plan's, and no kernel's
-            self._results.append(result)
-        if self._store is not None:
-            self._store.put_choice(self._device, key, result.choice, result.seconds, self._effort)
+    def write(self, path: Path, began: float) -> PreparedFile:
+        """Write the file; `began` is when the preparation started."""
+        size = self.draft.write(path)
+        seconds = time.perf_counter() - began
+        return PreparedFile(str(path), size, seconds, tuple(self.plans), tuple(self.generic))
 
-    def progress(self, done: int, total: int, title: str, left: float) -> None:
-        self._progress(done, total, title, left)
-        if not title:  # a search has ended
-            self._parts.append((done, total))
+    def _device_plan(self, model: Path, device: DeviceInfo) -> DevicePlan:
+        """Tune, compile and build a model for one device."""
+        began = time.perf_counter()
 
-    @property
-    def summary(self) -> TuningSummary:
-        return TuningSummary(
-            done=sum(done for done, _ in self._parts),
-            total=sum(total for _, total in self._parts),
-            faster=sum(one.seconds < one.default_seconds for one in self._results),
-            default_seconds=sum(one.default_seconds for one in self._results),
-            seconds=sum(one.seconds for one in self._results),
+        def follow(done: int, total: int, kernel: str, left: float) -> None:
+            self.progress(done, total, f"tuning {model.name} {kernel}".strip(), left)
+
+        tuned = tune_model(str(model), device, self.options, self.level, self.store, follow)
+        tuning = time.perf_counter() - began
+        self.progress(0, 1, f"building {model.name} for {device.name}", 0.0)
+        facts = prepare_model(
+            self.draft, model, device, self.options, tuned.choices, self.store, self.placement
+        )
+        return DevicePlan(
+            model=model.stem,
+            device=device.name,
+            precision=self.options.precision,
+            launches=facts.pop("launches"),
+            binary=facts.pop("binary"),
+            tuning=tuning,
+            seconds=time.perf_counter() - began,
+            search=tuned.summary,
+            stages=facts,
         )
 
 
-def tune_model(
-    model: str,
-    device: DeviceInfo,
-    options: CompileOptions,
-    level: Level,
-    store: Store | None,
-    progress: Progress,
-) -> TunedChoices:
-    """The tuned choices for a device: those that are kept, and what a search adds to them."""
-    known = dict(known_choices(device))
-    efforts = dict.fromkeys(known, SHIPPED)
-    if store is not None:
-        known |= store.choices(device_key(device))
-        efforts |= store.efforts(device_key(device))
-        load_facts(device, store)
-    if not level.candidates:
-        return TunedChoices(known)
-    if not device.present:
-        what, why = f"{device.name} cannot be tuned for", "kernels are timed on the device itself"
-        raise InputError(what, why, "leave --tune out, and tune on the board")
-    listener = ChoiceSaver(store, device, level, progress)
-    with _facts_kept(device, store):
-        problem = read_problem(model, device, options, title=os.path.basename(model))
-        for part in decide(problem, known).lowered.values():
-            graph, info, kernel_options = part.lowering
-            known = tune(graph, info, kernel_options, level, known, efforts, listener)
-    return TunedChoices(known, listener.summary)
+def _session_options(options: Mapping[str, Any]) -> SessionOptions:
+    """Return the options; the device is 'auto' here, since each plan has a device of its own."""
+    for name, fix in _NOT_OPTIONS.items():
+        if name in options:
+            raise InputError(f"{name!r} is not an option of prepare", "a file can hold many", fix)
+    return replace(SessionOptions.of(options), device="auto")
 
 
-@contextmanager
-def _facts_kept(device: DeviceInfo, store: Store | None) -> Iterator[None]:
-    """What is found out of a device meanwhile is kept, however this ends."""
-    try:
-        yield
-    finally:
-        if store is not None:
-            store_facts(device, store)
+def _listed(models: PathName | Sequence[PathName]) -> list[PathName]:
+    listed = [models] if isinstance(models, (str, os.PathLike)) else list(models)
+    if not listed:
+        raise InputError("there is no model to prepare", "models is empty", "pass at least one")
+    return listed
 
 
-def prepare_model(
-    draft: Draft,
-    model: Path,
-    device: DeviceInfo,
-    options: CompileOptions,
-    choices: Mapping[str, str],
-    store: Store | None = None,
-    placement: PlacementOptions = ANYWHERE,
-) -> dict[str, Any]:
-    """Compile a model for a device and add it to the draft; return what that took."""
-    timings = Timings()
-    if store is not None:
-        load_facts(device, store)
-    with _facts_kept(device, store):
-        if not placement.only_cpu:
-            with_run_facts(device, store)  # probed facts go into the file, too
-        compiled = _compile(model, device, options, placement, choices, timings)
-    number = _number(draft, model)
-    draft.add_compiled(number, with_known_facts(device), compiled, options.shapes)
-    used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
-    if used:
-        draft.add_choices(device_key(device), used)
-    binaries = _find_binaries(model, device, compiled, placement, store)
-    for program, binary in binaries.items():
-        draft.add_binary(program_parts(program, device), binary)
-    size = sum(map(len, binaries.values()))
-    return {"launches": len(compiled.launches), "binary": size, **timings}
+def _device_names(
+    devices: str | int | DeviceInfo | Sequence[str | int | DeviceInfo] | None,
+    web: bool,
+    config: Config,
+) -> Sequence[str | int | DeviceInfo]:
+    if isinstance(devices, (str, int, DeviceInfo)):
+        return [devices]
+    return devices or ([] if web else [config.device])
 
 
-def _compile(
-    model: Path,
-    device: DeviceInfo,
-    options: CompileOptions,
-    placement: PlacementOptions,
-    choices: Mapping[str, str],
-    timings: Timings,
-) -> CompiledModel:
-    """Compile a model; InputError where a file cannot hold the result."""
-    compiled = compile_model(
-        str(model), device, options, placement, choices, timings=timings, title=model.name
-    )
-    if placement.strict and not compiled.is_whole:
-        raise Placement.from_bytes(compiled.placement).why_not_whole(model.name)
-    if not compiled.is_data:
-        why = "operators of it run by code of the caller's, which no file can hold"
-        raise InputError(f"{model.name} cannot be prepared", why, "open the model itself instead")
-    return compiled
+def _open_draft(output: Path, add: bool) -> Draft:
+    """Return an empty draft, or one with the plans of an existing file."""
+    if add and output.exists():
+        return Draft.of(Prepared.open(str(output)))
+    if output.is_file() and output.stat().st_size and not is_prepared(str(output)):
+        what, why = f"{output} exists already", "it is not a prepared file"
+        raise InputError(what, why, "choose another name with -o")
+    return Draft()
 
 
-def _find_binaries(
-    model: Path,
-    device: DeviceInfo,
-    compiled: CompiledModel,
-    placement: PlacementOptions,
-    store: Store | None,
-) -> dict[Program, bytes]:
-    """Return the binaries of all programs of a model: stored by an interrupted preparation, or
-    built now by the device's driver, or by a compiler alone for a device that is not attached.
-    """
-    backend = backend_of(device)
-    programs = [plan.program for plan in compiled.plans]
-    if not device.present:
-        built = {one: backend.build_binary(device, one) for one in programs}
-        return {program: binary for program, binary in built.items() if binary}
-    if store is not None and programs:
-        stored = {one: store.find_binary(program_parts(one, device)) for one in programs}
-        good = {
-            program: binary
-            for program, binary in stored.items()
-            if binary is not None and not backend.is_quick_build(binary)
-        }
-        if len(good) == len(stored):
-            return good
-    fetched = _fetch_binaries(device, compiled, placement) if programs else {}
-    if store is not None:
-        for program, binary in fetched.items():
-            store.put_binary(model.stem, program_parts(program, device), binary)
-    return fetched
-
-
-def _fetch_binaries(
-    device: DeviceInfo, compiled: CompiledModel, placement: PlacementOptions
-) -> dict[Program, bytes]:
-    """Return the binaries that the device's driver provides, if any."""
-    executor = open_executor(
-        compiled, lambda plan: _make_player(device, plan), placement.thread_count
-    )
-    try:
-        # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
-        executor.run([blank_array(port.type) for port in compiled.inputs])
-        binaries = {one.plan.program: _binary(one) for one in executor.players}
-    finally:
-        executor.close()
-    return {program: binary for program, binary in binaries.items() if binary is not None}
-
-
-def _make_player(device: DeviceInfo, plan: Plan) -> Player:
-    """Open a plan with the best code there is, however long that takes to build."""
-    backend = backend_of(device)
-    if not backend.quick_builds:
-        return make_player(device, plan)
-    binary = backend.build_binary(device, plan.program)
-    return make_player(device, plan, backend.load_program(device, plan.program, binary))
-
-
-def _number(draft: Draft, model: Path) -> int:
-    files = files_of(model)
-    size = sum(os.path.getsize(path) for path in files)
-    return draft.add_model(model.stem, digest_files(files)[2], size)
-
-
-def prepare_generic(
-    draft: Draft,
-    model: Path,
-    options: CompileOptions,
-    kinds: Iterable[str],
-    placement: PlacementOptions = ANYWHERE,
-) -> list[dict[str, Any]]:
-    """For each kind of device a plan that any such device can play, built from text there.
-
-    It is a list of launches without special instructions, of which none waits for another. Not all
-    devices compute in half precision: then halves are in memory only.
-    """
-    precision = options.precision.replace("fp16", "mixed")
-    options = replace(options, launches="list", precision=precision)
-    kinds = sorted({kind if kind in GENERIC else "gpu" for kind in kinds})
-    devices = [GENERIC[kind] for kind in kinds]
-    return [_add_generic(draft, model, device, options, placement) for device in devices]
-
-
-def _add_generic(
-    draft: Draft,
-    model: Path,
-    device: DeviceInfo,
-    options: CompileOptions,
-    placement: PlacementOptions = ANYWHERE,
-) -> dict[str, Any]:
-    compiled = _compile(model, device, options, placement, {}, Timings())
-    draft.add_compiled(_number(draft, model), device, compiled, options.shapes, generic=True)
-    return {
-        "model": model.stem,
-        "device": device.name,
-        "precision": compiled.precision,
-        "launches": len(compiled.launches),
-    }
-
-
-def browser_devices() -> tuple[DeviceInfo, ...]:
-    """What browsers may have: a GPU of which nothing is known, and software that stands in for one.
-
-    The latter compiles kernels on the processor, which takes long where work-items wait for each
-    other: its plan has none of these, and starts in a part of the time.
-    """
-    gpu = find_target("webgpu:any", BROWSER_UNITS)
-    return gpu, find_target("webgpu:software", SOFTWARE_UNITS)
-
-
-def prepare_web(draft: Draft, model: Path, options: CompileOptions) -> list[dict[str, Any]]:
-    """Compile a model for browsers and add it to the draft. All of it has to run on the GPU."""
-    precision = options.precision.replace("fp16", "mixed")  # few browsers compute in fp16
-    options = replace(options, launches="list", precision=precision)
-    return [_add_generic(draft, model, device, options, WHOLE) for device in browser_devices()]
-
-
-def _binary(player: Player) -> bytes | None:
-    try:
-        return player.binary()
-    except ConnectionLost:
-        raise
-    except FourfoldError as error:
-        log.debug("no binary of %s is in the file: %s", player.plan.name, error.why)
-        return None
+def _ignore(done: int, total: int, stage: str, left: float) -> None:
+    """Drop a report of progress."""

@@ -19,7 +19,7 @@ from fourfold.codegen.opencl import probes
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 
 
 @pytest.fixture

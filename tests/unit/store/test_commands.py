@@ -15,7 +15,7 @@ from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
-from fourfold.tools.prepare import prepare_generic
+from fourfold.tools.preparation import prepare_generic
 
 IMAGE = np.ones((1, 32, 32, 3), np.float32)
 
@@ -116,7 +116,7 @@ def test_the_commands_of_the_store(model: Path, device: DeviceInfo, tmp_path: Pa
 def test_without_a_store_there_is_nothing_to_look_after() -> None:
     result = call("cache", "list")
     assert result.exit_code == 2
-    assert "nothing is kept" in result.output
+    assert "there is no cache" in result.output
 
 
 def kinds_of(out: Path) -> list[tuple[str, bool, int]]:

@@ -21,7 +21,7 @@ from fourfold.plan.requirements import ImageNeed
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 from fourfold.store.prepared import Prepared, is_for, is_prepared
-from fourfold.tools.prepare import ANY_GPU
+from fourfold.tools.preparation import ANY_GPU
 
 CPU = replace(NULL_GPU, name="a cpu", kind="cpu")
 OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")

@@ -30,7 +30,7 @@ from fourfold.processing.pixels import PixelsOfPicture
 from fourfold.store.draft import Draft
 from fourfold.store.store import Store, configured_store
 from fourfold.support.progress import ProgressOption, followed
-from fourfold.tools.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
+from fourfold.tools.preparation import GENERIC, Progress, prepare_generic, prepare_model, tune_model
 from fourfold.types import Shape
 
 PathName = str | os.PathLike[str]

@@ -10,6 +10,7 @@ from fourfold.export.optimize.answers import Answers
 from fourfold.export.optimize.passes import PassResult
 from fourfold.export.quantize.report import QuantizeReport
 from fourfold.plan.placement import Placement
+from fourfold.support.display import html_table
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,22 @@ class OptimizeReport:
             "models": [model.to_json() for model in self.models],
             "prepared": [dict(row) for row in self.prepared],
         }
+
+    def __repr__(self) -> str:
+        size = f"{self.bytes_before} bytes became {self.bytes_after}"
+        return f"<OptimizeReport: {self.output}: {size}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("model", "format", ">operators before", ">after", "placement")
+        rows = [
+            (
+                *(one.name, one.format, one.operators_before, one.operators_after),
+                one.placement.summary,
+            )
+            for one in self.models
+        ]
+        size = f"{self.bytes_before} bytes became {self.bytes_after}"
+        return html_table(f"Optimized: {self.output}: {size}", columns, rows)
 
     def __str__(self) -> str:
         lines = [f"{self.output}: {self.bytes_before} bytes -> {self.bytes_after}"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fourfold.export.quantize.measure import Loss
+from fourfold.support.display import html_table
 
 FLOAT = "float"
 
@@ -65,6 +66,16 @@ class QuantizeReport:
         row["loss"] = None if self.loss is None else asdict(self.loss)
         row["layers"] = [asdict(layer) for layer in self.layers]
         return {**row, "bytes_after": self.bytes_after}
+
+    def __repr__(self) -> str:
+        size = f"{_size(self.bytes_before)} became {_size(self.bytes_after)}"
+        return f"<QuantizeReport: {self.method}, {len(self.layers)} layers, {size}>"
+
+    def _repr_html_(self) -> str:
+        size = f"{_size(self.bytes_before)} became {_size(self.bytes_after)}"
+        rows = [(layer.name, layer.op, layer.stored, layer.reason) for layer in self.layers]
+        columns = ("layer", "op", "stored as", "reason")
+        return html_table(f"Quantized: {self.method}, {size}", columns, rows)
 
     def __str__(self) -> str:
         counts = Counter(layer.stored for layer in self.layers)

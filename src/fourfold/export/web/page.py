@@ -14,7 +14,7 @@ from fourfold.errors import InputError
 from fourfold.export.web.tasks import Task, check_task, find_task
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_web
+from fourfold.tools.preparation import prepare_web
 
 PLAYER, TEMPLATE = "player", "template"
 MODEL = "model.fourfold"

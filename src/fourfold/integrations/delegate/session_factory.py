@@ -14,7 +14,7 @@ from fourfold.options import CompileOptions
 from fourfold.session import Session
 from fourfold.store.keys import device_key
 from fourfold.store.store import Store, folder_store, memory_store
-from fourfold.tools.prepare import ChoiceSaver
+from fourfold.tools.preparation import ChoiceSaver
 from fourfold.types import Shape
 
 TUNING_LEVEL = "rapid"

@@ -178,12 +178,12 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     check, config = import_module("fourfold.tools.report.check"), Config.from_environment()
     try:
         readable = make_readable_with_config(config, content)
-        placement = check.check_model(
+        report = check.check_model(
             readable.content, title, info, CompileOptions(), origin=readable.origin
-        ).placement
+        )
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
-    return _support(placement, info, on_cpu)
+    return _support(report.placement, info, on_cpu)
 
 
 def _support(placement: Any, info: DeviceInfo, on_cpu: str) -> Support:

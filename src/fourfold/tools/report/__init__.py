@@ -1,1 +1,1 @@
-"""What can be told of a model: advice on its form, and how far its values are from a runtime's."""
+"""Reports on a model: check, estimate, verify, benchmark, and the page of a run."""

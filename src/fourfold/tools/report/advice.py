@@ -1,4 +1,4 @@
-"""Advice: what in a model costs time here without need, by name, and what to change."""
+"""Advice: layers of a model that cost avoidable time, and what to change."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fourfold.plan import Plan
 from fourfold.plan.placement import Placement
 from fourfold.plan.targets import GPU
 
-SHARE = 0.01  # of the whole time: what costs less is not worth a word
-LARGE_FILTER = 25
+MIN_SHARE = 0.01  # fraction of the whole time; smaller costs get no advice
+MIN_FILTER_SIZE = 25  # weights per channel, from 5x5
 _MOVES = {
     "transpose": "export the model so that values are in the order their readers want",
     "reshape": "keep the number of channels the same where a reshape is needed",
@@ -33,7 +33,7 @@ class Advice:
     text: str
 
     def __str__(self) -> str:
-        first = (name.split(";")[0] for name in self.nodes[:3])  # of what exporters string together
+        first = (name.split(";")[0] for name in self.nodes[:3])  # exporters join several names
         names = ", ".join(f"'{name}'" for name in first)
         more = f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else ""
         return f"{names}{more}: {self.text}"
@@ -41,7 +41,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Subject:
-    """What advice is drawn from: the GPU's parts as they were rewritten, with their plans."""
+    """The basis of advice: the rewritten graphs of the GPU's parts, with their plans."""
 
     graphs: tuple[Graph, ...]
     plans: tuple[Plan, ...]
@@ -51,10 +51,10 @@ class Subject:
 
 
 def advise(subject: Subject) -> list[Advice]:
-    """All advice, the most expensive first."""
+    """Return all advice, largest saving first."""
     rules = (_moves, _channels, _inputs, _filters, _splits, _sizes)
-    found = [advice for rule in rules for advice in rule(subject)]
-    return sorted(found, key=lambda advice: -advice.seconds)
+    advice = [one for rule in rules for one in rule(subject)]
+    return sorted(advice, key=lambda one: -one.seconds)
 
 
 def _seconds(subject: Subject, graph: Graph, node: Node) -> float:
@@ -75,7 +75,7 @@ def _name(node: Node) -> str:
 
 
 def _moves(subject: Subject) -> Iterator[Advice]:
-    """Nodes that only move values, and that need a kernel of their own for it."""
+    """Find nodes that only move values, and need a kernel of their own for it."""
     for graph, plan in zip(subject.graphs, subject.plans, strict=True):
         nodes = {str(node): node for node in graph.nodes if node.op in _MOVES and not node.tail}
         costly = [nodes[text] for text in {launch.node for launch in plan.launches} & nodes.keys()]
@@ -87,8 +87,8 @@ def _moves(subject: Subject) -> Iterator[Advice]:
 
 
 def _channels(subject: Subject) -> Iterator[Advice]:
-    """Weighted sums whose channels do not fill slices of four."""
-    least = SHARE * subject.placement.seconds
+    """Find convolutions whose channels do not fill slices of four."""
+    least = MIN_SHARE * subject.placement.seconds
     for graph, node in _nodes(subject):
         type = graph.types[node.outputs[0]]
         odd = type.channels % 4 and type.channels > 4
@@ -112,13 +112,13 @@ def _inputs(subject: Subject) -> Iterator[Advice]:
 
 
 def _filters(subject: Subject) -> Iterator[Advice]:
-    least = 5 * SHARE * subject.placement.seconds
+    least = 5 * MIN_SHARE * subject.placement.seconds
     for graph, node in _nodes(subject):
         if node.op != "conv2d" or node.inputs[1] is None:
             continue
         _, height, width, _ = graph.types[node.inputs[1]].shape
         seconds = _seconds(subject, graph, node)
-        if height * width >= LARGE_FILTER and seconds >= least:
+        if height * width >= MIN_FILTER_SIZE and seconds >= least:
             count = (max(height, width) - 1) // 2
             saved = seconds * max(1 - 9 * count / (height * width), 0.0)
             text = f"a {height}x{width} filter; {count} of 3x3 in a row see as far for less"
@@ -126,13 +126,13 @@ def _filters(subject: Subject) -> Iterator[Advice]:
 
 
 def _splits(subject: Subject) -> Iterator[Advice]:
-    """What keeps the model from being in one piece."""
+    """Find operators that split the model into parts."""
     parts = subject.placement.parts
     if len(parts) <= 1:
         return
     for (op, _, reason), rows in subject.placement.grouped():
         if all(row.able for row in rows):
-            continue  # it is there because of others
+            continue  # they stay on the CPU because of their neighbours
         numbers = {row.part for row in rows}
         seconds = sum(parts[number].transfer for number in numbers)
         text = f"{op} stays on the CPU and cuts the model: {reason}"

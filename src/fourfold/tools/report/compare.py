@@ -1,4 +1,4 @@
-"""How far one array is from another, in the measures that people know."""
+"""Differences between two arrays in common measures."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from fourfold.types import MAX_FLOAT16
 
 @dataclass(frozen=True)
 class Deviation:
-    """Differences relative to the range of what was expected, and the usual other measures; counts
-    of what is no number.
+    """Differences from expected values: relative to their range, and in other common measures.
+    `nan` and `infinite` count elements that are finite only on the expected side.
     """
 
     largest: float
     mean: float
     nan: int = 0
     infinite: int = 0
-    beyond_half: int = 0  # expected numbers that a half cannot hold
-    absolute: float = 0.0  # the largest difference as it is
-    relative: float = 0.0  # the length of the difference over that of what was expected
-    cosine: float = 1.0  # of the angle between the two, as vectors
+    beyond_half: int = 0  # expected numbers outside the range of fp16
+    absolute: float = 0.0  # largest absolute difference
+    relative: float = 0.0  # norm of the difference divided by the norm of the expected values
+    cosine: float = 1.0  # cosine similarity
     psnr: float = float("inf")  # peak signal to noise, in decibels
-    differing: float = 0.0  # the share of elements that are not the same
-    same_top: float = 1.0  # the share of rows whose largest element is in the same place
+    differing: float = 0.0  # fraction of elements that are not equal
+    same_top: float = 1.0  # fraction of rows whose largest element has the same index
 
     @property
     def broken(self) -> bool:
         return bool(self.nan or self.infinite) or not np.isfinite(self.largest)
 
 
-AT_ONCE = 2**17  # elements that are compared together
+CHUNK_ELEMENTS = 2**17  # elements that are compared at a time
 FAR = Deviation(
     *(float("inf"), float("inf")),
     absolute=float("inf"),
@@ -46,29 +46,29 @@ FAR = Deviation(
 
 
 def deviation(ours: np.ndarray, theirs: np.ndarray) -> Deviation:
-    """Ours beside theirs. Arrays of other shapes, or without numbers where theirs have, are far."""
+    """Return the difference of `ours` from `theirs`; arrays of different shapes are `FAR`."""
     if ours.shape != theirs.shape:
         return FAR
     if not ours.size:
         return Deviation(0.0, 0.0)
-    if theirs.dtype == object:  # text is the same or not
+    if theirs.dtype == object:  # texts are equal or not
         apart = np.array([str(a) != str(b) for a, b in zip(ours.flat, theirs.flat, strict=True)])
         return Deviation(float(apart.max()), float(apart.mean()), differing=float(apart.mean()))
-    found, width = Differences(), ours.shape[-1] if ours.ndim else 1
+    differences, width = Differences(), ours.shape[-1] if ours.ndim else 1
     mine, others = (array.reshape(-1, width) for array in (ours, theirs))
-    count = max(1, AT_ONCE // width)
-    for first in range(0, len(mine), count):  # all at once would not fit into caches
-        found.add(mine[first : first + count], others[first : first + count])
-    return found.deviation()
+    count = max(1, CHUNK_ELEMENTS // width)
+    for first in range(0, len(mine), count):  # chunks fit into caches
+        differences.add(mine[first : first + count], others[first : first + count])
+    return differences.deviation()
 
 
 @dataclass
 class Differences:
-    """Two arrays of numbers beside each other, given part by part, each of whole rows."""
+    """Running totals of the differences between two arrays, added in chunks of whole rows."""
 
-    far: bool = False  # of other shapes
+    far: bool = False  # the shapes differ
     elements: int = 0
-    finite: int = 0  # on both sides, as all that follows is
+    finite: int = 0  # elements that are finite on both sides; the sums below are over these
     rows: int = 0
     same_top: int = 0
     nan: int = 0
@@ -76,16 +76,16 @@ class Differences:
     beyond_half: int = 0
     differing: int = 0
     largest: float = 0.0
-    low: float = float("inf")  # of what was expected
+    low: float = float("inf")  # range of the expected values
     high: float = float("-inf")
-    apart: float = 0.0  # sums, of differences and of squares
+    apart: float = 0.0  # sums of differences and of squares
     apart_squared: float = 0.0
     ours_squared: float = 0.0
     theirs_squared: float = 0.0
     products: float = 0.0
 
     def add(self, ours: np.ndarray, theirs: np.ndarray) -> None:
-        """One more part of both."""
+        """Add a chunk of both arrays."""
         if ours.shape != theirs.shape:
             self.far = True
             return
@@ -108,7 +108,7 @@ class Differences:
             self.rows, self.same_top = self.rows + same.size, self.same_top + int(same.sum())
 
     def _sum(self, a: np.ndarray, b: np.ndarray) -> None:
-        """Of numbers that are finite."""
+        """Add finite numbers to the sums."""
         apart, low, high = a - b, float(b.min()), float(b.max())
         np.abs(apart, out=apart)
         self.finite += a.size
@@ -124,18 +124,16 @@ class Differences:
 
     @property
     def reach(self) -> float:
-        """From the least to the largest that was expected; how large it is where all are the same,
-        and never zero.
-        """
+        """Range of the expected values, or their magnitude if all are equal; never zero."""
         return self.high - self.low or abs(self.high) or 1.0 if self.finite else 1.0
 
     @property
     def magnitude(self) -> float:
-        """How large the largest number is that was expected."""
+        """Largest absolute value among the expected ones."""
         return max(abs(self.low), abs(self.high)) if self.finite else 0.0
 
     def deviation(self) -> Deviation:
-        """All measures of what was added."""
+        """Return all measures of the chunks added so far."""
         if self.far:
             return FAR
         reach, finite = self.reach, max(self.finite, 1)
@@ -161,7 +159,7 @@ class Differences:
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> float:
-    """Of two vectors. A library of linear algebra would start threads for so little."""
+    """Return the dot product. `einsum` is used because BLAS would start threads."""
     return float(np.einsum("i,i->", a.ravel(), b.ravel()))
 
 

@@ -1,14 +1,14 @@
-"""estimate: what a model will take of memory and arithmetic, before anything is loaded or run."""
+"""estimate: the memory and the arithmetic of a model, before anything is loaded or run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fourfold.backends.null import NULL_GPU
-from fourfold.config import Config, Precision
-from fourfold.device import PROBED, DeviceInfo
+from fourfold.config import Config
+from fourfold.device import PROBED
 from fourfold.errors import DeviceError
 from fourfold.options import AUTO, SessionOptions
 from fourfold.plan import HOST_KINDS, Buffer
@@ -17,23 +17,22 @@ from fourfold.runtime.opening import Model, open_request, path_or_bytes
 from fourfold.runtime.request import Request
 from fourfold.store.store import Store
 from fourfold.support.display import count_text, html_table, size_text
-from fourfold.types import Shape
 
-ANY_GPU = replace(NULL_GPU, probed=PROBED)  # of no particular make: nothing of it is tried
+ANY_GPU = replace(NULL_GPU, probed=PROBED)  # a generic GPU, which cannot be probed
 COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 STATES = ("variable", "state")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a session of a model takes; sizes are bytes.
+    """Memory and arithmetic of a session. Sizes are in bytes.
 
-    On the device lie `weights`, `arena` (values between kernels), `inputs`, `outputs` and `states`
-    (what is kept from run to run, and what kernels count by). `host` is host memory: the weights
-    as the plan holds them, which are mapped where they come from a file, the kernels' text, arrays
-    that the device reaches or copies from, and the parts of a model for CPU engines. `largest` is
-    the largest single allocation on the device. `flops` are about the additions and multiplications
-    of a run on the device; None where a file does not say.
+    Device memory holds `weights`, `arena` (values between kernels), `inputs`, `outputs` and
+    `states` (variables that persist between runs, and counters of kernels). `host` is host memory:
+    the weights of the plan (memory-mapped if they come from a file), the kernels' text, arrays that
+    the device accesses or copies from, and the parts of a model that CPU engines run. `largest` is
+    the largest single allocation on the device. `flops` is the approximate number of additions and
+    multiplications of a run on the device; None if a file does not say.
     """
 
     device: str
@@ -47,15 +46,15 @@ class Estimate:
     largest: int
     flops: float | None
     launches: int
-    cpu_parts: int  # parts of the model that run in a CPU engine; its own memory is not known
+    cpu_parts: int  # parts that a CPU engine runs; its own memory is not known
 
     @property
     def total(self) -> int:
-        """All that is set aside on the device."""
+        """Total memory on the device."""
         return self.weights + self.arena + self.inputs + self.outputs + self.states
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the estimate as plain data."""
         return {**asdict(self), "total": self.total}
 
     def __str__(self) -> str:
@@ -86,39 +85,31 @@ class Estimate:
 _ON_DEVICE = ("weights", "arena", "inputs", "outputs", "states")
 
 
-def estimate(
-    source: Model,
-    device: str | int | DeviceInfo | None = None,
-    precision: Precision | None = None,
-    shapes: Mapping[str, Shape] | None = None,
-    **options: Any,
-) -> Estimate:
-    """Estimate what a `Session` with the same options takes of memory, and the arithmetic of a run.
+def estimate(source: Model, device: object = None, **options: Any) -> Estimate:
+    """Estimate the memory of a `Session` with the same options, and the arithmetic of a run.
 
-    The model is compiled, or found in the cache; nothing of it is run, and no kernel is built.
+    The model is compiled or loaded from the cache. No kernel is built, and nothing is run.
 
     Args:
         source: The model, as `Session` takes it.
-        device: The device. 'null' is a generic GPU, as is the default where no device is found.
-        precision: 'fp32', 'mixed' or 'fp16'.
-        shapes: Shapes of inputs by name.
+        device: The device, as `Session` takes it. 'null' is a generic GPU, which is also the
+            default if no device is found.
         **options: The other options of `Session`, by name.
     """
-    stated = {"device": device, "precision": precision, "shapes": shapes, **options}
-    request, store = estimate_request(source, SessionOptions.of(stated))
+    request, store = estimate_request(source, SessionOptions.of({"device": device, **options}))
     return _estimate(request, store)
 
 
 def estimate_request(source: Model, options: SessionOptions) -> tuple[Request, Store | None]:
     """Return a request that needs no device: a generic GPU stands in where none is found."""
     content = path_or_bytes(source)
-    wanted = options.wanted_device(Config.from_environment())
-    if wanted != ANY_GPU.name:
+    device = options.wanted_device(Config.from_environment())
+    if device != ANY_GPU.name:
         try:
             request, store = open_request(content, options)
             return request._replace(plays=False), store
         except DeviceError:
-            if options.device is not None or wanted != AUTO:
+            if options.device is not None or device != AUTO:
                 raise
     elsewhere = replace(options, device="cpu", placement="auto", cache=None)
     request, _ = open_request(content, elsewhere)
@@ -160,6 +151,6 @@ def _allocated(buffers: Sequence[Buffer], kind: str) -> int:
 
 def _count(number: float | None) -> str:
     if number is None:
-        return "not known"
-    found = next((pair for pair in COUNTS if number >= pair[0]), None)
-    return f"{number:.0f} FLOP" if found is None else f"{number / found[0]:.2f} {found[1]}FLOP"
+        return "unknown"
+    unit = next((pair for pair in COUNTS if number >= pair[0]), None)
+    return f"{number:.0f} FLOP" if unit is None else f"{number / unit[0]:.2f} {unit[1]}FLOP"

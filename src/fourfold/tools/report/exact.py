@@ -1,4 +1,4 @@
-"""What the definitions of a graph's ops make of given values, in double precision."""
+"""Exact evaluation of a graph: the NumPy definitions of its ops, in double precision."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fourfold.types import blank_array
 
 Given = Callable[[str], np.ndarray | None]
 Rounding = FakeQuantize | Quantize
-LAST_DIGITS = 1e-6  # of a sum of floats
-COARSEST = 0.01  # by which a runtime's factor may be off; scales that differ more mean another unit
+LAST_DIGITS = 1e-6  # relative error of a sum of floats
+MAX_FACTOR_ERROR = 0.01  # relative error of a runtime's factor; larger ones mean another unit
 
 
 class StepsBeforeRounding(NamedTuple):
-    """A quantised value as it is before it is rounded: counted in steps from its zero point, within
-    the limits of its grid. `step` is how far apart the real numbers are. Where some kernels of a
-    runtime multiply by a coarse factor, `coarse` times as many steps are what the file says.
+    """A quantized value before rounding, in steps from its zero point, within the limits of its
+    grid. `step` is the distance of neighbouring real values. If some kernels of a runtime multiply
+    by a coarse factor, the file says `coarse` times as many steps.
     """
 
     steps: np.ndarray
@@ -34,18 +34,18 @@ class StepsBeforeRounding(NamedTuple):
 
     @property
     def slack(self) -> float:
-        """How many steps the last digits of floats are worth."""
+        """Rounding error of floats, in steps."""
         return LAST_DIGITS * max(abs(self.low), abs(self.high))
 
     def moved(self, factor: float, by: float) -> StepsBeforeRounding:
-        """All of them stretched, and moved by so many steps."""
+        """Return the steps multiplied by `factor` and shifted by `by` steps."""
         if (factor, by) == (1.0, 0.0):
             return self
         return self._replace(steps=np.clip(self.steps * factor + by, self.low, self.high))
 
 
 class _Part(NamedTuple):
-    """A node as it is evaluated: for which rows of its result, from which rows of its inputs."""
+    """A node to evaluate: the rows of its result, and the rows of its inputs that they need."""
 
     node: Node
     rows: RowRange | None
@@ -53,33 +53,33 @@ class _Part(NamedTuple):
 
 
 class ExactGraph:
-    """A graph evaluated backwards from a value, or some rows of one, to the nearest that are given.
+    """Evaluates a value, or some rows of it, from the nearest values before it that are given.
 
-    `given` has what is known of a value, or None; states are what they are before the first run.
-    What is all but half way between two steps may go either way: `nudge` moves all that is rounded
-    on the way, though not the last rounding, by so many steps.
+    `given` returns a known value, or None. States have their initial values. A number almost half
+    way between two steps may be rounded either way: `nudge` shifts the operands of all intermediate
+    roundings, but not of the last one, by this many steps.
     """
 
     def __init__(self, graph: Graph, given: Given, nudge: float = 0.0) -> None:
         self._graph, self._given, self._nudge = graph, given, nudge
         self._known: dict[str, np.ndarray | None] = {}
-        self._whole: dict[str, np.ndarray] = {}  # what was made of all rows where some were asked
+        self._whole: dict[str, np.ndarray] = {}  # results of nodes that need all rows
         self._positions = {id(node): place for place, node in enumerate(graph.nodes)}
-        self.rounds_on_the_way = False  # of what was evaluated
+        self.rounds_on_the_way = False  # whether an evaluated node rounds to a grid
 
     def value(self, name: str, rows: RowRange | None = None) -> np.ndarray:
-        """The value by its definition, even where it is given itself."""
-        producer, found = self._graph.producers.get(name), self._whole.get(name)
-        if producer is not None and found is None:
+        """Return the value by its definition, even if it is given itself."""
+        producer, array = self._graph.producers.get(name), self._whole.get(name)
+        if producer is not None and array is None:
             return self._evaluate(producer, rows)[name]
-        found = self._find(name)
-        assert found is not None, f"nothing makes '{name}'"
-        return in_doubles(_cut(found, rows, ROW_AXIS))
+        array = self._find(name)
+        assert array is not None, f"nothing produces '{name}'"
+        return in_doubles(_cut(array, rows, ROW_AXIS))
 
     def before_rounding(
         self, name: str, rows: RowRange | None = None
     ) -> StepsBeforeRounding | None:
-        """The value before its last rounding; None where it is not rounded to a grid."""
+        """Return the value before its last rounding; None if it is not rounded to a grid."""
         node = self._graph.producers.get(name)
         rounding = None if node is None else grid_rounding(node)
         if node is None or rounding is None:
@@ -88,16 +88,15 @@ class ExactGraph:
         steps = np.clip(source / rounding.scale, rounding.low, rounding.high)
         distance = grid_distance(rounding)
         coarse = rounding.scale / distance
-        ends = (rounding.low, rounding.high)
-        known = coarse if abs(coarse - 1) < COARSEST else 1.0
-        return StepsBeforeRounding(steps, distance, *ends, known)
+        factor = coarse if abs(coarse - 1) < MAX_FACTOR_ERROR else 1.0
+        return StepsBeforeRounding(steps, distance, rounding.low, rounding.high, factor)
 
     def _source(self, name: str, rows: RowRange | None) -> np.ndarray:
-        found = self._find(name)
-        return self.value(name, rows) if found is None else in_doubles(_cut(found, rows, ROW_AXIS))
+        array = self._find(name)
+        return self.value(name, rows) if array is None else in_doubles(_cut(array, rows, ROW_AXIS))
 
     def _evaluate(self, last: Node, rows: RowRange | None) -> Mapping[str, np.ndarray]:
-        """What `last` makes of what is given, and nothing of what is made on the way."""
+        """Return the results of `last`; intermediate values are freed after their last use."""
         parts = self._parts(last, rows)
         covered = {name: part.rows for part in parts for name in part.node.outputs}
         readers = {name: place for place, part in enumerate(parts) for name in part.inputs}
@@ -105,23 +104,23 @@ class ExactGraph:
         for place, part in enumerate(parts):
             self.rounds_on_the_way |= grid_rounding(part.node) is not None
             arrays = {name: self._read(name, part, values, covered) for name in part.inputs}
-            made = dict(zip(part.node.outputs, self._apply(part.node, arrays), strict=True))
+            results = dict(zip(part.node.outputs, self._apply(part.node, arrays), strict=True))
             if rows is not None and part.rows is None:
-                self._whole.update(made)  # the next rows need it again
-            values.update(made)
+                self._whole.update(results)  # the next rows need them again
+            values.update(results)
             for name in part.inputs:
                 if readers[name] == place:
                     values.pop(name, None)
-        left = rows if parts[-1].rows is None else None  # where all rows were made
+        left = rows if parts[-1].rows is None else None  # if all rows were computed
         return {name: _cut(values[name], left, ROW_AXIS) for name in last.outputs}
 
     def _parts(self, last: Node, rows: RowRange | None) -> list[_Part]:
-        """What is to be evaluated, in the order of the graph."""
+        """Return the nodes to evaluate, with their rows, in the order of the graph."""
         asked: dict[str, RowRange | None] = dict.fromkeys(last.outputs, rows)
         parts = []
         for node in reversed(self._path(last)):
-            wanted = _joined([asked[name] for name in node.outputs if name in asked])
-            part = self._part(node, wanted)
+            needed_by_readers = [asked[name] for name in node.outputs if name in asked]
+            part = self._part(node, _joined(needed_by_readers))
             for name, needed in part.inputs.items():
                 asked[name] = _joined([asked[name], needed]) if name in asked else needed
             parts.append(part)
@@ -141,7 +140,7 @@ class ExactGraph:
         return _Part(needed.node, rows, inputs)
 
     def _path(self, last: Node) -> list[Node]:
-        """The nodes from what is given to the last one."""
+        """Return the nodes from given values to the last node."""
         needed, pending = {id(last): last}, [last]
         while pending:
             for name in pending.pop().reads:
@@ -160,19 +159,19 @@ class ExactGraph:
         values: Mapping[str, np.ndarray],
         covered: Mapping[str, RowRange | None],
     ) -> np.ndarray:
-        """The rows of an input that a part needs, in doubles."""
+        """Return the rows of an input that a part needs, in double precision."""
         rows, result = part.inputs[name], self._graph.types[part.node.outputs[0]].shape
-        found, first = values.get(name), 0
-        if found is None:
-            found = self._find(name)
+        array, first = values.get(name), 0
+        if array is None:
+            array = self._find(name)
         else:
-            known = covered[name]
-            first = 0 if known is None else known.first
-        assert found is not None, f"nothing makes '{name}'"
+            computed = covered[name]
+            first = 0 if computed is None else computed.first
+        assert array is not None, f"nothing produces '{name}'"
         if rows is None:
-            return in_doubles(found)
+            return in_doubles(array)
         axis = len(self._graph.types[name].shape) - len(result) + ROW_AXIS
-        return in_doubles(_cut(found, RowRange(rows.first - first, rows.end - first), axis))
+        return in_doubles(_cut(array, RowRange(rows.first - first, rows.end - first), axis))
 
     def _apply(self, node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         rounding = grid_rounding(node)
@@ -182,7 +181,7 @@ class ExactGraph:
         return _apply(node, values)
 
     def _find(self, name: str) -> np.ndarray | None:
-        """What is known of a value, asked for once."""
+        """Return a constant, a state or a given value; each is looked up once."""
         if name in self._whole:
             return self._whole[name]
         if name not in self._known:
@@ -199,7 +198,7 @@ class ExactGraph:
 
 
 def _joined(rows: Sequence[RowRange | None]) -> RowRange | None:
-    """All rows from the first to the last of any; None is all that there are."""
+    """Return the range that covers all the given ranges; None stands for all rows."""
     first, *others = rows
     for other in others:
         first = None if first is None or other is None else first.joined(other)
@@ -211,13 +210,13 @@ def _cut(array: np.ndarray, rows: RowRange | None, axis: int) -> np.ndarray:
 
 
 def grid_rounding(node: Node) -> Rounding | None:
-    """The grid that a node rounds to and does nothing else."""
+    """Return the grid of a node that only rounds; None for other nodes."""
     attributes = node.attributes
     return attributes if isinstance(attributes, FakeQuantize | Quantize) else None
 
 
 def grid_distance(rounding: Rounding) -> float:
-    """Between neighbouring results. What is rounded may be measured by another scale, where a
+    """Return the distance of neighbouring results. The operand may have another scale, if the
     runtime's own factor is a coarse one.
     """
     return rounding.distance if isinstance(rounding, FakeQuantize) else rounding.scale
@@ -228,13 +227,13 @@ def in_doubles(array: np.ndarray) -> np.ndarray:
 
 
 def _apply(node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """A node and its tail."""
-    known = registry()
+    """Evaluate a node and its tail."""
+    ops = registry()
     arrays = [None if name is None else values[name] for name in node.inputs]
     with np.errstate(all="ignore"):
-        results = known[node.op].reference(node.attributes, *arrays)
+        results = ops[node.op].reference(node.attributes, *arrays)
         for step in node.tail:
             running = results[0] if isinstance(results, tuple) else results
             inputs = [running if name is None else values[name] for name in step.inputs]
-            results = known[step.op].reference(step.attributes, *inputs)
+            results = ops[step.op].reference(step.attributes, *inputs)
     return results if isinstance(results, tuple) else (np.asarray(results),)

@@ -1,5 +1,5 @@
-"""One value beside the exact one, a few rows at a time: how far it is, and whether roundings are
-the whole of that.
+"""Comparison of one value with the exact one, a few rows at a time: the distance, and whether
+rounding explains it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ Values = KernelTensors | EngineTensors
 
 
 class ExactFit:
-    """A tensor of our kernels or of an engine beside what its definition makes of their values."""
+    """Compares a tensor of our kernels, or of an engine, with its definition's result for the
+    inputs that the same side has.
+    """
 
     def __init__(self, tensors: ExactTensors, name: str, values: Values) -> None:
-        found = values.value(name)
-        assert found is not None, f"'{name}' is kept by nobody"
-        self._tensors, self._name, self._found = tensors, name, found
+        array = values.value(name)
+        assert array is not None, f"'{name}' has no value"
+        self._tensors, self._name, self._found = tensors, name, array
         self._given: Given = cache(values.value)
         self._exact = tensors.tensor(name, self._given)
         self._differences = Differences()
-        self._limit: float | None = None  # that rounding leaves, for what is rounded to steps
+        self._limit: float | None = None  # largest error of rounding, in steps
         self._farthest: list[tuple[RowRange | None, float]] = []
-        self.noise = RoundingNoise(found.size, tensors.tensors.zero_shift(name))
+        self.noise = RoundingNoise(array.size, tensors.tensors.zero_shift(name))
         for rows in self._slabs():
             self._add(rows)
 
     def _slabs(self) -> Sequence[RowRange | None]:
-        """All at once where the shape is none that was expected."""
+        """Return the rows to compare at a time; all of them if the shape is not as expected."""
         shape = self._found.shape
         return tuple(slabs(shape)) if shape == self._tensors.shape(self._name) else (None,)
 
@@ -63,8 +65,8 @@ class ExactFit:
         return self._tensors.tensors.steps(found, self._name, exact.steps.step)
 
     def _apart(self, found: np.ndarray, exact: Exact) -> np.ndarray:
-        """How far each number is from the exact one: in steps where it is rounded to some. Other
-        integers have to be the same, and so has what is no number.
+        """Return the distance of each number from the exact one, in steps if it is rounded to a
+        grid. Other integers, NaN and infinities must be equal.
         """
         if found.shape != exact.real.shape:
             return np.asarray(np.inf)
@@ -85,13 +87,13 @@ class ExactFit:
 
     @property
     def is_on_grid(self) -> bool:
-        """Whether the definition rounds it to steps."""
+        """True if the definition rounds the tensor to steps."""
         return self._limit is not None
 
     def is_exact(self, tolerance: float) -> bool:
-        """Whether it is the exact one, but for the last rounding, or `tolerance` of the range for
-        what is not rounded; numbers that hardly differ have their last digits all the same. A tie
-        that was rounded on the way may have gone either way.
+        """Return whether the tensor is exact up to its last rounding, or up to `tolerance` of the
+        range if it is not rounded; the last digits of large numbers that hardly vary are allowed to
+        differ. A tie in an intermediate rounding may have gone either way.
         """
         limit, all_of_it = self._limit, self._differences
         if limit is None:
@@ -105,7 +107,7 @@ class ExactFit:
         return all(self._is_near(rows, ways, limit) for rows in far)
 
     def _is_near(self, rows: RowRange | None, ways: Sequence[ExactTensor], limit: float) -> bool:
-        """Whether each number is near what one of several ways to round gives."""
+        """Return whether each number is near the result of one of several ways to round."""
         found = self._part(rows)
         least = self._apart(found, self._exact.exact(rows))
         for way in ways:
@@ -113,7 +115,7 @@ class ExactFit:
         return bool(np.all(least <= limit))
 
     def is_imitated(self, ways: Sequence[Imitation]) -> bool:
-        """Whether the definition gives it where all floats that it reads are rounded so."""
+        """Return whether the definition gives the tensor when it reads floats rounded this way."""
         reach = float(np.ptp(self._found)) if self._found.size else 0.0
         exact = [self._tensors.tensor(self._name, self._rounded(way)) for way in ways]
         return all(

@@ -1,6 +1,6 @@
-"""Which rows of its inputs an op needs for some rows of its result, and how it makes these alone.
+"""Evaluation by rows: the rows of its inputs that an op needs for some rows of its result.
 
-A picture is judged by a few rows at a time: what is computed of it then fits into caches.
+Pictures are compared a few rows at a time, so that intermediate results fit into caches.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fourfold.types import Shape
 
 ROW_AXIS = 1  # of [N,H,W,C]
 POOLS = ("average_pool2d", "max_pool2d", "max_pool2d_index")
-TOGETHER = 2**18  # elements of a result that are judged at once
+SLAB_ELEMENTS = 2**18  # elements of a result that are compared at a time
 
 
 class RowRange(NamedTuple):
-    """From the first to the one before `end`."""
+    """Rows from `first` up to, but not including, `end`."""
 
     first: int
     end: int
@@ -31,30 +31,30 @@ class RowRange(NamedTuple):
         return RowRange(min(self.first, other.first), max(self.end, other.end))
 
     def of(self, axis: int) -> tuple[slice, ...]:
-        """What takes them out of an array that has them along an axis."""
+        """Return the index that selects the rows along an axis of an array."""
         return (*(slice(None),) * axis, slice(self.first, self.end))
 
 
 class NeededRows(NamedTuple):
-    """A node that makes some rows only, and the rows of each input for it; None for all of one."""
+    """A node that computes only some rows, and the rows of each input it needs; None: all rows."""
 
     node: Node
     inputs: tuple[RowRange | None, ...]
 
 
 def slabs(shape: Shape) -> Iterator[RowRange | None]:
-    """The rows of a value that are judged together, in order; None where that is all of it."""
-    if len(shape) != 4 or shape[ROW_AXIS] < 2 or math.prod(shape) <= TOGETHER:
+    """Yield the rows of a value to compare at a time, in order; None for the whole value."""
+    if len(shape) != 4 or shape[ROW_AXIS] < 2 or math.prod(shape) <= SLAB_ELEMENTS:
         yield None
         return
     height = shape[ROW_AXIS]
-    count = max(1, TOGETHER * height // math.prod(shape))
+    count = max(1, SLAB_ELEMENTS * height // math.prod(shape))
     for first in range(0, height, count):
         yield RowRange(first, min(first + count, height))
 
 
 def row_axis(shape: Shape, result: Shape) -> int | None:
-    """The axis of an input that goes with the rows of a result; None where it has none."""
+    """Return the axis of an input that corresponds to the rows of a result; None without one."""
     axis = len(shape) - len(result) + ROW_AXIS
     return axis if axis >= 0 and shape[axis] == result[ROW_AXIS] else None
 
@@ -62,7 +62,9 @@ def row_axis(shape: Shape, result: Shape) -> int | None:
 def needed_rows(
     node: Node, shapes: Sequence[Shape | None], result: Shape, rows: RowRange
 ) -> NeededRows | None:
-    """None where an op is not known to make rows one by one. `shapes` are those of its inputs."""
+    """Return the node and input rows for some rows of the result; None if the op cannot compute
+    rows separately. `shapes` are the shapes of the inputs.
+    """
     attributes = node.attributes
     if node.tail or len(node.outputs) != 1 or len(result) != 4:
         return None
@@ -91,14 +93,14 @@ def _window(node: Node, shapes: Sequence[Shape | None]) -> Window | None:
 
 
 def _under_window(node: Node, window: Window, height: int, rows: RowRange) -> NeededRows | None:
-    """What lies under the windows of these rows; what is beyond the image stays padding."""
+    """Return the input rows under the windows of these rows; padding covers the others."""
     stride, padding = window.stride[0], window.padding
     first = rows.first * stride - padding.top
     end = (rows.end - 1) * stride - padding.top + window.reach[0]
     left = Padding(max(-first, 0), max(end - height, 0), *padding.width)
     attributes = replace(node.attributes, padding=left)  # type: ignore[type-var]
     inside = RowRange(max(first, 0), min(end, height))
-    if inside.first >= inside.end:  # all is padding
+    if inside.first >= inside.end:  # only padding
         return None
     others = (None,) * (len(node.inputs) - 1)
     return NeededRows(replace(node, attributes=attributes), (inside, *others))

@@ -1,4 +1,4 @@
-"""Tensors by the definition of their operators, from our kernels' values or from an engine's."""
+"""Exact tensors: the definitions of operators applied to our kernels' or an engine's values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fourfold.types import Shape
 
 @dataclass(frozen=True)
 class Exact:
-    """What a value, or some rows of it, should be: before its last rounding, where it has one."""
+    """The exact value, or some rows of it, and its steps before the last rounding if it has one."""
 
     real: np.ndarray
     steps: StepsBeforeRounding | None
@@ -29,7 +29,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class ExactTensor:
-    """One tensor by its definition."""
+    """One tensor, evaluated by its definition."""
 
     name: str
     graph: ExactGraph
@@ -57,7 +57,7 @@ class ExactTensors:
     engine: EngineTensors
 
     def tensor(self, name: str, values: Given, nudge: float = 0.0) -> ExactTensor:
-        """A tensor by its definition, from the nearest tensors before it that `values` has."""
+        """Return a tensor by its definition, from the nearest tensors before it in `values`."""
         own = self.tensors.of(name)
 
         def given(value: str) -> np.ndarray | None:
@@ -68,16 +68,16 @@ class ExactTensors:
         return ExactTensor(name, graph, self._zero_point(name) if integers else None)
 
     def _passed(self, given: Given) -> Given:
-        """What the caller passed is the same on both sides."""
+        """Add the model's inputs, which are the same on both sides."""
 
         def with_inputs(value: str) -> np.ndarray | None:
-            found = given(value)
-            return self.engine.value(value) if found is None and self._is_passed(value) else found
+            array = given(value)
+            return self.engine.value(value) if array is None and self._is_passed(value) else array
 
         return with_inputs
 
     def _is_passed(self, value: str) -> bool:
-        """Whether only the engine can give a value: it is an input, or nothing defines it."""
+        """Return whether only the engine has a value: it is an input, or has no definition."""
         producer = self.graph.producers.get(value)
         return producer is None or producer.op == FOREIGN
 
@@ -88,7 +88,7 @@ class ExactTensors:
         return self.graph.types[name].shape
 
     def step(self, name: str) -> float:
-        """Between neighbouring numbers of a quantised value; 0 for others."""
+        """Return the distance of neighbouring numbers of a quantized value; 0 for others."""
         rounding = grid_rounding(self.graph.producers[name])
         if not self.graph.types[name].dtype.is_float:
             return 0.0 if rounding is None else 1.0

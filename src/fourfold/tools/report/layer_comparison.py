@@ -1,8 +1,8 @@
-"""Accuracy by layer: what each layer adds to the difference from a CPU engine, and whose it is.
+"""Accuracy by layer: the error that each layer adds, on our side and on the CPU engine's.
 
-Each tensor of the file is computed once more, in double precision, by the definition of its
-operator: from our own values, which tells what our kernel did, and from the engine's, which tells
-what the engine did. Neither side answers for what it was given.
+Each tensor of the file is computed again in double precision by the definition of its operator:
+from our own values, to find the error of our kernel, and from the engine's values, to find the
+error of the engine. Errors of a layer's inputs do not count against it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from fourfold.tools.report.layers import (
 from fourfold.tools.report.rounding import imitations
 from fourfold.tools.report.values import EngineTensors, FileTensors, KernelTensors, play_all
 
-LAST_DIGIT = 2.0**-24  # of a float: what one addition of many may lose
+LAST_DIGIT = 2.0**-24  # relative error of one float32 addition
 
 
 class LayerComparison:
-    """A model run on both sides, to be compared value by value."""
+    """Runs a model on both sides, and compares their values one by one."""
 
     def __init__(
         self,
@@ -78,26 +78,26 @@ class LayerComparison:
 
     @property
     def is_whole(self) -> bool:
-        """Whether one part is all of the model, so that its results are the model's."""
+        """True if one part is the whole model, so that its results are the model's."""
         return len(self._lowerings) == 1 and all(map(self.kernels.has, self._graph.results))
 
     def outputs(self, full: bool = False) -> list[np.ndarray]:
-        """What our kernels gave in the end, in the precision asked for or in full."""
+        """Return the outputs of our kernels, in the requested precision or in fp32."""
         kernels = self.full if full else self.kernels
         return [kernels.known(name) for name in self._graph.results]
 
     def engine_outputs(self) -> list[np.ndarray | None]:
-        """What the engine gave with the kernels that show every value."""
+        """Return the outputs of the engine's plain kernels, which show every value."""
         return [self.engine.value(name) for name in self._graph.results]
 
     def exact_outputs(self) -> list[np.ndarray]:
-        """The model by its definitions alone, from its inputs on."""
+        """Return the outputs by the definitions of all operators, from the model's inputs."""
         exact = ExactGraph(self._graph, self._passed.get)
         return [exact.value(name) for name in self._graph.results]
 
     @cached_property
     def engine(self) -> EngineTensors:
-        """The engine's values, asked for once ours are packed: so both need less memory."""
+        """The engine's values, computed after ours are packed to save memory."""
         values = self._engine.compute_values(self._model, [*self._passed.values()])
         return EngineTensors(self.tensors, values)
 
@@ -107,28 +107,28 @@ class LayerComparison:
 
     @cached_property
     def full(self) -> KernelTensors:
-        """The same as `kernels` in full precision."""
+        """Values of our kernels in fp32."""
         options = replace(self._options, precision="fp32")
         return self._play([one.asked_for(options) for one in self._lowerings])
 
     def _play(self, lowerings: Sequence[LoweringInput]) -> KernelTensors:
-        """Each part gets the engine's values, so that none answers for those before it."""
-        found = KernelTensors(self.tensors)
+        """Run each part on the engine's values, so that errors before it do not count."""
+        tensors = KernelTensors(self.tensors)
         for lowering in lowerings:
             arrays = {name: self._argument(name) for name in lowering.graph.arguments}
-            names = found.choose(lowering.graph)
+            names = tensors.choose(lowering.graph)
             for name, array in chain(arrays.items(), play_all(lowering, arrays, names)):
-                found.add(name, array)
-        return found
+                tensors.add(name, array)
+        return tensors
 
     def _argument(self, name: str) -> np.ndarray:
         passed = self._passed.get(name)
-        found = self.engine.value(name) if passed is None else passed
-        assert found is not None, f"the engine has no '{name}'"
-        return np.asarray(found, order="C")
+        array = self.engine.value(name) if passed is None else passed
+        assert array is not None, f"the engine has no '{name}'"
+        return np.asarray(array, order="C")
 
     def layers(self) -> Iterator[Layer]:
-        """Every tensor that both sides keep, and those that the engine alone keeps and rounds."""
+        """Yield tensors that both sides have, and those that only the engine has and rounds."""
         for names in self.tensors.made.values():
             layer = self._layer(names[0])
             if layer is not None:
@@ -146,24 +146,24 @@ class LayerComparison:
         return None if shown is None else replace(layer, verdict=shown[0], reason=shown[1])
 
     def _difference(self, name: str) -> Layer | None:
-        """How far the two sides are apart, where ours is kept; None where the engine has none."""
+        """Return the difference of the two sides, if ours is known; None if the engine's is not."""
         expected, ours = self.engine.value(name), self.kernels.value(name)
         if expected is None or expected.dtype == object:
             return None
-        found, step = (
-            deviation(expected if ours is None else ours, expected),
-            self._exact.step(name),
-        )
+        difference = deviation(expected if ours is None else ours, expected)
+        step = self._exact.step(name)
         allowed = _allowed(expected, step, TOLERANCE[self._precision])
-        return Layer(name, self.tensors.title(name), expected.shape, found, allowed, step=step)
+        return Layer(name, self.tensors.title(name), expected.shape, difference, allowed, step=step)
 
     def _engine_judged(self, layer: Layer) -> tuple[Layer, tuple[str, str] | None]:
-        """What the engine adds, and whose that is; both sides at once would be too much memory."""
+        """Add the engine's own error and the verdict on it. Both sides at once would take too much
+        memory.
+        """
         fit = ExactFit(self._exact, layer.name, self.engine)
         return replace(layer, engine_own=fit.deviation), self._engine_verdict(layer.name, fit)
 
     def _judged(self, layer: Layer, shown: tuple[str, str] | None) -> Layer:
-        """The first that holds: ours is wrong by itself; the engine's is; both got other inputs."""
+        """Add the first verdict that holds: our error, the engine's error, or other inputs."""
         fit = ExactFit(self._exact, layer.name, self.kernels)
         layer = replace(layer, own=fit.deviation)
         if not fit.is_exact(self._allowed_by_itself(layer.name, self._precision)):
@@ -179,15 +179,15 @@ class LayerComparison:
         return fit.is_exact(self._allowed_by_itself(name, "fp32"))
 
     def _allowed_by_itself(self, name: str, precision: str) -> float:
-        """What a layer may add: each number of a long sum can cost a last digit."""
+        """Return the largest error a layer may add; it grows with the length of its sums."""
         return max(OWN_TOLERANCE[precision], self.tensors.summed(name) * LAST_DIGIT)
 
     def _blame(self, layer: Layer) -> tuple[str, str]:
-        """What is wrong with our own result."""
+        """Return the verdict and the reason for an error of our own."""
         name = layer.name
         if self._precision != "fp32" and self._is_exact_in_full(name):
             lost = layer.difference.beyond_half or layer.difference.broken
-            return (OVERFLOW if lost else HALF), "in full precision it is exact"
+            return (OVERFLOW if lost else HALF), "in fp32 it is exact"
         called = self.kernels.name(name)
         assert called is not None
         for lowering in self._lowerings:
@@ -196,15 +196,15 @@ class LayerComparison:
         return KERNEL, "it is passed on wrongly"
 
     def _kernel_or_rewrite(self, lowering: LoweringInput, called: str) -> tuple[str, str]:
-        """Which of the two made it: the node as it was rewritten tells them apart."""
+        """Return whether the kernel or a rewrite is wrong, by evaluating the rewritten node."""
         graph = ExactGraph(lowering.graph, self.kernels.array)
-        found = deviation(self.kernels.known(called), graph.value(called))
-        if not found.broken and found.largest <= OWN_TOLERANCE[self._precision]:
-            return REWRITE, "the rewritten graph says something else than the model"
-        return KERNEL, "our kernel does not give what its op's definition does"
+        difference = deviation(self.kernels.known(called), graph.value(called))
+        if not difference.broken and difference.largest <= OWN_TOLERANCE[self._precision]:
+            return REWRITE, "the rewritten graph differs from the model"
+        return KERNEL, "our kernel differs from the definition of its op"
 
     def _engine_verdict(self, name: str, fit: ExactFit) -> tuple[str, str] | None:
-        """Nothing where the engine gives the exact result; else whether its rounding is why."""
+        """Return None if the engine is exact, else whether its rounding explains the error."""
         if fit.is_exact(self._allowed_by_itself(name, "fp32")):
             return None
         verdict = f"{ROUNDED} {self._engine.title}"
@@ -218,6 +218,6 @@ class LayerComparison:
 
 
 def _allowed(expected: np.ndarray, step: float, tolerance: float) -> float:
-    """How far a value may be off, relative to its range."""
+    """Return the largest allowed difference of a value, relative to its range."""
     reach = float(expected.max()) - float(expected.min()) if expected.size else 0.0
     return max(tolerance, STEPS * step / reach if reach else 0.0)

@@ -1,4 +1,4 @@
-"""Accuracy by layer: the record of one layer, and the words for what to make of it."""
+"""Accuracy by layer: the record of one layer, its tolerances and its verdicts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 from fourfold.tools.report.compare import Deviation
 
-TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}  # of a value, with all before it
+TOLERANCE = {
+    "fp32": 1e-4,
+    "mixed": 1e-2,
+    "fp16": 5e-2,
+}  # of a value, with errors before it
 OWN_TOLERANCE = {"fp32": 1e-4, "mixed": 2e-3, "fp16": 2e-2}  # of a layer by itself
-STEPS = 1.01  # a quantised value may be so many steps off
+STEPS = 1.01  # largest difference of a quantized value, in steps
 
 AGREES, CARRIED = "agrees", "from its inputs"
-ROUNDED = "rounded by"  # the engine
+ROUNDED = "rounded by"  # followed by the name of the engine
 HALF, OVERFLOW = "half precision", "overflow in half precision"
 KERNEL, REWRITE, MEANING = "kernel", "rewrite", "definition"
 FAULTS = (KERNEL, REWRITE, MEANING)
@@ -19,10 +23,10 @@ FAULTS = (KERNEL, REWRITE, MEANING)
 
 @dataclass(frozen=True)
 class Layer:
-    """One value: how far it is from the engine's, how far it may be, and what to make of it.
+    """One value: its difference from the CPU engine's, the tolerance, and the verdict.
 
-    `own` is what our layer adds: its result beside the exact one for the values that it was given.
-    `engine_own` is the same for the engine. Both are None where a value is kept by one side only.
+    `own` is the error that our layer adds: its result compared with the exact one for its inputs.
+    `engine_own` is that of the engine. Both are None if only one side has the value.
     """
 
     name: str
@@ -34,11 +38,11 @@ class Layer:
     reason: str = ""
     own: Deviation | None = None
     engine_own: Deviation | None = None
-    step: float = 0.0  # between neighbouring numbers of a quantised value
+    step: float = 0.0  # distance of neighbouring numbers of a quantized value
 
     @property
     def title(self) -> str:
-        """Its operator and the first of the names that an exporter strung together."""
+        """The operator, and the first of the names that an exporter joined."""
         return f"{self.op} '{self.name.split(';')[0]}'"
 
     @property
@@ -47,10 +51,10 @@ class Layer:
 
     @property
     def is_fault(self) -> bool:
-        """Whether it is ours, and no question of precision."""
+        """True for an error of fourfold that precision does not explain."""
         return self.verdict in FAULTS
 
     @property
     def steps(self) -> float | None:
-        """The largest difference in steps, for quantised values."""
+        """Largest difference in quantization steps; None for float values."""
         return self.difference.absolute / self.step if self.step else None

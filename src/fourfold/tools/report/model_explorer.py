@@ -1,7 +1,7 @@
-"""Graphs and times as the JSON that Model Explorer opens.
+"""Graphs and times as JSON files for Model Explorer.
 
-A file of graphs is a collection: the model as its file has it, rewritten, and as the kernels of its
-plan. Times are node data for them, in a file of their own, which is opened on top.
+A file of graphs is a collection: the model as in its file, rewritten, and as the kernels of its
+plan. Times of nodes are in a file of their own, which is opened together with it.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from fourfold.options import CompileOptions
 from fourfold.plan import Launch
 from fourfold.runtime.profile import KernelTime
 
-GRAPH, REWRITTEN, PLAN = "graph", "graph rewritten", "plan"  # sorted by name is by stage
+GRAPH, REWRITTEN, PLAN = "graph", "graph rewritten", "plan"  # sorting by name sorts by stage
 _GRADIENT = ((0.0, "#ffffff"), (0.5, "#ffd27f"), (1.0, "#e4572e"))
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class ExploredModel:
-    """A model in its three forms; `launches` has those of each node of the last one by its text."""
+    """A model at three stages; `launches` has those of each node of the plan, by its text."""
 
     name: str
     graphs: Mapping[str, Graph]
     launches: Mapping[str, Sequence[Launch]]
 
     def to_json(self) -> Json:
-        """The collection of graphs."""
-        found = [
+        """Return the collection of graphs."""
+        graphs = [
             graph_json(graph, name, self._kernels(name)) for name, graph in self.graphs.items()
         ]
-        return {"label": self.name, "graphs": found, "graphSorting": "name_asc"}
+        return {"label": self.name, "graphs": graphs, "graphSorting": "name_asc"}
 
     def _kernels(self, name: str) -> Mapping[str, Sequence[Launch]]:
         return self.launches if name == PLAN else {}
 
     def times_json(self, times: Sequence[KernelTime]) -> Json:
-        """Microseconds by node, of the plan's kernels and of the nodes that they came from."""
+        """Return the microseconds of the plan's kernels and of the nodes they came from."""
         waiting: defaultdict[str, deque[KernelTime]] = defaultdict(deque)
         for one in times:
             waiting[one.node].append(one)
@@ -65,7 +65,7 @@ class ExploredModel:
 def explore_model(
     model: str | bytes, name: str, device: DeviceInfo, options: CompileOptions
 ) -> ExploredModel:
-    """A model as a device would get it."""
+    """Compile a model for a device, and return its graphs."""
     graph = load_model(model, options).graph
     lowering = prepare_lowering(graph, device, options)
     launches: defaultdict[str, list[Launch]] = defaultdict(list)
@@ -80,23 +80,23 @@ def node_id(node: Node) -> str:
 
 
 def kernel_ids(node: Node, launches: Sequence[Launch]) -> list[str]:
-    """A node for each kernel; the last has the node's own name, since others read its result."""
+    """Return a name for each kernel of a node; the last has the node's own name, which is read."""
     count = len(launches)
     return [*(f"{node_id(node)} #{number}" for number in range(1, count)), node_id(node)]
 
 
 def graph_json(graph: Graph, name: str, launches: Mapping[str, Sequence[Launch]]) -> Json:
-    """One graph, whose nodes may be several kernels each."""
-    made = {value: (f"input {value}", 0) for value in graph.inputs}
+    """Return one graph, whose nodes may be several kernels each."""
+    sources = {value: (f"input {value}", 0) for value in graph.inputs}
     nodes = [_port_node(graph, "input", value) for value in graph.inputs]
     for node in graph.nodes:
-        made |= {value: (node_id(node), place) for place, value in enumerate(node.outputs)}
+        sources |= {value: (node_id(node), index) for index, value in enumerate(node.outputs)}
     for node in graph.nodes:
-        nodes += _operator_nodes(graph, node, made, launches.get(str(node), ()))
+        nodes += _operator_nodes(graph, node, sources, launches.get(str(node), ()))
     for value in graph.outputs:
         end = _port_node(graph, "output", value)
-        edges = [_edge(*made[value], 0)] if value in made else []
-        # A viewer also gives node data to those that have a tensor of the name: not to this one.
+        edges = [_edge(*sources[value], 0)] if value in sources else []
+        # Without tensors, so that the viewer does not show node data of the producer here too.
         nodes.append(end | {"incomingEdges": edges, "outputsMetadata": []})
     return {"id": name, "nodes": nodes}
 
@@ -110,21 +110,21 @@ def _port_node(graph: Graph, kind: str, value: str) -> Json:
 def _operator_nodes(
     graph: Graph,
     node: Node,
-    made: Mapping[str, tuple[str, int]],
+    sources: Mapping[str, tuple[str, int]],
     launches: Sequence[Launch],
 ) -> list[Json]:
     ids = kernel_ids(node, launches)
-    name = node_id(node).partition(";")[0]  # TFLite joins the names of what was fused
+    name = node_id(node).partition(";")[0]  # TFLite joins the names of fused operators
     layer = name if len(ids) > 1 else name.rpartition("/")[0]
-    read = [name for name in node.reads if name in made]
-    edges = [_edge(*made[name], place) for place, name in enumerate(read)]
+    read = [name for name in node.reads if name in sources]
+    edges = [_edge(*sources[name], index) for index, name in enumerate(read)]
     results = [_tensor(graph, place, value) for place, value in enumerate(node.outputs)]
-    found = []
+    nodes = []
     for number, own in enumerate(ids):
         attributes = _attributes(graph, node)
         if launches:
             attributes = _launch_attributes(launches[number]) | attributes
-        found.append(
+        nodes.append(
             {
                 "id": own,
                 "label": launches[number].entry if launches else node.op,
@@ -134,23 +134,23 @@ def _operator_nodes(
                 "outputsMetadata": results if number == len(ids) - 1 else [],
             }
         )
-    return found
+    return nodes
 
 
 def _attributes(graph: Graph, node: Node) -> dict[str, str]:
-    """What a node says: its attributes, its tail, the constants that it reads."""
-    found = {"op": node.op, "name": node.name if node.name != node_id(node) else ""}
+    """Return the attributes of a node, its tail, and the constants that it reads."""
+    texts = {"op": node.op, "name": node.name if node.name != node_id(node) else ""}
     attributes: Any = node.attributes
-    found |= {field.name: _text(getattr(attributes, field.name)) for field in fields(attributes)}
+    texts |= {field.name: _text(getattr(attributes, field.name)) for field in fields(attributes)}
     if node.tail:
-        found["tail"] = " |> ".join(step.op for step in node.tail)
+        texts["tail"] = " |> ".join(step.op for step in node.tail)
     constants = [name for name in node.reads if graph.is_constant(name)]
-    told = (f"{graph.types[name]} {name}" for name in constants)
-    return found | {f"constant {place}": one for place, one in enumerate(told)}
+    types = (f"{graph.types[name]} {name}" for name in constants)
+    return texts | {f"constant {index}": text for index, text in enumerate(types)}
 
 
 def _text(value: Any) -> str:
-    """An attribute in a word or two; records by their fields."""
+    """Return an attribute as text; records as their fields."""
     if not is_dataclass(value):
         return str(value)
     return ", ".join(f"{one.name} {_text(getattr(value, one.name))}" for one in fields(value))
@@ -166,7 +166,7 @@ def _launch_attributes(launch: Launch) -> dict[str, str]:
 
 
 def _tensor(graph: Graph, place: int, value: str) -> Json:
-    """What a result is; viewers know these keys."""
+    """Return a result with the keys that Model Explorer knows."""
     facts = {"tensor_name": value, "tensor_shape": str(graph.types[value])}
     quantization = graph.quantization.get(value)
     if quantization is not None:
@@ -175,8 +175,8 @@ def _tensor(graph: Graph, place: int, value: str) -> Json:
 
 
 def _edge(source: str, output: int, place: int) -> Json:
-    ends = {"sourceNodeOutputId": str(output), "targetNodeInputId": str(place)}
-    return {"sourceNodeId": source, **ends}
+    ports = {"sourceNodeOutputId": str(output), "targetNodeInputId": str(place)}
+    return {"sourceNodeId": source, **ports}
 
 
 def _pairs(facts: Mapping[str, str]) -> list[Json]:

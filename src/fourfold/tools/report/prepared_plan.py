@@ -1,4 +1,4 @@
-"""What a prepared file has for a device, told without playing it."""
+"""The plan of a prepared file that a device would play, found without playing it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from fourfold.runtime.loading import find_row
 from fourfold.runtime.request import Request
 from fourfold.store.prepared import Prepared, is_for
 from fourfold.store.store import Store
+from fourfold.support.display import count_text
 
 
 class PreparedPlan(NamedTuple):
-    """The plan that a device gets, and what it is: `plans` are several where the model is in parts,
-    and then `placement` says what runs where.
+    """The plan that a device gets. A model in parts has several `plans`, and `placement` says which
+    part runs where.
     """
 
     model: str
     made_for: str
     fits_device: bool  # whether it was made for this very device
-    has_binaries: bool  # or else kernels are built from text
+    has_binaries: bool  # False: kernels are built from text
     precision: str
     plans: tuple[Plan, ...]
     placement: Placement
@@ -32,8 +33,15 @@ class PreparedPlan(NamedTuple):
     def launches(self) -> int:
         return sum(len(plan.launches) for plan in self.plans)
 
+    @property
+    def summary(self) -> str:
+        """One line: the model, the precision, the launches and the device it was prepared for."""
+        launches = count_text(self.launches, "launch", "launches")
+        this = ", this very device" if self.fits_device else ""
+        return f"{self.model} in {self.precision}, {launches}, prepared for {self.made_for}{this}"
+
     def stage_text(self, stage: str) -> str:
-        """Its plans, or the text of its kernels."""
+        """Return the plans, or the text of the kernels."""
         if stage not in ("plan", "kernels"):
             what = f"a prepared file has no stage '{stage}'"
             why = "it holds plans and kernels, but not the graph that they were made from"
@@ -42,14 +50,14 @@ class PreparedPlan(NamedTuple):
         return "\n".join(texts)
 
     def to_json(self) -> dict[str, Any]:
-        """All but the plans as plain data."""
-        found = self._asdict()
-        del found["plans"]
-        return {**found, "launches": self.launches, "placement": self.placement.to_json()}
+        """Return everything except the plans as plain data."""
+        fields = self._asdict()
+        del fields["plans"]
+        return {**fields, "launches": self.launches, "placement": self.placement.to_json()}
 
 
 def find_prepared_plan(request: Request, store: Store | None) -> PreparedPlan:
-    """What a session on the request's device would play."""
+    """Return the plan that a session on the request's device would play."""
     prepared, device = Prepared.open(request.model), request.device
     row = find_row(request, prepared, store)
     model = prepared.model(row)

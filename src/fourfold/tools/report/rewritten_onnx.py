@@ -1,4 +1,4 @@
-"""The rewritten graph as an ONNX file, for those who look at models with Netron."""
+"""The rewritten graph as an ONNX file, for viewers such as Netron."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fourfold.formats.tflite.write_graph.expand import expand_nodes
 from fourfold.formats.writable import WritableModel
 from fourfold.options import CompileOptions
 
-_WHAT = "the rewritten graph cannot be said in ONNX"
-_FIX = "look at it with --export model-explorer, which takes any operator"
+_WHAT = "the rewritten graph cannot be written as ONNX"
+_FIX = "use --export model-explorer, which takes any operator"
 
 
 def rewritten_onnx(model: str | bytes, options: CompileOptions) -> bytes:
-    """What the passes before lowering made of a model. What runs in one kernel, such as tails, is
-    several operators there; what ONNX has no operator for is an UnsupportedError.
+    """Return a model after the rewrite passes, as ONNX. Fused operators, such as tails, become
+    several operators; UnsupportedError for an operator that ONNX does not have.
     """
     loaded = load_model(model, options)
     graph = expand_nodes(prepare_lowering(loaded.graph, NULL_GPU, options).graph)

@@ -1,4 +1,4 @@
-"""Whom a model is compared with: the CPU runtime of its format, where it has one that is there."""
+"""CPU runtimes that a model is compared with: the one of its format, or others by name."""
 
 from __future__ import annotations
 
@@ -7,48 +7,71 @@ from typing import NamedTuple
 
 from fourfold.backends.cpu.protocol import CpuEngine
 from fourfold.backends.cpu.registry import engine_names, find_engine, usable_engine
+from fourfold.errors import InputError, nearest
 from fourfold.formats import Format, ReadOptions, find_format, read_model
 from fourfold.plan.targets import NUMPY
 
+OWN, NONE = "own", "none"  # names for the runtime of the model's format, and for no runtime
+
 
 class Rival(NamedTuple):
-    """An engine; where that is NumPy, `reason` says why it is not a runtime."""
+    """A CPU engine. If NumPy stands in for a runtime, `reason` says why."""
 
     engine: CpuEngine
     reason: str = ""
 
 
 def find_rival(model: str | bytes) -> Rival:
-    """The CPU runtime of the model's format, else NumPy."""
+    """Return the CPU runtime of the model's format, or NumPy if there is none."""
     form = find_format(model)
     return Rival(usable_engine(form.cpu_engine), _missing(form))
 
 
 def named_rivals(model: str | bytes, names: Sequence[str]) -> list[Rival]:
-    """The runtimes of these names, each with a reason where it cannot run the model."""
+    """Return runtimes by name ('own' is that of the model's format), with a `reason` for each that
+    cannot run the model.
+    """
     form = find_format(model)
-    return [Rival(find_engine(name), _unable(form, find_engine(name))) for name in names]
+    return [
+        find_rival(model) if name == OWN else Rival(find_engine(name), _unable(form, name))
+        for name in names
+    ]
 
 
 def runtime_names() -> tuple[str, ...]:
-    """The names of all runtimes that a model can be compared with."""
+    """Return the names of all runtimes that a model can be compared with."""
     return tuple(name for name in engine_names() if name != NUMPY)
 
 
-def _unable(form: Format, engine: CpuEngine) -> str:
-    if form.cpu_engine != engine.name:
-        return f"{engine.title} does not run {form.name} models"
-    return _missing(form)
+def parse_rivals(option: bool | str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of runtimes to compare with, from True (the format's own), False, or names
+    as a sequence or as text such as 'litert,onnxruntime'.
+    """
+    if isinstance(option, bool):
+        return (OWN,) if option else ()
+    names = option.split(",") if isinstance(option, str) else option
+    choices = (OWN, NONE, *runtime_names())
+    for name in names:
+        if name and name not in choices:
+            what, why = f"there is no runtime {name!r} to compare with", ", ".join(choices)
+            raise InputError(what, f"runtimes are {why}", nearest(name, choices))
+    return () if NONE in names else tuple(name for name in names if name)
 
 
 def model_of_signature(model: str | bytes, signature: str | None) -> str | bytes:
-    """What an engine runs that is told nothing of signatures: the model itself, or a file whose
+    """Return the model for an engine that knows no signatures: the model itself, or a file whose
     first graph is that of the signature.
     """
     if signature is None:
         return model
     read = read_model(model, ReadOptions(signature=signature, keep_unsupported=True))
     return model if read.source_graph is None else read.source_graph.content
+
+
+def _unable(form: Format, name: str) -> str:
+    if form.cpu_engine != name:
+        return f"{find_engine(name).title} does not run {form.name} models"
+    return _missing(form)
 
 
 def _missing(form: Format) -> str:

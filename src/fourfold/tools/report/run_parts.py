@@ -1,5 +1,5 @@
-"""The parts of a run's time: upload, kernels, download, and the host's own, told by runs that leave
-out one of them after the other.
+"""Parts of the time of a run: upload, kernels, download and host. They are measured with runs that
+leave out one part after the other.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fourfold.session import Session
 
 @dataclass(frozen=True)
 class RunParts:
-    """Seconds of a run, from arrays to arrays, the shortest of some. `upload` is what it takes
-    longer with inputs in the host's memory than in the device's, `download` the same of outputs,
-    `kernels` what the device's clock says, and `host` the rest.
+    """Seconds of the shortest of several runs, from arrays to arrays. `upload` is the extra time of
+    inputs in host memory instead of device memory, `download` that of outputs, `kernels` the time
+    by the device's clock, and `host` the remainder.
     """
 
     total: float
@@ -33,25 +33,25 @@ class RunParts:
 def measure_parts(
     session: Session, inputs: Mapping[str, np.ndarray], runs: int = 50
 ) -> RunParts | None:
-    """The parts of a session's run; None where engines for the CPU run some of it, and where
-    memory of the device cannot be held because it is on another machine.
+    """Return the parts of a session's run; None if CPU engines run some of the model, or if the
+    device is on another machine.
     """
     if session.device == CPU or session.is_in_parts or session.device.remote:
         return None
-    given = {info.name: _on_device(session, info.name, inputs) for info in session.inputs}
-    results = session.run(given, keep_on_device=True)
-    ways: dict[str, Callable[[], object]] = {
+    on_device = {info.name: _on_device(session, info.name, inputs) for info in session.inputs}
+    results = session.run(on_device, keep_on_device=True)
+    variants: dict[str, Callable[[], object]] = {
         "total": lambda: session.run(inputs),
-        "without upload": lambda: session.run(given),
-        "without both": lambda: session.run(given, out=results),
+        "without upload": lambda: session.run(on_device),
+        "without both": lambda: session.run(on_device, out=results),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(runs):
-        for name, run in ways.items():
-            run()  # what came before has left its own arguments
+        for name, run in variants.items():
+            run()  # the previous variant left other arguments bound
             seconds[name].append(_timed(run))
-    total, no_upload, neither = (min(found) for found in seconds.values())
-    kernels = min(session.device_seconds(given, runs), neither, total)
+    total, no_upload, neither = (min(times) for times in seconds.values())
+    kernels = min(session.device_seconds(on_device, runs), neither, total)
     upload, download = max(total - no_upload, 0.0), max(no_upload - neither, 0.0)
     host = max(total - upload - download - kernels, 0.0)
     return RunParts(total, upload, kernels, download, host)

@@ -1,4 +1,4 @@
-"""The values of a model by the tensors of its file: an engine's, and those of our own kernels."""
+"""Values of the tensors of a model file, as a CPU engine and our kernels compute them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
 Grid = tuple[Quantization, DType]
-COUNTED = "/steps"  # the ending of values that count the steps of the value before it
-FETCHED = 2**28  # bytes of values that one run gives, at most, but for a larger one
+COUNTED = "/steps"  # suffix of values that hold another value in quantization steps
+MAX_FETCHED_BYTES = 2**28  # of values that one run returns, unless a single one is larger
 SUMS = ("mean", "sum", "variance")
-FOREIGN = "foreign"  # the op of nodes that only the file's own engine can run
+FOREIGN = "foreign"  # op of nodes that only the file's own engine can run
 
 
 class FileTensors:
-    """Which values of a model's graph are which tensor of its file, in the order they are made."""
+    """Maps values of a model's graph to tensors of its file, in the order of execution."""
 
     def __init__(self, model: Model) -> None:
         self._graph, self._source = model.main, model.source_graph
@@ -40,25 +40,26 @@ class FileTensors:
         return value if self._source is None else self._source.tensor(value)
 
     def grid(self, value: str) -> Grid | None:
-        known = self._source is not None and self._source.tensor(value) is not None
-        return self._source.grid(value) if known and self._source is not None else None
+        if self._source is None or self._source.tensor(value) is None:
+            return None
+        return self._source.grid(value)
 
     def node(self, value: str) -> Node:
         return self._graph.producers[value]
 
     def title(self, value: str) -> str:
-        """The operator that makes a value, as people know it."""
+        """Return the file's name of the operator that produces a value."""
         node = self.node(value)
         return node.op if self._source is None else self._source.titles.get(node.name, node.op)
 
     def rounds(self, value: str) -> bool:
-        """Whether the file's engine rounds what the value's operator reads."""
+        """Return whether the file's engine rounds the inputs of the value's operator."""
         name, source = self.node(value).name, self._source
         return source is not None and name in source.titles and source.rounds(name)
 
     def zero_shift(self, value: str) -> float:
-        """By how many steps a value is off where its engine rounds the place that its input's zero
-        point has among its own steps, as LiteRT's means do; 0 for what has several inputs.
+        """Return the shift of a value, in steps, if its engine rounds the input's zero point to
+        the value's own steps, as LiteRT's means do; 0 for operators with several inputs.
         """
         name, source = self.node(value).name, self._source
         reads = source.reads(name) if source is not None and name in source.titles else ()
@@ -66,11 +67,11 @@ class FileTensors:
         after = self.grid(value)
         if before is None or after is None:
             return 0.0
-        place = before[0].zero_point[0] * before[0].scale[0] / after[0].scale[0]
-        return place - round(place)
+        zero_point = before[0].zero_point[0] * before[0].scale[0] / after[0].scale[0]
+        return zero_point - round(zero_point)
 
     def summed(self, value: str) -> int:
-        """How many numbers each of a value's is the sum of, one after another, in reductions."""
+        """Return how many numbers a reduction adds for each of its results; 1 for other ops."""
         node, types = self.node(value), self._graph.types
         if node.op not in SUMS:
             return 1
@@ -81,19 +82,19 @@ class FileTensors:
         return self._graph.types[value].dtype.has_numpy
 
     def is_value(self, value: str, type: TensorType) -> bool:
-        """Whether a value has its type's shape: a rewrite may use its name for another layout."""
-        known = self._graph.types.get(value)
-        return known is not None and type.shape == known.shape and type.dtype.has_numpy
+        """Return whether a value has this shape: rewrites may reuse its name for another layout."""
+        own = self._graph.types.get(value)
+        return own is not None and type.shape == own.shape and type.dtype.has_numpy
 
     def converted(self, array: np.ndarray, value: str) -> np.ndarray:
-        """A tensor in the form that the graph has a value in: real numbers or integers."""
+        """Return a tensor in the form of the graph's value: real numbers or integers."""
         real, grid = self._graph.types[value].dtype is DType.F32, self.grid(value)
         if grid is None or real == (array.dtype.kind == "f"):
             return array
         return dequantize(array, grid[0]) if real else to_integers(array, *grid)
 
     def steps(self, array: np.ndarray, value: str, step: float) -> np.ndarray:
-        """A value in steps from its zero point."""
+        """Return a value in steps from its zero point."""
         if array.dtype.kind == "f":
             return np.asarray(array.astype(np.float64) / step)
         grid = self.grid(value)
@@ -105,7 +106,7 @@ class FileTensors:
 
 
 class EngineTensors:
-    """What an engine made of each tensor."""
+    """Tensors as a CPU engine computed them."""
 
     def __init__(self, tensors: FileTensors, values: ModelValues) -> None:
         self._tensors, self._values = tensors, values
@@ -117,7 +118,7 @@ class EngineTensors:
 
 
 class KernelTensors:
-    """What our kernels made of each tensor that they keep, in one part of a model or in several."""
+    """Tensors as our kernels computed them, in one part of a model or in several."""
 
     def __init__(self, tensors: FileTensors) -> None:
         self._tensors = tensors
@@ -125,9 +126,9 @@ class KernelTensors:
         self._arrays: dict[str, np.ndarray] = {}
 
     def choose(self, graph: Graph) -> list[str]:
-        """The values of a part that stand for tensors, one for each, and what the part gives."""
-        made = (name for node in graph.nodes for name in node.outputs)
-        for name in (*graph.arguments, *graph.results, *made):
+        """Return the values of a part to fetch: one for each tensor, and the part's results."""
+        produced = (name for node in graph.nodes for name in node.outputs)
+        for name in (*graph.arguments, *graph.results, *produced):
             value = name.removesuffix(COUNTED)
             tensor = self._tensors.of(value)
             if tensor is not None and self._tensors.is_value(value, graph.types[name]):
@@ -142,22 +143,22 @@ class KernelTensors:
         return name in self._arrays
 
     def array(self, name: str) -> np.ndarray | None:
-        """A value as the kernels have it."""
-        found = self._arrays.get(name)
-        counts = found is not None and name.endswith(COUNTED) and found.dtype.kind != "f"
-        return found.astype(np.float32) if found is not None and counts else found
+        """Return a value as the kernels have it, or None."""
+        array = self._arrays.get(name)
+        counts = array is not None and name.endswith(COUNTED) and array.dtype.kind != "f"
+        return array.astype(np.float32) if array is not None and counts else array
 
     def known(self, name: str) -> np.ndarray:
-        """The same of one that is kept."""
-        found = self.array(name)
-        assert found is not None, f"'{name}' is kept by nobody"
-        return found
+        """Return a value that was fetched."""
+        array = self.array(name)
+        assert array is not None, f"'{name}' was not fetched"
+        return array
 
     def name(self, value: str) -> str | None:
-        """What the kernels call the tensor of a value."""
+        """Return the kernels' name for the tensor of a value, or None if it was not fetched."""
         tensor = self._tensors.of(value)
-        found = None if tensor is None else self._names.get(tensor)
-        return found if found in self._arrays else None
+        name = None if tensor is None else self._names.get(tensor)
+        return name if name in self._arrays else None
 
     def value(self, value: str) -> np.ndarray | None:
         name = self.name(value)
@@ -172,7 +173,7 @@ class KernelTensors:
 
 
 def _packed(array: np.ndarray) -> np.ndarray:
-    """Whole numbers in as few bytes as they need; what holds others as it is."""
+    """Return integers in the smallest dtype that holds them; other arrays unchanged."""
     low, high = (array.min(), array.max()) if array.size else (0, 0)
     for kind in (np.int8, np.uint8, np.int16):
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
@@ -184,33 +185,33 @@ def _packed(array: np.ndarray) -> np.ndarray:
 def play_all(
     lowering: LoweringInput, arrays: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """These values of a graph, those on the way through copies, so that they stay as they are.
+    """Run a part and yield these values; intermediate ones are copied before they are overwritten.
 
-    Large ones come by several runs, so that whoever packs them never has all at once.
+    Large values are fetched in several runs, so that not all are in memory at once.
     """
     graph = lowering.graph
     copies = {name: f"{name}/seen" for name in names if name not in graph.outputs}
     plan = lowering._replace(graph=_with_copies(graph, copies)).plan()
     player = backends.make_player(lowering.device, plan)
-    given, titles = [arrays[name] for name in graph.arguments], (*graph.results, *copies)
+    inputs, titles = [arrays[name] for name in graph.arguments], (*graph.results, *copies)
     try:
         for group in _groups([port.type for port in plan.outputs]):
             into = [
                 np.empty(port.type.shape, port.type.dtype.numpy) if place in group else None
                 for place, port in enumerate(plan.outputs)
             ]
-            player.reset()  # a state is what it was before the first run
-            results = player.run(given, into)
+            player.reset()  # states start anew in each run
+            results = player.run(inputs, into)
             yield from ((titles[place], results[place]) for place in group)
     finally:
         player.close()
 
 
 def _groups(types: Sequence[TensorType]) -> Iterator[range]:
-    """Neighbours that are fetched together."""
+    """Yield ranges of outputs to fetch in one run."""
     first, size = 0, 0
     for place, type in enumerate(types):
-        if place > first and size + type.bytes > FETCHED:
+        if place > first and size + type.bytes > MAX_FETCHED_BYTES:
             yield range(first, place)
             first, size = place, 0
         size += type.bytes
@@ -218,7 +219,7 @@ def _groups(types: Sequence[TensorType]) -> Iterator[range]:
 
 
 def _with_copies(graph: Graph, copies: Mapping[str, str]) -> Graph:
-    """Each value is copied as soon as it is there, so that its memory is free for others again."""
+    """Copy each value right after it is produced, so that its memory can be reused."""
     nodes: list[Node] = []
     for node in graph.nodes:
         seen = (name for name in node.outputs if name in copies)

@@ -1,25 +1,33 @@
-"""Our outputs beside a CPU engine's: whether they are right, and if not, which layer and why.
+"""verify: outputs of a model compared with its CPU runtime, and the layer at fault if they differ.
 
-Outputs that agree need no more. Where one does not, or is of so few steps that agreement says
-little, every layer is judged by itself (see `layers`). The verdict is the engine's rounding only
-where each layer of ours is exact for what it was given, the engine's differences are shown to be
-roundings, and the session gives what its layers give: then nothing else is left that could differ.
-A model in parts has no such last step, since each part is judged from the engine's values: there
-the spread between the engine's own two sets of kernels says how far roundings take an output.
+If all outputs agree, nothing else is compared. If one differs, or spans so few quantization steps
+that its agreement means little, every layer is judged by itself (see `layers`). The verdict is
+"rounding of the runtime" only if each layer is exact for its inputs, the runtime's differences are
+shown to be rounding, and the session gives the same results as its layers. A model in parts has no
+such last check, because each part gets the runtime's values as inputs: there the difference between
+the runtime's optimized and plain kernels bounds the effect of rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from fourfold.config import Config
 from fourfold.device import DeviceInfo
-from fourfold.options import CompileOptions
+from fourfold.errors import InputError
+from fourfold.options import CompileOptions, SessionOptions
+from fourfold.runtime.inputs import Inputs, match_inputs
+from fourfold.runtime.opening import Model, find_store, model_reader, path_or_bytes
+from fourfold.runtime.random_inputs import random_inputs
+from fourfold.session import Session
 from fourfold.tools.report.compare import deviation
 from fourfold.tools.report.layer_comparison import LayerComparison
 from fourfold.tools.report.layers import AGREES, HALF, ROUNDED, TOLERANCE, Layer
+from fourfold.tools.report.rival import find_rival, model_of_signature
 from fourfold.tools.report.verification import (
     DIFFERS,
     GROWN,
@@ -31,23 +39,91 @@ from fourfold.tools.report.verification import (
     is_rounded,
 )
 
-FURTHER = 4.0  # times as far from the exact result as the engine our floats may be
-# Times the engine's own spread, or what halves cost elsewhere, that outputs may be off.
-SPREADS = 4.0
+# Largest distance of our floats from the exact result, in multiples of the runtime's distance.
+MAX_DISTANCE_RATIO = 4.0
+# Largest difference of outputs, in multiples of the runtime's own spread or of the loss by fp16.
+MAX_SPREADS = 4.0
+_UNVERIFIABLE = ("pixels", "postprocess")
+
+
+def verify(
+    source: Model, inputs: Inputs = None, *, layers: bool = False, seed: int = 0, **options: Any
+) -> Verification:
+    """Compare the outputs of a model with those of its format's CPU runtime (LiteRT, ONNX Runtime).
+
+    If outputs differ, every layer is compared, and the verdict names the layer at fault. Without an
+    installed CPU runtime, the NumPy definitions of operators are used.
+
+    Args:
+        source: The model, as `Session` takes it; prepared files have no CPU runtime.
+        inputs: Inputs, as `Session.run` takes them; random values by default.
+        layers: Compare every layer even if the outputs agree.
+        seed: Seed of the random inputs.
+        **options: The options of `Session`, by name. `follow_batch` is always False here, because
+            the CPU runtimes take reshapes literally.
+    """
+    with Verifier(source, SessionOptions.of(options)) as verifier:
+        return verifier.verify(inputs, layers=layers, seed=seed)
+
+
+class Verifier:
+    """A session and the CPU runtime that it is compared with, for any number of inputs."""
+
+    def __init__(self, source: Model, options: SessionOptions) -> None:
+        for name in _UNVERIFIABLE:
+            if getattr(options, name) is not None:
+                why = "the CPU runtime takes and gives the model's own tensors"
+                raise InputError(f"verify does not take {name}=", why, f"leave {name}= out")
+        config, content = Config.from_environment(), path_or_bytes(source)
+        store = find_store(options.cache, options.serialization_dir, config)
+        self._options = replace(options, follow_batch=False)
+        self._compile_options = self._options.compile_options(config)
+        self._model = model_reader(content, store, config)().content
+        self.engine, self.note = find_rival(self._model)
+        self.session = Session.open(content, self._options)
+
+    def __enter__(self) -> Verifier:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.session.close()
+
+    def verify(self, inputs: Inputs = None, *, layers: bool = False, seed: int = 0) -> Verification:
+        """Run the model on both sides and compare; see `fourfold.verify`."""
+        session = self.session
+        if inputs is None:
+            inputs = random_inputs(session.inputs, seed)
+        arrays, new_shapes = match_inputs(session.inputs, inputs, set(), lambda *_: None)
+        named = {info.name: array for info, array in zip(session.inputs, arrays, strict=True)}
+        session.reset()
+        results = session.run(named)
+        shapes = {**self._compile_options.shapes, **new_shapes}
+        sample = Sample(
+            self._model,
+            session.device,
+            replace(self._compile_options, precision=session.precision, shapes=shapes),
+            arrays,
+            list(results.values()),
+            [info.name for info in session.outputs],
+        )
+        model = model_of_signature(self._model, self._options.signature)
+        expected = self.engine.open_model(model, named, self._options.threads)()
+        verification = verify_sample(sample, expected, self.engine.title, layers)
+        return replace(verification, note=self.note)
 
 
 def compare_layers(
     source: str | bytes, device: DeviceInfo, options: CompileOptions, inputs: Sequence[np.ndarray]
 ) -> tuple[Layer, ...]:
-    """Accuracy by layer, in the order in which layers run: every value of the parts on the device
-    beside those of the format's CPU engine, or of NumPy.
+    """Return the accuracy of each layer in the order of execution: values of the parts on the
+    device, compared with those of the format's CPU runtime, or of NumPy.
     """
     return tuple(LayerComparison.of(source, device, options, inputs).layers())
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A model, what it is compiled with, what it was fed, and what the session gave."""
+    """A model, its compile options, the inputs of a run, and the session's outputs."""
 
     source: str | bytes
     device: DeviceInfo
@@ -60,18 +136,17 @@ class Sample:
 def verify_sample(
     sample: Sample, theirs: Sequence[np.ndarray], engine: str, layers: bool = False
 ) -> Verification:
-    """The verdict on one sample; `layers` asks for accuracy by layer even where outputs agree."""
+    """Return the verdict on one sample; with `layers`, compare layers even if outputs agree."""
     precision = sample.options.precision
     outputs = compare_outputs(sample.ours, theirs, sample.names, precision)
-    found = Verification(engine, precision, str(sample.device), outputs)
+    result = Verification(engine, precision, str(sample.device), outputs)
     if not layers and all(output.verdict == AGREES for output in outputs):
-        return found
-    args = (sample.source, sample.device, sample.options, sample.inputs)
-    comparison = LayerComparison.of(*args)
-    found = replace(found, layers=tuple(comparison.layers()))
+        return result
+    comparison = LayerComparison.of(sample.source, sample.device, sample.options, sample.inputs)
+    result = replace(result, layers=tuple(comparison.layers()))
     plain = comparison.engine_outputs()
     outputs = tuple(map(_with_spread, outputs, theirs, plain))
-    return _Judgement(sample, theirs, comparison, replace(found, outputs=outputs)).verification()
+    return _Judgement(sample, theirs, comparison, replace(result, outputs=outputs)).verification()
 
 
 def _with_spread(output: Output, theirs: np.ndarray, plain: np.ndarray | None) -> Output:
@@ -80,7 +155,7 @@ def _with_spread(output: Output, theirs: np.ndarray, plain: np.ndarray | None) -
 
 @dataclass(frozen=True)
 class _Judgement:
-    """What layers tell of outputs."""
+    """Derives the verdict on outputs from the layers."""
 
     sample: Sample
     theirs: Sequence[np.ndarray]
@@ -96,7 +171,7 @@ class _Judgement:
         return replace(self.found, outputs=outputs, reason=reason)
 
     def _verdict(self) -> tuple[str, str]:
-        """For the outputs that are not near: the first that holds."""
+        """Return the first verdict that holds for outputs that are not near, and its reason."""
         first, engine = self.found.first, self.found.engine
         if first is not None and first.is_fault:
             return DIFFERS, f"{first.title}: {first.verdict}: {first.reason}"
@@ -118,28 +193,28 @@ class _Judgement:
         return verdict, reason if verdict == DIFFERS else f"{reason}{self._spread_words()}"
 
     def _broken_plan(self) -> str | None:
-        """Whether the session gives something else than its layers when each is looked at."""
+        """Return a reason if the session's outputs differ from those of its observed layers."""
         if not self.comparison.is_whole:
             return None
-        every = self._named(self.comparison.outputs())
-        for number, (name, ours, seen) in enumerate(every):
-            near = compare_output(name, ours, seen, self.found.precision).is_near
-            if not near and not self._loses_as_much(number, seen):
-                return f"output '{name}' is not what its layers give when each is looked at"
+        named = self._named(self.comparison.outputs())
+        for number, (name, ours, observed) in enumerate(named):
+            near = compare_output(name, ours, observed, self.found.precision).is_near
+            if not near and not self._loses_as_much(number, observed):
+                return f"output '{name}' differs from the result of its layers run one by one"
         return None
 
-    def _loses_as_much(self, number: int, seen: np.ndarray) -> bool:
-        """Whether halves alone take layers that are looked at, each of which is stored, as far from
-        full precision as the session's output is.
+    def _loses_as_much(self, number: int, observed: np.ndarray) -> bool:
+        """Return whether fp16 storage alone takes observed layers, each of which is stored, as far
+        from fp32 results as the session's output is.
         """
         if self.found.precision == "fp32":
             return False
         full = self.comparison.outputs(full=True)[number]
-        own, looked_at = deviation(self.sample.ours[number], full), deviation(seen, full)
-        return not own.broken and own.largest <= SPREADS * looked_at.largest
+        own, by_layer = deviation(self.sample.ours[number], full), deviation(observed, full)
+        return not own.broken and own.largest <= MAX_SPREADS * by_layer.largest
 
     def _lost_precision(self) -> str | None:
-        """Whether outputs are far from those in full precision."""
+        """Return a reason if outputs are far from those in fp32."""
         if self.found.precision == "fp32" or not self.comparison.is_whole:
             return None
         for name, ours, full in self._named(self.comparison.outputs(full=True)):
@@ -149,20 +224,20 @@ class _Judgement:
         return None
 
     def _beyond_spread(self) -> str | None:
-        """Whether outputs of a model in parts are further off than roundings take them."""
+        """Return a reason if outputs of a model in parts differ by more than rounding explains."""
         if self.comparison.is_whole:
             return None
         for output in self.found.outputs:
             spread = 0.0 if output.spread is None else output.spread.largest
-            far = output.difference.broken or output.difference.largest > SPREADS * spread
+            far = output.difference.broken or output.difference.largest > MAX_SPREADS * spread
             if far and not output.is_near:
                 off, engine = output.difference.largest, self.found.engine
-                own = f"{engine}'s own two sets of kernels are {spread:.1e} apart"
-                return f"every layer agrees, but '{output.name}' is {off:.1e} off, where {own}"
+                own = f"{engine}'s optimized and plain kernels are {spread:.1e} apart"
+                return f"every layer agrees, but '{output.name}' is {off:.1e} off, while {own}"
         return None
 
     def _spread_words(self) -> str:
-        """How far the engine is from itself, for who wonders whether that is much."""
+        """Return the runtime's own spread in words, to compare the difference with."""
         spreads = [one for one in self.found.outputs if one.spread is not None and not one.is_near]
         if not spreads:
             return ""
@@ -171,13 +246,14 @@ class _Judgement:
         own = f"{widest.spread.largest:.1e} of the range"
         if widest.step:
             own = f"{widest.spread.absolute / widest.step:.4g} steps"
-        return f"; {self.found.engine}'s own two sets of kernels are up to {own} apart"
+        return f"; {self.found.engine}'s optimized and plain kernels are up to {own} apart"
 
     def _grown(self) -> tuple[str, str]:
-        """Roundings of floats that grow from layer to layer: who is nearer to the exact result.
+        """Return the verdict where float rounding errors grow from layer to layer, from the
+        distance of both sides to the exact result.
 
-        Values on a grid jump a whole step where floats differ in the last digit, on either side:
-        how far from the exact result they end is chance, and the layers are all that tells.
+        A quantized value jumps a whole step if floats differ in the last digit, on either side, so
+        its distance from the exact result is chance; then only layers are conclusive.
         """
         engine = self.found.engine
         if not self.comparison.is_whole:
@@ -187,11 +263,11 @@ class _Judgement:
         exact = self.comparison.exact_outputs()
         words = ""
         for (name, ours, right), theirs in zip(self._named(exact), self.theirs, strict=True):
-            found, other = deviation(ours, right), deviation(theirs, right).largest
-            mine = found.largest
+            difference, other = deviation(ours, right), deviation(theirs, right).largest
+            mine = difference.largest
             words = f"'{name}' is {mine:.1e} from the exact result, that of {engine} {other:.1e}"
-            allowed = max(TOLERANCE[self.found.precision], FURTHER * other)
-            if found.broken or not mine <= allowed:
+            allowed = max(TOLERANCE[self.found.precision], MAX_DISTANCE_RATIO * other)
+            if difference.broken or not mine <= allowed:
                 return DIFFERS, f"every layer agrees, but together {words}"
         return GROWN, f"every layer agrees; {words}"
 
@@ -202,6 +278,6 @@ class _Judgement:
 def _rounding_words(found: Verification) -> str:
     rounded = [layer for layer in found.layers if is_rounded(layer)]
     first, engine = rounded[0], found.engine
-    ours = f"our {len(found.layers)} layers are exact for what they are given"
+    ours = f"all {len(found.layers)} layers of fourfold are exact for their inputs"
     theirs = f"{engine} rounds in {len(rounded)}, first in {first.title}"
     return f"{ours}; {theirs}: {first.reason}"

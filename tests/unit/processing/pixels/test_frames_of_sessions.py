@@ -22,7 +22,7 @@ from fourfold.options import CompileOptions
 from fourfold.processing.pixels import Pixels
 from fourfold.session import explain_stage
 from fourfold.store.draft import Draft
-from fourfold.tools.prepare import prepare_model
+from fourfold.tools.preparation import prepare_model
 from fourfold.types import Shape
 
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)

@@ -20,7 +20,7 @@ from fourfold.options import CompileOptions
 from fourfold.store.store import Store
 from fourfold.support import log as logs
 from fourfold.support.log import Log
-from fourfold.tools.prepare import tune_model
+from fourfold.tools.preparation import tune_model
 
 IMAGE = np.zeros((1, 5, 6, 3), np.float32)
 SAY = """

@@ -43,7 +43,7 @@ def nothing_built(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_what_a_session_sets_aside(
     name: str, precision: str, device: DeviceInfo, allocations: Allocations
 ) -> None:
-    found = fourfold.estimate(MODELS[name], device, precision, cache=None)  # type: ignore[arg-type]
+    found = fourfold.estimate(MODELS[name], device, precision=precision, cache=None)
     assert not allocations.sizes
     with fourfold.Session(MODELS[name], device, precision, cache=None) as session:  # type: ignore[arg-type]
         assert allocations.held == found.total
@@ -99,7 +99,7 @@ def test_a_gpu_of_no_make_needs_no_driver(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_cannot_be_opened_is_said_as_by_a_session(device: DeviceInfo) -> None:
     with pytest.raises(InputError, match="there is no precision"):
-        fourfold.estimate(matrix(), device, "fp8")  # type: ignore[arg-type]
+        fourfold.estimate(matrix(), device, precision="fp8")
 
 
 def test_it_prints_itself_and_goes_into_json(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from fourfold.ops.base.registry import registry
 from fourfold.ops.base.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.tools.report.compare import AT_ONCE, Differences, deviation
+from fourfold.tools.report.compare import CHUNK_ELEMENTS, Differences, deviation
 from fourfold.tools.report.exact import ExactGraph, StepsBeforeRounding
-from fourfold.tools.report.exact_rows import TOGETHER, RowRange, needed_rows, slabs
+from fourfold.tools.report.exact_rows import SLAB_ELEMENTS, RowRange, needed_rows, slabs
 from fourfold.tools.report.rounding import RoundingNoise
 from fourfold.types import DType, TensorType
 
@@ -87,13 +87,13 @@ def test_slabs_cover_large_pictures_once_and_leave_small_values_whole() -> None:
     shape = (1, 1000, 64, 32)
     found = [rows for rows in slabs(shape) if rows is not None]
     assert [row for rows in found for row in range(*rows)] == list(range(1000))
-    assert max(rows.end - rows.first for rows in found) * 64 * 32 <= TOGETHER
+    assert max(rows.end - rows.first for rows in found) * 64 * 32 <= SLAB_ELEMENTS
     assert [*slabs((1, 10, 64, 32))] == [*slabs((2**20,))] == [None]
 
 
 def test_differences_in_parts_are_those_of_the_whole() -> None:
     generator = np.random.default_rng(4)
-    theirs = generator.normal(0, 1, (AT_ONCE // 16, 33)).astype(np.float32)
+    theirs = generator.normal(0, 1, (CHUNK_ELEMENTS // 16, 33)).astype(np.float32)
     ours = theirs + generator.normal(0, 1e-3, theirs.shape).astype(np.float32)
     ours[-1, 2], ours[1, 3], theirs[3, 4] = np.nan, np.inf, 7e4
     whole = Differences()

@@ -168,7 +168,7 @@ def test_steps_of_one_are_not_multiplied() -> None:
 
 
 def test_what_onnx_cannot_say_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="rewritten graph cannot be said") as caught:
+    with pytest.raises(UnsupportedError, match="rewritten graph cannot be written") as caught:
         rewritten_onnx(stream(), CompileOptions())
     assert "persist between runs" in caught.value.why
     assert "--export model-explorer" in caught.value.fix
@@ -191,8 +191,8 @@ def test_the_command_writes_files(device: DeviceInfo, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--export", "onnx"], "say where with -o"),
-        (["--export", "onnx", "-o", "x.onnx", "--times"], "no place for times"),
+        (["--export", "onnx"], "name the file with -o"),
+        (["--export", "onnx", "-o", "x.onnx", "--times"], "ONNX files hold no times"),
         (["--export", "onnx", "-o", "no/such/folder/x.onnx"], "can be written to"),
     ],
 )

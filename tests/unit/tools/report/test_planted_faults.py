@@ -273,7 +273,7 @@ def first_fault(found: Verification) -> tuple[str, str]:
 def judged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How values are judged: as a whole, or, as large ones are, a row or two at a time."""
     if request.param == "by rows":
-        monkeypatch.setattr(exact_rows, "TOGETHER", 400)
+        monkeypatch.setattr(exact_rows, "SLAB_ELEMENTS", 400)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -221,7 +221,7 @@ def test_a_model_in_parts_is_judged_by_the_engines_own_spread(factor: float) -> 
     assert found.outputs[0].spread.relative == pytest.approx(1e-3, rel=0.01)
     assert found.outputs[0].verdict == (GROWN if factor == 1 else DIFFERS)
     assert found.agrees == (factor == 1)
-    assert "LiteRT's own two sets of kernels are " in found.reason
+    assert "LiteRT's optimized and plain kernels are " in found.reason
 
 
 @pytest.mark.needs_device
@@ -263,8 +263,8 @@ def test_the_last_digits_of_numbers_that_hardly_differ_are_no_fault() -> None:
 def test_verify_says_whether_all_agree(model: Path) -> None:
     shown = CliRunner().invoke(main, ["verify", str(model), "--layers"])
     assert shown.exit_code == 0, shown.output
-    assert "3 of 3 values on the way agree" in shown.output
-    assert "all agree with LiteRT" in shown.output
+    assert "3 of 3 intermediate values agree" in shown.output
+    assert "all outputs agree with LiteRT" in shown.output
 
 
 @pytest.mark.needs_device
@@ -273,8 +273,8 @@ def test_verify_fits_eighty_columns_and_says_which_layer_loses_most(model: Path)
     words = ["verify", str(model), "--layers", "--precision", "mixed"]
     shown = CliRunner().invoke(main, words)
     assert shown.exit_code == 0, shown.output
-    assert "what our layers add by themselves in mixed, most first:" in shown.output
-    table = shown.output[shown.output.index("output ") : shown.output.index("all agree")]
+    assert "difference that layers add by themselves in mixed, largest first:" in shown.output
+    table = shown.output[shown.output.index("output ") : shown.output.index("all outputs agree")]
     assert max(map(len, table.splitlines())) <= 80
 
 
@@ -307,7 +307,7 @@ def test_verify_ends_with_zero_where_rounding_is_all(tmp_path: Path) -> None:
     path.write_bytes(fully_connected(whole, 3))
     shown = CliRunner().invoke(main, ["verify", str(path)])
     assert shown.exit_code == 0, shown.output
-    assert "right, though not the same" in shown.output
+    assert "correct, though not identical" in shown.output
     assert "LiteRT rounds in 1, first in FULLY_CONNECTED 'y'" in shown.output
 
 
@@ -318,9 +318,9 @@ def test_without_the_runtime_it_is_said_how_to_install_it(
     monkeypatch.setattr(litert.Litert, "installed", lambda self: False)
     shown = CliRunner().invoke(main, ["verify", str(model)])
     assert shown.exit_code == 0, shown.output
-    assert "compared with our own definitions of operators in NumPy, not" in shown.output
+    assert "compared with the NumPy definitions of operators, not" in shown.output
     assert "LiteRT is not installed (pip install 'fourfold[litert]')" in shown.output
-    assert "all agree with NumPy" in shown.output
+    assert "all outputs agree with NumPy" in shown.output
 
 
 @pytest.mark.needs_device

@@ -1,7 +1,4 @@
-"""Accuracy by layer: a model's values beside those of its format's CPU runtime, for a report.
-
-This is the only place that asks `verify` for anything.
-"""
+"""Accuracy by layer for a report: values compared with those of the format's CPU runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from fourfold.tools.report.verify import Sample, verify_sample
 def verify_run(
     runner: Session, instance: ModelInstance, inputs: Mapping[str, np.ndarray]
 ) -> Verification:
-    """Outputs and all values on the way, compared."""
+    """Compare outputs and all intermediate values with the CPU runtime."""
     request = instance.request
     content, options = request.readable.content, request.compile_options
     engine = find_rival(content).engine
@@ -39,7 +36,7 @@ def verify_run(
 
 
 def summarise_accuracy(found: Verification) -> AccuracySummary:
-    """The whole in a few words, and every output."""
+    """Return the verdict, and the accuracy of every output."""
     first = found.first
     return AccuracySummary(
         engine=found.engine,
@@ -52,7 +49,7 @@ def summarise_accuracy(found: Verification) -> AccuracySummary:
 
 
 def accuracy_by_value(found: Verification) -> Mapping[str, ValueAccuracy]:
-    """By the names that a graph has for a value, which may be there as integers or in steps."""
+    """Return accuracies by the names of values in a graph, as integers, steps or real numbers."""
     forms = ("", COUNTED, "/stored")
     return {f"{one.name}{form}": _accuracy(one) for one in found.layers for form in forms}
 

@@ -1,4 +1,4 @@
-"""Ways to run a node: what tuning kept of its search, and candidates timed for a report."""
+"""Kernel variants of a node: choices of tuning, and candidates timed for a report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Candidates = Mapping[str, tuple[TimedCandidate, ...]]
 
 @dataclass(frozen=True)
 class KnownWays:
-    """What tuning kept, by key, and what comes with the package."""
+    """Tuned choices by key, from the cache and from the package."""
 
     kept: Mapping[str, Choice] = field(default_factory=dict)
     shipped: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class KnownWays:
         return KnownWays({row.key: row for row in rows}, known_choices(device))
 
     def tuning(self, key: str, way: str, timed: Candidates) -> NodeTuning:
-        """How a node is run, beside the ways that were tried."""
+        """Return the variant of a node, with the candidates that were timed."""
         candidates = timed.get(key, ())
         row = self.kept.get(key)
         if row is None:
@@ -46,13 +46,13 @@ class KnownWays:
 def time_candidates(
     lowering: LoweringInput, weights: Mapping[str, float], seconds: float = LEVEL.seconds
 ) -> Candidates:
-    """The times of some ways for each key, those that weigh most first, until the time is over."""
+    """Time some variants for each key, largest weight first, within a time limit."""
     nothing = Known({}, {})
     graph, device, options = lowering
-    found = list(searches(graph, device, options, nothing, LEVEL.candidates))
-    found.sort(key=lambda search: -weights.get(search.key, 0.0))
+    ordered = list(searches(graph, device, options, nothing, LEVEL.candidates))
+    ordered.sort(key=lambda search: -weights.get(search.key, 0.0))
     stop, timed = time.monotonic() + seconds, dict[str, tuple[TimedCandidate, ...]]()
-    for search in found:
+    for search in ordered:
         if time.monotonic() >= stop:
             break
         with closing(Race(graph, device, options, [search])) as race:

@@ -1,5 +1,5 @@
-"""What a device can do at most, found by three short kernels: one moves numbers through memory, one
-reads the same few again and again, and one only multiplies and adds.
+"""Performance limits of a device, measured with three short kernels: one moves numbers through
+memory, one reads a small array again and again, and one only multiplies and adds.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from fourfold.tools.report.run_report.record import DeviceCeilings
 from fourfold.types import DType
 
 log = Log("tools.report")
-RUNS = (12, 80, 80)  # of each kernel; the shortest counts, so that a busy moment does not
-MOST_BYTES = {True: 128 << 20, False: 256 << 20}  # of a CPU, of a GPU: more than caches hold
-FEW_BYTES = {True: 256 << 10, False: 4 << 20}  # the same, for caches near the units
-GROUP = 256  # work-items of a GPU that share a group
+RUNS = (12, 80, 80)  # of each kernel; the shortest counts
+MEMORY_BYTES = {True: 128 << 20, False: 256 << 20}  # on a CPU, on a GPU: larger than the caches
+CACHE_BYTES = {True: 256 << 10, False: 4 << 20}  # on a CPU, on a GPU: fits into near caches
+GROUP = 256  # work-items of a work-group on a GPU
 
 
 def measure_ceilings(device: DeviceInfo) -> DeviceCeilings | None:
-    """The ceilings of a device; None where the kernels do not run there."""
-    share = device.max_allocation // 4 if device.max_allocation else MOST_BYTES[True]
-    size = min(MOST_BYTES[device.is_cpu], share) & ~0xFFFFF
+    """Return the limits of a device; None if the kernels do not run on it."""
+    share = device.max_allocation // 4 if device.max_allocation else MEMORY_BYTES[True]
+    size = min(MEMORY_BYTES[device.is_cpu], share) & ~0xFFFFF
     if size <= 0:
         return None
     reading, read = _reading(device)
@@ -55,12 +55,12 @@ def measure_ceilings(device: DeviceInfo) -> DeviceCeilings | None:
 
 
 def _moving(device: DeviceInfo, size: int) -> Kernel:
-    """x[i] = x[i] + 1 for numbers by fours: as many are read as are written."""
+    """Return a kernel for x[i] = x[i] + 1 on vectors of four: it reads as much as it writes."""
     kernel, vectors = Kernel("move", literal=True), size // 16
     each, local = (1024, 1) if device.is_cpu else (8, GROUP)
     (item,) = kernel.ids(vectors // each, local=(local,))
     place = kernel.pointer("x", DType.F32, None, writable=True)
-    # Neighbouring work-items of a GPU read neighbouring numbers; one of a CPU goes on by itself.
+    # Neighbouring GPU work-items read neighbouring numbers; a CPU work-item reads its own range.
     start, step = (item * each, 1) if device.is_cpu else (item, vectors // each)
     with kernel.loop(each) as turn:
         at = kernel.let(start + turn * step, "at")
@@ -69,19 +69,19 @@ def _moving(device: DeviceInfo, size: int) -> Kernel:
 
 
 def _items(device: DeviceInfo) -> tuple[int, int]:
-    """Work-items that keep all units busy, and how many share a group."""
+    """Return the number of work-items that keep all units busy, and the work-group size."""
     units = max(device.units, 1)
     return (units * 8, 1) if device.is_cpu else (units * 2048, GROUP)
 
 
 def _reading(device: DeviceInfo) -> tuple[Kernel, float]:
-    """Sums of numbers that fit into caches, read over and over, and how many bytes that is."""
+    """Return a kernel that sums a cached array repeatedly, and the bytes that it reads."""
     kernel, wide, together = Kernel("read", literal=True), 8 if device.is_cpu else 4, 8
-    vectors, rounds = FEW_BYTES[device.is_cpu] // (4 * wide), 16 if device.is_cpu else 1
+    vectors, rounds = CACHE_BYTES[device.is_cpu] // (4 * wide), 16 if device.is_cpu else 1
     items, local = _items(device)
     (item,) = kernel.ids(items, local=(local,))
     place = kernel.pointer("x", DType.F32, None, writable=True)
-    # A work-item of a CPU reads all of it in order; those of a GPU read side by side.
+    # A CPU work-item reads the whole array in order; GPU work-items read neighbouring vectors.
     many = vectors if device.is_cpu else 1 << 10
     sums = [kernel.variable(load(place, item, "float", wide), "sum") for _ in range(together)]
     with kernel.loop(rounds), kernel.loop(many // together) as turn:
@@ -94,7 +94,7 @@ def _reading(device: DeviceInfo) -> tuple[Kernel, float]:
 
 
 def _multiplying(device: DeviceInfo) -> tuple[Kernel, float]:
-    """Independent sums in registers, and how many operations they are."""
+    """Return a kernel of independent multiply-adds in registers, and its operation count."""
     wide, sums, steps = (8, 12, 1 << 15) if device.is_cpu else (4, 8, 1 << 10)
     items, local = _items(device)
     kernel = Kernel("multiply", literal=True)

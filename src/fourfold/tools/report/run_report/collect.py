@@ -1,6 +1,4 @@
-"""Collects the data of a report: the model is run and measured, and lowered once more to be looked
-at.
-"""
+"""Collects the data of a report: runs, measures and lowers the model."""
 
 from __future__ import annotations
 
@@ -40,15 +38,15 @@ from fourfold.tools.report.run_report.plan_graph import graph_of_plan
 from fourfold.tools.report.verification import Verification
 
 SEED = 0
-# Ways that do other arithmetic than multiply-adds of floats: less of it, or dot products of bytes.
+# Variants that do fewer multiply-adds than the model defines, or integer dot products.
 OTHER_ARITHMETIC = ("winograd", "dots")
 API_TITLES = {"opencl": "OpenCL", "cuda": "CUDA", "webgpu": "WebGPU"}
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What goes into a report beside what always does: accuracy by layer, times of other kernels,
-    the ceilings of the device; and for how many seconds runs are timed.
+    """Optional contents of a report: accuracy by layer, times of alternative kernels, limits of the
+    device; and the time limit of runs, in seconds.
     """
 
     verify: bool = False
@@ -59,7 +57,7 @@ class ReportOptions:
 
 @dataclass
 class _Findings:
-    """What was found of a model's graph, and notes on what could not be."""
+    """The graph of a model with its measurements, and notes on missing data."""
 
     graph: RunGraph
     placement: Placement | None = None
@@ -74,7 +72,7 @@ def collect(
     inputs: Mapping[str, np.ndarray] | None,
     options: ReportOptions,
 ) -> record.RunRecord:
-    """The record of a session's model on these inputs, or else on random ones."""
+    """Return the record of a session's model on these inputs, or on random ones."""
     start = tuple(instance.request.timings.items())
     arrays = random_inputs(runner.inputs, SEED) if inputs is None else inputs
     times = measure_runs(runner, arrays, options.seconds)
@@ -139,16 +137,16 @@ def _verify(
     inputs: Mapping[str, np.ndarray],
     found: _Findings,
 ) -> Verification | None:
-    """Compares all values, and gives nodes how far theirs are off."""
+    """Compare all values, and add the accuracy of each node to the graph."""
     if is_prepared(instance.request.model):
-        found.notes.append("Accuracy is not told: a prepared file does not hold the model.")
+        found.notes.append("Accuracy is unknown: a prepared file does not hold the model.")
         return None
     verified = verify_run(runner, instance, inputs)
-    known = accuracy_by_value(verified)
+    accuracies = accuracy_by_value(verified)
     for number, node in enumerate(found.graph.nodes):
-        told = [known[value.name] for value in node.writes if value.name in known]
-        if told:
-            worst = max(told, key=lambda one: (not one.agrees, one.largest or 0.0))
+        own = [accuracies[value.name] for value in node.writes if value.name in accuracies]
+        if own:
+            worst = max(own, key=lambda one: (not one.agrees, one.largest or 0.0))
             found.graph.nodes[number] = replace(node, accuracy=worst)
     return verified
 
@@ -180,7 +178,7 @@ def _size(model: str | bytes) -> int | None:
 
 
 def _kind(device: DeviceInfo) -> str:
-    """What a device is as people call it: a processor is no GPU, whatever its API."""
+    """Return the kind of a device with its API, such as 'GPU by CUDA'."""
     if device == CPU:
         return "CPU"
     return f"{'CPU' if device.is_cpu else 'GPU'} by {API_TITLES.get(device.api, device.api)}"
@@ -194,7 +192,7 @@ def _parts(placement: Placement) -> list[record.RunPart]:
 
 
 def _advice(model: LoweredModel) -> list[record.AdviceItem]:
-    """Advice on the parts that are on the device, as `check` gives it."""
+    """Return advice on the parts on the device, as `check` does."""
     problem = model.problem
     lists = [replace(part.lowering.options, form="list") for part in model.parts]
     pairs = zip(model.parts, lists, strict=True)
@@ -224,9 +222,8 @@ def _arenas(model: LoweredModel) -> list[record.RunArena]:
 
 def _memory(model: CompiledModel, found: _Findings) -> record.RunMemory:
     arena = model.bytes("arena")
-    known = sum(one.bytes for one in found.arenas)
-    fits = known == arena and bool(found.arenas)
-    note = "" if fits or not arena else "Where values lie in the arena is not known for this plan."
+    fits = bool(found.arenas) and sum(one.bytes for one in found.arenas) == arena
+    note = "" if fits or not arena else "The positions of values in the arena are unknown."
     return record.RunMemory(
         weights=model.bytes("constants"),
         arena=arena,
@@ -245,7 +242,7 @@ def _ceilings(
         return None
     ceilings = measure_ceilings(device)
     if ceilings is None:
-        found.notes.append("The device's ceilings are unknown: the probe did not run there.")
+        found.notes.append("The device's ceilings are unknown: the probe did not run on it.")
     elif device.matrix_units:
         found.notes.append(
             "The ceiling for arithmetic is that of plain multiply-adds; kernels that use matrix"
@@ -253,14 +250,14 @@ def _ceilings(
         )
     elif _fastest(found.graph) > ceilings.flops:
         found.notes.append(
-            "A layer was faster than the probe of the device's ceilings: something else kept the"
-            " device busy while that ran, and the real ceilings are higher."
+            "A layer was faster than the probe of the device's ceilings: another program used the"
+            " device during the probe, and the real ceilings are higher."
         )
     return ceilings
 
 
 def _fastest(graph: RunGraph) -> float:
-    """Operations a second of the fastest node among those that do plain arithmetic."""
+    """Return the operations per second of the fastest node that does plain multiply-adds."""
     rates = (
         node.flops / node.seconds
         for node in graph.nodes

@@ -24,24 +24,24 @@ from fourfold.tools.report.run_report.record import (
     RunTensor,
 )
 
-INPUT, OUTPUT = "input", "output"  # targets of what goes in and out
-LETTER, MARGIN, LEAST_WIDTH = 7.4, 26.0, 96.0  # of a node's title as it is drawn
+INPUT, OUTPUT = "input", "output"  # targets of the nodes of inputs and outputs
+LETTER, MARGIN, MIN_WIDTH = 7.4, 26.0, 96.0  # of the title of a node, in pixels
 
 
 @dataclass
 class RunGraph:
-    """What ran, while it is put together. `keys` are those of tuned choices, by node."""
+    """A graph of the nodes that ran, under construction. `keys` are those of tuned choices."""
 
     nodes: list[RunNode] = field(default_factory=list)
     edges: list[RunEdge] = field(default_factory=list)
     kernels: list[RunKernel] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
-    form: str = "launches"  # what was timed, in the words of `Profile`
-    keys: dict[int, tuple[str, str]] = field(default_factory=dict)  # of each the key and the way
+    form: str = "launches"  # see `Profile`
+    keys: dict[int, tuple[str, str]] = field(default_factory=dict)  # key and variant by node
 
 
 def build_graph(model: LoweredModel, times: KernelTimes) -> RunGraph:
-    """All that ran, with where it is drawn."""
+    """Return all nodes that ran, with their positions on the page."""
     built = RunGraph(form=times.form)
     _add_ends(built, model.graph, model.graph.arguments, INPUT)
     by_part = {part.number: part for part in model.parts}
@@ -60,8 +60,8 @@ def build_graph(model: LoweredModel, times: KernelTimes) -> RunGraph:
 def _add_ends(built: RunGraph, graph: Graph, names: Iterable[str], target: str) -> None:
     for name in names:
         value = (RunTensor(name, str(graph.types[name])),)
-        ends = {"writes": value} if target == INPUT else {"reads": value}
-        built.nodes.append(_node(name, target, "", target, -1, **ends))
+        ports = {"writes": value} if target == INPUT else {"reads": value}
+        built.nodes.append(_node(name, target, "", target, -1, **ports))
 
 
 def _node(name: str, op: str, text: str, target: str, part: int, **more: object) -> RunNode:
@@ -74,15 +74,15 @@ def _add_device_part(
     details, first = part.details, len(built.nodes)
     rows = {row.name: row for row in model.placement.rows}
     known = {*details.graph.inputs, *(v for node in details.graph.nodes for v in node.outputs)}
-    counted, told = set[int](), set[str]()
+    counted, named = set[int](), set[str]()
     for detail in details.nodes:
         node = detail.node
         work = covered_nodes(part.lowering.graph, node, known)
         fresh = [one for one in work if id(one) not in counted]
         counted.update(map(id, fresh))
         names = [model.unit_of.get(id(one), "") for one in covered_nodes(model.graph, node, known)]
-        mine = [name for name in dict.fromkeys(names) if name in rows and name not in told]
-        told.update(mine)
+        mine = [name for name in dict.fromkeys(names) if name in rows and name not in named]
+        named.update(mine)
         if detail.way:
             built.keys[len(built.nodes)] = (detail.key, detail.way)
         built.nodes.append(
@@ -103,17 +103,17 @@ def _add_device_part(
 
 
 def _add_kernels(built: RunGraph, part: DevicePart, first: int, times: KernelTimes) -> None:
-    """Kernels of a part whose nodes begin at a number; their times and bytes go to nodes, too."""
+    """Add the kernels of a part whose nodes start at `first`, and their times to the nodes."""
     for detail in part.details.kernels:
         launch, at = detail.launch, first + detail.node
         time = times.take(launch.node)
         seconds = None if time is None else time.seconds
-        told = (seconds, None if time is None else time.waiting)
+        waiting = None if time is None else time.waiting
         text = f"{launch.entry} of part {part.number}" if part.number else launch.entry
         built.texts[text] = detail.text
         moved = (detail.bytes_read, detail.bytes_written)
-        place = (launch.grid, launch.local)
-        built.kernels.append(RunKernel(launch.entry, at, *place, *moved, text, *told))
+        sizes = (launch.grid, launch.local)
+        built.kernels.append(RunKernel(launch.entry, at, *sizes, *moved, text, seconds, waiting))
         node = built.nodes[at]
         built.nodes[at] = replace(
             node,
@@ -130,7 +130,7 @@ def _add_cpu_part(
         writes = dict.fromkeys((*unit.outputs(row.target), *unit.writes))
         reads = [value for value in unit.inputs(row.target) if value not in writes]
         constants = [v for node in unit.nodes for v in node.reads if v in graph.constants]
-        made = _node(
+        added = _node(
             row.name,
             row.op,
             "",
@@ -142,7 +142,7 @@ def _add_cpu_part(
             operators=(_operator(row),),
             flops=sum(flops(graph, node) for node in unit.nodes),
         )
-        built.nodes.append(made)
+        built.nodes.append(added)
 
 
 def _operator(row: OperatorPlacement) -> RunOperator:
@@ -164,7 +164,7 @@ def _tensors(graph: Graph, names: Iterable[str]) -> Iterator[RunTensor]:
 
 
 def _connect(built: RunGraph) -> None:
-    """Adds an edge for each value that a node reads from another, and places all of them."""
+    """Add an edge for each value that a node reads from another, and lay out the graph."""
     producers: dict[str, int] = {}
     pairs: dict[tuple[int, int], RunTensor] = {}
     for number, node in enumerate(built.nodes):
@@ -188,11 +188,11 @@ def _placed(nodes: Sequence[RunNode], layout: GraphLayout) -> list[RunNode]:
 
 
 def _width(node: RunNode) -> float:
-    """As wide as the longer of its two lines: the op, and the type of what it writes."""
+    """Return the width of the longer of a node's two lines: its op, and the type of its result."""
     value = next(iter((*node.writes, *node.reads)), None)
     return max(node_width(node.op), node_width("" if value is None else value.type))
 
 
 def node_width(title: str) -> float:
-    """How wide a node with a title is drawn."""
-    return max(LEAST_WIDTH, round(min(len(title), 34) * LETTER + MARGIN, 1))
+    """Return the width of a node with this title, in pixels."""
+    return max(MIN_WIDTH, round(min(len(title), 34) * LETTER + MARGIN, 1))

@@ -1,8 +1,8 @@
-"""Where the nodes of a graph are drawn: in layers from top to bottom, with few crossings and
-straight lines (Sugiyama's way).
+"""Layered layout of a graph from top to bottom, with few crossings and straight lines (Sugiyama's
+method).
 
-Each node lies below all that it reads. An edge over several layers gets a bend in each of them,
-which takes part in the order and the placing of its layer as a narrow node.
+Each node lies below the nodes it reads. An edge over several layers has a bend in each of them,
+which is ordered and positioned in its layer like a narrow node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import fmean, median
 HEIGHT, LAYER_GAP, NODE_GAP = 44.0, 36.0, 22.0
 BEND_WIDTH = 6.0
 ORDER_SWEEPS, PLACE_SWEEPS = 12, 24
-STEADY, LOOSE = 400.0, 20.0  # what nodes of the main line, and others, weigh beside bends
+STEADY, LOOSE = 400.0, 20.0  # weights of nodes on the main line and of others; bends have 1
 Pair = tuple[int, int]
 Point = tuple[float, float]
 
@@ -31,7 +31,7 @@ class GraphLayout:
 
 @dataclass
 class _Layered:
-    """Nodes and bends by layers; bends have the numbers behind those of nodes."""
+    """Nodes and bends by layers; bends are numbered after the nodes."""
 
     count: int
     layers: list[list[int]]
@@ -39,11 +39,11 @@ class _Layered:
     above: list[list[int]]
     below: list[list[int]]
     chains: list[list[int]]  # of each edge: its source, its bends, its target
-    slack: list[int]  # how many layers each could be moved by
+    slack: list[int]  # number of layers that each could be moved by
 
 
 def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> GraphLayout:
-    """The layout of a graph without cycles, whose nodes come after those that they read."""
+    """Return the layout of an acyclic graph, whose nodes follow those that they read."""
     if not widths:
         return GraphLayout((), ())
     graph = _with_bends(widths, edges)
@@ -60,7 +60,9 @@ def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> GraphLayou
 def _points(
     chain: Sequence[int], across: Sequence[float], down: Sequence[float]
 ) -> tuple[Point, ...]:
-    """From the lower edge of a node over bends, which are as high as nodes, to an upper edge."""
+    """Return the points of an edge: the bottom of a node, both ends of each bend, and the top of a
+    node.
+    """
     first, *bends, last = chain
     points = [(across[first], down[first] + HEIGHT)]
     for bend in bends:
@@ -69,10 +71,10 @@ def _points(
 
 
 def _find_layers(count: int, edges: Sequence[Pair]) -> tuple[list[int], list[int]]:
-    """The layer of each node, and how many layers it could be moved by.
+    """Return the layer of each node, and the number of layers it could be moved by.
 
-    Each is as high as it can be; then those go down to their readers that have no more edges from
-    above than to below, which makes no line longer in all and layers narrower.
+    Each node starts in the highest layer possible. Nodes with no more edges above than below then
+    move down to their readers, which does not lengthen the edges in total and narrows layers.
     """
     layer, above = [0] * count, [0] * count
     below: list[list[int]] = [[] for _ in range(count)]
@@ -119,7 +121,7 @@ def _with_bends(widths: Sequence[float], edges: Sequence[Pair]) -> _Layered:
 
 
 def _order(graph: _Layered) -> None:
-    """Sorts layers by the mean place of neighbours, down and up in turns, and keeps the best."""
+    """Sort layers by the mean position of neighbours, alternately down and up; keep the best."""
     best, least = [list(layer) for layer in graph.layers], _crossings(graph)
     for sweep in range(ORDER_SWEEPS):
         if not least:
@@ -128,28 +130,28 @@ def _order(graph: _Layered) -> None:
         near = graph.above if down else graph.below
         for number in range(1, len(graph.layers)) if down else range(len(graph.layers) - 2, -1, -1):
             other = graph.layers[number - 1 if down else number + 1]
-            place = {node: at for at, node in enumerate(other)}
+            position = {node: at for at, node in enumerate(other)}
             layer = graph.layers[number]
-            kept = {node: at * len(other) / len(layer) for at, node in enumerate(layer)}
-            layer.sort(key=lambda node: _mean_place(near[node], place, kept[node]))
-        found = _crossings(graph)
-        if found < least:
-            best, least = [list(layer) for layer in graph.layers], found
+            current = {node: at * len(other) / len(layer) for at, node in enumerate(layer)}
+            layer.sort(key=lambda node: _mean_position(near[node], position, current[node]))
+        crossings = _crossings(graph)
+        if crossings < least:
+            best, least = [list(layer) for layer in graph.layers], crossings
     graph.layers = best
 
 
-def _mean_place(near: Sequence[int], place: dict[int, int], kept: float) -> float:
-    return fmean(place[node] for node in near) if near else kept
+def _mean_position(near: Sequence[int], position: dict[int, int], current: float) -> float:
+    return fmean(position[node] for node in near) if near else current
 
 
 def _crossings(graph: _Layered) -> int:
-    """Pairs of lines between neighbouring layers that cross."""
+    """Return the number of crossings of edges between neighbouring layers."""
     total = 0
     for upper, lower in pairwise(graph.layers):
-        place = {node: at for at, node in enumerate(lower)}
+        position = {node: at for at, node in enumerate(lower)}
         seen: list[int] = []
         for node in upper:
-            for end in sorted(place[one] for one in graph.below[node]):
+            for end in sorted(position[one] for one in graph.below[node]):
                 at = bisect_right(seen, end)
                 total += len(seen) - at
                 seen.insert(at, end)
@@ -157,8 +159,8 @@ def _crossings(graph: _Layered) -> int:
 
 
 def _place(graph: _Layered) -> list[float]:
-    """Each node as near to its neighbours as its layer allows, up and down in turns; at last below
-    what it reads.
+    """Move each node as near to its neighbours as its layer allows, alternately up and down; last
+    below the nodes that it reads.
     """
     across = [0.0] * len(graph.widths)
     for layer in graph.layers:
@@ -179,8 +181,8 @@ def _place(graph: _Layered) -> list[float]:
 
 
 def _anchor(graph: _Layered, across: Sequence[float], near: Sequence[int]) -> float:
-    """Where neighbours on one side would have a node: those on the main line, which have the least
-    room to move between layers, or else where edges go around.
+    """Return the best position of a node for its neighbours on one side: those on the main line,
+    which have the least slack, or else bends of edges.
     """
     real = [one for one in near if one < graph.count] or near
     least = min(graph.slack[one] for one in real)
@@ -188,9 +190,7 @@ def _anchor(graph: _Layered, across: Sequence[float], near: Sequence[int]) -> fl
 
 
 def _straighten(graph: _Layered, across: list[float]) -> None:
-    """Puts the bends of an edge below each other, as far out as one of them has to be, where there
-    is room for that.
-    """
+    """Align the bends of each edge vertically at the outermost one, if there is space."""
     beside = {
         node: (layer[at - 1] if at else None, layer[at + 1] if at + 1 < len(layer) else None)
         for layer in graph.layers
@@ -204,8 +204,8 @@ def _straighten(graph: _Layered, across: list[float]) -> None:
         return free and (right is None or across[right] - x >= graph.widths[right] / 2 + room)
 
     for _, *bends, _ in graph.chains:
-        places = sorted({across[bend] for bend in bends})
-        for x in (places[-1], places[0]) if len(places) > 1 else ():
+        positions = sorted({across[bend] for bend in bends})
+        for x in (positions[-1], positions[0]) if len(positions) > 1 else ():
             if all(fits(bend, x) for bend in bends):
                 for bend in bends:
                     across[bend] = x
@@ -215,15 +215,15 @@ def _straighten(graph: _Layered, across: list[float]) -> None:
 def _settle(
     graph: _Layered, layer: Sequence[int], across: list[float], wanted: Callable[[int], float]
 ) -> None:
-    """Places a layer in its order, each node as near as can be to where it is wanted: the least sum
-    of weighted squares, found by joining neighbours that push each other.
+    """Position a layer in its order, each node as near as possible to its best position: the least
+    weighted sum of squares, found by merging neighbours that push each other.
     """
-    starts, at = [], 0.0  # how far from the first one each may be at the least
+    starts, at = [], 0.0  # smallest distance of each node from the first
     for node, before in zip(layer, [None, *layer[:-1]], strict=True):
         if before is not None:
             at += (graph.widths[before] + graph.widths[node]) / 2 + NODE_GAP
         starts.append(at)
-    blocks: list[tuple[float, float, int]] = []  # sum of weighted places, weight, how many
+    blocks: list[tuple[float, float, int]] = []  # weighted sum of positions, weight, count
     for node, start in zip(layer, starts, strict=True):
         loose = LOOSE if graph.slack[node] else STEADY
         weight = 1.0 if node >= graph.count else loose
@@ -232,6 +232,6 @@ def _settle(
             total, heavy, many = blocks.pop()
             block = (block[0] + total, block[1] + heavy, block[2] + many)
         blocks.append(block)
-    places = (total / weight for total, weight, many in blocks for _ in range(many))
-    for node, start, place in zip(layer, starts, places, strict=True):
-        across[node] = place + start
+    offsets = (total / weight for total, weight, many in blocks for _ in range(many))
+    for node, start, offset in zip(layer, starts, offsets, strict=True):
+        across[node] = offset + start

@@ -1,5 +1,5 @@
-"""The graph of a model beside what ran of it: for each part on the device the graph as it was
-lowered, with its kernels and memory.
+"""The graph of a model, and the lowered graph of each part on the device with its kernels and
+memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DevicePart:
 
 @dataclass(frozen=True)
 class LoweredModel:
-    """A model as its file has it, in units of the file's operators, and its parts on the device."""
+    """A model in units of its file's operators, and its parts on the device."""
 
     problem: PlacementProblem
     graph: Graph
@@ -38,12 +38,12 @@ class LoweredModel:
 
     @property
     def unit_of(self) -> Mapping[int, str]:
-        """The names of units by their nodes."""
+        """Names of units by the ids of their nodes."""
         return {id(node): unit.name for unit in self.units for node in unit.nodes}
 
 
 def find_lowered(instance: ModelInstance, placement: Placement) -> LoweredModel:
-    """Reads and lowers the model of a session once more, in the way in which the session did."""
+    """Read and lower the model of a session again, with the session's options."""
     request = instance.request
     choices = tuned_choices(request.device, instance.store)
     quiet = replace(request.placement_options, on_fallback=None, strict=False)
@@ -72,23 +72,24 @@ def find_lowered(instance: ModelInstance, placement: Placement) -> LoweredModel:
 def _details(
     instance: ModelInstance, lowering: LoweringInput, choices: Mapping[str, str]
 ) -> LoweringDetails:
-    """The details of the plan that is played: where memory is short, that of smaller kernels."""
-    found = lowering.details(choices)
-    if found.arena in {buffer.bytes for buffer in instance.model.buffers if buffer.kind == "arena"}:
-        return found
+    """Return the details of the session's plan, which uses smaller kernels if memory is short."""
+    details = lowering.details(choices)
+    arenas = {buffer.bytes for buffer in instance.model.buffers if buffer.kind == "arena"}
+    if details.arena in arenas:
+        return details
     smaller = replace(lowering.options, saves_memory=True)
     return lowering._replace(options=smaller).details(choices)
 
 
 def covered_nodes(graph: Graph, node: Node, known: Iterable[str]) -> list[Node]:
-    """The nodes of a graph that another node stands for: those on the way from what it reads, and
-    from all that is known otherwise, to what it writes.
+    """Return the nodes of a graph that another node replaces: those between its inputs, or other
+    `known` values, and its outputs.
     """
     stop = {*node.reads, *known} - {*node.outputs}
-    open_values, found = list(node.outputs), dict[int, Node]()
+    open_values, nodes = list(node.outputs), dict[int, Node]()
     while open_values:
-        made = graph.producers.get(open_values.pop())
-        if made is not None and id(made) not in found:
-            found[id(made)] = made
-            open_values += [value for value in made.reads if value not in stop]
-    return list(reversed(found.values()))
+        producer = graph.producers.get(open_values.pop())
+        if producer is not None and id(producer) not in nodes:
+            nodes[id(producer)] = producer
+            open_values += [value for value in producer.reads if value not in stop]
+    return list(reversed(nodes.values()))

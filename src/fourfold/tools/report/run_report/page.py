@@ -1,7 +1,6 @@
-"""The page of a report: one file with its style, its scripts and its data, which needs no network.
+"""The HTML page of a report: one file with style, scripts and data, which needs no network.
 
-Data are compressed and written in base 64, so that nothing that a model says of itself can be taken
-for a part of the page.
+Data are compressed and base64-encoded, so that no text of a model can be taken for markup.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from string import Template
 from fourfold.tools.report.run_report.record import RunRecord
 from fourfold.tools.report.run_report.record_file import record_as_data
 
-# Scripts are joined into one module in this order, so that each knows those before it.
+# Scripts are joined into one module in this order; each may use those before it.
 SCRIPTS = (
     "format.js",
     "colors.js",
@@ -35,7 +34,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 
 def make_report_page(record: RunRecord, before: RunRecord | None = None) -> str:
-    """A page that shows a run, or two of them side by side."""
+    """Return a page that shows one run, or two next to each other."""
     subject = record.subject
     data = {"run": record_as_data(record), "before": before and record_as_data(before)}
     return _template("page.html").substitute(

@@ -1,4 +1,4 @@
-"""The data of a report: plain records, written to JSON with a version number, and read again."""
+"""Records of the data of a report, which are written to JSON with a version number."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class RunSubject:
-    """What was run, on what, by whom, when."""
+    """The model, the device, the options and the time of a run."""
 
     model: str
     model_bytes: int | None
     fourfold: str
     made: str  # date and time, ISO 8601
     device: str
-    device_kind: str  # as people call it: 'GPU', 'CPU under OpenCL', 'CPU'
+    device_kind: str  # for people, such as 'GPU by CUDA' or 'CPU'
     driver: str
     api: str
     precision: str
-    placement: str  # what was asked for
+    placement: str  # as requested
     origin: str  # where the plan came from: 'file', 'store' or 'model'
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    data: str  # what the inputs held, in words
+    data: str  # description of the inputs
 
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Seconds of whole runs, arrays to arrays, and the parts of the shortest where these are
-    known.
-    """
+    """Seconds of runs, from arrays to arrays, and the parts of the shortest if they are known."""
 
     median: float
     shortest: float
@@ -45,7 +43,7 @@ class RunTimes:
 
 @dataclass(frozen=True)
 class RunPart:
-    """Neighbouring operators in one place; seconds are estimates."""
+    """A part of the model: neighbouring operators on one target. Seconds are estimates."""
 
     target: str
     operators: int
@@ -55,7 +53,7 @@ class RunPart:
 
 @dataclass(frozen=True)
 class RunOperator:
-    """An operator of the model's file that a node stands for, and where it runs and why."""
+    """An operator of the model's file that a node replaces, where it runs, and why."""
 
     name: str
     op: str
@@ -66,7 +64,7 @@ class RunOperator:
 
 @dataclass(frozen=True)
 class RunTensor:
-    """A value that a node reads or writes: a constant, or one that another node made."""
+    """A value that a node reads or writes: a constant, or the result of a node."""
 
     name: str
     type: str
@@ -75,7 +73,7 @@ class RunTensor:
 
 @dataclass(frozen=True)
 class TimedCandidate:
-    """One way to run a node, and how long that took when it was timed alone."""
+    """A kernel variant of a node, and its time when it was timed alone."""
 
     way: str
     seconds: float
@@ -83,8 +81,8 @@ class TimedCandidate:
 
 @dataclass(frozen=True)
 class NodeTuning:
-    """How a node is run and what is known of other ways: how many tuning looked at, the time it
-    kept, and the candidates that were timed for this report.
+    """The kernel variant of a node, how many variants tuning tried, the time it stored, and the
+    candidates that were timed for this report.
     """
 
     way: str
@@ -96,9 +94,9 @@ class NodeTuning:
 
 @dataclass(frozen=True)
 class ValueAccuracy:
-    """How far a node's result is from the reference's, relative to its range."""
+    """Difference of a node's result from the reference, relative to its range."""
 
-    largest: float | None  # None where it is infinite or not a number
+    largest: float | None  # None if it is infinite or NaN
     mean: float | None
     allowed: float
     verdict: str
@@ -107,10 +105,9 @@ class ValueAccuracy:
 
 @dataclass(frozen=True)
 class RunNode:
-    """A node of the graph as it ran, where the page draws it, and what is known of it.
+    """A node of the graph as it ran, its position on the page, and its measurements.
 
-    `flops` are operations as the model defines them; `seconds` are measured, and None where
-    nobody measured them.
+    `flops` are operations as the model defines them. `seconds` is None if it was not measured.
     """
 
     name: str
@@ -135,7 +132,7 @@ class RunNode:
 
 @dataclass(frozen=True)
 class RunEdge:
-    """A value on its way from a node to another, by the points through which it is drawn."""
+    """An edge from a node to another for one value, with the points that it is drawn through."""
 
     source: int
     target: int
@@ -146,7 +143,7 @@ class RunEdge:
 
 @dataclass(frozen=True)
 class RunKernel:
-    """A launch, or a stage of the only one, in the order in which they run."""
+    """A launch, or a stage of one launch, in the order of execution."""
 
     entry: str
     node: int
@@ -156,21 +153,21 @@ class RunKernel:
     bytes_written: int
     text: str  # its name among the texts
     seconds: float | None = None
-    waiting: float | None = None  # of a stage: how long groups waited for others, on average
+    waiting: float | None = None  # mean waiting time of work-groups in a stage
 
 
 @dataclass(frozen=True)
 class DeviceCeilings:
-    """What the device can do at most in a second, as a short probe measured it."""
+    """Limits of the device per second, measured with a short probe."""
 
     flops: float
-    bytes: float  # of memory that is too large for caches
-    cached_bytes: float  # of memory that is not
+    bytes: float  # bytes of memory, for arrays larger than the caches
+    cached_bytes: float  # bytes of memory, for arrays that fit into caches
 
 
 @dataclass(frozen=True)
 class RunSpan:
-    """Where a value lies in the arena, and from which step to which."""
+    """Position of a value in the arena, and the steps during which it lives."""
 
     name: str
     offset: int
@@ -181,7 +178,7 @@ class RunSpan:
 
 @dataclass(frozen=True)
 class RunArena:
-    """The memory that values of one part share over a run."""
+    """Memory that the values of one part share during a run."""
 
     part: int
     bytes: int
@@ -191,7 +188,7 @@ class RunArena:
 
 @dataclass(frozen=True)
 class RunMemory:
-    """Bytes on the device by what they are for, and the arenas as far as they are known."""
+    """Device memory in bytes by purpose, and the arenas if they are known."""
 
     weights: int
     arena: int
@@ -204,7 +201,7 @@ class RunMemory:
 
 @dataclass(frozen=True)
 class AdviceItem:
-    """One thing that could be better, and about what it costs in a run."""
+    """An improvement of the model, and about how many seconds it would save per run."""
 
     kind: str
     nodes: tuple[str, ...]
@@ -214,11 +211,11 @@ class AdviceItem:
 
 @dataclass(frozen=True)
 class AccuracySummary:
-    """What the values were compared with, and how that went."""
+    """The CPU runtime that values were compared with, and the result."""
 
     engine: str
     agrees: bool
-    first: tuple[str, str, str] | None  # to differ: its op, its name, its verdict
+    first: tuple[str, str, str] | None  # first differing layer: op, name, verdict
     layers: int
     agreeing: int
     outputs: tuple[tuple[str, ValueAccuracy], ...]
@@ -226,8 +223,8 @@ class AccuracySummary:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """All that a report shows of one run. `texts` are kernel texts by name; `notes` say what could
-    not be told, and why.
+    """All data of a report on one run. `texts` are kernel texts by name; `notes` say which data are
+    missing, and why.
     """
 
     version: int
@@ -241,7 +238,7 @@ class RunRecord:
     kernels: tuple[RunKernel, ...]
     texts: dict[str, str]
     launches: int
-    form: str  # what was timed: 'launches', 'stages' of one, or a 'list' made for the purpose
+    form: str  # 'launches', 'stages' of one launch, or a 'list' compiled for timing
     ceilings: DeviceCeilings | None
     memory: RunMemory
     advice: tuple[AdviceItem, ...]

@@ -17,11 +17,11 @@ Path_ = str | Path
 
 
 class _Misfit(Exception):
-    """Data that are not of the type of a field."""
+    """Data do not have the type of a field."""
 
 
 def record_as_data(record: RunRecord) -> dict[str, Any]:
-    """A record as plain data, for JSON."""
+    """Return a record as plain data for JSON."""
     return asdict(record)
 
 
@@ -31,7 +31,7 @@ def write_record(record: RunRecord, path: Path_) -> None:
 
 
 def read_record(path: Path_) -> RunRecord:
-    """The record of a file that `write_record` wrote; InputError where it is none."""
+    """Read a file that `write_record` wrote; InputError for other files."""
     fix = "pass a file that 'fourfold report MODEL --json FILE' wrote"
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def _fields_of(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def _read(kind: Any, data: Any, where: str) -> Any:
-    """Data as a value of a type, which is one that records have."""
+    """Return data as a value of a type of record fields."""
     origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return _read_dataclass(kind, data, where)

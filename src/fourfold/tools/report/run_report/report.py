@@ -26,38 +26,38 @@ def report_run(
     inputs: Mapping[str, np.ndarray] | None,
     **options: Any,
 ) -> RunReport:
-    """The report of a session's model; the options are those of `ReportOptions`."""
+    """Return the report of a session's model; `options` are those of `ReportOptions`."""
     return RunReport(collect(runner, instance, inputs, ReportOptions(**options)))
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """A report of one run, or of two side by side: `before` is the other one."""
+    """A report of one run, or of two next to each other if `before` is another run."""
 
     record: RunRecord
     before: RunRecord | None = None
 
     def save(self, path: str | Path) -> None:
-        """Writes one page that needs nothing else, or with the ending .json the data alone."""
+        """Write a self-contained HTML page, or only the data if the path ends in '.json'."""
         if Path(path).suffix.lower() == ".json":
             write_record(self.record, path)
         else:
             Path(path).write_text(self.html(), encoding="utf-8")
 
     def json(self) -> dict[str, Any]:
-        """The data as plain values, with the version of their form."""
+        """Return the data as plain values, with the version of the format."""
         return record_as_data(self.record)
 
     def html(self) -> str:
-        """The page."""
+        """Return the HTML page."""
         return make_report_page(self.record, self.before)
 
     def compared_with(self, before: RunReport) -> RunReport:
-        """This report beside an earlier one."""
+        """Return a report that shows this run next to an earlier one."""
         return RunReport(self.record, before.record)
 
     def _repr_html_(self) -> str:
-        """In a frame of its own, which reaches nothing of the notebook's page."""
+        """Return the page in a sandboxed frame, isolated from the notebook."""
         page = escape(self.html(), quote=True)
         style = f"width:100%;height:{NOTEBOOK_HEIGHT}px;border:0"
         return f'<iframe sandbox="allow-scripts" srcdoc="{page}" style="{style}"></iframe>'
