@@ -606,6 +606,14 @@ class Session:
             return replace(self._options, shapes=shapes or None, progress=None)
 
 
+def require_compiled(session: Session) -> Session:
+    """Return a session whose model is compiled; close it and raise if input sizes are open."""
+    if not session.outputs:
+        session.close()
+        session.compiled  # noqa: B018 - raises
+    return session
+
+
 _NOT_OPTIONS = ("self", "source", "__class__")
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from onnx_writer import graph, node, small_model
 from onnx_writer import model as model_of_nodes
 
 import fourfold
+from fourfold.cli import main
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 
@@ -72,3 +74,26 @@ def test_an_input_of_unknown_rank_needs_a_shape(device: DeviceInfo) -> None:
     model = model_of_nodes(graph([node("Relu", ["x"], ["y"])], [UNKNOWN], [("y", "float", None)]))
     with pytest.raises(InputError, match="the shape of input 'x' is needed"):
         fourfold.Session(model, device, cache=None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("check", "--device", "null"), ("estimate", "--device", "null"), ("inspect",), ("explain",)],
+)
+def test_commands_take_an_example_and_say_which(words: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "open.onnx"
+    path.write_bytes(MODEL)
+    result = CliRunner().invoke(main, [words[0], str(path), *words[1:]])
+    assert result.exit_code == 0, result.output
+    assert "leaves input sizes open; this command uses --shape x=1,3,224,224" in result.stderr
+
+
+@pytest.mark.needs_device
+def test_run_takes_the_shape_of_a_given_array(tmp_path: Path) -> None:
+    path = tmp_path / "open.onnx"
+    path.write_bytes(MODEL)
+    np.save(tmp_path / "x.npy", np.ones((1, 3, 5, 7), np.float32))
+    words = ["run", str(path), "--input", f"x={tmp_path / 'x.npy'}", "--json"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    assert "--shape x=1,3,5,7" in result.stderr

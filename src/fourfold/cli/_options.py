@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 import fourfold
 from fourfold.backends.connections import MACHINES
@@ -25,6 +26,7 @@ from fourfold.errors import InputError, close_names
 from fourfold.options import CompileOptions, SessionOptions
 from fourfold.runtime.opening import model_path, model_title
 from fourfold.runtime.request import Request
+from fourfold.session import require_compiled
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.support.lazy import lazy_import
 from fourfold.support.timings import Timings
@@ -67,7 +69,8 @@ class ModelArguments:
 
     def open(self, **changes: Any) -> fourfold.Session:
         """Open a session, with some options changed."""
-        return fourfold.Session.open(self.model, replace(self.options, **changes))
+        options = replace(self.options, **changes)
+        return require_compiled(fourfold.Session.open(self.model, options))
 
     @cached_property
     def readable(self) -> ReadableModel:
@@ -233,9 +236,38 @@ def model_options(command: Command) -> Command:
     @_opening_options
     @functools.wraps(command)
     def wrapped(model: str, opened: Callable[[str], ModelArguments], **others: Any) -> None:
-        command(arguments=opened(model), **others)
+        arguments = opened(model)
+        try:
+            command(arguments=arguments, **others)
+        except InputError as error:
+            if not error.open_inputs:
+                raise
+            stated, files = arguments.options.shapes, others.get("files", ())
+            shapes = example_shapes(error, arguments.title, stated, files)
+            command(arguments=arguments.with_options(shapes=shapes), **others)
 
     return wrapped
+
+
+def example_shapes(
+    error: InputError,
+    title: str,
+    stated: Mapping[str, tuple[int, ...]] | None,
+    files: Sequence[str] = (),
+) -> dict[str, tuple[int, ...]]:
+    """Return shapes for inputs whose sizes are open: --shape, the shape of an array that is passed,
+    or an example. The shapes are printed to standard error.
+    """
+    shapes = {one.name: one.example_shape for one in error.open_inputs if -1 in one.sizes}
+    for text in files:
+        name, equals, path = text.rpartition("=")
+        name = name if equals else next(iter(shapes), "")
+        if name in shapes and path.endswith(".npy") and os.path.isfile(path):
+            shapes[name] = np.load(path, mmap_mode="r").shape
+    shapes |= stated or {}
+    text = " ".join(f"--shape {name}={','.join(map(str, one))}" for name, one in shapes.items())
+    click.echo(f"{title} leaves input sizes open; this command uses {text}", err=True)
+    return shapes
 
 
 def models_options(command: Command) -> Command:
@@ -250,7 +282,14 @@ def models_options(command: Command) -> Command:
         models: tuple[str, ...], opened: Callable[[str], ModelArguments], **others: Any
     ) -> None:
         listed = [one for model in models for one in _each_model(opened(model))]
-        command(arguments=listed, **others)
+        try:
+            command(arguments=listed, **others)
+        except InputError as error:
+            if not error.open_inputs or len(listed) > 1:
+                raise
+            (only,), files = listed, others.get("files", ())
+            shapes = example_shapes(error, only.title, only.options.shapes, files)
+            command(arguments=[only.with_options(shapes=shapes)], **others)
 
     return wrapped
 

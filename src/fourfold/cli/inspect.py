@@ -5,6 +5,7 @@ For a prepared file, models, devices, sizes and ages are listed, and every check
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,16 @@ import click
 
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._model_contents import read_contents, show_contents
-from fourfold.cli._options import ModelPath, examples, json_option, parse_shape, shape_option
+from fourfold.cli._options import (
+    ModelPath,
+    example_shapes,
+    examples,
+    json_option,
+    parse_shape,
+    shape_option,
+)
 from fourfold.cli._show import age, byte_count, show_json, show_table
+from fourfold.errors import InputError
 from fourfold.graph.metadata import ModelMetadata, Signatures, decode_metadata
 from fourfold.plan.record import read_requirements
 from fourfold.plan.targets import GPU
@@ -28,7 +37,14 @@ EXAMPLES = examples("fourfold inspect app.fourfold", "fourfold inspect model.tfl
 @json_option
 def command(file: str, shapes: tuple[str, ...], as_json: bool) -> None:
     if not is_prepared(file):
-        model, contents = read_contents(file, dict(map(parse_shape, shapes)))
+        sizes = dict(map(parse_shape, shapes))
+        try:
+            model, contents = read_contents(file, sizes)
+        except InputError as error:
+            if not error.open_inputs:
+                raise
+            sizes = example_shapes(error, os.path.basename(file), sizes)
+            model, contents = read_contents(file, sizes)
         if as_json:
             show_json({"file": file, **contents})
         else:

@@ -47,8 +47,10 @@ class OpenInstance:
         if name.startswith("__"):
             raise AttributeError(name)
         names = ", ".join(f"{info.name} {info.type_text}" for info in self.inputs)
-        raise InputError(
+        error = InputError(
             "the model is not compiled yet",
             f"it leaves sizes of its inputs open: {names}",
             f"run it, call session.resize, or open it with sizes: {self._error.fix}",
         )
+        error.open_inputs = self._error.open_inputs
+        raise error

@@ -21,7 +21,7 @@ from fourfold.runtime.opening import Model, find_store, model_reader, model_titl
 from fourfold.runtime.profile import Profile
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.runtime.tensor_info import TensorInfo
-from fourfold.session import Session
+from fourfold.session import Session, require_compiled
 from fourfold.store.prepared import is_prepared
 from fourfold.support.display import html_table, time_text
 from fourfold.support.lazy import lazy_import
@@ -209,7 +209,7 @@ class Benchmark:
 
     def _open(self) -> None:
         try:
-            session = Session.open(self._source, self._options)
+            session = require_compiled(Session.open(self._source, self._options))
         except BaseException:
             self._stack.close()
             raise

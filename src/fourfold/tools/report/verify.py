@@ -23,7 +23,7 @@ from fourfold.options import CompileOptions, SessionOptions
 from fourfold.runtime.inputs import Inputs, match_inputs
 from fourfold.runtime.opening import Model, find_store, model_reader, path_or_bytes
 from fourfold.runtime.random_inputs import random_inputs
-from fourfold.session import Session
+from fourfold.session import Session, require_compiled
 from fourfold.tools.report.compare import deviation
 from fourfold.tools.report.layer_comparison import LayerComparison
 from fourfold.tools.report.layers import AGREES, HALF, ROUNDED, TOLERANCE, Layer
@@ -80,7 +80,7 @@ class Verifier:
         self._compile_options = self._options.compile_options(config)
         self._model = model_reader(content, store, config)().content
         self.engine, self.note = find_rival(self._model)
-        self.session = Session.open(content, self._options)
+        self.session = require_compiled(Session.open(content, self._options))
 
     def __enter__(self) -> Verifier:
         return self
