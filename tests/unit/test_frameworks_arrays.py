@@ -61,7 +61,7 @@ def test_tensors_of_tensorflow(session: fourfold.Session) -> None:
     tf = library("tensorflow")
     takes(session, tf.constant(X))
     takes(session, tf.Variable(X))
-    with pytest.raises(InputError, match="SparseTensor, whose memory NumPy cannot reach"):
+    with pytest.raises(InputError, match="SparseTensor, whose memory NumPy cannot access"):
         session.run(tf.sparse.from_dense(X))
 
 
@@ -163,13 +163,13 @@ def test_results_go_into_tensors_of_pytorch(session: fourfold.Session) -> None:
     strided = torch.empty(3, 2).t()
     session.run(X, out={"y": strided})
     np.testing.assert_array_equal(strided.numpy(), tensor.numpy())
-    with pytest.raises(InputError, match="which is no memory"):
+    with pytest.raises(InputError, match="which has no memory"):
         session.run(X, out=torch.nn.Parameter(tensor))
 
 
 def test_arrays_that_nobody_may_change_are_no_place_for_results(session: fourfold.Session) -> None:
     jnp = library("jax.numpy")
-    with pytest.raises(InputError, match=r"cannot be written to|which is no memory"):
+    with pytest.raises(InputError, match=r"cannot be written to|which has no memory"):
         session.run(X, out=jnp.zeros((2, 3)))
 
 
@@ -177,5 +177,5 @@ def test_variables_of_tensorflow_are_no_place_for_results(session: fourfold.Sess
     """They give copies."""
     tf = library("tensorflow")
     for given in (tf.Variable(np.zeros((2, 3), np.float32)), tf.zeros((2, 3))):
-        with pytest.raises(InputError, match=r"cannot be written to|which is no memory"):
+        with pytest.raises(InputError, match=r"cannot be written to|which has no memory"):
             session.run(X, out=given)

@@ -156,6 +156,6 @@ def test_runs_in_flight_keep_it(device: DeviceInfo, allocations: Allocations) ->
 def test_without_room_for_one_run_in_flight_that_is_said(device: DeviceInfo) -> None:
     limit = fourfold.estimate(matrix(), device, cache=None).total
     with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as session:
-        with pytest.raises(DeviceError, match="no room for a run in flight"):
+        with pytest.raises(DeviceError, match="a run in flight does not fit"):
             session.run_async(numbers(1)).result()
         np.testing.assert_allclose(session.run(numbers(1))["y"], numbers(1) @ WEIGHTS.T, atol=1e-6)

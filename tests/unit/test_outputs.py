@@ -101,8 +101,8 @@ def test_it_is_called_as_onnx_runtime_is(session: fourfold.Session) -> None:
     [
         (lambda run: run(FEEDS, outputs=["score"]), "no output 'score'", "did you mean 'scores'?"),
         (lambda run: run(["score"], FEEDS), "no output 'score'", "did you mean 'scores'?"),
-        (lambda run: run(FEEDS, outputs=[]), "no output is asked for", "leave it out"),
-        (lambda run: run(FEEDS, outputs=3), "no output is asked for", "leave it out"),
+        (lambda run: run(FEEDS, outputs=[]), "no output is requested", "leave it out"),
+        (lambda run: run(FEEDS, outputs=3), "no output is requested", "leave it out"),
         (lambda run: run(X, Z), "first of two arguments is a ndarray", "run([a, b])"),
         (lambda run: run([X], Z), "first of two arguments is a list", "run([a, b])"),
         (lambda run: run(None, FEEDS, outputs=["scores"]), "named twice", "outputs=names"),
@@ -185,14 +185,14 @@ TWICE = np.zeros(14, np.float32)
     ("out", "what", "fix"),
     [
         ({"box": X}, "out has 'box'", "did you mean 'boxes'?"),
-        (X, "out has 1 arrays for 2 outputs", "None for what is to be a new array"),
+        (X, "out has 1 arrays for 2 outputs", "with None for a new array"),
         ({"boxes": LOCKED}, "cannot be written to", "np.empty"),
         ({"boxes": np.zeros((2, 4))}, "is float64, not float32", "np.empty((2, 4), np.float32)"),
         ({"boxes": np.zeros((2, 4), ">f4")}, "is >f4, not float32", "np.empty"),
         ({"boxes": np.zeros((4, 2), np.float32)}, r"has shape \(4, 2\), not", "np.empty((2, 4)"),
         ({"boxes": np.zeros((2, 1, 4), np.float32)}, "has shape", "np.empty((2, 4)"),
-        ({"boxes": [[0.0] * 4] * 2}, "is a list, which is no memory", "NumPy array"),
-        ({"boxes": ArrayMethod(X)}, "which is no memory", "NumPy array"),
+        ({"boxes": [[0.0] * 4] * 2}, "is a list, which has no memory", "NumPy array"),
+        ({"boxes": ArrayMethod(X)}, "which has no memory", "NumPy array"),
         ({"boxes": CudaArray()}, "in the memory of a GPU", "NumPy array"),
         ({"boxes": Dlpack(X, 2)}, "in the memory of a GPU", "NumPy array"),
         ({"boxes": bytes(32)}, "cannot be written to", "np.empty"),
@@ -243,7 +243,7 @@ def test_what_only_others_need_is_not_computed(
         monkeypatch.setenv("FOURFOLD_LAUNCHES", place)
     with fourfold.Session(heads(), where, cache=None) as session:
         whole = session._instance
-        monkeypatch.setattr(whole.player, "run", None)
+        monkeypatch.setattr(whole.executor, "run", None)
         for _ in range(3):
             agrees(session.run(FEEDS, outputs=["scores"]), "scores")
         cut = session._instances.cut_to(["scores"])
@@ -251,8 +251,8 @@ def test_what_only_others_need_is_not_computed(
         assert [info.name for info in cut.outputs] == ["scores"]
         assert [info.name for info in cut.inputs] == ["x", "z"]
         if place == "list":
-            assert [launch.node.split()[0] for launch in cut.plan.launches] == ["scores"]
-        assert cut.plan.stages == (0 if place == "cpu" else 1)
+            assert [launch.node.split()[0] for launch in cut.model.launches] == ["scores"]
+        assert cut.model.stages == (0 if place == "cpu" else 1)
     assert made == [(), ("scores",)]
 
 

@@ -1,4 +1,4 @@
-"""What a model says of itself, taken from a plan's record when somebody asks for it."""
+"""Metadata and signatures of a model, decoded on first access."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ else:
 
 
 class About:
-    """A model's metadata and signatures. It knows nothing of who plays the model, so that what
-    describes an input can outlive a session.
+    """Metadata and signatures of a model. It holds no reference to a player, so that the
+    description of an input can outlive its session.
     """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
 
     @cached_property
-    def _found(self) -> tuple[descriptions.ModelMetadata, descriptions.Signatures]:
+    def _decoded(self) -> tuple[descriptions.ModelMetadata, descriptions.Signatures]:
         return descriptions.decode_metadata(self._content)
 
     @property
     def metadata(self) -> descriptions.ModelMetadata:
-        return self._found[0]
+        return self._decoded[0]
 
     @property
     def signatures(self) -> descriptions.Signatures:
-        return self._found[1]
+        return self._decoded[1]
 
-    def input(self, place: int) -> descriptions.TensorMetadata | None:
-        return descriptions.tensor_at(self.metadata.inputs, place)
+    def input(self, index: int) -> descriptions.TensorMetadata | None:
+        return descriptions.tensor_at(self.metadata.inputs, index)
 
-    def output(self, place: int) -> descriptions.TensorMetadata | None:
-        return descriptions.tensor_at(self.metadata.outputs, place)
+    def output(self, index: int) -> descriptions.TensorMetadata | None:
+        return descriptions.tensor_at(self.metadata.outputs, index)

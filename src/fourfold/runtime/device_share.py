@@ -1,4 +1,4 @@
-"""DeviceShare: what a model that is ready has of a device's memory, and what a limit leaves it."""
+"""DeviceShare: the device memory that a model uses, and the memory that a limit leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fourfold.plan import CompiledModel
 
 
 class DeviceShare:
-    """Memory of a model, and of its runs in flight, which have inputs and outputs of their own.
+    """Device memory of a model and of its runs in flight, which have their own inputs and outputs.
     Only a model that runs whole on the device has such runs.
     """
 
@@ -25,15 +25,17 @@ class DeviceShare:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit leaves no room for one more run in flight."""
+        """Whether the limit leaves too little memory for another run in flight."""
         return self._limit is not None and self.bytes + self._slot_bytes > self._limit
 
     def take_slot(self) -> None:
-        """Count one more run in flight; a DeviceError where there is no room for it."""
+        """Count another run in flight. Raises a DeviceError if there is too little memory
+        for it.
+        """
         if self.is_full:
             raise DeviceError(
-                f"there is no room for a run in flight within memory_limit={self._limit}",
-                f"{self.bytes} bytes are taken, and its inputs and outputs are {self._slot_bytes}",
+                f"a run in flight does not fit into memory_limit={self._limit}",
+                f"{self.bytes} bytes are in use, and inputs and outputs need {self._slot_bytes}",
                 f"pass memory_limit={self.bytes + self._slot_bytes} or more, or use run()",
             )
         self._slots += 1

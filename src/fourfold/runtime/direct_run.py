@@ -1,4 +1,4 @@
-"""DirectRun: the shortest way to a result, for arrays as the model wants them."""
+"""DirectRun: the fast path to a result, for arrays that need no conversion."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fourfold.runtime.tensor_info import TensorInfo
 
 
 class DirectRun:
-    """Runs of a player from arrays to new arrays. It is nobody's to hold who is held by it: a
-    session that nobody has any more is freed at once.
+    """Runs a player from arrays to new arrays. Holds no reference to the session, so that the
+    session is freed when its last user drops it.
     """
 
     def __init__(
@@ -24,26 +24,26 @@ class DirectRun:
         lock: Lock,
         after_run: Callable[[Any], None],
     ) -> None:
-        """Who holds the lock uses the player; `after_run` is told of it after each run."""
+        """`lock` protects the player; `after_run` is called with the player after each run."""
         self._player: backends.Player | None = player
         self._inputs, self._lock, self._after_run = inputs, lock, after_run
         self._names = [info.name for info in inputs]
         self._results = [info.name for info in outputs]
 
     def __call__(self, inputs: Inputs) -> Results | None:
-        """None where something is to be said of the inputs, or done with them, first."""
-        given: Sequence[Any] = listed(self._names, inputs)
-        wanted = self._inputs
-        if len(given) != len(wanted) or not all(map(TensorInfo.is_taken, wanted, given)):
+        """Return the results; None if the inputs need a conversion or an error message."""
+        arrays: Sequence[Any] = listed(self._names, inputs)
+        infos = self._inputs
+        if len(arrays) != len(infos) or not all(map(TensorInfo.is_taken, infos, arrays)):
             return None
         with self._lock:
             player = self._player
-            if player is None:  # the session was closed meanwhile
+            if player is None:  # another thread closed the session
                 return None
-            results = player.run(given)
+            results = player.run(arrays)
         self._after_run(player)
         return dict(zip(self._results, results, strict=True))
 
     def close(self) -> None:
-        """Let go of the player; the lock is held."""
+        """Drop the player. The caller holds the lock."""
         self._player = None

@@ -41,7 +41,7 @@ Direct = Callable[[Inputs], Results | None]
 
 
 class ModelInstance(InstanceSlots):
-    """A compiled model with an executor, ready to run. Not for two threads at once."""
+    """A compiled model with an executor, ready to run. Not thread-safe."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ModelInstance(InstanceSlots):
     ) -> None:
         """`make_room` is called with the bytes that are about to be allocated on the device."""
         self.request, self._store = request, store
-        self._playing = threading.Lock()  # held by whatever uses the executor
+        self._playing = threading.Lock()  # held while the executor is in use
         self._use_model(load_compiled(request, store), make_room)
         if request.placement_options.is_measured and not request.device.remote:
             self._measure()
@@ -68,7 +68,7 @@ class ModelInstance(InstanceSlots):
         self._find_direct()
 
     def _measure(self) -> None:
-        """Go on with the CPU engines where the model was measured to run faster there."""
+        """Switch to the CPU engines if the model was measured to run faster there."""
         faster = race.race_cpu(self.request, self._store, self.executor)
         if faster is not None:
             self.executor.close()
@@ -100,21 +100,21 @@ class ModelInstance(InstanceSlots):
 
     @cached_property
     def placement(self) -> Placement:
-        """Where every operator runs, as it was recorded when the model was compiled."""
+        """The target of every operator, as recorded when the model was compiled."""
         return placements.Placement.from_bytes(self.model.placement)
 
     @property
     def store(self) -> Store | None:
-        """Where compiled models, binaries and tuned choices are stored."""
+        """The store of compiled models, binaries and tuned choices."""
         return self._store
 
     @property
     def in_parts(self) -> bool:
-        """Whether CPU engines run some of the model, or all of it."""
+        """True if CPU engines run some of the model, or all of it."""
         return not self.model.is_whole
 
     def run(self, arrays: Sequence[Any]) -> dict[str, np.ndarray]:
-        """All outputs as new arrays; among the inputs may be memory of the device."""
+        """Return all outputs as new arrays. Inputs may be in device memory."""
         with self._playing:
             executor = self.executor
             run = executor.run if _on_host(arrays) else executor.run_bound
@@ -123,8 +123,8 @@ class ModelInstance(InstanceSlots):
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
 
     def run_into(self, arrays: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
-        """Some outputs alone, in the order of all: those that `into` has an array or memory of the
-        device for.
+        """Return only the outputs for which `into` has an array or device memory, in the model's
+        order.
         """
         with self._playing:
             executor = self.executor
@@ -135,18 +135,22 @@ class ModelInstance(InstanceSlots):
         return {info.name: result for info, result in pairs if result is not None}
 
     def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> backends.BoundRun | None:
-        """A run with memory of the device alone, for `play_bound`; None where none is shorter."""
+        """Return a run from device memory to device memory for `play_bound`; None if there
+        is none.
+        """
         with self._playing:
             player = self.executor.player
             return None if player is None else player.bound_run(arrays, into)
 
     def play_bound(self, run: backends.BoundRun) -> bool:
-        """Says whether it could be played."""
+        """Execute a bound run; returns False if that was not possible."""
         with self._playing:
             return run.play()
 
     def cut_request(self, outputs: Sequence[str]) -> Request | None:
-        """What to make ready for these outputs alone; None where it cannot be, or does not pay."""
+        """Return a request for only these outputs; None if the model cannot be cut, or that saves
+        too little.
+        """
         if self.origin == "file" or not cutting.can_cut(self.model):
             return None
         return cutting.cut_request(self.request, outputs, self._store)
@@ -155,28 +159,28 @@ class ModelInstance(InstanceSlots):
         self._binaries.after_run(*self.executor.players)
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> profiles.Profile:
-        """The times of all kernels, launched or within one launch."""
+        """Return the times of all kernels, as launches or as stages of one launch."""
         with self._playing:
             return profiles.profile_model(self.executor, self.other_plans, arrays, runs)
 
     @property
     def other_plans(self) -> variants.OtherPlans:
-        """What else can be made of the model, to look into it."""
+        """Other plans of the model, for profiling and tracing."""
         return variants.OtherPlans(self.model, self.request, self._store, self.origin)
 
     def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
-        """How long runs take where the device is."""
+        """Return the seconds of runs, by the clock of the machine that the device is on."""
         with self._playing:
             return self.executor.run_seconds(arrays, runs)
 
     def use_executor(self, executor: Executor, direct: Direct) -> None:
-        """Go on with another executor, whose slots are its own, and with its direct path."""
+        """Replace the executor, whose slots are closed, and the direct path."""
         self._close_slots()
         with self._playing:
             self.executor, self.direct = executor, direct
 
     def reset(self) -> None:
-        """Forget what was kept from run to run."""
+        """Reset the states that runs keep."""
         self.drain()
         with self._playing:
             self.executor.reset()
@@ -184,7 +188,7 @@ class ModelInstance(InstanceSlots):
             self._find_direct()
 
     def close(self) -> None:
-        """Free the device's memory, after what has begun has ended, and what is kept is kept."""
+        """Finish runs in flight, store binaries, and free device memory."""
         self._close_slots()
         self._close_thread()
         self._binaries.close()
@@ -200,4 +204,4 @@ def _on_host(arrays: Iterable[object]) -> bool:
 
 
 def not_direct(inputs: Inputs) -> None:
-    """Most models have no shorter way than that by a player."""
+    """Direct path of a model that has none."""

@@ -1,4 +1,6 @@
-"""InstanceSlots: what a model made ready has for runs in flight, and for arrays of the caller's."""
+"""InstanceSlots: the parts of a model instance for runs in flight and for arrays in mapped
+memory.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ else:
 
 
 class InstanceSlots:
-    """Runs that have memory of their own beside the player's, made when it is first asked for."""
+    """Runs with their own memory in addition to the player's, allocated on first use."""
 
     request: Request
     model: CompiledModel
@@ -37,26 +39,26 @@ class InstanceSlots:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     _playing: Lock
-    _thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
+    _thread: futures.ThreadPoolExecutor | None = None  # for players that run one at a time
 
     def _after_run(self) -> None:
         raise NotImplementedError
 
     @cached_property
     def device_share(self) -> DeviceShare:
-        """What it has of the device's memory."""
+        """The device memory that the instance uses."""
         return DeviceShare(self.model, self.request.compile_options.memory_limit)
 
     @cached_property
     def flights(self) -> in_flight.RunsInFlight:
-        """The runs that have begun and are not waited for."""
+        """The runs in flight."""
         names = [info.name for info in self.outputs]
         full = partial(getattr, self.device_share, "is_full")
         return in_flight.RunsInFlight(self._open_slot, names, self._after_run, full)
 
     @cached_property
     def views(self) -> views.Views:
-        """Arrays that the caller fills and reads."""
+        """Arrays that the caller fills and reads, in memory that kernels use."""
         names = [info.name for info in self.inputs], [info.name for info in self.outputs]
         return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
 
@@ -77,13 +79,13 @@ class InstanceSlots:
             return self.executor.run(arrays)
 
     def drain(self) -> None:
-        """Wait for all that has begun."""
+        """Wait for all runs in flight."""
         for name in ("flights", "views"):
             if name in vars(self):
                 getattr(self, name).drain()
 
     def _close_slots(self) -> None:
-        """After what has begun has ended."""
+        """Close all slots, after their runs have ended."""
         for name in ("flights", "views"):
             if name in vars(self):
                 vars(self).pop(name).close()

@@ -1,4 +1,4 @@
-"""OtherPlans: the model of a session planned in another form, to look into what it plays."""
+"""OtherPlans: other plans of a session's model, for profiling and tracing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class OtherPlans(NamedTuple):
 
     @property
     def can_be_made(self) -> bool:
-        """Whether the model is one launch, and its source is at hand to compile it again."""
+        """Whether the model is one launch and its source is available for compiling again."""
         model = self.model
         return model.is_whole and model.stages > len(model.launches) and self.origin != "file"
 
     def with_clocks(self) -> Plan | None:
-        """The plan with clocks in its stages; None where that cannot be."""
+        """Return the plan with clocks in its stages; None if that is not possible."""
         if not self.can_be_made or self.request.device.remote:
             return None
         plan = self._plan(clocked=True)
@@ -46,7 +46,7 @@ class OtherPlans(NamedTuple):
         return compile_request(request, tuned_choices(request.device, self.store)).plan
 
     def clocked_player(self) -> backends.Player | None:
-        """A player of the plan with clocks; None where the device does not build it."""
+        """Return a player of the plan with clocks; None if the device cannot compile it."""
         plan = self.with_clocks()
         if plan is None:
             return None
@@ -54,10 +54,10 @@ class OtherPlans(NamedTuple):
         try:
             return backends.backend_of(device).make_clocked_player(device, plan)
         except (BuildError, DeviceError) as error:
-            log.warn_once(f"no stage is timed inside one launch: {error.what}: {error.why}")
+            log.warn_once(f"cannot time the stages of one launch: {error.what}: {error.why}")
             return None
 
     def list_player(self) -> backends.Player:
-        """A player with a launch for each kernel."""
+        """Return a player with one launch per kernel."""
         plan = self._plan(launches="list")
         return backends.make_player(self.request.device, plan, store=self.store)
