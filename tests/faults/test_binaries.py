@@ -54,7 +54,7 @@ def test_a_binary_whose_load_kills_the_process(world: World) -> None:
     child.join()
     assert child.exitcode == -signal.SIGKILL
     assert world.start() == "store"  # the result is checked in there: text was built
-    assert world.said == ["a kept binary is not used, because its load killed a process"]
+    assert world.said == ["a cached binary is not used, because its load killed a process"]
     assert [why for _, why, _ in world.store.quarantined()] == ["its load killed a process"]
     assert world.start() == "store"
 

@@ -148,7 +148,7 @@ def test_a_picture_for_floats_is_told_of_pixels() -> None:
 def test_a_picture_is_in_the_order_of_its_mode(order: str, fix: str) -> None:
     picture = library("PIL.Image").new("RGB", (7, 5))
     info = TensorInfo("x", (1, 5, 7, 3), np.dtype(np.uint8), pixels=f"{order}, mean 0, std 1")
-    with pytest.raises(InputError, match=f"pixels in the order {order}") as caught:
+    with pytest.raises(InputError, match=f"pixels in {order} order") as caught:
         fit_array(info, picture, set())
     assert caught.value.fix == fix
     plain = TensorInfo("x", (1, 5, 7, 3), np.dtype(np.uint8), pixels="rgb, mean 0, std 1")

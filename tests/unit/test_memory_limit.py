@@ -133,7 +133,7 @@ def test_of_a_prepared_file_a_plan_that_keeps_it(device: DeviceInfo, tmp_path: P
         assert session.precision == "fp32"
     with fourfold.Session(str(file), device, memory_limit=large - 1) as session:
         assert session.precision == "mixed"
-    with pytest.raises(DeviceError, match=r"no plan in .* keeps memory_limit") as refused:
+    with pytest.raises(DeviceError, match=r"no plan in .* fits into memory_limit") as refused:
         fourfold.Session(str(file), device, "fp32", memory_limit=small - 1)
     assert "needs" in refused.value.why
 

@@ -1,4 +1,4 @@
-"""Where the contents of entries lie: files beside the database, or this process's memory."""
+"""Contents of entries: files next to the database, or this process's memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from fourfold.plan import Container, Section, container_bytes, write_container
 
-FORGOTTEN_AFTER = 3600.0  # seconds after which a file that no entry names is rubbish
+ORPHAN_AGE_SECONDS = 3600.0  # older files that no entry names are removed
 
 
 class FolderContents:
-    """Files of one folder, private to the user; a name is written once and never changed."""
+    """Files in one folder, private to the user. A file is written once and never changed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "entries"
@@ -37,17 +37,17 @@ class FolderContents:
         return [entry.name for entry in os.scandir(self.folder) if not entry.name.startswith(".")]
 
     def sweep(self, known: set[str]) -> None:
-        """Remove what writers that were killed left behind."""
+        """Remove files that killed writers left behind."""
         if not self.folder.is_dir():
             return
         for entry in list(os.scandir(self.folder)):
             age = time.time() - entry.stat().st_mtime
-            if entry.name not in known and age > FORGOTTEN_AFTER:
+            if entry.name not in known and age > ORPHAN_AGE_SECONDS:
                 Path(entry.path).unlink(missing_ok=True)
 
 
 class MemoryContents:
-    """The same in memory."""
+    """Contents of entries in memory."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""Digests of files, remembered by path and by what is seen of a file without reading it."""
+"""Digests of files, cached by path, size and time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sqlite3
 
 from fourfold.store.keys import digest
 
-Name = str | os.PathLike[str]  # of a file
-RACY_NS = 2_000_000_000  # a file may change again within one tick of its clock without a trace
+Name = str | os.PathLike[str]  # path of a file
+RACY_NS = 2_000_000_000  # a file may change within the resolution of its time stamp, unnoticed
 
 
 def known(database: sqlite3.Connection, path: Name, state: str) -> str | None:
-    """The digest that was found in this state, unless it had just been written then."""
+    """Return the digest of a file in this state, unless the file had just been written then."""
     query = "SELECT seen, digest FROM digests WHERE path=? AND state=?"
     row = database.execute(query, (os.path.abspath(path), state)).fetchone()
     if row is None:
@@ -23,7 +23,7 @@ def known(database: sqlite3.Connection, path: Name, state: str) -> str | None:
 
 
 def digest_file(path: Name) -> str:
-    """The digest of what a file holds."""
+    """Return the digest of a file's content."""
     with open(path, "rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return digest(b"")
@@ -35,7 +35,7 @@ def remember(database: sqlite3.Connection, path: Name, row: tuple[str, int, str]
     database.execute(
         "INSERT OR REPLACE INTO digests VALUES(?,?,?,?)", (os.path.abspath(path), *row)
     )
-    # Paths that are no longer opened go with time.
+    # Forget paths that were not opened for the longest time.
     database.execute(
         "DELETE FROM digests WHERE path NOT IN"
         " (SELECT path FROM digests ORDER BY seen DESC LIMIT 1000)"

@@ -1,4 +1,4 @@
-"""The package's own files, wherever it was installed: in a folder or in an archive."""
+"""The package's own files, in a folder or in a zip archive."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ else:
     zipfile = lazy_import("zipfile")
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ARCHIVE: str = getattr(__spec__.loader, "archive", "")  # the file that the package lies in, or ''
+ARCHIVE: str = getattr(
+    __spec__.loader, "archive", ""
+)  # path of the archive with the package, or ''
 
 
 class PackageFile(NamedTuple):
-    """One file: its name from the package's root on, with slashes, and where it is read."""
+    """One file: its name relative to the package's root, with slashes, and the path to read it
+    from.
+    """
 
     name: str
     path: str
     size: int
-    written: int  # nanoseconds; of the archive where it lies in one
+    written: int  # time in nanoseconds; that of the archive for files in one
 
 
 def package_files(folders: Collection[str], endings: tuple[str, ...]) -> Iterator[PackageFile]:
-    """The files in some folders, and below them, whose names end so; '' is the root alone."""
+    """Yield the files in some folders, recursively, with these suffixes; '' is the root only."""
     return _in_archive(folders, endings) if ARCHIVE else _on_disk(folders, endings)
 
 
@@ -56,9 +60,9 @@ def _in_archive(folders: Collection[str], endings: tuple[str, ...]) -> Iterator[
         for entry in archive.infolist():
             name = entry.filename.removeprefix(prefix)
             folder = name.rpartition("/")[0]
-            wanted = folder in folders or any(
+            included = folder in folders or any(
                 above and folder.startswith(f"{above}/") for above in folders
             )
-            if entry.filename.startswith(prefix) and wanted and name.endswith(endings):
+            if entry.filename.startswith(prefix) and included and name.endswith(endings):
                 path = os.path.join(ARCHIVE, *entry.filename.split("/"))
                 yield PackageFile(name, path, entry.file_size, written)

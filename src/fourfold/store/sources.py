@@ -1,4 +1,4 @@
-"""Which sources make plans here: told by their contents, the same wherever they are installed."""
+"""State and digest of the sources that plans depend on, independent of the install location."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ENDINGS = (".py", ".json")
 
 @cache
 def sources_state() -> str:
-    """What changes with every change of a source, found without reading any: the digest of their
-    names, sizes and times, and the latest of these times.
+    """Return a text that changes with every change of a source, without reading any: the digest of
+    names, sizes and times, and the latest time.
     """
     files = _sources()
     seen = "".join(f"{file.name}:{file.size}:{file.written};" for file in files)
@@ -35,13 +35,13 @@ def sources_state() -> str:
 
 @cache
 def digest_sources() -> tuple[str, int, str]:
-    """Their state, when that was seen, and the digest of their names and contents."""
+    """Return the state of the sources, its time, and the digest of their names and contents."""
     state, seen = sources_state(), time.time_ns()
     contents = {file.name: digest(read_package_file(file)) for file in _sources()}
     return state, seen, key_of(contents)
 
 
 def _sources() -> list[PackageFile]:
-    with suppress(OSError):  # frozen into a program: the version must do
+    with suppress(OSError):  # frozen into an executable: only the version counts
         return sorted(package_files(MAKERS, ENDINGS))
     return []

@@ -82,7 +82,7 @@ def test_each_step_is_debugged(
     store = tmp_path / "store"
     fourfold.Session(model, device, cache=store).close()
     entry = next(one for one in Store(store).entries() if one.kind == "compiled")
-    assert any(entry.key in line and "is now kept" in line for line in lines(told, "store"))
+    assert any(entry.key in line and "is now cached" in line for line in lines(told, "store"))
     assert any(line.startswith("read: ") for line in lines(told, "support.timings"))
     assert any("fuse_pointwise: " in line for line in lines(told, "compiler.rewrite"))
     assert any(line.startswith("rewrote ") for line in lines(told, "compiler"))
@@ -90,7 +90,7 @@ def test_each_step_is_debugged(
     assert any("is compiled from source" in line for line in lines(told, "runtime"))
     told.clear()
     fourfold.Session(model, device, cache=store).close()
-    assert any(entry.key in line and "kept as" in line for line in lines(told, "store"))
+    assert any(entry.key in line and "cached as" in line for line in lines(told, "store"))
 
 
 def test_what_stays_on_the_cpu_is_debugged(
