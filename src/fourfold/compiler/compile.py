@@ -112,14 +112,14 @@ def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
         _part(problem, partition, plans.get(number)) for number, partition in enumerate(partitions)
     )
     read = dict.fromkeys(name for part in parts for name in part.inputs)
-    whole = len(parts) == 1 and parts[0].plan is not None
+    is_whole = len(parts) == 1 and parts[0].plan is not None
     threads = problem.placement_options.thread_count
     model = CompiledModel(
         name=graph.name,
         precision=next((plan.precision for plan in plans.values()), options.precision),
         parts=parts,
-        inputs=plans[0].inputs if whole else _ports(problem, graph.arguments),
-        outputs=plans[0].outputs if whole else _ports(problem, graph.results),
+        inputs=plans[0].inputs if is_whole else _ports(problem, graph.arguments),
+        outputs=plans[0].outputs if is_whole else _ports(problem, graph.results),
         input_names=loaded.model.input_names,
         output_names=loaded.model.output_names,
         crossing={name: problem.type(name) for name in read if name in graph.types},
@@ -129,7 +129,7 @@ def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
         pixels=loaded.pixels,
         signature=options.signature or "",
         postprocess=loaded.postprocess,
-        environment={} if whole else placement_environment(threads),
+        environment={} if is_whole else placement_environment(threads),
         cacheable=not any(isinstance(node.attributes, Custom) for node in graph.nodes),
         placement=decision.placement.to_bytes(),
         about=loaded.about,
@@ -139,7 +139,7 @@ def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
 
 
 def _keeps_state(problem: PlacementProblem, partition: Partition) -> bool:
-    """Whether the results of a part may depend on earlier runs."""
+    """Return whether the results of a part may depend on earlier runs."""
     source = problem.model.source_graph
     shared = () if source is None else source.states
     in_file = any(name in shared for name in partition.names)
@@ -166,7 +166,7 @@ def _file_part(problem: PlacementProblem, partition: Partition) -> Part:
 
     def binding(value: str) -> TensorBinding:
         tensor = source.tensor(value)
-        assert tensor is not None, f"'{value}' is no tensor of the file"
+        assert tensor is not None, f"'{value}' is not a tensor of the file"
         pixels = problem.loaded.pictures.get(value)
         return TensorBinding(value, tensor, types.get(value), source.grid(value), pixels)
 

@@ -1,4 +1,4 @@
-"""Plans that keep a limit of device memory: slower ones are tried, then less exact ones."""
+"""Plans within a limit of device memory: slower variants first, then less exact ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = Log("compiler")
 
 def smaller_options(options: CompileOptions) -> Iterator[tuple[str, CompileOptions]]:
     """Yield the options, then variants that need less and less memory, each with a description of
-    everything that was given up for it.
+    its drawbacks.
     """
     limit, sacrificed = options.memory_limit, []
     yield "", options
@@ -24,7 +24,7 @@ def smaller_options(options: CompileOptions) -> Iterator[tuple[str, CompileOptio
         sacrificed.append("one launch for each kernel")
         yield ", ".join(sacrificed), options
     options = replace(options, saves_memory=True)
-    sacrificed.append("no kernels that buy speed with memory")
+    sacrificed.append("no kernels that trade memory for speed")
     yield ", ".join(sacrificed), options
     if limit is not None and options.any_precision and options.precision == "fp32":
         sacrificed.append("fp16 storage")
@@ -34,7 +34,7 @@ def smaller_options(options: CompileOptions) -> Iterator[tuple[str, CompileOptio
 def within_limit(
     title: str, options: CompileOptions, compile_with: Callable[[CompileOptions], CompiledModel]
 ) -> CompiledModel:
-    """Return the model compiled with the options, or with the first smaller ones that keep the
+    """Return the model compiled with the options, or with the first variant that fits into the
     memory limit.
     """
     limit = options.memory_limit
@@ -45,7 +45,7 @@ def within_limit(
         model = compile_with(smaller)
         if model.device_bytes <= limit:
             if sacrificed:
-                log.warn_once(f"{title} keeps memory_limit={limit} with {sacrificed}")
+                log.warn_once(f"{title} fits into memory_limit={limit} with {sacrificed}")
             return model
         if smallest is None or model.device_bytes < smallest.device_bytes:
             smallest = model

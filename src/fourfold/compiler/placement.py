@@ -85,7 +85,7 @@ class LoweredPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """Where everything runs: the model as it was placed, and the device's parts by number."""
+    """The result of placement: the placed model, and its parts on the device by number."""
 
     problem: PlacementProblem
     assignment: Assignment
@@ -160,7 +160,7 @@ def _lower_parts(
     choices: Mapping[str, str],
     timings: Timings,
 ) -> Mapping[int, LoweredPart] | None:
-    """Lower each part on the device; None where lowering refused one, which `support` notes."""
+    """Lower each part on the device; None if lowering refused one, which is noted in `support`."""
     lowered: dict[int, LoweredPart] = {}
     refused = len(support.refused)
     for number, partition in enumerate(assignment.partitions):

@@ -1,4 +1,4 @@
-"""Tuned choices that note which of them a plan asked for."""
+"""Tuned choices that record which of them a plan looked up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 
 
 class RecordedChoices(Mapping[str, str]):
-    """Tuned choices that note which of them were asked for: a plan rests on those and no others."""
+    """Tuned choices that record each lookup: a plan depends only on the choices that it
+    looked up.
+    """
 
     def __init__(self, choices: Mapping[str, str]) -> None:
         self._choices = choices
@@ -21,4 +23,4 @@ class RecordedChoices(Mapping[str, str]):
         return iter(self._choices)
 
     def __len__(self) -> int:
-        return max(len(self._choices), 1)  # never empty, so that nobody takes another in its place
+        return max(len(self._choices), 1)  # always truthy, so that `choices or {}` keeps it

@@ -1,4 +1,4 @@
-"""Where each unit of a model can run, and if not there, why not."""
+"""Targets on which each unit of a model can run, and reasons why it cannot run on others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from fourfold.plan.targets import GPU, NUMPY
 
 @dataclass
 class SupportCheck:
-    """What is known of a model's units; `refused` grows as lowering says what it cannot take."""
+    """Support of a model's units; lowering adds units that it cannot compile to `refused`."""
 
     model: Model
     refused: dict[str, str] = field(default_factory=dict)
-    _answers: dict[str, str] = field(default_factory=dict)  # of the engine, by an operator's title
+    _answers: dict[str, str] = field(
+        default_factory=dict
+    )  # answers of the engine by operator title
 
     def __post_init__(self) -> None:
         self.units: tuple[Unit, ...] = find_units(self.model.main, self.model.source_graph)
@@ -30,12 +32,12 @@ class SupportCheck:
         self._read = self._read_by_others()
 
     def of_model(self, model: Model) -> SupportCheck:
-        """Return the check of the same model as it was read in another form."""
+        """Return the check for the same model read with other options."""
         return SupportCheck(model, self.refused)
 
     @property
     def device_runs_all(self) -> bool:
-        """Whether nothing is known so far that the device cannot run."""
+        """True if no unit is known that the device cannot run."""
         return not self.refused and not any(unit.foreign for unit in self.units)
 
     def on_device(self) -> Mapping[str, UnitSupport]:
@@ -55,65 +57,65 @@ class SupportCheck:
         return UnitSupport(unit.name, reasons)
 
     def _refusal(self, engine: CpuEngine, unit: Unit) -> str:
-        """Why the engine of the model's format cannot run a unit."""
+        """Return why the engine of the model's format cannot run a unit; '' if it can."""
         if not unit.in_file:
-            return "it is no operator of the file"
+            return "it is not an operator of the file"
         if not engine.installed():
             return f"{engine.title} is not installed"
         if any(isinstance(node.attributes, Custom) for node in unit.nodes):
             return "it was registered by the caller"
         hidden = self._read[unit.name] - set(unit.writes_in_file)
         if hidden:
-            return f"'{min(hidden)}' is a value that the file does not have"
+            return f"'{min(hidden)}' is not a value of the file"
         if unit.title not in self._answers:
             self._answers[unit.title] = engine.refusal(self.model, unit)
         return self._answers[unit.title]
 
     def _read_by_others(self) -> Mapping[str, set[str]]:
-        """For each unit, those of its values that others or the caller want."""
-        wanted: dict[str, set[str]] = {value: {""} for value in self.model.main.results}
+        """Return the values of each unit that other units or the caller read."""
+        readers: dict[str, set[str]] = {value: {""} for value in self.model.main.results}
         for unit in self.units:
             for value in unit.reads:
-                wanted.setdefault(value, set()).add(unit.name)
+                readers.setdefault(value, set()).add(unit.name)
         return {
-            unit.name: {value for value in unit.writes if wanted.get(value, set()) - {unit.name}}
+            unit.name: {value for value in unit.writes if readers.get(value, set()) - {unit.name}}
             for unit in self.units
         }
 
     def refuse(self, refusals: Sequence[Refusal], part: Sequence[str]) -> None:
-        """Notes what lowering refused; a node that no unit owns takes all of its part with it."""
-        known = {value: unit.name for unit in self.units for value in unit.writes}
+        """Record refusals of lowering; a node that belongs to no unit refuses its whole part."""
+        owners = {value: unit.name for unit in self.units for value in unit.writes}
         names = {unit.name for unit in self.units}
         for refusal in refusals:
-            name = refusal.node if refusal.node in names else known.get(refusal.node)
+            name = refusal.node if refusal.node in names else owners.get(refusal.node)
             fresh = name is not None and name not in self.refused
             for unit in [name] if name is not None and fresh else part:
                 self.refused.setdefault(unit, f"{refusal.op}: {refusal.reason}")
 
     def check(self, title: str) -> None:
-        """Raises for units that can run nowhere, with what to do about it."""
+        """Raise UnsupportedError if some units cannot run on any target."""
         support, engine = self.by_unit(), self.model.cpu_engine or NUMPY
-        lost = [unit for unit in self.units if not _runs_somewhere(support[unit.name])]
-        if lost:
-            reasons = {unit.name: support[unit.name].reasons for unit in lost}
+        unsupported = [unit for unit in self.units if not _runs_somewhere(support[unit.name])]
+        if unsupported:
+            reasons = {unit.name: support[unit.name].reasons for unit in unsupported}
             refusals = [
                 Refusal(u.name, u.title, f"{reasons[u.name][GPU]}; {reasons[u.name][engine]}")
-                for u in lost
+                for u in unsupported
             ]
-            count = "an operator" if len(lost) == 1 else f"{len(lost)} operators"
-            what = f"{title} has {count} that can run nowhere"
-            raise UnsupportedError(what, refusals, _fix(lost, self.engine))
+            count = "an operator" if len(unsupported) == 1 else f"{len(unsupported)} operators"
+            what = f"{title} has {count} that no target can run"
+            raise UnsupportedError(what, refusals, _fix(unsupported, self.engine))
 
 
 def _runs_somewhere(support: UnitSupport) -> bool:
     return any(support.allows(target) for target in support.reasons)
 
 
-def _fix(lost: Sequence[Unit], engine: CpuEngine | None) -> str:
-    for unit in lost:
+def _fix(unsupported: Sequence[Unit], engine: CpuEngine | None) -> str:
+    for unit in unsupported:
         if unit.foreign is not None and unit.title.startswith("CUSTOM "):
             name = unit.title.removeprefix("CUSTOM ")
             return registration_example(name, unit.foreign.inputs, unit.foreign.types)
     if engine is None or engine.installed():
-        return "export the model with other operators: 'fourfold ops' lists those that are known"
-    return f"install {engine.title}, which runs most of what is not known here: {engine.install}"
+        return "export the model with other operators: 'fourfold ops' lists the supported ones"
+    return f"install {engine.title}, which runs most other operators: {engine.install}"
