@@ -11,8 +11,8 @@ from fourfold.support.packages import installed_version
 
 
 def import_runtime(name: str, log: Log) -> Any | None:
-    """The module of this name; None where its package is not installed, or is and does not work,
-    of which the log tells.
+    """Return a module; None if its package is not installed, or cannot be imported, which is
+    logged.
     """
     package = name.partition(".")[0]
     try:
@@ -20,5 +20,5 @@ def import_runtime(name: str, log: Log) -> Any | None:
             return import_module(name)
     except ImportError as error:
         if installed_version(package) is not None:
-            log.warn_once(f"{package} is installed and cannot be imported: {error}")
+            log.warn_once(f"{package} is installed but cannot be imported: {error}")
         return None

@@ -44,7 +44,7 @@ def test_a_runtime_that_is_installed_and_does_not_work(
     (tmp_path / "broken_runtime.py").write_text("raise ImportError('libmissing.so')\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert import_runtime("broken_runtime", Log("cpu")) is None
-    assert "broken_runtime is installed and cannot be imported: libmissing.so" in told.text
+    assert "broken_runtime is installed but cannot be imported: libmissing.so" in told.text
 
 
 def test_a_runtime_that_is_not_installed_is_no_news(told: pytest.LogCaptureFixture) -> None:

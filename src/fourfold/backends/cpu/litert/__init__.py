@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Litert:
-    """LiteRT as a CPU engine: parts are files of their own, cut from the model's."""
+    """LiteRT as a CPU engine: each part is a file cut from the model's."""
 
     name, title = "litert", "LiteRT"
     install = "pip install 'fourfold[litert]'"
@@ -33,8 +33,8 @@ class Litert:
         return describe(*interpreter.PACKAGES)
 
     def refusal(self, model: Model, unit: Unit) -> str:
-        """It runs all of TFLite's own operators. A custom one is asked about by giving it that
-        operator alone.
+        """Return why LiteRT cannot run a unit. It runs all TFLite operators; a file with only the
+        operator is opened to check a custom one.
         """
         if not unit.title.startswith("CUSTOM"):
             return ""
@@ -48,7 +48,7 @@ class Litert:
         return ""
 
     def open_part(self, part: Part, threads: int) -> LitertPart:
-        return LitertPart(part.content, *part.bindings, threads)
+        return LitertPart(part.content, part.bindings[0], part.bindings[1], threads)
 
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None

@@ -1,4 +1,4 @@
-"""A model file, or a part of one written as a file, made ready in LiteRT."""
+"""A model file, or a part of one written as a file, opened in LiteRT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.types import DType, Shape
 
 
 class LitertPart:
-    """A file made ready in LiteRT. What `run` gives is valid until the next run."""
+    """A file opened in LiteRT. Results of `run` are valid until the next run."""
 
     def __init__(
         self,
@@ -28,14 +28,14 @@ class LitertPart:
     ) -> None:
         self._content = content  # the interpreter reads weights in place
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
-        self._how = (threads, plain)
+        self._threads, self._plain = threads, plain
         try:
-            self._interpreter = self._opened(*self._how)
+            self._interpreter = self._open()
         except (RuntimeError, ValueError) as error:
             raise refused_part("LiteRT", self._outputs, first_line(error)) from error
 
-    def _opened(self, threads: int | None, plain: bool) -> Any:
-        interpreter = make_interpreter(self._content, threads, plain)
+    def _open(self) -> Any:
+        interpreter = make_interpreter(self._content, self._threads, self._plain)
         shapes: Mapping[TensorId, Any] = {
             detail["index"]: detail["shape"] for detail in interpreter.get_input_details()
         }
@@ -61,8 +61,8 @@ class LitertPart:
     def direct(
         self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock
     ) -> Direct | None:
-        """The shortest way from the caller's names to the caller's names, each with its value; None
-        where a value has to be converted or is not of this part.
+        """Return the fast path from the caller's names to the caller's names; None if a value has
+        to be converted or is not part of the file.
         """
         sources, results = (
             {binding.name: binding.tensor for binding in bindings if not binding.converts}
@@ -78,36 +78,34 @@ class LitertPart:
         )
 
     def _view(self, binding: TensorBinding) -> np.ndarray:
-        """The result where it lies. An empty one or one without a buffer has to be copied, and so
-        has text, which LiteRT would take for an array of pointers.
+        """Return a result without a copy. Empty results, results without a buffer, and text (which
+        LiteRT would return as an array of pointers) are copied.
         """
         if binding.type is None or binding.type.dtype is DType.STRING:
             return np.asarray(self._interpreter.get_tensor(binding.tensor))
         try:
-            found: np.ndarray = self._interpreter.tensor(binding.tensor)()
+            array: np.ndarray = self._interpreter.tensor(binding.tensor)()
         except (ValueError, RuntimeError):
-            found = self._interpreter.get_tensor(binding.tensor)
-        return found
+            array = self._interpreter.get_tensor(binding.tensor)
+        return array
 
     def value(self, binding: TensorBinding) -> np.ndarray:
-        """A copy of an output of the file after a run, as the graph sees it."""
+        """Return a copy of an output of the file after a run, as the graph sees it."""
         return binding.into_graph(self._interpreter.get_tensor(binding.tensor))
 
     def shapes(self) -> Mapping[str, Shape]:
-        """What the results are by LiteRT's own count, which knows operators that are not known
-        here.
+        """Return the shapes of results that LiteRT inferred, also for operators that fourfold does
+        not know.
         """
-        found = {one["index"]: one["shape"] for one in self._interpreter.get_output_details()}
-        return {binding.name: tuple(map(int, found[binding.tensor])) for binding in self._outputs}
+        shapes = {one["index"]: one["shape"] for one in self._interpreter.get_output_details()}
+        return {binding.name: tuple(map(int, shapes[binding.tensor])) for binding in self._outputs}
 
     def reset(self) -> None:
-        """Forget all states. Variables with a name of their own begin anew with a new
-        interpreter only.
-        """
+        """Reset all states. Resource variables are reset only by a new interpreter."""
         self._interpreter.reset_all_variables()
         details = self._interpreter.get_tensor_details()
         if any(detail["dtype"] is np.object_ for detail in details):
-            self._interpreter = self._opened(*self._how)
+            self._interpreter = self._open()
 
     def close(self) -> None:
         self._interpreter = None

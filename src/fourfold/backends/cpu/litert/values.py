@@ -1,4 +1,4 @@
-"""LiteRT's own values of all tensors of a file."""
+"""LiteRT's values of all tensors of a file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class LitertValues:
-    """A model that was run once with all of its tensors as outputs, in plain kernels where these
-    take it; its values are as the graph sees them.
+    """All values of a model after one run in LiteRT, as the graph sees them.
 
-    LiteRT can keep all tensors by itself, but then it keeps what its kernels use meanwhile, too,
-    which for convolutions is many times as much.
+    All tensors are outputs of a file written for it, which runs in plain kernels if possible.
+    LiteRT can preserve all tensors itself, but also preserves temporary buffers of its kernels,
+    which are many times larger for convolutions.
     """
 
     def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
@@ -30,17 +30,17 @@ class LitertValues:
         arguments = model.main.arguments
         seen = {source.tensor(name) for name, one in self._types.items() if one.dtype.has_numpy}
         written = (name for unit in source.titles for name in source.writes(unit))
-        made = [name for name in dict.fromkeys(written) if source.tensor(name) in seen]
-        ends = [self._binding(name) for name in arguments]
-        pairs = zip(ends, inputs, strict=True)
+        results = [name for name in dict.fromkeys(written) if source.tensor(name) in seen]
+        bindings = [self._binding(name) for name in arguments]
+        pairs = zip(bindings, inputs, strict=True)
         self._passed = {one.tensor: one.into_file(array) for one, array in pairs}
-        self._made = {source.tensor(name) for name in made}
-        self._whole = _opened(source.write(tuple(source.titles), arguments, made), ends)
-        self._whole.run(inputs)
+        self._made = {source.tensor(name) for name in results}
+        self._part = _opened(source.write(tuple(source.titles), arguments, results), bindings)
+        self._part.run(inputs)
 
     def _binding(self, value: str) -> TensorBinding:
         tensor = self._source.tensor(value)
-        assert tensor is not None, f"'{value}' is no tensor of the file"
+        assert tensor is not None, f"'{value}' is not a tensor of the file"
         return TensorBinding(value, tensor, self._types[value], self._source.grid(value))
 
     def has(self, value: str) -> bool:
@@ -51,11 +51,11 @@ class LitertValues:
         binding = self._binding(value)
         if binding.tensor in self._passed:
             return binding.into_graph(self._passed[binding.tensor])
-        return self._whole.value(binding)
+        return self._part.value(binding)
 
 
 def _opened(content: bytes, inputs: Sequence[TensorBinding]) -> LitertPart:
-    """Some custom operators are known to XNNPACK alone."""
+    """Open a file with plain kernels if possible: only XNNPACK has some custom operators."""
     try:
         return LitertPart(content, inputs, (), plain=True)
     except UnsupportedError:

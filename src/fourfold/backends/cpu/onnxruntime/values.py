@@ -1,4 +1,4 @@
-"""ONNX Runtime's own values of a file's graph, all of them."""
+"""ONNX Runtime's values of all tensors of a file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class OnnxValues:
-    """A model that was run once as it is, with all of its values as outputs, each as the graph sees
-    it.
+    """All values of a model after one run in ONNX Runtime without optimizations, as the graph sees
+    them.
     """
 
     def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
@@ -24,17 +24,21 @@ class OnnxValues:
         assert source is not None, "a model that runs in ONNX Runtime has a source graph"
         self._source, types = source, model.main.types
         names = model.main.arguments
-        made = [
+        results = [
             name
             for unit in source.titles
             for name in source.writes(unit)
             if name in types and name not in model.main.constants
         ]
-        content = source.write(list(source.titles), names, made)
-        bindings = [TensorBinding(name, source.tensor(name) or name, types[name]) for name in made]
-        ends = [TensorBinding(name, source.tensor(name) or name, types[name]) for name in names]
-        found = OnnxPart(content, ends, bindings, plain=True).run(inputs)
-        self._values: dict[str, np.ndarray] = dict(zip(made, found, strict=True))
+        content = source.write(list(source.titles), names, results)
+        bindings = [
+            TensorBinding(name, source.tensor(name) or name, types[name]) for name in results
+        ]
+        input_bindings = [
+            TensorBinding(name, source.tensor(name) or name, types[name]) for name in names
+        ]
+        arrays = OnnxPart(content, input_bindings, bindings, plain=True).run(inputs)
+        self._values: dict[str, np.ndarray] = dict(zip(results, arrays, strict=True))
         self._values |= dict(zip(names, inputs, strict=True))
 
     def has(self, value: str) -> bool:

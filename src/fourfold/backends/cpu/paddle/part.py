@@ -1,4 +1,4 @@
-"""A part of a Paddle program, written as a program of its own, made ready in Paddle Inference."""
+"""A part of a Paddle program, written as a program, opened in Paddle Inference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fourfold.types import Shape
 
 
 class PaddlePart:
-    """A program made ready in Paddle Inference. Its results are new arrays."""
+    """A program opened in Paddle Inference. Results are new arrays."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class PaddlePart:
             raise refused_part("Paddle Inference", self._outputs, last_words(error)) from error
 
     def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
-        given = {
+        feeds = {
             str(binding.tensor): binding.into_file(array)
             for binding, array in zip(self._inputs, arrays, strict=True)
         }
@@ -45,24 +45,24 @@ class PaddlePart:
         pairs = list(zip(self._outputs, wanted, strict=True))
         names = [str(binding.tensor) for binding, needed in pairs if needed]
         try:
-            found = iter(run_predictor(self._predictor, given, names))
+            results = iter(run_predictor(self._predictor, feeds, names))
         except FAILURES as error:
             raise DeviceError(
                 "Paddle Inference could not run its part of the model",
                 last_words(error),
-                "check that the inputs are what the model expects; Paddle alone would fail, too",
+                "check that the model accepts these inputs; Paddle itself reports this error",
             ) from error
-        return [next(found) if needed else None for _, needed in pairs]
+        return [next(results) if needed else None for _, needed in pairs]
 
     def shapes(self) -> Mapping[str, Shape]:
-        """None: Paddle knows shapes when it has run."""
+        """Return nothing: Paddle knows shapes only after a run."""
         return {}
 
     def direct(self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock) -> None:
-        """There is no shorter way than `run`."""
+        """Return None: there is no faster path than `run`."""
 
     def reset(self) -> None:
-        """Nothing is kept between runs."""
+        """Do nothing: there are no states."""
 
     def close(self) -> None:
         self._predictor = None

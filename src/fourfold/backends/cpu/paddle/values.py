@@ -1,4 +1,4 @@
-"""Paddle's own values of a program, all of them."""
+"""Paddle's values of all variables of a program."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
 
 class PaddleValues:
-    """A model that was run once with all of its values as outputs."""
+    """All values of a model after one run in Paddle."""
 
     def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
         source, graph = model.source_graph, model.main
         assert source is not None, "a model that runs in parts has a source graph"
-        made = [
+        results = [
             name
             for unit in source.titles
             for name in source.writes(unit)
             if name in graph.types and name not in graph.constants
         ]
         names = graph.arguments
-        content = source.write(list(source.titles), names, made)
+        content = source.write(list(source.titles), names, results)
         inner, outer = (
-            [TensorBinding(one, one, graph.types[one]) for one in ports] for ports in (names, made)
+            [TensorBinding(one, one, graph.types[one]) for one in ports]
+            for ports in (names, results)
         )
-        found = PaddlePart(content, inner, outer).run(inputs)
+        arrays = PaddlePart(content, inner, outer).run(inputs)
         self._source = source
         self._values: dict[str, np.ndarray] = {
-            **dict(zip(made, found, strict=True)),
+            **dict(zip(results, arrays, strict=True)),
             **dict(zip(names, inputs, strict=True)),
         }
 
