@@ -42,7 +42,8 @@ class TensorBinding:
             return self.pixels.numbers(array, self.type)
         if self.grid is None or not self.converts:
             return array
-        return to_integers(array, *self.grid)
+        quantization, dtype = self.grid
+        return to_integers(array, quantization, dtype)
 
     def into_graph(self, array: np.ndarray) -> np.ndarray:
         if self.grid is None or not self.converts:

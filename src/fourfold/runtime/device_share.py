@@ -25,7 +25,7 @@ class DeviceShare:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit leaves too little memory for another run in flight."""
+        """True if the limit leaves too little memory for another run in flight."""
         return self._limit is not None and self.bytes + self._slot_bytes > self._limit
 
     def take_slot(self) -> None:

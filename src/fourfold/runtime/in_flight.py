@@ -39,7 +39,7 @@ class Flight:
 
     @property
     def done(self) -> bool:
-        """Whether the results are available."""
+        """True if the results are available."""
         return self._results is not None or self._error is not None or self._slot.done
 
     def wait(self) -> None:

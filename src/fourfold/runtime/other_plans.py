@@ -29,7 +29,7 @@ class OtherPlans(NamedTuple):
 
     @property
     def can_be_made(self) -> bool:
-        """Whether the model is one launch and its source is available for compiling again."""
+        """True if the model is one launch and its source is available for compiling again."""
         model = self.model
         return model.is_whole and model.stages > len(model.launches) and self.origin != "file"
 

@@ -70,8 +70,8 @@ class Profile(list[KernelTime]):
 
     @property
     def summary(self) -> str:
-        words = ("stage", "stages") if self.form == "stages" else ("launch", "launches")
-        return f"{count_text(len(self), *words)}, {time_text(self.seconds)} in all"
+        noun, plural = ("stage", "stages") if self.form == "stages" else ("launch", "launches")
+        return f"{count_text(len(self), noun, plural)}, {time_text(self.seconds)} in all"
 
     def share(self, one: KernelTime) -> str:
         """Return one kernel's percentage of the total time."""

@@ -102,13 +102,15 @@ def _are_given(known: Sequence[KnownMemory], values: Sequence[object]) -> bool:
 
 
 def _known(
-    given: Sequence[object], memories: Sequence[DeviceMemory]
+    values: Sequence[object], memories: Sequence[DeviceMemory]
 ) -> tuple[KnownMemory, ...] | None:
-    """What is to be known of these again; None where that takes as long as to look at them."""
-    found = []
-    for one, memory in zip(given, memories, strict=True):
+    """Return references that recognize these objects; None if that would take as long as checking
+    them.
+    """
+    known = []
+    for one, memory in zip(values, memories, strict=True):
         stays = isinstance(one, DeviceArray)  # where it is, for as long as it is there
         if not stays and memory.is_same is None:
             return None
-        found.append(KnownMemory(ref(one), None if stays else memory.is_same))
-    return tuple(found)
+        known.append(KnownMemory(ref(one), None if stays else memory.is_same))
+    return tuple(known)

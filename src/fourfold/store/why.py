@@ -46,9 +46,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Whether there is an entry for the parts; otherwise the most similar entry and its
-    differences.
-    """
+    """The result of looking up a key: the entry, or the most similar entry and its differences."""
 
     hit: bool
     entry: Entry | None

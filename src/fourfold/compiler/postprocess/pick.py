@@ -51,7 +51,9 @@ def pick(grown: GrownGraph, option: Picking, boxes: Boxes, blend: bool = False) 
     compared = boxes.classes if option.by_class else None
     indices, count, owners = grown.add_all(
         "non_max_suppression",
-        *(boxes.corners, boxes.scores, *(() if compared is None else (compared,))),
+        boxes.corners,
+        boxes.scores,
+        *(() if compared is None else (compared,)),
         attributes=NonMaxSuppression(most, float(option.score), float(option.overlap)),
         parts=("indices", "counts", "owners"),
     )
@@ -62,8 +64,10 @@ def pick(grown: GrownGraph, option: Picking, boxes: Boxes, blend: bool = False) 
     def selected(value: str, part: str) -> str:
         if not blend:
             return rows(value, part)
-        weights = (value, boxes.scores, owners)
-        return grown.add("blend_rows", *weights, attributes=BlendRows(most), part=part)
+        attributes = BlendRows(most)
+        return grown.add(
+            "blend_rows", value, boxes.scores, owners, attributes=attributes, part=part
+        )
 
     results = {"boxes": selected(boxes.corners, "boxes")}
     results["scores"] = grown.reshape(rows(boxes.scores, "best"), batch, most, part="scores")
