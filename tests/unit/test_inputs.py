@@ -18,9 +18,8 @@ import fourfold
 from fourfold.backends.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.runtime.conversions import converted
+from fourfold.runtime.fitting import converted, shape_error
 from fourfold.runtime.inputs import match_inputs
-from fourfold.runtime.shape_hints import shape_error
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import Quantization, Shape
 

@@ -9,9 +9,9 @@ An `Executor` (executor) then opens a player for each part that runs on the devi
 binary if possible (binary_cache), and a CPU engine for each other part. With placement='measure'
 the model is also timed on the CPU, and stays where it is faster (race).
 
-A run checks the caller's arrays (inputs; arrays, fitting, conversions and shape_hints only if an
-array does not fit as it is) and executes the model. After the first run, new binaries are stored. A
-caller may request some of the outputs, or pass arrays for the results (results, cutting).
+A run checks the caller's arrays (inputs; arrays and fitting only if an array does not fit as it is)
+and executes the model. After the first run, new binaries are stored. A caller may request some of
+the outputs, or pass arrays for the results (results, cutting).
 
 A start from a prepared file or from the store imports no compiler module. Modules that only some
 starts need are behind `lazy_import`.

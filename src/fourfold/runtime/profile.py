@@ -5,20 +5,72 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fourfold import backends
 from fourfold.backends.protocol import ClockedPlayer
-from fourfold.plan import Launch
+from fourfold.errors import BuildError, DeviceError
+from fourfold.plan import CompiledModel, Launch, Plan
 from fourfold.runtime.executor import Executor
-from fourfold.runtime.other_plans import OtherPlans
+from fourfold.runtime.loading import compile_request, tuned_choices
+from fourfold.runtime.request import Request
 from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
 from fourfold.support.display import count_text, html_table, time_text
+from fourfold.support.log import Log
+from fourfold.support.timings import Timings
 
+if TYPE_CHECKING:
+    from fourfold.store.store import Store
+
+log = Log("runtime")
 MAX_KERNELS_SHOWN = 5  # in the text form; the HTML form shows all
 MIN_SECONDS = 0.05  # to calibrate a device clock of unknown speed against the host's
 ENOUGH_RUNS, MAX_SECONDS = 50, 0.5  # stop after either
+
+
+class OtherPlans(NamedTuple):
+    """The compiled model of a session, and what it was compiled from."""
+
+    model: CompiledModel
+    request: Request
+    store: Store | None
+    origin: str
+
+    @property
+    def can_be_made(self) -> bool:
+        """True if the model is one launch and its source is available for compiling again."""
+        model = self.model
+        return model.is_whole and model.stages > len(model.launches) and self.origin != "file"
+
+    def with_clocks(self) -> Plan | None:
+        """Return the plan with clocks in its stages; None if that is not possible."""
+        if not self.can_be_made or self.request.device.remote:
+            return None
+        plan = self._plan(clocked=True)
+        return None if plan.clocks is None else plan
+
+    def _plan(self, **changed: Any) -> Plan:
+        options = replace(self.request.compile_options, **changed)
+        request = self.request._replace(compile_options=options, timings=Timings())
+        return compile_request(request, tuned_choices(request.device, self.store)).plan
+
+    def clocked_player(self) -> backends.Player | None:
+        """Return a player of the plan with clocks; None if the device cannot compile it."""
+        plan = self.with_clocks()
+        if plan is None:
+            return None
+        device = backends.with_run_facts(self.request.device, self.store)
+        try:
+            return backends.backend_of(device).make_clocked_player(device, plan)
+        except (BuildError, DeviceError) as error:
+            log.warn_once(f"cannot time the stages of one launch: {error.what}: {error.why}")
+            return None
+
+    def list_player(self) -> backends.Player:
+        """Return a player with one launch per kernel."""
+        plan = self._plan(launches="list")
+        return backends.make_player(self.request.device, plan, store=self.store)
 
 
 @dataclass(frozen=True)
