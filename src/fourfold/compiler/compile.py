@@ -1,7 +1,7 @@
 """From a model file to a CompiledModel. A start from the cache or a prepared file skips all of it.
 
 load: reads the file in the requested shapes, cut to the requested outputs (outputs).
-placement: decides which parts run where, with the help of support, and lowers the device's parts.
+placement: decides which parts run where, and lowers the device's parts.
 pipeline: rewrites a graph, probes the device for its facts, and makes a plan.
 """
 
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
 from fourfold.backends.cpu.numpy.graph_file import write_graph
 from fourfold.backends.cpu.registry import placement_environment
 from fourfold.compiler.load import LoadedModel, load_model
-from fourfold.compiler.memory_limit import within_limit
 from fourfold.compiler.outputs import share_left_out
 from fourfold.compiler.partition import Partition
 from fourfold.compiler.pipeline import (
@@ -25,10 +24,9 @@ from fourfold.compiler.pipeline import (
     prepare_lowering,
 )
 from fourfold.compiler.placement import Decision, PlacementProblem, decide, read_problem
-from fourfold.compiler.recorded_choices import RecordedChoices
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.errors import InputError, nearest
+from fourfold.errors import DeviceError, InputError, nearest
 from fourfold.ops.custom import Custom
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import CompiledModel, Part, Plan, Port
@@ -208,3 +206,79 @@ def stage_text(source: str | bytes, stage: str, device: DeviceInfo, options: Com
         return str(rewrite(load_model(source, options).graph))
     model = compile_model(source, device, options)
     return str(model) if stage == "plan" else "\n".join(p.program.text for p in model.plans)
+
+
+def smaller_options(options: CompileOptions) -> Iterator[tuple[str, CompileOptions]]:
+    """Yield the options, then variants that need less and less memory, each with a description of
+    its drawbacks.
+    """
+    limit, sacrificed = options.memory_limit, []
+    yield "", options
+    if options.launches == "auto":
+        options = replace(options, launches="list")
+        sacrificed.append("one launch for each kernel")
+        yield ", ".join(sacrificed), options
+    options = replace(options, saves_memory=True)
+    sacrificed.append("no kernels that trade memory for speed")
+    yield ", ".join(sacrificed), options
+    if limit is not None and options.any_precision and options.precision == "fp32":
+        sacrificed.append("fp16 storage")
+        yield ", ".join(sacrificed), replace(options, precision="mixed")
+
+
+def within_limit(
+    title: str, options: CompileOptions, compile_with: Callable[[CompileOptions], CompiledModel]
+) -> CompiledModel:
+    """Return the model compiled with the options, or with the first variant that fits into the
+    memory limit.
+    """
+    limit = options.memory_limit
+    if limit is None:
+        return compile_with(options)
+    smallest: CompiledModel | None = None
+    for sacrificed, smaller in smaller_options(options):
+        model = compile_with(smaller)
+        if model.device_bytes <= limit:
+            if sacrificed:
+                log.warn_once(f"{title} fits into memory_limit={limit} with {sacrificed}")
+            return model
+        if smallest is None or model.device_bytes < smallest.device_bytes:
+            smallest = model
+    assert smallest is not None
+    raise _too_large(title, smallest, options)
+
+
+def _too_large(title: str, smallest: CompiledModel, options: CompileOptions) -> DeviceError:
+    limit, needed = options.memory_limit, smallest.device_bytes
+    assert limit is not None
+    weights, arena = smallest.bytes("constants"), smallest.bytes("arena")
+    ports = smallest.bytes("input") + smallest.bytes("output")
+    tried = options.any_precision or options.precision != "fp32"
+    precision = "" if tried else " precision='mixed',"
+    return DeviceError(
+        f"{title} does not fit into memory_limit={limit}",
+        f"the smallest plan needs {needed} bytes on the device: {weights} of weights, {arena} of"
+        f" values between kernels, {ports} of inputs and outputs",
+        f"pass memory_limit={needed} or more,{precision} smaller shapes=, or placement='cpu'",
+    )
+
+
+class RecordedChoices(Mapping[str, str]):
+    """Tuned choices that record each lookup: a plan depends only on the choices that it
+    looked up.
+    """
+
+    def __init__(self, choices: Mapping[str, str]) -> None:
+        self._choices = choices
+        self.answers: dict[str, str | None] = {}
+
+    def __getitem__(self, key: str) -> str:
+        self.answers[key] = self._choices.get(key)
+        return self._choices[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self.answers.update(self._choices)
+        return iter(self._choices)
+
+    def __len__(self) -> int:
+        return max(len(self._choices), 1)  # always truthy, so that `choices or {}` keeps it
