@@ -1,14 +1,14 @@
-"""Digests of models, cached by path, size, time and inode of all of their files."""
+"""Digests of files and models, cached by path, size, time and inode."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import sqlite3
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fourfold.store.digests import RACY_NS, Name, digest_file
 from fourfold.store.keys import digest
 from fourfold.support.lazy import lazy_import
 
@@ -16,6 +16,39 @@ if TYPE_CHECKING:
     from fourfold import formats
 else:
     formats = lazy_import("fourfold.formats")
+
+Name = str | os.PathLike[str]  # path of a file
+RACY_NS = 2_000_000_000  # a file may change within the resolution of its time stamp, unnoticed
+
+
+def cached_digest(database: sqlite3.Connection, path: Name, state: str) -> str | None:
+    """Return the digest of a file in this state, unless the file had just been written then."""
+    query = "SELECT seen, digest FROM digests WHERE path=? AND state=?"
+    row = database.execute(query, (os.path.abspath(path), state)).fetchone()
+    if row is None:
+        return None
+    written = int(state.split(":")[1])
+    return str(row[1]) if written + RACY_NS < row[0] else None
+
+
+def digest_file(path: Name) -> str:
+    """Return the digest of a file's content."""
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return digest(b"")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return digest(content)
+
+
+def store_digest(database: sqlite3.Connection, path: Name, row: tuple[str, int, str]) -> None:
+    database.execute(
+        "INSERT OR REPLACE INTO digests VALUES(?,?,?,?)", (os.path.abspath(path), *row)
+    )
+    # Forget paths that were not opened for the longest time.
+    database.execute(
+        "DELETE FROM digests WHERE path NOT IN"
+        " (SELECT path FROM digests ORDER BY seen DESC LIMIT 1000)"
+    )
 
 
 def files_of(path: Name) -> tuple[str, ...]:

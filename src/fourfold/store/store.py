@@ -11,7 +11,7 @@ from pathlib import Path
 from fourfold.config import Config
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import CompiledModel, Section, compiled_sections
-from fourfold.store import choices, digests, facts, models, sentinel
+from fourfold.store import choices, facts, models, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import DEFAULT_LIMIT_BYTES, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import (
@@ -119,37 +119,37 @@ class Store(Entries):
             source_digest = row[2]
         return engine_parts(source_digest)
 
-    def model_digest(self, path: digests.Name) -> str:
+    def model_digest(self, path: models.Name) -> str:
         """Return the digest of a model, cached while none of its files changes."""
         cached = self._known_model(path)
         if cached is not None and cached.digest:
             return cached.digest
         return self._fresh_digest(path, models.files_of(path) if cached is None else cached.files)
 
-    def knows_model(self, path: digests.Name) -> bool:
+    def knows_model(self, path: models.Name) -> bool:
         """Return whether this model was opened before, without reading it."""
         cached = self._known_model(path)
         return cached is not None and bool(cached.digest)
 
     @never_fails(lambda: None)
-    def _known_model(self, path: digests.Name) -> models.KnownModel | None:
+    def _known_model(self, path: models.Name) -> models.KnownModel | None:
         with self.database.reading() as database:
             return models.known_model(database, path)
 
-    def _fresh_digest(self, path: digests.Name, files: tuple[str, ...]) -> str:
+    def _fresh_digest(self, path: models.Name, files: tuple[str, ...]) -> str:
         row = models.digest_files(files)
         self._note_digest(path, row)
         return row[2]
 
     @never_fails(lambda: None)
-    def _known_digest(self, path: digests.Name, state: str) -> str | None:
+    def _known_digest(self, path: models.Name, state: str) -> str | None:
         with self.database.reading() as database:
-            return digests.known(database, path, state)
+            return models.cached_digest(database, path, state)
 
     @never_fails(lambda: None)
-    def _note_digest(self, path: digests.Name, row: tuple[str, int, str]) -> None:
+    def _note_digest(self, path: models.Name, row: tuple[str, int, str]) -> None:
         with self.database.writing(sync=False) as database:
-            digests.remember(database, path, row)
+            models.store_digest(database, path, row)
 
     @contextmanager
     def loading(self, binary: bytes) -> Iterator[bool]:
@@ -208,7 +208,7 @@ def memory_store() -> Store:
     return Store(None)
 
 
-def folder_store(folder: digests.Name, limit: int = DEFAULT_LIMIT_BYTES) -> Store:
+def folder_store(folder: models.Name, limit: int = DEFAULT_LIMIT_BYTES) -> Store:
     return Store(Path(folder), limit)
 
 
