@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.backends.cpu.litert import interpreter
-from fourfold.backends.cpu.litert.part import LitertPart
-from fourfold.backends.cpu.litert.values import LitertValues
+from fourfold.backends.cpu.litert.part import LitertPart, LitertValues
 from fourfold.backends.cpu.protocol import RunModel
 from fourfold.backends.cpu.refusal import first_line
 from fourfold.support.packages import describe

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.backends.cpu.onnxruntime import inference
-from fourfold.backends.cpu.onnxruntime.part import OnnxPart
-from fourfold.backends.cpu.onnxruntime.values import OnnxValues
+from fourfold.backends.cpu.onnxruntime.part import OnnxPart, OnnxValues
 from fourfold.backends.cpu.protocol import RunModel
 from fourfold.backends.cpu.refusal import first_line
 from fourfold.support.packages import describe

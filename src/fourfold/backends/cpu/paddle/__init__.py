@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.backends.cpu.paddle import inference
-from fourfold.backends.cpu.paddle.part import PaddlePart
-from fourfold.backends.cpu.paddle.values import PaddleValues
+from fourfold.backends.cpu.paddle.part import PaddlePart, PaddleValues
 from fourfold.backends.cpu.protocol import ModelValues, RunModel
 from fourfold.support.lazy import lazy_import
 
