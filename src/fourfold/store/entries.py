@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from fourfold.errors import ModelError
-from fourfold.plan import Container, Section
+from fourfold.plan import Container, Section, container_bytes, write_container
 from fourfold.store import choices, facts
-from fourfold.store.contents import Contents, FolderContents, MemoryContents
 from fourfold.store.database import (
     Damaged,
     Database,
@@ -30,10 +29,74 @@ from fourfold.support.log import Log
 log = Log("store")
 
 DEFAULT_LIMIT_BYTES = 2 << 30
+ORPHAN_AGE_SECONDS = 3600.0  # older files that no entry names are removed
 TABLES = ("entries", "choices", "facts", "digests", "loading", "loaded", "quarantine")
 QUICK_MS = 50  # timeout for updates that only affect speed
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FolderContents:
+    """Files in one folder, private to the user. A file is written once and never changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "entries"
+
+    def write(self, name: str, sections: Sequence[Section]) -> int:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return write_container(self.folder / name, sections, 0o600, sync=False)
+
+    def read(self, name: str) -> Container:
+        if os.path.basename(name) != name:
+            raise FileNotFoundError(name)
+        return Container.open(self.folder / name)
+
+    def remove(self, name: str) -> None:
+        if os.path.basename(name) == name:
+            (self.folder / name).unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        if not self.folder.is_dir():
+            return []
+        return [entry.name for entry in os.scandir(self.folder) if not entry.name.startswith(".")]
+
+    def sweep(self, known: set[str]) -> None:
+        """Remove files that killed writers left behind."""
+        if not self.folder.is_dir():
+            return
+        for entry in list(os.scandir(self.folder)):
+            age = time.time() - entry.stat().st_mtime
+            if entry.name not in known and age > ORPHAN_AGE_SECONDS:
+                Path(entry.path).unlink(missing_ok=True)
+
+
+class MemoryContents:
+    """Contents of entries in memory."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    def write(self, name: str, sections: Sequence[Section]) -> int:
+        self._contents[name] = container_bytes(sections)
+        return len(self._contents[name])
+
+    def read(self, name: str) -> Container:
+        if name not in self._contents:
+            raise FileNotFoundError(name)
+        return Container(self._contents[name], "an entry in memory")
+
+    def remove(self, name: str) -> None:
+        self._contents.pop(name, None)
+
+    def names(self) -> list[str]:
+        return list(self._contents)
+
+    def sweep(self, known: set[str]) -> None:
+        for name in set(self._contents) - known:
+            del self._contents[name]
+
+
+Contents = FolderContents | MemoryContents
 
 
 def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:

@@ -24,8 +24,7 @@ from fourfold.store.entry import (
 )
 from fourfold.store.facts import FactRow, KeptFacts
 from fourfold.store.keys import Parts, digest, engine_parts, facts_key
-from fourfold.store.package import ROOT
-from fourfold.store.sources import digest_sources, sources_state
+from fourfold.store.package import ROOT, digest_sources, sources_state
 from fourfold.support.log import Log
 
 log = Log("store")
