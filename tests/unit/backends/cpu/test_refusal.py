@@ -6,8 +6,8 @@ import pytest
 
 from fourfold.backends.cpu.litert.part import LitertPart
 from fourfold.backends.cpu.onnxruntime.part import OnnxPart
-from fourfold.backends.cpu.refusal import first_line, refused_part
 from fourfold.backends.cpu.registry import find_engine
+from fourfold.backends.cpu.runtimes import first_line, refused_part
 from fourfold.errors import UnsupportedError
 from fourfold.plan.tensor_binding import TensorBinding
 

@@ -13,7 +13,7 @@ from tiny_plan import line
 
 from fourfold import backends
 from fourfold.backends import discovery
-from fourfold.backends.cpu.runtime_module import import_runtime
+from fourfold.backends.cpu.runtimes import import_runtime
 from fourfold.backends.null import NULL_GPU
 from fourfold.backends.opencl import binding as cl
 from fourfold.backends.opencl import devices, feature_probes

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.backends.cpu.litert.interpreter import allocate, make_interpreter
 from fourfold.backends.cpu.protocol import Direct, Lock, Results, Wanted
-from fourfold.backends.cpu.refusal import first_line, refused_part
+from fourfold.backends.cpu.runtimes import first_line, refused_part
 from fourfold.errors import DeviceError, UnsupportedError
 from fourfold.plan.tensor_binding import TensorBinding, TensorId
 from fourfold.types import DType, Shape

@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.backends.cpu.onnxruntime import inference
 from fourfold.backends.cpu.onnxruntime.part import OnnxPart, OnnxValues
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.refusal import first_line
+from fourfold.backends.cpu.runtimes import first_line
 from fourfold.support.packages import describe
 
 if TYPE_CHECKING:

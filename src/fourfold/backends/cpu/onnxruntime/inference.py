@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.refusal import first_line
-from fourfold.backends.cpu.runtime_module import import_runtime
+from fourfold.backends.cpu.runtimes import first_line, import_runtime
 from fourfold.errors import DeviceError, InputError
 from fourfold.support.log import Log
 from fourfold.support.log.native_output import log_native_output

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.backends.cpu.onnxruntime.inference import failures, open_session, port_dtype
 from fourfold.backends.cpu.protocol import Direct, Lock, Results, Wanted
-from fourfold.backends.cpu.refusal import first_line, refused_part
+from fourfold.backends.cpu.runtimes import first_line, refused_part
 from fourfold.errors import DeviceError
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.types import Shape

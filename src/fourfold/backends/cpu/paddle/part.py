@@ -14,7 +14,7 @@ from fourfold.backends.cpu.paddle.inference import (
     run_predictor,
 )
 from fourfold.backends.cpu.protocol import Lock, Wanted
-from fourfold.backends.cpu.refusal import refused_part
+from fourfold.backends.cpu.runtimes import refused_part
 from fourfold.errors import DeviceError
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.types import Shape
