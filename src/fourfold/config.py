@@ -152,14 +152,14 @@ def _folder(text: str) -> str | None:
     return os.path.expanduser(text) if text else default_cache()
 
 
-def tell_loader(folder: str) -> None:
+def set_loader_folder(folder: str) -> None:
     """Set the folder in which the OpenCL loader of pyopencl's wheels finds drivers. pyopencl sets
     it when it is imported; without it the loader crashes.
     """
     os.environ["PYOPENCL_HOME"] = folder
 
 
-def limit_driver() -> None:
+def limit_driver_threads() -> None:
     """Set PoCL's thread limit before it is loaded, if the settings limit threads: some versions
     cannot partition a device.
     """
@@ -183,7 +183,7 @@ def android_folders(
     return tuple(filter(None, kits)), tuple(filter(None, [*named, *usual]))
 
 
-def calm_frameworks() -> None:
+def quiet_frameworks() -> None:
     """Configure frameworks for a process that only converts: no GPU, and little output."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from fourfold.backends.cpu.numpy.graph_file import write_graph
 from fourfold.backends.cpu.registry import placement_environment
 from fourfold.compiler.load import LoadedModel, load_model
-from fourfold.compiler.outputs import share_left_out
+from fourfold.compiler.outputs import estimate_saving
 from fourfold.compiler.partition import Partition
 from fourfold.compiler.pipeline import (
     LoweringInput,
@@ -40,10 +40,10 @@ __all__ = [
     "LoadedModel",
     "LoweringInput",
     "compile_model",
+    "estimate_saving",
     "load_model",
     "plan_graph",
     "prepare_lowering",
-    "share_left_out",
     "stage_text",
 ]
 log = Log("compiler")

@@ -28,7 +28,7 @@ def keep_outputs(model: Model, outputs: Sequence[str]) -> Model:
     )
 
 
-def share_left_out(model: Model, outputs: Sequence[str], device: DeviceInfo) -> float:
+def estimate_saving(model: Model, outputs: Sequence[str], device: DeviceInfo) -> float:
     """Return the estimated fraction of a run's time that a model with only these outputs saves."""
     costs = Costs.of(model.main, device, 1, None)
     everything, needed = (

@@ -55,7 +55,7 @@ def _load_program(
     if allowed and program is None:
         why = f"{device.name} refused a cached binary"
         log.warn_once(f"{why}; its kernels are compiled from source")
-        store.condemn(binary, "the driver refused it")
+        store.quarantine_binary(binary, "the driver refused it")
     return program
 
 

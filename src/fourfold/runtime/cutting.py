@@ -44,5 +44,5 @@ def _is_stored(request: Request, store: Store | None) -> bool:
 def _saving(request: Request, outputs: Sequence[str]) -> float:
     content, options = request.readable.content, request.compile_options
     loaded = compiler.load_model(content, options)
-    share: float = compiler.share_left_out(loaded.model, outputs, request.device)
+    share: float = compiler.estimate_saving(loaded.model, outputs, request.device)
     return share

@@ -125,7 +125,7 @@ class Database:
         finally:
             connection.close()
 
-    def put_aside(self, damaged: Damaged) -> bool:
+    def move_damaged_file(self, damaged: Damaged) -> bool:
         """Move the damaged file away. Returns False if another process did it."""
         try:
             if os.stat(self.path).st_ino != damaged.inode:

@@ -283,7 +283,7 @@ class Entries:
 
     def renew(self, damaged: Damaged) -> None:
         """Replace a damaged database by a new one with every entry whose file is valid."""
-        if not self.database.put_aside(damaged):
+        if not self.database.move_damaged_file(damaged):
             return
         log.warn_once(f"the store in {self.place} was damaged ({damaged}) and was created again")
         try:

@@ -24,7 +24,7 @@ class FactRow(NamedTuple):
     checksum: int
 
 
-class KeptFacts(NamedTuple):
+class StoredFacts(NamedTuple):
     """Known facts of a device, and for other facts the number of consecutive probes without an
     answer.
     """
@@ -49,7 +49,7 @@ def read_rows(database: sqlite3.Connection, device: str | None = None) -> list[F
     return [row for row in rows if fact_checksum(*row[:3]) == row.checksum]
 
 
-def facts_in(rows: Iterable[FactRow]) -> KeptFacts:
+def facts_in(rows: Iterable[FactRow]) -> StoredFacts:
     facts: dict[str, Fact] = {}
     tries: dict[str, int] = {}
     for row in rows:
@@ -60,7 +60,7 @@ def facts_in(rows: Iterable[FactRow]) -> KeptFacts:
             value = json.loads(row.value)
             if is_fact(row.name, value):
                 facts[row.name] = value
-    return KeptFacts(facts, tries)
+    return StoredFacts(facts, tries)
 
 
 def write_rows(database: sqlite3.Connection, rows: Iterable[FactRow]) -> None:

@@ -28,7 +28,7 @@ AskFacts = Callable[[DeviceInfo, Collection[str]], DeviceInfo]
 _IDENTITY = ("api", "name", "platform", "driver", "version", "compute_units")
 
 
-def ask_nothing(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
+def ask_no_facts(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
     """Return the device unchanged: unknown facts count as absent."""
     return device
 
@@ -114,7 +114,7 @@ class Prepared:
         model: int,
         device: DeviceInfo,
         options: CompileOptions = ANYTHING,
-        ask: AskFacts = ask_nothing,
+        ask: AskFacts = ask_no_facts,
     ) -> Mapping[str, Any]:
         """Return the row of the index that fits a device and the options best.
 

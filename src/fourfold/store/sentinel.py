@@ -72,7 +72,7 @@ def verdict(database: sqlite3.Connection, digest: str, now: float) -> str | None
     return None
 
 
-def condemn(database: sqlite3.Connection, digest: str, why: str, now: float) -> None:
+def quarantine_binary(database: sqlite3.Connection, digest: str, why: str, now: float) -> None:
     database.execute("INSERT OR REPLACE INTO quarantine VALUES(?,?,?)", (digest, why, now))
     for table in ("loading", "loaded"):
         database.execute(f"DELETE FROM {table} WHERE digest=?", (digest,))

@@ -22,7 +22,7 @@ from fourfold.store.entry import (
     read_compiled,
     read_converted,
 )
-from fourfold.store.facts import FactRow, KeptFacts
+from fourfold.store.facts import FactRow, StoredFacts
 from fourfold.store.keys import Parts, digest, engine_parts, facts_key
 from fourfold.store.package import ROOT, digest_sources, sources_state
 from fourfold.support.log import Log
@@ -79,8 +79,8 @@ class Store(Entries):
         with self.database.writing() as database:
             choices.write_choices(database, rows, time.time())
 
-    @never_fails(lambda: KeptFacts({}, {}))
-    def find_facts(self, device: DeviceInfo) -> KeptFacts:
+    @never_fails(lambda: StoredFacts({}, {}))
+    def find_facts(self, device: DeviceInfo) -> StoredFacts:
         """Return the probed facts of a device, and counts of probes without an answer."""
         key = facts_key(device, self.engine_parts)
         with self.database.reading() as database:
@@ -178,7 +178,7 @@ class Store(Entries):
             if why is None:
                 sentinel.begin(database, name, now)
             elif why == sentinel.KILLED:
-                sentinel.condemn(database, name, "its load killed a process", now)
+                sentinel.quarantine_binary(database, name, "its load killed a process", now)
         if why is not None:
             log.warn_once(f"a cached binary is not used, because {sentinel.REASONS.get(why, why)}")
         return why is None
@@ -189,10 +189,10 @@ class Store(Entries):
             sentinel.end(database, name)
 
     @never_fails(lambda: None)
-    def condemn(self, binary: bytes, why: str) -> None:
+    def quarantine_binary(self, binary: bytes, why: str) -> None:
         """Put a binary into quarantine, so that it is never loaded again."""
         with self.database.writing() as database:
-            sentinel.condemn(database, digest(binary), why, time.time())
+            sentinel.quarantine_binary(database, digest(binary), why, time.time())
 
     @never_fails(list)
     def quarantined(self) -> list[tuple[str, str, float]]:
