@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -62,7 +62,6 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collection()
 def compile_model(
     source: str | bytes,
     device: DeviceInfo,
@@ -89,16 +88,20 @@ def compile_model(
     timings = Timings() if timings is None else timings
     placement = PlacementOptions() if placement is None else placement
     title = title or ("the model" if isinstance(source, bytes) else os.path.basename(source))
-    with timings.stage("read"):
-        problem = read_problem(source, device, options, placement, title=title, origin=origin)
-    log.debug("read %d nodes", len(problem.graph.nodes))
-
-    def compile_with(smaller: CompileOptions) -> CompiledModel:
-        recorded = RecordedChoices({} if choices is None else choices)
-        decision = decide(replace(problem, compile_options=smaller), recorded, timings)
-        return _assemble(decision, recorded)
-
-    return within_limit(title, options, compile_with)
+    limit, models = options.memory_limit, list[CompiledModel]()
+    with _no_collection():
+        with timings.stage("read"):
+            problem = read_problem(source, device, options, placement, title=title, origin=origin)
+        log.debug("read %d nodes", len(problem.graph.nodes))
+        for sacrificed, smaller in smaller_options(options):
+            recorded = RecordedChoices({} if choices is None else choices)
+            decision = decide(replace(problem, compile_options=smaller), recorded, timings)
+            models.append(_assemble(decision, recorded))
+            if limit is None or models[-1].device_bytes <= limit:
+                if sacrificed:
+                    log.warn_once(f"{title} fits into memory_limit={limit} with {sacrificed}")
+                return models[-1]
+    raise _too_large(title, min(models, key=lambda model: model.device_bytes), options)
 
 
 def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
@@ -224,28 +227,6 @@ def smaller_options(options: CompileOptions) -> Iterator[tuple[str, CompileOptio
     if limit is not None and options.any_precision and options.precision == "fp32":
         sacrificed.append("fp16 storage")
         yield ", ".join(sacrificed), replace(options, precision="mixed")
-
-
-def within_limit(
-    title: str, options: CompileOptions, compile_with: Callable[[CompileOptions], CompiledModel]
-) -> CompiledModel:
-    """Return the model compiled with the options, or with the first variant that fits into the
-    memory limit.
-    """
-    limit = options.memory_limit
-    if limit is None:
-        return compile_with(options)
-    smallest: CompiledModel | None = None
-    for sacrificed, smaller in smaller_options(options):
-        model = compile_with(smaller)
-        if model.device_bytes <= limit:
-            if sacrificed:
-                log.warn_once(f"{title} fits into memory_limit={limit} with {sacrificed}")
-            return model
-        if smallest is None or model.device_bytes < smallest.device_bytes:
-            smallest = model
-    assert smallest is not None
-    raise _too_large(title, smallest, options)
 
 
 def _too_large(title: str, smallest: CompiledModel, options: CompileOptions) -> DeviceError:

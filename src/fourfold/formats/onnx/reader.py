@@ -8,7 +8,7 @@ from functools import partial
 
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, report_damage, unsupported
-from fourfold.formats.inputs import OPEN, open_sizes
+from fourfold.formats.inputs import open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.onnx.convert import rules
@@ -21,6 +21,7 @@ from fourfold.formats.printable import printable, short_properties
 from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
 from fourfold.graph.metadata import ModelMetadata
+from fourfold.types import OPEN
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 
-from fourfold.formats.inputs import OPEN
 from fourfold.formats.onnx.schema import (
     AttributeField,
     Element,
@@ -25,6 +24,7 @@ from fourfold.formats.onnx.write_graph.operator_list import Attribute, Port, Wri
 from fourfold.formats.protobuf import MessageWriter
 from fourfold.formats.writable import WritableModel
 from fourfold.support.version import VERSION
+from fourfold.types import OPEN
 
 # NEWER supports 4-bit and 16-bit quantized values. ONNX Runtime 1.31 cannot move a transpose over
 # its DequantizeLinear, so it is only used if needed.
