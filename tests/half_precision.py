@@ -11,4 +11,4 @@ from fourfold.device import DeviceInfo
 def skip_without_halves(device: DeviceInfo, precision: str = "fp16") -> None:
     """Skip a test in this precision where the device does not compute in it."""
     if precision == "fp16" and not determine_facts(device, ["half_arithmetic"]).half_arithmetic:
-        pytest.skip(f"{device.name} does not compute in half precision")
+        pytest.skip(f"{device.name} has no fp16 arithmetic")

@@ -1,4 +1,4 @@
-"""Every knob, in one frozen record; the only reader of the environment."""
+"""All settings in one frozen record. Only this module reads the environment."""
 
 from __future__ import annotations
 
@@ -25,33 +25,35 @@ NO_CACHE = "none"
 
 
 def default_cache(environment: Mapping[str, str] | None = None) -> str:
-    """The folder that this user's programs keep such files in."""
+    """Return the user's cache folder for fourfold."""
     variables, home = os.environ if environment is None else environment, os.path.expanduser("~")
     if sys.platform == "win32":
         local = variables.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
         return os.path.join(local, "fourfold", "Cache")
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Caches", "fourfold")
-    wanted = variables.get("XDG_CACHE_HOME", "")
-    return os.path.join(wanted if os.path.isabs(wanted) else f"{home}/.cache", "fourfold")
+    base = variables.get("XDG_CACHE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else f"{home}/.cache", "fourfold")
 
 
 @dataclass(frozen=True)
 class Config:
-    """What can be set. Each field is also FOURFOLD_<NAME> in the environment."""
+    """Settings. Each field can also be set as FOURFOLD_<NAME> in the environment."""
 
     device: str = "auto"  # 'auto', an index, or part of a device's name
     precision: str = "fp32"
-    cache: str | None = field(default_factory=default_cache)  # None: keep nothing
-    sizes: str = "auto"  # tensor sizes in kernels: literals, arguments, or as the device likes
-    cache_limit: int = 2 << 30  # bytes; what was not used for the longest time goes first
-    binaries: str = "auto"  # keep them: where the driver gives them without work, always, never
-    launches: str = "auto"  # a plan as a list of launches, as one, or as the device likes
-    kept_shapes: int = 8  # for how many shapes a session keeps a model ready
-    conversion_limit: float = 600.0  # seconds that another framework may take to convert a model
-    memory_limit: int | None = None  # bytes that a session may take on the device
-    threads: int | None = None  # of the processor, where that runs a model; None: all of them
-    log: str = "off"  # what is shown of the log, and from which level on
+    cache: str | None = field(default_factory=default_cache)  # None: no cache
+    sizes: str = (
+        "auto"  # tensor sizes in kernels: literals, arguments, or whichever suits the device
+    )
+    cache_limit: int = 2 << 30  # bytes; the least recently used entries are removed first
+    binaries: str = "auto"  # cache binaries: if the driver returns them cheaply, always, never
+    launches: str = "auto"  # a plan as a list of launches, as one, or whichever suits the device
+    kept_shapes: int = 8  # number of input shapes that a session stays ready for
+    conversion_limit: float = 600.0  # seconds; time limit of a conversion by another framework
+    memory_limit: int | None = None  # bytes; largest device memory of a session
+    threads: int | None = None  # number of CPU threads; None: all processors
+    log: str = "off"  # lowest level of log messages to show
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
@@ -62,15 +64,15 @@ class Config:
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Config:
-        """The settings of this process, or of the mapping given instead."""
+        """Return the settings of this process, or of a mapping."""
         variables = os.environ if environment is None else environment
-        known = {PREFIX + item.name.upper() for item in fields(Config)}
+        settings = {PREFIX + item.name.upper() for item in fields(Config)}
         for name in variables:
-            if name.startswith(PREFIX) and name not in known:
+            if name.startswith(PREFIX) and name not in settings:
                 raise InputError(
-                    f"the environment sets {name}, which is no setting of fourfold",
-                    f"variables that start with {PREFIX} must be known, so that slips show",
-                    nearest(name, sorted(known)),
+                    f"the environment sets {name}, which is not a setting of fourfold",
+                    f"variables that start with {PREFIX} must be settings, to find typing errors",
+                    nearest(name, sorted(settings)),
                 )
         cache_limit = _byte_size(variables, "FOURFOLD_CACHE_LIMIT")
         return Config(
@@ -94,19 +96,19 @@ def _choice(variables: Mapping[str, str], name: str, known: tuple[str, ...]) -> 
 
 
 def log_level() -> str | None:
-    """From which level on this process shows its log; None where it does not."""
+    """Return the lowest level of log messages to show; None if the log is not shown."""
     level = _choice(os.environ, "FOURFOLD_LOG", LOG_LEVELS)
     return None if level == LOG_LEVELS[0] else level
 
 
 def _byte_size(variables: Mapping[str, str], name: str) -> int | None:
-    """A size; None where there is none."""
+    """Return a size in bytes; None if the variable is not set."""
     text = variables.get(name, "")
     return byte_size(name, text) if text else None
 
 
 def byte_size(name: str, size: str | int) -> int:
-    """'500M' or '2 GiB' as bytes; a number of bytes as it is."""
+    """Return a size such as '500M' or '2 GiB', or a number of bytes, as bytes."""
     text = str(size)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     if match is None:
@@ -128,7 +130,7 @@ def _count(variables: Mapping[str, str], name: str) -> int | None:
 
 
 def _seconds(variables: Mapping[str, str], name: str) -> float:
-    """A time; the default where there is none."""
+    """Return a time in seconds; the default if the variable is not set."""
     text = variables.get(name, "")
     if not text:
         return Config.conversion_limit
@@ -151,16 +153,16 @@ def _folder(text: str) -> str | None:
     return os.path.expanduser(text) if text else default_cache()
 
 
-def tell_loader(folder: str) -> None:
-    """The library that pyopencl's wheels bring finds drivers beside itself by this, as pyopencl
-    tells it when it is imported; without it, it reads from nowhere and dies.
+def set_loader_folder(folder: str) -> None:
+    """Set the folder in which the OpenCL loader of pyopencl's wheels finds drivers. pyopencl sets
+    it when it is imported; without it the loader crashes.
     """
     os.environ["PYOPENCL_HOME"] = folder
 
 
-def limit_driver() -> None:
-    """Where the settings limit threads, PoCL is told so before it is loaded: some versions of it
-    cannot part a device afterwards.
+def limit_driver_threads() -> None:
+    """Set PoCL's thread limit before it is loaded, if the settings limit threads: some versions
+    cannot partition a device.
     """
     threads = _count(os.environ, "FOURFOLD_THREADS")
     if threads is not None:
@@ -170,7 +172,7 @@ def limit_driver() -> None:
 def android_folders(
     environment: Mapping[str, str] | None = None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The folders of Android's NDK that variables name, and those where its SDK may be."""
+    """Return the folders of Android's NDK that variables name, and possible folders of its SDK."""
     variables, home = os.environ if environment is None else environment, os.path.expanduser("~")
     kits = [
         variables.get(name, "") for name in ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "NDK_HOME")
@@ -182,8 +184,8 @@ def android_folders(
     return tuple(filter(None, kits)), tuple(filter(None, [*named, *usual]))
 
 
-def calm_frameworks() -> None:
-    """For a process that only converts: no GPU is taken for it, and little is said."""
+def quiet_frameworks() -> None:
+    """Configure frameworks for a process that only converts: no GPU, and little output."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"

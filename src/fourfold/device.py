@@ -91,8 +91,8 @@ class DeviceInfo:
     measured_units: int = field(default=0, compare=False)  # if the driver reports none
     probed: tuple[str, ...] = field(default=(), compare=False)
     claims: Mapping[str, Fact] = field(default_factory=dict, compare=False)
-    api: str = "opencl"  # API that runs plans on it: a folder of players
-    language: str = "opencl"  # language of its programs: a folder of kernel
+    api: str = "opencl"  # API that runs plans on it: a subpackage of backends
+    language: str = "opencl"  # language of its programs: a subpackage of codegen
     language_version: str = "1.2"
     # Architectures that a compiler outside the driver may build for, best first: 'sm_87', 'sm_86'.
     # Empty if the driver compiles.

@@ -149,11 +149,13 @@ class SessionOptions:
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What to compile: the precision, the shapes, and the form of inputs and outputs."""
+    """Options of compilation: the precision, the shapes, and the form of inputs and outputs."""
 
     precision: str = "fp32"
     any_precision: bool = False  # the caller named none: another is acceptable where it must be
-    shapes: Mapping[str, Shape] = field(default_factory=dict)  # of inputs by name, if not their own
+    shapes: Mapping[str, Shape] = field(
+        default_factory=dict
+    )  # of inputs by name, if not the model's
     literal_sizes: bool = False  # sizes are literals in kernels: fast code, but a build per layer
     launches: str = "auto"  # a 'list' of launches, 'one', or whichever suits the device
     quantized: bool = True  # quantized operators may run on their dequantized values
@@ -192,7 +194,7 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class PlacementOptions:
-    """Where a model may run; see `SessionOptions`."""
+    """Options of placement; see `SessionOptions`."""
 
     placement: str = "auto"
     strict: bool = False
@@ -213,12 +215,12 @@ class PlacementOptions:
 
     @property
     def only_cpu(self) -> bool:
-        """Whether the options rule the device out."""
+        """True if the options exclude the device."""
         return self.placement == "cpu" or self.max_partitions == 0
 
     @property
     def is_measured(self) -> bool:
-        """Whether the model is timed on the device and on the CPU, and stays where it is faster."""
+        """True if the model is timed on the device and on the CPU, and stays where it is faster."""
         return self.placement == "measure" and not self.strict
 
     @property

@@ -219,7 +219,7 @@ class Session:
 
     @property
     def placement(self) -> Placement:
-        """Where every operator runs, and why. It prints as a table and has `to_json()`."""
+        """The target of every operator, and why. It prints as a table and has `to_json()`."""
         return self._instance.placement
 
     @property
@@ -237,7 +237,7 @@ class Session:
 
     @property
     def is_in_parts(self) -> bool:
-        """Whether CPU engines run some of the model, or all of it."""
+        """True if CPU engines run some of the model, or all of it."""
         return not self.compiled.is_whole
 
     @property
@@ -247,12 +247,12 @@ class Session:
 
     @property
     def origin(self) -> str:
-        """Where the compiled model came from: 'file' (prepared), 'store' (cache) or 'model'."""
+        """Source of the compiled model: 'file' (prepared), 'store' (cache) or 'model'."""
         return self._instance.origin
 
     @property
     def hit(self) -> bool:
-        """Whether nothing had to be compiled."""
+        """True if nothing had to be compiled."""
         return self.origin != "model"
 
     @property
@@ -564,14 +564,16 @@ class Session:
             self._open_in_child()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: leave what is open to the parent process."""
+        """Leave open resources to the parent process, in a forked child."""
         forks.skip_finalizer((self._instances, self._waiter))
         forks.exit_without_destructors()
         self._lock, self._direct, self._waiter = threading.Lock(), not_direct, None
         self._bound, self._repeated, self._forked = {}, None, True
 
     def _open_in_child(self) -> None:
-        """In a forked child: open what the parent had open; DeviceError where that cannot be."""
+        """Reopen in a forked child what the parent had open. Raises DeviceError if that is not
+        possible.
+        """
         if self.device != CPU:
             forks.check_not_lost(self.device.api)
         shapes = {info.name: info.shape for info in self._instance.inputs}

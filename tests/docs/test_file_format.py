@@ -12,7 +12,15 @@ from docs.blocks import ROOT, blocks
 from tiny_plan import line
 
 from fourfold.plan import InputsOnDevice, compiled_sections, record
-from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, MAGIC, PAGE, VERSION
+from fourfold.plan.container import (
+    ALIGNMENT,
+    ENTRY,
+    HEADER,
+    MAGIC,
+    PAGE,
+    PAGE_ALIGNED_BYTES,
+    VERSION,
+)
 from fourfold.plan.placement import Placement
 from fourfold.plan.requirements import Requirements
 from fourfold.store import entry, prepared
@@ -64,7 +72,7 @@ def test_numbers() -> None:
     assert header["0"] == f"`{MAGIC.decode()}`"
     assert header["8"] == f"format: {VERSION}"
     assert header["12"] == f"size of this header: {HEADER.size}"
-    starts = f"a multiple of {ALIGNMENT}, of {PAGE} from {LARGE >> 10} KiB on"
+    starts = f"a multiple of {ALIGNMENT}, of {PAGE} from {PAGE_ALIGNED_BYTES >> 10} KiB on"
     assert starts in section("Table")
     assert f"Format {VERSION} " in section("Table")
 

@@ -31,7 +31,7 @@ def test_a_binary_that_the_driver_refuses(
     monkeypatch.setattr(OpenCLBackend, "load_program", lambda *_: None)
     assert world.start() == "store"
     assert len(world.said) == 1
-    assert "refused a kept binary" in world.said[0]
+    assert "refused a cached binary" in world.said[0]
     assert [why for _, why, _ in world.store.quarantined()] == ["the driver refused it"]
     assert world.start() == "store"
     assert "not used" in world.said[0]
@@ -54,7 +54,7 @@ def test_a_binary_whose_load_kills_the_process(world: World) -> None:
     child.join()
     assert child.exitcode == -signal.SIGKILL
     assert world.start() == "store"  # the result is checked in there: text was built
-    assert world.said == ["a kept binary is not used, because its load killed a process"]
+    assert world.said == ["a cached binary is not used, because its load killed a process"]
     assert [why for _, why, _ in world.store.quarantined()] == ["its load killed a process"]
     assert world.start() == "store"
 

@@ -100,7 +100,7 @@ def test_a_damaged_entry_is_made_anew(world: World, kind: str, name: str) -> Non
     damage(path, DAMAGES[name])
     assert world.start() == ("model" if kind == "compiled" else "store")
     assert len(world.said) == 1
-    assert f"a kept {kind} is made anew" in world.said[0]
+    assert f"a cached {kind} is created again" in world.said[0]
     assert world.start() == "store"
     assert world.said == []
 

@@ -70,5 +70,5 @@ def test_a_damaged_file_is_refused_in_words(world: World, path: Path) -> None:
         with pytest.raises(ModelError):
             world.start(path)
     path.write_bytes(content[:-1])
-    with pytest.raises(ModelError, match="bytes where"):
+    with pytest.raises(ModelError, match="bytes instead of"):
         world.start(path)

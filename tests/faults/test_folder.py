@@ -18,7 +18,7 @@ from tiny_plan import line
 
 import fourfold
 from fourfold.plan import Section
-from fourfold.store import contents
+from fourfold.store import entries
 from fourfold.store.database import NAME, Database
 from fourfold.store.store import Store
 
@@ -32,7 +32,7 @@ def test_a_full_disk_costs_speed_only(world: World, monkeypatch: pytest.MonkeyPa
     before = len(world.store.entries())
     world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     with monkeypatch.context() as patch:
-        patch.setattr(contents, "write_container", no_room)
+        patch.setattr(entries, "write_container", no_room)
         assert [world.start(), world.start()] == ["model", "model"]
         assert len(world.said) == 1
         assert "No space left" in world.said[0]
@@ -82,7 +82,7 @@ def test_a_read_only_folder_still_gives_hits(world: World, monkeypatch: pytest.M
     world.start()
     with monkeypatch.context() as patch:  # rights do not stop a superuser, who may run this
         patch.setattr(Database, "writing", refuse)
-        patch.setattr(contents, "write_container", no_room)
+        patch.setattr(entries, "write_container", no_room)
         assert world.start() == "store"
         assert len(world.said) <= 1
 

@@ -192,8 +192,8 @@ def test_the_interface_of_arrays_belongs_to_cuda(cuda: DeviceInfo) -> None:
     [
         ({"strides": (4, 4, 4, 4)}, ("not contiguous", "strides", "contiguous")),
         ({"version": 1}, ("version 1", "2 and 3", "DLPack")),
-        ({"typestr": "<f2"}, ("float16[1, 5, 6, 3]", "float32[1, 5, 6, 3]", "make it so first")),
-        ({"shape": (1, 5, 6, 4)}, ("[1, 5, 6, 4]", "[1, 5, 6, 3]", "make it so first")),
+        ({"typestr": "<f2"}, ("float16[1, 5, 6, 3]", "float32[1, 5, 6, 3]", "convert it first")),
+        ({"shape": (1, 5, 6, 4)}, ("[1, 5, 6, 4]", "[1, 5, 6, 3]", "convert it first")),
         ({"data": (4096, False)}, ("not CUDA memory", "does not know", "data_ptr")),
         ({"mask": object()}, ("mask", "all elements", "fill")),
     ],

@@ -99,7 +99,7 @@ def test_arrays_of_jax_are_inputs_only(session: fourfold.Session, form: type[Ten
     np.testing.assert_array_equal(session.run(given)["y"], -X)
     with pytest.raises(InputError) as caught:
         session.run(X, out={"y": given})
-    assert caught.value.why == "arrays of JAX never change"
+    assert caught.value.why == "JAX arrays are immutable"
     assert "jax.dlpack.from_dlpack" in caught.value.fix
     np.testing.assert_array_equal(given.numpy(), X)
 
@@ -211,7 +211,7 @@ def test_results_are_given_as_they_are_asked_for(
 def test_results_of_which_nobody_may_write(session: fourfold.Session) -> None:
     kept = kept_result(session)
     kept.memory.read_only = True
-    with pytest.raises(BufferError, match=r"ask for DLPack 1\.0"):
+    with pytest.raises(BufferError, match=r"request DLPack 1\.0"):
         kept.__dlpack__()
     assert Held(kept.__dlpack__(max_version=(1, 0))).managed.flags == READ_ONLY
     assert kept.__cuda_array_interface__["data"] == (kept.handle, True)
@@ -226,7 +226,7 @@ def test_results_are_copied_to_the_host(session: fourfold.Session) -> None:
     assert tensor.device == CUDA
     if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
         np.testing.assert_array_equal(np.from_dlpack(kept, device="cpu"), -X)
-    with pytest.raises(BufferError, match="by a copy alone"):
+    with pytest.raises(BufferError, match="can only be copied to the host"):
         kept.__dlpack__(dl_device=HOST, copy=False)
     with pytest.raises(BufferError, match=r"copied to the host, not \(8, 0\)"):
         kept.__dlpack__(dl_device=(8, 0))

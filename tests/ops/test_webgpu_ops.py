@@ -52,5 +52,5 @@ def test_in_mixed_precision(name: str) -> None:
 @pytest.mark.parametrize("name", IN_HALVES)
 def test_in_half_precision(name: str) -> None:
     if not device().half_arithmetic:
-        pytest.skip("it does not compute in half precision")
+        pytest.skip("it has no fp16 arithmetic")
     check_on_webgpu(name, "fp16", a_gpu())

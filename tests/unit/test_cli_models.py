@@ -124,7 +124,7 @@ def test_paths_that_are_no_files_have_a_reason(model: Path) -> None:
     assert (near.exit_code, f"did you mean '{model}'?" in near.output) == (2, True)
     for words in (("run",), ("bench",), ("inspect",), ("prepare", "-o", "x"), ("web", "-o", "x")):
         address = call(*words, "https://example.com/m.tflite")
-        assert "an address on a network" in address.output
+        assert "is a URL" in address.output
 
 
 def test_runtimes_to_compare_with_have_names(model: Path) -> None:

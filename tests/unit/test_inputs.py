@@ -18,9 +18,8 @@ import fourfold
 from fourfold.backends.cpu import litert
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.runtime.conversions import converted
+from fourfold.runtime.fitting import converted, shape_error
 from fourfold.runtime.inputs import match_inputs
-from fourfold.runtime.shape_hints import shape_error
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import Quantization, Shape
 
@@ -126,7 +125,7 @@ def test_numbers_of_one_kind_are_converted_and_the_log_says_so_once(
             np.testing.assert_array_equal(found, expected)
     assert [record.getMessage() for record in caplog.records] == [
         f"input 'x' comes as {array.dtype} and is converted to {np.dtype(wanted)} in every run: "
-        f"x.astype(np.{np.dtype(wanted)}) saves it"
+        f"pass x.astype(np.{np.dtype(wanted)})"
     ]
 
 
@@ -159,12 +158,27 @@ STEPS = Quantization((0.5,), (0,))
         ([1.5, 2], info((2,), np.int32), "is float64, not int32", "astype(np.int32)"),
         (np.array([True, False]), info((2,), np.int64), "is bool, not int64", "astype"),
         (np.array([1j, 2]), info((2,)), "is complex128, not float32", "astype"),
-        (np.int64([0, 2**31]), info((2,), np.int32), "not all of it fits into int32", "check"),
-        (np.int8([-1, 0]), info((2,), np.uint8), "not all of it fits into uint8", "check"),
-        ([0, 256], info((2,), np.uint8), "not all of it fits into uint8", "check"),
-        (np.array([1e300, 0]), info((2,)), "not all of it fits into float32", "check"),
-        (np.array([1e5, 0]), info((2,), np.float16), "not all of it fits into float16", "check"),
-        (np.uint8([1, 2]), info((2,), np.int8, quantization=STEPS), "not int8", "quantise"),
+        (
+            np.int64([0, 2**31]),
+            info((2,), np.int32),
+            "some numbers are out of range for int32",
+            "check",
+        ),
+        (
+            np.int8([-1, 0]),
+            info((2,), np.uint8),
+            "some numbers are out of range for uint8",
+            "check",
+        ),
+        ([0, 256], info((2,), np.uint8), "some numbers are out of range for uint8", "check"),
+        (np.array([1e300, 0]), info((2,)), "some numbers are out of range for float32", "check"),
+        (
+            np.array([1e5, 0]),
+            info((2,), np.float16),
+            "some numbers are out of range for float16",
+            "check",
+        ),
+        (np.uint8([1, 2]), info((2,), np.int8, quantization=STEPS), "not int8", "quantize"),
         (np.array(["2026-11-16"], "M8[D]"), info((1,)), "not float32", "astype"),
     ],
 )
@@ -290,7 +304,7 @@ def test_integers_that_fit_and_one_that_does_not(where: Any) -> None:
     x = np.arange(8, dtype=np.int64).reshape(2, 4)
     with fourfold.Session(integers(), where, cache=None) as session:
         np.testing.assert_array_equal(session.run(x)["y"], 2 * x)
-        with pytest.raises(InputError, match="not all of it fits into int32"):
+        with pytest.raises(InputError, match="some numbers are out of range for int32"):
             session.run(x + 2**31)
 
 

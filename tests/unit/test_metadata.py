@@ -164,7 +164,7 @@ def test_pixels_auto(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
     draft = Draft()
     prepare_model(draft, model, device, CompileOptions(), {})
     draft.write(file)
-    with pytest.raises(InputError, match="takes no pixels that are auto"):
+    with pytest.raises(InputError, match="was not prepared for pixels auto"):
         fourfold.Session(file, device, cache=None, pixels="auto")
     prepare_model(draft, model, device, CompileOptions(pixels="auto"), {})
     draft.write(file)

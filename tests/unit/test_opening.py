@@ -62,7 +62,7 @@ def test_a_file_that_gives_no_bytes_is_told_so(path: Path, mode: str, word: str)
 
 @pytest.mark.parametrize(
     ("model", "word"),
-    [("https://example.com/model.tflite", "an address on a network"), (7, "of type int is no")],
+    [("https://example.com/model.tflite", "is a URL"), (7, "of type int is no")],
 )
 def test_what_is_no_model_is_told_so(model: Any, word: str) -> None:
     with pytest.raises(InputError, match=word):

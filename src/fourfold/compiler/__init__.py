@@ -1,1 +1,1 @@
-"""The compiler: from a model file, by rewritten graphs and partitions, to plans."""
+"""The compiler: from a model file through rewritten graphs and partitions to plans."""

@@ -1,7 +1,7 @@
 """From a model file to a CompiledModel. A start from the cache or a prepared file skips all of it.
 
 load: reads the file in the requested shapes, cut to the requested outputs (outputs).
-placement: decides which parts run where, with the help of support, and lowers the device's parts.
+placement: decides which parts run where, and lowers the device's parts.
 pipeline: rewrites a graph, probes the device for its facts, and makes a plan.
 """
 
@@ -16,8 +16,7 @@ from dataclasses import replace
 from fourfold.backends.cpu.numpy.graph_file import write_graph
 from fourfold.backends.cpu.registry import placement_environment
 from fourfold.compiler.load import LoadedModel, load_model
-from fourfold.compiler.memory_limit import smaller_options, too_large
-from fourfold.compiler.outputs import share_left_out
+from fourfold.compiler.outputs import estimate_saving
 from fourfold.compiler.partition import Partition
 from fourfold.compiler.pipeline import (
     LoweringInput,
@@ -25,10 +24,9 @@ from fourfold.compiler.pipeline import (
     prepare_lowering,
 )
 from fourfold.compiler.placement import Decision, PlacementProblem, decide, read_problem
-from fourfold.compiler.recorded_choices import RecordedChoices
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.errors import InputError, nearest
+from fourfold.errors import DeviceError, InputError, nearest
 from fourfold.ops.custom import Custom
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import CompiledModel, Part, Plan, Port
@@ -42,10 +40,10 @@ __all__ = [
     "LoadedModel",
     "LoweringInput",
     "compile_model",
+    "estimate_saving",
     "load_model",
     "plan_graph",
     "prepare_lowering",
-    "share_left_out",
     "stage_text",
 ]
 log = Log("compiler")
@@ -101,9 +99,9 @@ def compile_model(
             models.append(_assemble(decision, recorded))
             if limit is None or models[-1].device_bytes <= limit:
                 if sacrificed:
-                    log.warn_once(f"{title} keeps memory_limit={limit} with {sacrificed}")
+                    log.warn_once(f"{title} fits into memory_limit={limit} with {sacrificed}")
                 return models[-1]
-    raise too_large(title, min(models, key=lambda model: model.device_bytes), options)
+    raise _too_large(title, min(models, key=lambda model: model.device_bytes), options)
 
 
 def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
@@ -115,14 +113,14 @@ def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
         _part(problem, partition, plans.get(number)) for number, partition in enumerate(partitions)
     )
     read = dict.fromkeys(name for part in parts for name in part.inputs)
-    whole = len(parts) == 1 and parts[0].plan is not None
+    is_whole = len(parts) == 1 and parts[0].plan is not None
     threads = problem.placement_options.thread_count
     model = CompiledModel(
         name=graph.name,
         precision=next((plan.precision for plan in plans.values()), options.precision),
         parts=parts,
-        inputs=plans[0].inputs if whole else _ports(problem, graph.arguments),
-        outputs=plans[0].outputs if whole else _ports(problem, graph.results),
+        inputs=plans[0].inputs if is_whole else _ports(problem, graph.arguments),
+        outputs=plans[0].outputs if is_whole else _ports(problem, graph.results),
         input_names=loaded.model.input_names,
         output_names=loaded.model.output_names,
         crossing={name: problem.type(name) for name in read if name in graph.types},
@@ -132,7 +130,7 @@ def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
         pixels=loaded.pixels,
         signature=options.signature or "",
         postprocess=loaded.postprocess,
-        environment={} if whole else placement_environment(threads),
+        environment={} if is_whole else placement_environment(threads),
         cacheable=not any(isinstance(node.attributes, Custom) for node in graph.nodes),
         placement=decision.placement.to_bytes(),
         about=loaded.about,
@@ -142,7 +140,7 @@ def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
 
 
 def _keeps_state(problem: PlacementProblem, partition: Partition) -> bool:
-    """Whether the results of a part may depend on earlier runs."""
+    """Return whether the results of a part may depend on earlier runs."""
     source = problem.model.source_graph
     shared = () if source is None else source.states
     in_file = any(name in shared for name in partition.names)
@@ -169,7 +167,7 @@ def _file_part(problem: PlacementProblem, partition: Partition) -> Part:
 
     def binding(value: str) -> TensorBinding:
         tensor = source.tensor(value)
-        assert tensor is not None, f"'{value}' is no tensor of the file"
+        assert tensor is not None, f"'{value}' is not a tensor of the file"
         pixels = problem.loaded.pictures.get(value)
         return TensorBinding(value, tensor, types.get(value), source.grid(value), pixels)
 
@@ -211,3 +209,57 @@ def stage_text(source: str | bytes, stage: str, device: DeviceInfo, options: Com
         return str(rewrite(load_model(source, options).graph))
     model = compile_model(source, device, options)
     return str(model) if stage == "plan" else "\n".join(p.program.text for p in model.plans)
+
+
+def smaller_options(options: CompileOptions) -> Iterator[tuple[str, CompileOptions]]:
+    """Yield the options, then variants that need less and less memory, each with a description of
+    its drawbacks.
+    """
+    limit, sacrificed = options.memory_limit, []
+    yield "", options
+    if options.launches == "auto":
+        options = replace(options, launches="list")
+        sacrificed.append("one launch for each kernel")
+        yield ", ".join(sacrificed), options
+    options = replace(options, saves_memory=True)
+    sacrificed.append("no kernels that trade memory for speed")
+    yield ", ".join(sacrificed), options
+    if limit is not None and options.any_precision and options.precision == "fp32":
+        sacrificed.append("fp16 storage")
+        yield ", ".join(sacrificed), replace(options, precision="mixed")
+
+
+def _too_large(title: str, smallest: CompiledModel, options: CompileOptions) -> DeviceError:
+    limit, needed = options.memory_limit, smallest.device_bytes
+    assert limit is not None
+    weights, arena = smallest.bytes("constants"), smallest.bytes("arena")
+    ports = smallest.bytes("input") + smallest.bytes("output")
+    tried = options.any_precision or options.precision != "fp32"
+    precision = "" if tried else " precision='mixed',"
+    return DeviceError(
+        f"{title} does not fit into memory_limit={limit}",
+        f"the smallest plan needs {needed} bytes on the device: {weights} of weights, {arena} of"
+        f" values between kernels, {ports} of inputs and outputs",
+        f"pass memory_limit={needed} or more,{precision} smaller shapes=, or placement='cpu'",
+    )
+
+
+class RecordedChoices(Mapping[str, str]):
+    """Tuned choices that record each lookup: a plan depends only on the choices that it
+    looked up.
+    """
+
+    def __init__(self, choices: Mapping[str, str]) -> None:
+        self._choices = choices
+        self.answers: dict[str, str | None] = {}
+
+    def __getitem__(self, key: str) -> str:
+        self.answers[key] = self._choices.get(key)
+        return self._choices[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self.answers.update(self._choices)
+        return iter(self._choices)
+
+    def __len__(self) -> int:
+        return max(len(self._choices), 1)  # always truthy, so that `choices or {}` keeps it

@@ -1,4 +1,4 @@
-"""Some of the outputs of a model alone: what only the others need is left out."""
+"""Cutting a model to some of its outputs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from fourfold.plan.targets import GPU
 
 
 def keep_outputs(model: Model, outputs: Sequence[str]) -> Model:
-    """The model with these outputs alone, by the names that callers know; () stands for all.
+    """Return the model with only these outputs, by the names that callers use; () means all.
 
-    Units stay whole, since a CPU engine runs them so. All inputs stay, and what is kept from run to
-    run is kept as before.
+    Units stay whole, because a CPU engine runs them as a whole. All inputs and states stay.
     """
     if not outputs:
         return model
@@ -23,12 +22,14 @@ def keep_outputs(model: Model, outputs: Sequence[str]) -> Model:
     kept = {id(node) for unit in _needed_units(model, outputs) for node in unit.nodes}
     nodes = tuple(node for node in graph.nodes if id(node) in kept)
     results = tuple(values[name] for name in outputs)
-    ends = (*results, *graph.states.values())
-    return replace(model, main=graph.with_nodes(nodes, outputs=ends), output_names=tuple(outputs))
+    outputs_and_states = (*results, *graph.states.values())
+    return replace(
+        model, main=graph.with_nodes(nodes, outputs=outputs_and_states), output_names=tuple(outputs)
+    )
 
 
-def share_left_out(model: Model, outputs: Sequence[str], device: DeviceInfo) -> float:
-    """The part of a run's time, as it is estimated, that a model with these outputs alone saves."""
+def estimate_saving(model: Model, outputs: Sequence[str], device: DeviceInfo) -> float:
+    """Return the estimated fraction of a run's time that a model with only these outputs saves."""
     costs = Costs.of(model.main, device, 1, None)
     everything, needed = (
         sum(costs.unit(unit, GPU) for unit in units)
@@ -44,10 +45,10 @@ def _units(model: Model) -> tuple[Unit, ...]:
 def _needed_units(model: Model, outputs: Sequence[str]) -> list[Unit]:
     graph = model.main
     names = zip(model.output_names, graph.results, strict=True)
-    wanted = {value for name, value in names if name in outputs} | {*graph.states.values()}
+    needed = {value for name, value in names if name in outputs} | {*graph.states.values()}
     kept = []
     for unit in reversed(_units(model)):
-        if wanted.intersection((*unit.writes, *unit.writes_in_file)):
-            wanted |= unit.required
+        if needed.intersection((*unit.writes, *unit.writes_in_file)):
+            needed |= unit.required
             kept.append(unit)
     return kept[::-1]

@@ -1,4 +1,4 @@
-"""The one way from a graph to a plan: rewrite it, learn what the device can do, lower it."""
+"""The pipeline from a graph to a plan: rewrite the graph, probe the device, lower the graph."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ log = Log("compiler")
 
 
 class LoweringInput(NamedTuple):
-    """What lowering and tuning work on: a rewritten graph, a device with those facts that only a
-    trial tells, and how kernels are to be written.
+    """The input of lowering and tuning: a rewritten graph, a device with its probed facts, and
+    options for kernels.
     """
 
     graph: Graph
@@ -33,34 +33,35 @@ class LoweringInput(NamedTuple):
     options: KernelOptions
 
     def asked_for(self, options: CompileOptions) -> LoweringInput:
-        """The same by other options, with what the whole graph makes of them: verify and tuning
-        lower parts of it, which are to be as they are in the whole.
+        """Return the same input with other options. Options that depend on the whole graph are set
+        here, so that verify and tuning lower parts of it in the same way.
         """
-        # Matrix units multiply halves faster than anything else does, and sum up in floats.
+        # Matrix units are fastest for fp16 products, and accumulate in fp32.
         as_fast = self.device.matrix_units or is_memory_bound(self.graph)
         floats = options.precision == "fp16" and as_fast
         return self._replace(options=replace(kernel_options(options), floats_as_fast=floats))
 
     def plan(self, choices: Mapping[str, str] | None = None) -> Plan:
-        """The plan, with what was found best by tuning; UnsupportedError for what has no kernel."""
+        """Return the plan, with tuned choices. Raises UnsupportedError for operators without a
+        kernel.
+        """
         plan = make_plan(self.graph, self.device, self.options, choices)
         if (
             self.options.saves_memory
             or plan.requirements.buffer_bytes <= self.device.max_allocation
         ):
             return plan
-        # A kernel that buys speed with memory may want more at once than the device allocates.
+        # A kernel that trades memory for speed may exceed the largest allocation of the device.
         smaller = replace(self.options, saves_memory=True)
         return make_plan(self.graph, self.device, smaller, choices)
 
     def details(self, choices: Mapping[str, str] | None = None) -> LoweringDetails:
-        """What the plan does not say of itself."""
-        known = {} if choices is None else choices
-        return lowering_details(self.graph, self.device, self.options, known)
+        """Return details of lowering that are not part of the plan."""
+        return lowering_details(self.graph, self.device, self.options, choices or {})
 
 
 def kernel_options(options: CompileOptions) -> KernelOptions:
-    """What kernels are told of the options; lowering adds what graph and device make of it."""
+    """Return the options for kernels; lowering completes them from graph and device."""
     return KernelOptions(
         options.precision,
         options.literal_sizes,
@@ -73,7 +74,7 @@ def kernel_options(options: CompileOptions) -> KernelOptions:
 def prepare_lowering(
     graph: Graph, device: DeviceInfo, options: CompileOptions, timings: Timings | None = None
 ) -> LoweringInput:
-    """All that comes before lowering."""
+    """Rewrite a graph, probe the device, and return the input of lowering."""
     timings = Timings() if timings is None else timings
     with timings.stage("rewrite"):
         rewritten = rewrite(graph)
@@ -90,5 +91,5 @@ def plan_graph(
     options: CompileOptions,
     choices: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan of a graph on a device."""
+    """Return the plan of a graph on a device."""
     return prepare_lowering(graph, device, options).plan(choices)

@@ -1,4 +1,4 @@
-"""Which inputs of a model come as the bytes of pictures, and the shapes that both sides see."""
+"""Inputs that take the bytes of pictures, and the shapes of pictures and model inputs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _BYTES = (DType.U8, DType.I8)
 
 
 class InputSizes(NamedTuple):
-    """The shape of an input, and the same with -1 where the model leaves a size open; empty where
-    it leaves none.
+    """The shape of an input, and the same shape with -1 for sizes that the model leaves open; () if
+    it leaves none open.
     """
 
     shape: Shape
@@ -28,7 +28,7 @@ class InputSizes(NamedTuple):
 
     @staticmethod
     def channels_first(channels: int) -> InputSizes:
-        """Of a picture whose size is not known."""
+        """Return the sizes of a channels-first picture of unknown size."""
         return InputSizes((1, channels, OPEN, OPEN))
 
     @staticmethod
@@ -37,19 +37,19 @@ class InputSizes(NamedTuple):
 
     @property
     def admitted(self) -> bool:
-        """Whether the model can have this shape."""
+        """True if the model accepts this shape."""
         pairs = zip(self.left_open, self.shape, strict=False)
         return all(own in (OPEN, size) for own, size in pairs)
 
 
-def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
-    """The values of a model's inputs that are to come as bytes; InputError where one cannot."""
-    if given is None:
+def find_pictures(model: Model, option: PixelsOption | None) -> Pictures:
+    """Return the model's input values that take bytes. Raises InputError if one cannot."""
+    if option is None:
         return {}
     values = dict(zip(model.input_names, model.main.arguments, strict=True))
-    if given == AUTO:
+    if option == AUTO:
         return _by_metadata(model)
-    named = {_only(model.main, values, given): given} if isinstance(given, Pixels) else given
+    named = {_only(model.main, values, option): option} if isinstance(option, Pixels) else option
     for name, pixels in named.items():
         if name not in values:
             what, why = f"the model has no input {name!r}", f"its inputs are {list(values)}"
@@ -59,62 +59,66 @@ def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
 
 
 def _by_metadata(model: Model) -> Pictures:
-    """Images of floats whose scaling the metadata give; InputError where there is none."""
-    graph, found = model.main, metadata_pixels(model.metadata.inputs)
+    """Return float images whose scaling is in the metadata. Raises InputError if there is none."""
+    graph, scalings = model.main, metadata_pixels(model.metadata.inputs)
     pictures = {
-        value: found[place]
-        for place, value in enumerate(graph.arguments)
-        if place in found and _fits(graph.types[value], found[place]) and value not in graph.outputs
+        value: scalings[index]
+        for index, value in enumerate(graph.arguments)
+        if index in scalings
+        and _fits(graph.types[value], scalings[index])
+        and value not in graph.outputs
     }
     if not pictures:
         types = ", ".join(f"{name}: {graph.types[name]}" for name in graph.arguments)
         what, why = (
             "pixels='auto' finds no picture",
-            f"no mean and std are given for any of {types}",
+            f"the metadata has no mean and std for any of {types}",
         )
-        fix = "pass a fourfold.Pixels, or bytes as they are where the model takes bytes"
+        fix = "pass a fourfold.Pixels, or unscaled bytes if the model takes bytes"
         raise InputError(what, why, fix)
     return pictures
 
 
 def _only(graph: Graph, values: Mapping[str, str], pixels: Pixels) -> str:
-    """The name of the only input that could be such a picture, or of the only one at all."""
-    found = [name for name, value in values.items() if _fits(graph.types[value], pixels)]
-    if len(found) != 1 and len(values) != 1:
-        count = "no picture" if not found else f"{len(found)} pictures"
-        what = f"pixels were passed without a name, and the model takes {count} to go with them"
+    """Return the name of the only input that could be such a picture, or of the only input."""
+    candidates = [name for name, value in values.items() if _fits(graph.types[value], pixels)]
+    if len(candidates) != 1 and len(values) != 1:
+        count = "no input" if not candidates else f"{len(candidates)} inputs"
+        what = f"pixels were passed without a name, and {count} of the model could match"
         types = ", ".join(f"{name}: {graph.types[value]}" for name, value in values.items())
         fix = "pass a dict by name: pixels={'image': fourfold.Pixels(...)}"
         raise InputError(what, f"its inputs are {types}", fix)
-    return found[0] if found else next(iter(values))
+    return candidates[0] if candidates else next(iter(values))
 
 
 def _fits(type_: TensorType, pixels: Pixels) -> bool:
-    """Whether an input has the channels that pixels make, and takes what they stand for: floats, or
-    bytes that need more than to be passed.
+    """Return whether an input has the channels of the pixels, and takes floats, or bytes that need
+    a conversion.
     """
     image = type_.rank == _IMAGE_RANK and pixels.channels in (type_.shape[-1], type_.shape[1])
     return image and (type_.dtype is DType.F32 or (type_.dtype in _BYTES and not pixels.is_plain))
 
 
 def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
-    type_, what = graph.types[value], f"input {name!r} cannot come as pixels"
+    type_, what = graph.types[value], f"input {name!r} cannot take pixels"
     if type_.dtype in _BYTES:
         _check_bytes(type_, graph.quantization.get(value), pixels, what)
     elif type_.dtype is not DType.F32 or type_.rank != _IMAGE_RANK:
         why = f"it is {type_}, and a picture is f32[batch,height,width,channels]"
         raise InputError(what, why, "pass such an input as an array, without pixels")
     if not _fits(type_, pixels):
-        why = f"it has {type_.channels} channels, and pixels in the order {pixels.order} make "
+        why = f"it has {type_.channels} channels, and pixels in {pixels.order} order have "
         fix = "use order='gray' for one channel, and 'rgb', 'bgr', 'rgba' or 'bgra' for three"
         raise InputError(what, f"{why}{pixels.channels}", fix)
     if value in graph.outputs:
-        raise InputError(what, "it is an output, too", "pass it as floats, without pixels")
+        raise InputError(what, "it is also an output", "pass it as floats, without pixels")
 
 
 def _check_bytes(type_: TensorType, grid: Quantization | None, pixels: Pixels, what: str) -> None:
-    """What takes bytes itself scales them itself: only where they lie is to be said."""
-    why = f"it takes {type_.dtype.value} already{_stands_for(grid)}"
+    """Check pixels for an input that takes bytes: it scales them itself, so only their layout may
+    be set.
+    """
+    why = f"it already takes {type_.dtype.value}{_stands_for(grid)}"
     if pixels.is_plain:
         more = "" if type_.dtype is DType.U8 else ", as (bytes - 128).astype(np.int8)"
         raise InputError(what, why, f"pass the bytes{more or ' as they are'}, without pixels")
@@ -132,10 +136,10 @@ def _stands_for(grid: Quantization | None) -> str:
 def real_shapes(
     shapes: Mapping[str, Shape], named: Mapping[str, Pixels], own: Mapping[str, InputSizes]
 ) -> dict[str, Shape]:
-    """The shapes that a model has where a caller passes pictures of these shapes."""
-    found = dict(shapes)
+    """Return the shapes of the model's inputs if a caller passes pictures of these shapes."""
+    result = dict(shapes)
     for name, pixels in named.items():
-        shape = tuple(found.pop(name, ()))
+        shape = tuple(result.pop(name, ()))
         frame = pixels.size_of(shape)
         if shape and (frame is None or pixels.size not in (None, frame)):
             sizes = "" if pixels.size is None else f" of size {pixels.size}"
@@ -143,13 +147,13 @@ def real_shapes(
             why = f"its pixels are {pixels.order}{sizes}: {describe_frames(pixels.order)}"
             raise InputError(what, why, "change the shape, or the pixels")
         if name in own and (shape or pixels.into):
-            wanted = _model_shape(pixels, shape, own[name])
-            found |= {} if wanted == own[name].shape else {name: wanted}
-    return found
+            model_shape = _model_shape(pixels, shape, own[name])
+            result |= {} if model_shape == own[name].shape else {name: model_shape}
+    return result
 
 
 def _model_shape(pixels: Pixels, shape: Shape, own: InputSizes) -> Shape:
-    """What the model takes, where frames of this shape come, or of any."""
+    """Return the shape of the model's input for frames of this shape; () means any."""
     batch, size = shape[0] if shape else own.shape[0], pixels.size_of(shape)
     if pixels.fit is not None or size is None:
         size = pixels.into or height_and_width(own.shape, pixels.channels)
@@ -158,7 +162,9 @@ def _model_shape(pixels: Pixels, shape: Shape, own: InputSizes) -> Shape:
 
 
 def frame_sizes(own: InputSizes, pixels: Pixels | None) -> Shape:
-    """What a model leaves open of an input's sizes, for who passes frames; empty where nothing."""
+    """Return the sizes of an input with -1 for open ones, as a caller who passes frames sees them;
+    () if none is open.
+    """
     if pixels is None:
         return own.left_open
     batch = (own.left_open or own.shape)[0]

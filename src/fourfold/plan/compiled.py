@@ -119,7 +119,7 @@ class CompiledModel:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole model is one plan for the device."""
+        """True if the whole model is one plan for the device."""
         return len(self.parts) == 1 and self.parts[0].plan is not None
 
     @property
@@ -136,12 +136,12 @@ class CompiledModel:
 
     @property
     def is_data(self) -> bool:
-        """Whether a file can hold the model; it cannot hold code of the caller."""
+        """True if a file can hold the model; it cannot hold code of the caller."""
         return all(part.graph is None for part in self.parts)
 
     @property
     def only_numpy(self) -> bool:
-        """Whether every part runs in NumPy, and none in a runtime made for speed."""
+        """True if every part runs in NumPy, and none in an optimized runtime."""
         return all(part.target == NUMPY for part in self.parts)
 
     @property
@@ -165,7 +165,7 @@ class CompiledModel:
 
     @property
     def requirements(self) -> Requirements:
-        """What a device must have to run every plan."""
+        """The requirements of all plans, combined."""
         return join_requirements([plan.requirements for plan in self.plans])
 
     @property
@@ -182,8 +182,8 @@ class CompiledModel:
             yield from self.plan.lines()
             return
         for number, part in enumerate(self.parts):
-            ends = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
-            yield f"part {number} on {part.target}: {ends}"
+            values = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
+            yield f"part {number} on {part.target}: {values}"
             if part.plan is not None:
                 yield from (f"  {line}" for line in part.plan.lines())
 

@@ -31,7 +31,7 @@ from fourfold.types import TensorType
 
 if TYPE_CHECKING:
     from fourfold.plan import tensor_binding
-else:  # parts in CPU engines alone have bindings
+else:  # only parts in CPU engines have bindings
     tensor_binding = lazy_import("fourfold.plan.tensor_binding")
 
 MODEL, PART, PLACEMENT, ABOUT = "model", "part", "placement", "about"
@@ -60,10 +60,10 @@ def read_compiled_model(file: Container, numbers: Sequence[int]) -> CompiledMode
     """Read the model in these sections of a file; ModelError where they do not make one."""
     try:
         record = json.loads(bytes(file.section(numbers[0], MODEL)))
-        rest = iter(numbers[1:])
-        parts = tuple(_read_part(item, file, rest) for item in record["parts"])
-        placement = bytes(file.section(next(rest), PLACEMENT))
-        about = next((bytes(file.section(one, ABOUT)) for one in rest), b"")
+        remaining = iter(numbers[1:])
+        parts = tuple(_read_part(item, file, remaining) for item in record["parts"])
+        placement = bytes(file.section(next(remaining), PLACEMENT))
+        about = next((bytes(file.section(one, ABOUT)) for one in remaining), b"")
         model = _read_record(record, parts, placement, about)
         _check_model(model)
     except (*MALFORMED, InputError, StopIteration, RuntimeError) as error:
@@ -132,14 +132,14 @@ def _ports(records: Sequence[Any], names: Sequence[Any]) -> tuple[Port, ...]:
 
 def _check_model(model: CompiledModel) -> None:
     """Raise ValueError unless every part reads what the caller or an earlier part provides."""
-    known = {port.name for port in model.inputs}
+    available = {port.name for port in model.inputs}
     for part in model.parts:
-        if not known.issuperset(part.inputs):
+        if not available.issuperset(part.inputs):
             raise ValueError("a part reads a value that nothing provides")
         if part.plan is not None:
             _check_part(model, part)
-        known.update(part.outputs)
-    if not known.issuperset(port.name for port in model.outputs):
+        available.update(part.outputs)
+    if not available.issuperset(port.name for port in model.outputs):
         raise ValueError("nothing provides an output")
     if any(not 0 <= number < len(model.parts) for number in model.states):
         raise ValueError("a part that does not exist keeps states")
@@ -155,7 +155,7 @@ def _check_part(model: CompiledModel, part: Part) -> None:
 
 
 def _part_record(part: Part) -> list[Any]:
-    bindings = [[binding.to_record() for binding in ends] for ends in part.bindings]
+    bindings = [[binding.to_record() for binding in side] for side in part.bindings]
     return [part.target, list(part.inputs), list(part.outputs), bindings]
 
 

@@ -1,7 +1,7 @@
-"""The file form: a header, a table of sections, and sections that can be used where they lie.
+"""The file format: a header, a table of sections, and sections that can be used in place.
 
-All numbers are little-endian. Nothing is believed before its checksum held; the layout is in
-docs/internals/file-format.md.
+All numbers are little-endian. Data is used only after its checksum was verified. The layout is
+described in docs/internals/file-format.md.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ HEADER = struct.Struct("<8sIIQQII20xI")  # magic, version, size, file, table, se
 ENTRY = struct.Struct("<16sQQII8x")  # name, offset, size, crc, number
 ALIGNMENT = 64
 PAGE = 4096
-LARGE = 1 << 16  # sections from here on start a page, so that a player may map them
-MOST_SECTIONS = 1 << 20
+PAGE_ALIGNED_BYTES = 1 << 16  # larger sections start on a page, so that a player can map them
+MAX_SECTIONS = 1 << 20
 
 Bytes = bytes | bytearray | memoryview | np.ndarray
 Content = bytes | mmap.mmap
 
 
 class Section(NamedTuple):
-    """A named piece of a file; its number is its place in the table."""
+    """A named section of a file; its number is its index in the table."""
 
     name: str
     data: Bytes
@@ -49,7 +49,7 @@ class _Entry(NamedTuple):
 
 
 class Container:
-    """A file of sections, mapped into memory. Checksums are checked when a section is asked for."""
+    """A file of sections, mapped into memory. A section's checksum is verified on first access."""
 
     def __init__(self, content: Content, title: str) -> None:
         self.title = title
@@ -59,7 +59,7 @@ class Container:
 
     @staticmethod
     def open(path: str | os.PathLike[str]) -> Container:
-        """The file at a path; OSError where it cannot be read, ModelError where it is damaged."""
+        """Open a file. Raises OSError if it cannot be read, ModelError if it is damaged."""
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < HEADER.size:
@@ -79,19 +79,19 @@ class Container:
         return self._entry(number).size
 
     def section(self, number: int, name: str) -> memoryview:
-        """The bytes of a section that must have this name."""
+        """Return the bytes of a section, which must have this name."""
         entry = self._entry(number)
         if entry.name != name:
-            raise self._damaged(f"section {number} is '{entry.name}' where '{name}' should be")
+            raise self._damaged(f"section {number} is '{entry.name}' instead of '{name}'")
         data = self._view[entry.offset : entry.offset + entry.size]
         if number not in self._good:
             if crc32(data) != entry.crc:
-                raise self._damaged(f"the checksum of section {number} ('{name}') does not hold")
+                raise self._damaged(f"the checksum of section {number} ('{name}') does not match")
             self._good.add(number)
         return data
 
     def verify(self) -> None:
-        """Check every section."""
+        """Verify the checksums of all sections."""
         for number, entry in enumerate(self._entries):
             self.section(number, entry.name)
 
@@ -102,11 +102,11 @@ class Container:
 
     def _table(self) -> tuple[_Entry, ...]:
         if len(self._view) < HEADER.size or self._view[:8] != MAGIC:
-            raise self._damaged("it does not start as a file of fourfold")
+            raise self._damaged("it does not start like a fourfold file")
         fields = HEADER.unpack_from(self._view)
         _, version, header, size, start, count, crc, own = fields
         if crc32(self._view[: HEADER.size - 4]) != own:
-            raise self._damaged("the checksum of its header does not hold")
+            raise self._damaged("the checksum of its header does not match")
         if version != VERSION:
             raise ModelError(
                 f"{self.title} has format {version}",
@@ -114,21 +114,21 @@ class Container:
                 "use the fourfold that wrote it, or prepare the model again",
             )
         if header != HEADER.size or size != len(self._view):
-            raise self._damaged(f"it has {len(self._view)} bytes where {size} were written")
+            raise self._damaged(f"it has {len(self._view)} bytes instead of {size}")
         end = start + count * ENTRY.size
-        if count > MOST_SECTIONS or start < HEADER.size or end > size:
-            raise self._damaged("its table of sections lies outside of it")
+        if count > MAX_SECTIONS or start < HEADER.size or end > size:
+            raise self._damaged("its table of sections is out of bounds")
         if crc32(self._view[start:end]) != crc:
-            raise self._damaged("the checksum of its table does not hold")
+            raise self._damaged("the checksum of its table does not match")
         return tuple(self._checked(*item) for item in ENTRY.iter_unpack(self._view[start:end]))
 
     def _checked(self, name: bytes, offset: int, size: int, crc: int, _number: int) -> _Entry:
         if offset % ALIGNMENT or offset < HEADER.size or offset + size > len(self._view):
-            raise self._damaged("a section lies outside of it")
+            raise self._damaged("a section is out of bounds")
         try:
             return _Entry(name.rstrip(b"\0").decode("ascii"), offset, size, crc)
         except UnicodeDecodeError as error:
-            raise self._damaged("a section has no name") from error
+            raise self._damaged("the name of a section is invalid") from error
 
     def _damaged(self, why: str) -> ModelError:
         return ModelError(
@@ -137,33 +137,33 @@ class Container:
 
 
 def flat_bytes(data: Bytes) -> memoryview:
-    """The same memory as single bytes."""
+    """Return the memory of data as single bytes."""
     if isinstance(data, np.ndarray):
         return memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
     return memoryview(data).cast("B") if len(data) else memoryview(b"")
 
 
 def container_pieces(sections: Sequence[Section]) -> Iterator[bytes | memoryview]:
-    """The file's bytes in order, the sections as views of what was given."""
+    """Yield the bytes of a file in order; sections are views of the passed data."""
     flats = [flat_bytes(section.data) for section in sections]
     cursor = HEADER.size + ENTRY.size * len(sections)
     entries, offsets = [], []
     for number, (section, flat) in enumerate(zip(sections, flats, strict=True)):
-        step = PAGE if len(flat) >= LARGE else ALIGNMENT
+        step = PAGE if len(flat) >= PAGE_ALIGNED_BYTES else ALIGNMENT
         cursor = -(-cursor // step) * step
         offsets.append(cursor)
         name = section.name.encode("ascii")
         entries.append(ENTRY.pack(name, cursor, len(flat), crc32(flat), number))
         cursor += len(flat)
     table = b"".join(entries)
-    fields = (MAGIC, VERSION, HEADER.size, cursor, HEADER.size, len(sections), crc32(table))
-    head = HEADER.pack(*fields, 0)[:-4]
+    size, count = HEADER.size, len(sections)
+    head = HEADER.pack(MAGIC, VERSION, size, cursor, size, count, crc32(table), 0)[:-4]
     yield head + struct.pack("<I", crc32(head)) + table
-    place = HEADER.size + len(table)
+    written = HEADER.size + len(table)
     for offset, flat in zip(offsets, flats, strict=True):
-        yield bytes(offset - place)
+        yield bytes(offset - written)
         yield flat
-        place = offset + len(flat)
+        written = offset + len(flat)
 
 
 def container_bytes(sections: Sequence[Section]) -> bytes:
@@ -179,17 +179,17 @@ def _write(file: BinaryIO, sections: Sequence[Section]) -> int:
 
 
 def write_container(path: Path, sections: Sequence[Section], mode: int, sync: bool) -> int:
-    """Write aside, then put in place: the file is whole or as it was before. Gives its size."""
-    aside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    """Write a file atomically, through a temporary file, and return its size."""
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             size = _write(file, sections)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-        os.replace(aside, path)
+        os.replace(temporary, path)
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(aside)
+            os.unlink(temporary)
     return size

@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 else:
     display = lazy_import("fourfold.support.display")
 
-ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
-CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
-BUFFER_ALIGNMENT = 64  # bytes that the size of a buffer which begins empty is a multiple of
+ARENA, CONSTANTS = 0, 1  # numbers of the two buffers that every plan has
+CONSTANT_ALIGNMENT = 64  # bytes; alignment of each constant in the constants
+BUFFER_ALIGNMENT = 64  # bytes; uninitialized buffers are padded to a multiple of this
 HOST_KINDS = ("host", "host_protocol")  # kinds of buffers that are host memory
 
 
 class Buffer(NamedTuple):
-    """A piece of device memory, of one of these kinds.
+    """A buffer of device memory, of one of these kinds:
 
-    'arena' holds values between kernels, 'constants' weights, 'input' and 'output' what goes in and
-    out. 'variable' and 'state' begin as zeros and are left alone between runs: variables are the
-    model's, the state is that of a persistent kernel. A variable that begins with other numbers has
-    them at byte `start` of the constants. Where all constants are more than a device allocates at
-    once, there are several buffers of them, each from byte `start` on. 'host' is an input or output
-    in the host's memory that kernels reach by its address, 'host_protocol' the flags there by which
-    such kernels and the host tell each other how far they are.
+    - 'arena': values between kernels;
+    - 'constants': weights. If they exceed the largest allocation of the device, there are several
+      such buffers, each from byte `start` of all constants;
+    - 'input', 'output': inputs and outputs of the model;
+    - 'variable': a variable of the model, which persists between runs. It starts as zeros, or as
+      the constants at byte `start`;
+    - 'state': the state of a persistent kernel, which starts as zeros and persists between runs;
+    - 'host': an input or output in host memory that kernels access by its address;
+    - 'host_protocol': flags in host memory with which such kernels and the host synchronize.
     """
 
     name: str
@@ -43,22 +45,25 @@ class Buffer(NamedTuple):
 
     @property
     def allocated(self) -> int:
-        """The bytes that a device sets aside for it; those that begin as a copy are as long."""
+        """Bytes that a device allocates; buffers that start as a copy are not padded."""
         if self.kind in ("constants", "variable", "state"):
             return self.bytes
         return padded(self.bytes)
 
 
 def padded(size: int) -> int:
-    """The bytes of a buffer for so many: kernels may read a little further, and none is empty."""
+    """Return the allocated size of a buffer: kernels may read slightly past the end, and no buffer
+    is empty.
+    """
     return max(1, -(-size // BUFFER_ALIGNMENT)) * BUFFER_ALIGNMENT
 
 
 class BufferUse(NamedTuple):
-    """A pointer argument: a buffer by its number, and the elements to skip in it.
+    """A pointer argument: a buffer number, and an offset in elements.
 
-    `image` is what the kernel reads from there by an image, as so many vectors of four: f16[72,4].
-    `elements` is how many there are from there on, for players that check it; no file holds it.
+    `image` is the type of the constants that the kernel reads through an image, as vectors of four:
+    f16[72,4]. `elements` is the number of elements after the offset, for players that check bounds;
+    it is not stored in files.
     """
 
     buffer: int
@@ -68,7 +73,9 @@ class BufferUse(NamedTuple):
 
     @property
     def end_of_image(self) -> int:
-        """How many vectors of four an image from the start of the buffer must have; 0: none."""
+        """Number of texels (vectors of four) that an image from the start of the buffer must have;
+        0 without an image.
+        """
         return 0 if self.image is None else self.offset // 4 + self.image.shape[0]
 
     def __str__(self) -> str:
@@ -79,7 +86,7 @@ Argument = BufferUse | int
 
 
 class Launch(NamedTuple):
-    """One entry point with all of its arguments, and the node it came from."""
+    """A kernel entry point with all of its arguments, and the node it came from."""
 
     entry: str
     arguments: tuple[Argument, ...]
@@ -88,7 +95,7 @@ class Launch(NamedTuple):
     title: str
     node: str
     stages: int = 1
-    local_bytes: int = 0  # of local memory that a launch must ask for; kernels declare all other
+    local_bytes: int = 0  # dynamic local memory, in addition to what the kernel declares
 
     def __str__(self) -> str:
         arguments = ", ".join(map(str, self.arguments))
@@ -98,14 +105,14 @@ class Launch(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Kernel text and the options it is built with."""
+    """Kernel source and its build options."""
 
     text: str
     options: str
 
 
 class Port(NamedTuple):
-    """An input or output of the model: its own name and type, and the buffer that carries it."""
+    """An input or output of the model: its name, its type, and its buffer."""
 
     name: str
     type: TensorType
@@ -114,9 +121,9 @@ class Port(NamedTuple):
 
 
 class InputsOnDevice(NamedTuple):
-    """How the only launch of a plan, which fetches inputs from the host's memory, runs without that
-    where all of them are in the device's: its `arguments` then, and the buffer that kernels read
-    each input from.
+    """Another form of a plan's only launch, which usually fetches inputs from host memory, for
+    inputs that are all in device memory: its `arguments`, and the buffer that kernels read each
+    input from.
     """
 
     arguments: tuple[Argument, ...]
@@ -125,12 +132,11 @@ class InputsOnDevice(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All that a player needs to run a model on one kind of device.
+    """Everything that a player needs to run a model on one kind of device.
 
-    `flops` is about how many additions and multiplications a run takes; None where nobody counted.
-    `on_device` is a shorter way for callers whose inputs are there, where the plan has one.
-    `clocks` says where stages note their times, in a plan that is made for profiling; no file holds
-    it.
+    `flops` is the approximate number of additions and multiplications of a run; None if unknown.
+    `on_device` is a faster launch for inputs in device memory, if the plan has one. `clocks` says
+    where stages record their times in a plan for profiling; it is not stored in files.
     """
 
     name: str
@@ -148,32 +154,32 @@ class Plan:
 
     @property
     def stages(self) -> int:
-        """How many kernels run, one after the other: launches, or the stages of the only one."""
+        """Number of kernels that run in sequence: launches, or stages of the only launch."""
         return sum(launch.stages for launch in self.launches)
 
     @property
     def has_variables(self) -> bool:
-        """Whether the results of a run depend on earlier runs."""
+        """True if the results of a run depend on earlier runs."""
         return any(buffer.kind == "variable" for buffer in self.buffers)
 
     def start_of(self, buffer: Buffer) -> np.ndarray:
-        """The bytes that a variable or a state begins with."""
+        """Return the initial bytes of a variable or state."""
         if buffer.start is None:
             return np.zeros(buffer.bytes, np.uint8)
         return self.constants[buffer.start : buffer.start + buffer.bytes]
 
     def constants_in(self, buffer: Buffer) -> np.ndarray:
-        """The bytes that a buffer of constants holds: all of them, or its part."""
+        """Return the bytes of a buffer of constants: all constants, or its part of them."""
         start = buffer.start or 0
         return self.constants[start : start + buffer.bytes]
 
     def bytes(self, kind: str) -> int:
-        """The size of all buffers of a kind."""
+        """Return the size of all buffers of a kind."""
         return sum(buffer.bytes for buffer in self.buffers if buffer.kind == kind)
 
     @property
     def device_bytes(self) -> int:
-        """What a player sets aside on the device, all buffers together."""
+        """Device memory that all buffers need."""
         return sum(one.allocated for one in self.buffers if one.kind not in HOST_KINDS)
 
     def lines(self) -> Iterator[str]:
@@ -191,7 +197,7 @@ class Plan:
         return "\n".join(self.lines())
 
     def __repr__(self) -> str:
-        """`print` shows all of it, which may be very long."""
+        """Return a summary; `print` shows the whole plan, which may be long."""
         return f"<Plan {self.name!r}: {self._summary()}>"
 
     def _summary(self) -> str:

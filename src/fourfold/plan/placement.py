@@ -12,12 +12,12 @@ from fourfold.errors import Refusal, UnsupportedError
 from fourfold.plan.targets import GPU, NUMPY
 from fourfold.support.display import html_table
 
-_DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by their kind
+_DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by kind
 
 
 @dataclass(frozen=True)
 class OperatorPlacement:
-    """One operator of the model: where it runs, the reason if not on the GPU, and its time."""
+    """One operator of the model: its target, its estimated time, and why it is not on the GPU."""
 
     name: str
     op: str
@@ -25,12 +25,12 @@ class OperatorPlacement:
     part: int
     seconds: float
     reason: str = ""
-    able: bool = True  # whether it could run on the GPU, too
+    able: bool = True  # whether it could also run on the GPU
 
 
 @dataclass(frozen=True)
 class PartPlacement:
-    """One part: how many operators, their time, and what crosses its border."""
+    """One part: the number of operators, their time, and the values that cross its border."""
 
     target: str
     operators: int
@@ -42,9 +42,11 @@ class PartPlacement:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where every operator of a model runs. Times are estimates, in seconds; `engine` is the CPU
-    engine of the model's format as people know it, '' where it has none. `origin` says who made the
-    model that is placed, where it was converted from another one. `kind` is that of the device.
+    """The target of every operator of a model. Times are estimates, in seconds.
+
+    `engine` is the name of the CPU engine of the model's format, '' if it has none. `origin`
+    describes the conversion if the model was converted from another format. `kind` is that of the
+    device.
     """
 
     device: str
@@ -57,7 +59,7 @@ class Placement:
     kind: str = "gpu"
 
     def to_bytes(self) -> bytes:
-        """Return the placement as files hold it; `from_bytes` reads it."""
+        """Return the placement as it is stored in files; `from_bytes` reads it."""
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
 
     @staticmethod
@@ -65,16 +67,17 @@ class Placement:
         """Read what `to_bytes` wrote."""
         record: Mapping[str, Any] = json.loads(content)
         rows = tuple(OperatorPlacement(**row) for row in record["rows"])
-        ends = ("inputs", "outputs")
         parts = tuple(
-            PartPlacement(**{**part, **{end: tuple(part[end]) for end in ends}})
+            PartPlacement(
+                **{**part, "inputs": tuple(part["inputs"]), "outputs": tuple(part["outputs"])}
+            )
             for part in record["parts"]
         )
         return Placement(**{**record, "rows": rows, "parts": parts})
 
     @property
     def seconds(self) -> float:
-        """The estimated time of a run, transfers included."""
+        """Estimated time of a run, including transfers."""
         return sum(part.seconds + part.transfer for part in self.parts)
 
     @property
@@ -83,7 +86,7 @@ class Placement:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it runs on the GPU."""
+        """True if all operators run on the GPU."""
         return self.on_gpu == len(self.rows)
 
     def why_not_whole(self, title: str) -> UnsupportedError:
@@ -96,7 +99,7 @@ class Placement:
 
     @property
     def share(self) -> float:
-        """The part of the estimated time, transfers left out, that is spent on the GPU."""
+        """Fraction of the estimated time, without transfers, that is spent on the GPU."""
         total = sum(row.seconds for row in self.rows)
         return sum(row.seconds for row in self.rows if row.target == GPU) / total if total else 1.0
 
@@ -118,7 +121,9 @@ class Placement:
         return tuple(row for row in self.rows if row.target != GPU)
 
     def title(self, target: str) -> str:
-        """A target as people know it: 'GPU', 'CPU (LiteRT)'; a device may be a CPU, too."""
+        """Return the display name of a target, such as 'GPU' or 'CPU (LiteRT)'. A device may be a
+        CPU, too.
+        """
         if target == GPU:
             return _DEVICES.get(self.kind, "device")
         return "CPU (NumPy)" if target == NUMPY else f"CPU ({self.engine or target})"
@@ -137,7 +142,9 @@ class Placement:
             yield f"  {self.title(target)}: {len(rows)} × {op} ({names}): {reason}"
 
     def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[OperatorPlacement]]]:
-        """What is not on the GPU, by op and reason; what could be there is told by reason alone."""
+        """Group the operators that are not on the GPU by operator and reason; those that could run
+        there by reason only.
+        """
         groups: dict[tuple[str, str, str], list[OperatorPlacement]] = {}
         for row in sorted(self.fallbacks, key=lambda row: row.able):
             op = "others" if row.able else row.op
@@ -148,7 +155,7 @@ class Placement:
         return "\n".join(self.lines())
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return everything as plain data."""
         totals = {"operators": len(self.rows), "on_gpu": self.on_gpu, "share": self.share}
         times = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
         return {"summary": self.summary, **totals, **times, **asdict(self)}
@@ -157,7 +164,9 @@ class Placement:
         return f"<Placement: {self.summary}>"
 
     def _repr_html_(self) -> str:
-        """What is not on the GPU, with reasons; all operators behind a line that opens."""
+        """Return a table of the operators that are not on the GPU, with reasons, and a collapsed
+        table of all operators.
+        """
         title = f"{self.summary}; {self.origin}" if self.origin else self.summary
         groups = [
             (self.title(target), len(rows), op, _listed([row.name for row in rows]), reason)
@@ -172,7 +181,7 @@ class Placement:
         return row.name, row.op, self.title(row.target), f"{row.seconds * 1e3:.4f}", row.reason
 
 
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    """The first names, each without what exporters string behind it."""
-    found = ", ".join(name.split(";")[0] for name in names[:most])
-    return f"{found}, …" if len(names) > most else found
+def _listed(names: Sequence[str], limit: int = 3) -> str:
+    """Return the first names, each without the suffixes that exporters append."""
+    text = ", ".join(name.split(";")[0] for name in names[:limit])
+    return f"{text}, …" if len(names) > limit else text

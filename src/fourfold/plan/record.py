@@ -1,4 +1,4 @@
-"""A plan as three sections: a JSON record of tables, the kernel text, and the constants."""
+"""The file form of a plan: a JSON record of tables, the kernel source, and the constants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_prot
 
 
 def plan_record(plan: Plan, ports: PortNames | None = None) -> dict[str, Any]:
-    """Return all of a plan except its kernel text and its constants, as JSON can hold it."""
+    """Return a plan as JSON data, without its kernel source and its constants."""
     ports = PortNames.of_plan(plan) if ports is None else ports
     return {
         "name": plan.name,
@@ -50,8 +50,8 @@ def plan_record(plan: Plan, ports: PortNames | None = None) -> dict[str, Any]:
 
 
 class PortNames(NamedTuple):
-    """The names by which callers know a plan's inputs and outputs, and inputs that take pixels. A
-    player outside Python needs them; Python reads them from the model's record.
+    """The caller's names of a plan's inputs and outputs, and the inputs that take pixels. Players
+    outside Python need them; Python reads them from the model's record.
     """
 
     inputs: tuple[str, ...]
@@ -60,7 +60,7 @@ class PortNames(NamedTuple):
 
     @staticmethod
     def of_plan(plan: Plan) -> PortNames:
-        """Return the graph's own names."""
+        """Return the graph's names."""
         inputs, outputs = (
             tuple(port.name for port in ports) for ports in (plan.inputs, plan.outputs)
         )
@@ -68,7 +68,7 @@ class PortNames(NamedTuple):
 
 
 def plan_sections(plan: Plan, ports: PortNames | None = None) -> list[Section]:
-    """Return the three sections of a plan: its record, its kernel text and its constants."""
+    """Return the three sections of a plan: its record, its kernel source and its constants."""
     text = json.dumps(plan_record(plan, ports), separators=(",", ":"), ensure_ascii=False)
     return [
         Section("plan", text.encode()),
@@ -78,7 +78,7 @@ def plan_sections(plan: Plan, ports: PortNames | None = None) -> list[Section]:
 
 
 def read_plan(file: Container, plan: int, text: int, constants: int) -> Plan:
-    """Read the plan in three sections of a file; ModelError where they do not make one."""
+    """Read the plan in three sections of a file. Raises ModelError if they are malformed."""
     source = bytes(file.section(text, "text"))
     data = share_constants(np.frombuffer(file.section(constants, "constants"), np.uint8))
     try:
@@ -92,7 +92,7 @@ def read_plan(file: Container, plan: int, text: int, constants: int) -> Plan:
 def _plan(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Plan:
     buffers = tuple(_buffer(constants.nbytes, *item) for item in record["buffers"])
     if sum(one.bytes for one in buffers if one.kind == "constants") != constants.nbytes:
-        raise ValueError("the constants have another size")
+        raise ValueError("the constants have the wrong size")
     inputs = tuple(_port(item, buffers) for item in record["inputs"])
     launches = tuple(_launch(item, buffers) for item in record["launches"])
     outputs = tuple(_port(item, buffers) for item in record["outputs"])
@@ -115,8 +115,8 @@ def _plan(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Plan:
 
 
 def device_bytes(file: Container, sections: Sequence[int]) -> int:
-    """What all plans among these sections of a file set aside on a device; KeyError and its like
-    where they are damaged.
+    """Return the device memory of all plans in these sections of a file. Raises KeyError and
+    similar errors if they are damaged.
     """
     records = (json.loads(bytes(file.section(one, "plan"))) for one in _plans(file, sections))
     buffers = (Buffer(*item) for record in records for item in record["buffers"])
@@ -128,16 +128,16 @@ def _plans(file: Container, sections: Sequence[int]) -> list[int]:
 
 
 def _flops(value: object) -> float | None:
-    """The count of operations of a run; None where nothing counted them."""
+    """Return the number of operations of a run; None if unknown."""
     if value is None:
         return None
     if not isinstance(value, int | float) or not 0 <= value < inf:
-        raise ValueError(f"{value!r} is no count of operations")
+        raise ValueError(f"{value!r} is not a number of operations")
     return float(value)
 
 
 def requirements_record(needed: Requirements) -> dict[str, Any]:
-    """The language, and what is needed that not every device has."""
+    """Return the language, and the requirements that differ from their defaults."""
     default = Requirements._field_defaults
     always = ("language", "language_version")
     fields = needed._asdict().items()
@@ -145,11 +145,11 @@ def requirements_record(needed: Requirements) -> dict[str, Any]:
 
 
 def read_requirements(record: Mapping[str, Any]) -> Requirements:
-    """What a device must have. A name that is not known is refused: nobody could check it."""
+    """Read requirements. Unknown names raise KeyError, because they could not be checked."""
     default = Requirements._field_defaults
     for name, value in record.items():
         if name != "images" and type(value) is not type(default[name]):
-            raise TypeError(f"{value!r} is no {name}")
+            raise TypeError(f"{value!r} is not a valid {name}")
     _version(record["language"], record["language_version"])
     images = (ImageNeed(*_sizes(one)) for one in record.get("images", ()))
     return Requirements(**{**record, "images": tuple(images)})
@@ -157,32 +157,45 @@ def read_requirements(record: Mapping[str, Any]) -> Requirements:
 
 def _version(language: str, version: str) -> None:
     if not version.replace(".", "").isdecimal() or ".." in f".{version}.":
-        raise ValueError(f"there is no version {version!r} of {language}")
+        raise ValueError(f"{version!r} is not a version of {language}")
 
 
 def _launch_record(launch: Launch) -> list[Any]:
     arguments = [_argument_record(item) for item in launch.arguments]
     grids = [list(launch.grid), list(launch.local)]
-    asked = [launch.local_bytes] if launch.local_bytes else []
-    return [launch.entry, arguments, *grids, launch.title, launch.node, launch.stages, *asked]
+    local_bytes = [launch.local_bytes] if launch.local_bytes else []
+    return [launch.entry, arguments, *grids, launch.title, launch.node, launch.stages, *local_bytes]
 
 
 def _launch(item: list[Any], buffers: tuple[Buffer, ...]) -> Launch:
-    entry, arguments, grid, local, title, node, stages, *asked = item
+    entry, arguments, grid, local, title, node, stages, *local_bytes = item
     sizes, groups = _sizes(grid), _sizes(local)
     if not 1 <= len(sizes) <= 3 or len(sizes) != len(groups):
-        raise ValueError("a grid has one to three sides")
+        raise ValueError("a grid has one to three dimensions")
     if any(side % group for side, group in zip(sizes, groups, strict=True)):
-        raise ValueError("a grid is not whole groups")
+        raise ValueError("a grid is not a multiple of its groups")
     uses = tuple(_argument(one, buffers) for one in arguments)
-    counts = (_whole(stages, 1, 2**31), *(_whole(size, 1, 2**31) for size in asked[:1]))
-    return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node), *counts)
+    return Launch(
+        entry=_text(entry),
+        arguments=uses,
+        grid=sizes,
+        local=groups,
+        title=_text(title),
+        node=_text(node),
+        stages=_whole(stages, 1, 2**31),
+        local_bytes=_whole(local_bytes[0], 1, 2**31) if local_bytes else 0,
+    )
 
 
-def _on_device_record(way: InputsOnDevice | None) -> dict[str, Any]:
-    if way is None:
+def _on_device_record(on_device: InputsOnDevice | None) -> dict[str, Any]:
+    if on_device is None:
         return {}
-    return {"on_device": [[_argument_record(one) for one in way.arguments], list(way.buffers)]}
+    return {
+        "on_device": [
+            [_argument_record(one) for one in on_device.arguments],
+            list(on_device.buffers),
+        ]
+    }
 
 
 def _on_device(
@@ -191,7 +204,7 @@ def _on_device(
     launches: Sequence[Launch],
     buffers: tuple[Buffer, ...],
 ) -> InputsOnDevice | None:
-    """Records have it where a plan has such a way."""
+    """Read the launch for inputs in device memory; None if the plan has none."""
     if item is None:
         return None
     uses, numbers = item
@@ -223,15 +236,19 @@ def _argument(item: Any, buffers: tuple[Buffer, ...]) -> Argument:
 def _image(use: BufferUse, buffer: Buffer, text: str) -> BufferUse:
     image = TensorType.parse(text)
     if image.dtype not in (DType.F32, DType.F16) or image.shape[1:] != (4,) or use.offset % 4:
-        raise ValueError(f"{text!r} is no image")
+        raise ValueError(f"{text!r} is not an image")
     if buffer.kind != "constants" or use.offset * image.dtype.size + image.bytes > buffer.bytes:
         raise ValueError("an image is not within the constants")
     return use._replace(image=image)
 
 
 def port_record(port: Port) -> list[Any]:
-    how = port.quantization
-    scales = None if how is None else [list(how.scale), list(how.zero_point), how.axis]
+    quantization = port.quantization
+    scales = (
+        None
+        if quantization is None
+        else [list(quantization.scale), list(quantization.zero_point), quantization.axis]
+    )
     return [port.name, str(port.type), port.buffer, scales]
 
 
@@ -244,8 +261,8 @@ def _port(item: list[Any], buffers: tuple[Buffer, ...]) -> Port:
 
 def read_port(item: list[Any]) -> Port:
     name, kind, number, scales = item
-    how = None if scales is None else read_quantization(*scales)
-    return Port(_text(name), TensorType.parse(kind), _whole(number, 0, 2**31), how)
+    quantization = None if scales is None else read_quantization(*scales)
+    return Port(_text(name), TensorType.parse(kind), _whole(number, 0, 2**31), quantization)
 
 
 def read_quantization(scale: list[Any], zero: list[Any], axis: int | None) -> Quantization:
@@ -263,7 +280,7 @@ def _buffer_record(buffer: Buffer) -> list[Any]:
 
 def _buffer(constants: int, name: str, kind: str, size: int, start: int | None = None) -> Buffer:
     if kind not in KINDS:
-        raise ValueError(f"there is no kind of buffer {kind!r}")
+        raise ValueError(f"{kind!r} is not a kind of buffer")
     size = _whole(size, 0, 2**48)
     if start is not None:
         start = _whole(start, 0, max(constants - size, 0) + 1)
@@ -280,13 +297,13 @@ def read_open_sizes(items: list[Any]) -> tuple[int, ...]:
 
 def _whole(item: Any, low: int, high: int) -> int:
     if type(item) is not int or not low <= item < high:
-        raise ValueError(f"{item!r} is no number from {low} to {high}")
+        raise ValueError(f"{item!r} is not an integer from {low} to {high}")
     return item
 
 
 def _text(item: Any) -> str:
     if not isinstance(item, str):
-        raise TypeError(f"{item!r} is no text")
+        raise TypeError(f"{item!r} is not text")
     return item
 
 

@@ -1,4 +1,4 @@
-"""Equal constants are one array in a process, whoever made or read the plans that hold them."""
+"""Sharing of equal constants between all plans of a process."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ import numpy as np
 
 from fourfold.support.forks import ForkSafeLock
 
-CHUNK = 1 << 20  # bytes that are compared before the next ones are looked at
+CHUNK = 1 << 20  # bytes to compare at a time
 
-_live: dict[int, list[ref[np.ndarray]]] = {}  # by their size in bytes
+_live: dict[int, list[ref[np.ndarray]]] = {}  # constants in use, by size in bytes
 _lock = ForkSafeLock()
 
 
 def share_constants(constants: np.ndarray) -> np.ndarray:
-    """These bytes, or the same ones as a plan of this process that is still held has them.
+    """Return these constants, or an equal array that another plan of this process holds.
 
-    Where no other block has that size, as in a process that opens its first model, nothing is read.
+    Nothing is read if no other constants have the same size, as in a process that opens its first
+    model.
     """
     with _lock:
-        found = [one for one in _live.get(constants.nbytes, ()) if one() is not None]
-        for one in found:
+        candidates = [one for one in _live.get(constants.nbytes, ()) if one() is not None]
+        for one in candidates:
             other = one()
             if other is not None and _is_equal(other, constants):
                 return other
-        constants.flags.writeable = False  # who holds them does not know who else does
-        _live[constants.nbytes] = [*found, ref(constants)]
+        constants.flags.writeable = False  # several plans may share them
+        _live[constants.nbytes] = [*candidates, ref(constants)]
     return constants
 
 
 def _is_equal(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether bytes are the same. Most differ from the start."""
+    """Return whether two arrays hold the same bytes. Most differ in the first chunk."""
     if one.ctypes.data == other.ctypes.data:
         return True
     starts = range(0, one.nbytes, CHUNK)

@@ -1,9 +1,9 @@
-"""StageClocks: where a persistent kernel that is made for profiling notes when its stages ended.
+"""StageClocks: where a persistent kernel for profiling records the times of its stages.
 
-Each group has a row of 64-bit numbers. It begins with the time of the device's clock when the group
-began, the ticks of the group's own clock then, and both again when it ended; one clock may be both.
-For each stage follow the ticks at which the group began to wait for others, at which it went on,
-and at which it was done. A group that did nothing leaves zeros.
+Each group has a row of 64-bit numbers. The first four are the device clock and the group's own
+clock when the group began, and both when it ended; one clock may serve as both. Three numbers per
+stage follow: the ticks when the group began to wait for others, when it continued, and when it
+finished. A group that did nothing has zeros.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _BYTES = 8
 
 
 class StageTitle(NamedTuple):
-    """What a stage runs: its kernel, and the node it came from."""
+    """The kernel of a stage, and the node it came from."""
 
     kernel: str
     node: str
 
 
 class StageClock(NamedTuple):
-    """What tells the time in a kernel: its name, how many of it are a second where that is known
-    (else it has to be found by comparing it with the host's), and what builds need for it.
+    """A clock that kernels can read: its name, its ticks per second (None if it has to be
+    calibrated against the host's clock), and the build options it needs.
     """
 
     name: str
@@ -33,18 +33,18 @@ class StageClock(NamedTuple):
 
 
 class StageClocks(NamedTuple):
-    """The stages in the order of their rows, and where in which buffer their times are."""
+    """The stages in the order of their rows, and the location of their times."""
 
     clock: StageClock
     stages: tuple[StageTitle, ...]
     groups: int
     buffer: int
     offset: int  # in bytes
-    waits_behind: bool  # whether groups wait behind a stage for all of it, or before one
+    waits_behind: bool  # whether groups wait after each stage, or before it
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Groups, and the numbers of each."""
+        """Number of groups, and of numbers per group."""
         return self.groups, HEAD + EACH * len(self.stages)
 
     @property

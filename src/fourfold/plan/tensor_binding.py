@@ -1,4 +1,4 @@
-"""How a value of a graph is reached in a model file that a CPU engine runs."""
+"""Bindings of graph values to the tensors of a model file that a CPU engine runs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ from fourfold.processing.pixels import Pixels
 from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
 Grid = tuple[Quantization, DType]
-TensorId = int | str  # how a format's own files and engines tell tensors apart
+TensorId = int | str  # identifies a tensor in a format's files and engines
 
 
 @dataclass(frozen=True)
 class TensorBinding:
-    """A value that goes in or out: its tensor, the graph's type, and the file's own form of it."""
+    """A value that enters or leaves the file: its tensor, its type in the graph, and its form in
+    the file.
+    """
 
     name: str
     tensor: TensorId
-    type: TensorType | None  # None where only the file has the value
+    type: TensorType | None  # None if only the file has the value
     grid: Grid | None = None
-    pixels: Pixels | None = None  # where bytes come in for the file's real numbers
+    pixels: Pixels | None = None  # if the caller passes bytes for the file's real numbers
 
     @property
     def converts(self) -> bool:
-        """Whether the caller has pixels, or the graph real numbers where the file has integers."""
+        """True if the caller passes pixels, or if the graph has real numbers where the file has
+        integers.
+        """
         real = self.type is not None and self.type.dtype is DType.F32
         return self.pixels is not None or (self.grid is not None and real)
 
@@ -38,7 +42,8 @@ class TensorBinding:
             return self.pixels.numbers(array, self.type)
         if self.grid is None or not self.converts:
             return array
-        return to_integers(array, *self.grid)
+        quantization, dtype = self.grid
+        return to_integers(array, quantization, dtype)
 
     def into_graph(self, array: np.ndarray) -> np.ndarray:
         if self.grid is None or not self.converts:

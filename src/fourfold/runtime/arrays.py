@@ -1,4 +1,4 @@
-"""Any object that holds numbers as a NumPy array: a view of its memory wherever it has some."""
+"""Conversion of objects that hold numbers to NumPy arrays, as views of their memory if possible."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import numpy as np
 from fourfold.backends.dlpack_devices import NAMES, ON_HOST, device_kind
 from fourfold.errors import InputError
 
-NUMPY_WAYS = ("__array__", "__array_interface__", "__array_struct__")
+NUMPY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
 NUMPY_FLOATS = ("torch.float16", "torch.float32", "torch.float64")
-# What an object can raise that offers a way to its memory and then does not give it.
+# Exceptions of objects that offer access to their memory and then refuse it.
 FAILURES = (AttributeError, BufferError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
 def as_array(value: Any, owner: str) -> np.ndarray:
-    """The array that an object is, or an InputError that says what it is instead.
+    """Return an object as an array.
 
-    Taken are NumPy arrays, all that has the buffer protocol, `__array_interface__`, `__array__` or
-    `__dlpack__`, numbers, and lists of numbers. `owner` is whose array it is, for messages.
+    Accepts NumPy arrays, objects with the buffer protocol, `__array_interface__`, `__array__` or
+    `__dlpack__`, numbers, and lists of numbers. Raises an InputError for anything else; `owner`
+    names the array in messages.
     """
     if isinstance(value, np.ndarray):
         return _without_mask(value, owner)
@@ -31,20 +32,20 @@ def as_array(value: Any, owner: str) -> np.ndarray:
         raise _gpu_error(value, owner, device)
     _refuse_hidden(value, owner)
     try:
-        found = _converted(value)
+        array = _converted(value)
     except FAILURES as error:
         raise _refused(value, owner, error) from error
-    if found.dtype.kind == "O" and not found.ndim:
+    if array.dtype.kind == "O" and not array.ndim:
         raise _no_array(value, owner)
-    return found
+    return array
 
 
 def writable_view(value: Any, owner: str) -> np.ndarray:
-    """The memory of an object as an array that can be written to; never a copy of it."""
+    """Return the memory of an object as a writable array, never a copy."""
     device = "" if isinstance(value, np.ndarray) else gpu_of(value)
     if device:
         what = f"{owner} is a {_title(value)} in the memory of a GPU ({device})"
-        why = "results of this session are written by the CPU, or by another device"
+        why = "this session writes results with the CPU or another device"
         raise InputError(what, why, "pass a NumPy array, or open the session on that GPU")
     if isinstance(value, np.ndarray):
         array = value if type(value) is np.ndarray else _without_mask(value, owner)
@@ -64,7 +65,10 @@ def _shared(view: Callable[[Any], np.ndarray], value: Any, owner: str) -> np.nda
     try:
         return view(value)
     except FAILURES as error:
-        what, why = f"{owner} is a {_title(value)}, which is no memory", _first_line(error)
+        what, why = (
+            f"{owner} is a {_title(value)}, which has no memory to write to",
+            _first_line(error),
+        )
         raise InputError(what, why, "pass a NumPy array, or None for a new one") from error
 
 
@@ -73,7 +77,7 @@ def _buffer(value: Any) -> np.ndarray:
 
 
 def gpu_of(value: Any) -> str:
-    """The API of the GPU in whose memory an object lies; '' where the CPU can read it."""
+    """Return the API of the GPU whose memory holds an object; '' if the CPU can read it."""
     kind = device_kind(value)
     if kind is None:
         return "CUDA" if hasattr(value, "__cuda_array_interface__") else ""
@@ -81,54 +85,59 @@ def gpu_of(value: Any) -> str:
 
 
 def is_picture(value: Any) -> bool:
-    """Whether it is an image of Pillow, which nobody has to have imported."""
+    """Return whether an object is a Pillow image, without importing Pillow."""
     return _is_of(value, "PIL.Image", "Image")
 
 
 def _is_of(value: Any, module: str, name: str) -> bool:
-    """Whether it is of a class that only exists where its module was imported."""
-    found = getattr(sys.modules.get(module), name, None)
-    return found is not None and isinstance(value, found)
+    """Return whether an object is an instance of a class; False if its module is not imported."""
+    cls = getattr(sys.modules.get(module), name, None)
+    return cls is not None and isinstance(value, cls)
 
 
 def _converted(value: Any) -> np.ndarray:
     if isinstance(value, bytes | bytearray):
         return np.frombuffer(value, np.uint8)
-    if hasattr(value, "__dlpack__") and not any(hasattr(value, way) for way in NUMPY_WAYS):
+    if hasattr(value, "__dlpack__") and not any(hasattr(value, name) for name in NUMPY_PROTOCOLS):
         return np.from_dlpack(value)
     return np.asarray(value)
 
 
 def _without_mask(array: np.ndarray, owner: str) -> np.ndarray:
-    """An array of a class of its own as a plain one; one of which parts do not count is none."""
+    """Return an instance of an ndarray subclass as a plain array. Masked elements are an error."""
     if _is_of(array, "numpy.ma", "MaskedArray") and np.any(array.mask):  # type: ignore[attr-defined]
-        what, why = f"{owner} is masked in places", "a model reads all elements"
-        raise InputError(what, why, "pass x.filled(value) with the value that stands for them")
+        what, why = f"{owner} has masked elements", "a model reads all elements"
+        raise InputError(what, why, "pass x.filled(value) with a value for the masked elements")
     return np.asarray(array)
 
 
 def _refuse_hidden(value: Any, owner: str) -> None:
-    """An array that offers none of the ways is not to be read element by element."""
-    ways = ("__dlpack__", *NUMPY_WAYS)
-    if not hasattr(value, "shape") or any(hasattr(value, way) for way in ways):
+    """Raise an InputError for an array without any memory protocol: reading it element by element
+    would be too slow.
+    """
+    protocols = ("__dlpack__", *NUMPY_PROTOCOLS)
+    if not hasattr(value, "shape") or any(hasattr(value, name) for name in protocols):
         return
     try:
         memoryview(value)
     except TypeError as error:
-        what = f"{owner} is a {_title(value)}, whose memory NumPy cannot reach"
-        why = f"it has none of {', '.join(ways)}, and no buffer"
+        what = f"{owner} is a {_title(value)}, whose memory NumPy cannot access"
+        why = f"it has none of {', '.join(protocols)}, and no buffer"
         raise InputError(what, why, f"pass {_fix(value)}") from error
 
 
 def _gpu_error(value: Any, owner: str, device: str) -> InputError:
     what = f"{owner} is a {_title(value)} in the memory of a GPU ({device})"
-    why = "what is passed here is read by the CPU, which cannot follow a pointer into that memory"
+    why = "the CPU reads this argument, and cannot access the memory of that GPU"
     return InputError(what, why, f"pass {_fix(value)}")
 
 
 def _refused(value: Any, owner: str, error: Exception) -> InputError:
     if isinstance(value, list | tuple):
-        what, fix = f"{owner} is a {_title(value)} that is no array", "make all its rows as long"
+        what, fix = (
+            f"{owner} is a {_title(value)} that is not an array",
+            "make all rows equally long",
+        )
         return InputError(what, _first_line(error), fix)
     what = f"{owner} is a {_title(value)} that cannot be read as an array"
     return InputError(what, _first_line(error), f"pass {_fix(value)}")
@@ -136,24 +145,26 @@ def _refused(value: Any, owner: str, error: Exception) -> InputError:
 
 def _no_array(value: Any, owner: str) -> InputError:
     if value is None:
-        return InputError(f"{owner} is None", "the model reads an array", "pass one")
-    what, why = f"{owner} is a {_title(value)}, which is no array", "nothing of it says its shape"
+        return InputError(f"{owner} is None", "the model needs an array", "pass an array")
+    what, why = f"{owner} is a {_title(value)}, which is not an array", "it has no shape"
     if isinstance(value, os.PathLike):
         return InputError(what, why, "load it first: np.load(path), or PIL.Image.open(path)")
     return InputError(what, why, f"pass {_fix(value)}")
 
 
 def _fix(value: Any) -> str:
-    """How an object that has numbers somewhere becomes an array, in its own library's words."""
+    """Return the expression that converts an object to an array, in the terms of its library."""
     if hasattr(value, "detach") and hasattr(value, "device"):
         return _torch_fix(value)
-    known = {"toarray": "x.toarray()", "get": "x.get()", "copy_to_host": "x.copy_to_host()"}
-    known |= {"numpy": "x.numpy()", "__array__": "np.asarray(x)", "__iter__": "list(x)"}
-    return next((how for name, how in known.items() if hasattr(value, name)), "an array")
+    conversions = {"toarray": "x.toarray()", "get": "x.get()", "copy_to_host": "x.copy_to_host()"}
+    conversions |= {"numpy": "x.numpy()", "__array__": "np.asarray(x)", "__iter__": "list(x)"}
+    return next(
+        (expression for name, expression in conversions.items() if hasattr(value, name)), "an array"
+    )
 
 
 def _torch_fix(tensor: Any) -> str:
-    """What has to be done with a tensor of PyTorch before NumPy can have its memory."""
+    """Return the expression that makes a PyTorch tensor readable for NumPy."""
     dtype = str(tensor.dtype)
     steps = {
         "detach": tensor.requires_grad,
@@ -166,7 +177,7 @@ def _torch_fix(tensor: Any) -> str:
 
 
 def _title(value: Any) -> str:
-    """The class of an object, with its library where that is not Python itself."""
+    """Return the class name of an object, with its library unless that is Python itself."""
     kind = type(value)
     library = kind.__module__.partition(".")[0]
     return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"

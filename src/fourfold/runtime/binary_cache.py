@@ -1,4 +1,6 @@
-"""Binaries of programs: used instead of the compiler where one is kept, and kept after a run."""
+"""Binaries of programs: loaded from the store instead of compiling, and stored after the
+first run.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ log = Log("runtime")
 def start_player(
     request: Request, plan: Plan, binary: bytes | None, store: Store | None
 ) -> backends.Player:
-    """A player of the plan: by its binary where there is a good one, else by the compiler."""
+    """Return a player for a plan, from its binary if that loads, else compiled from source."""
     request.timings.begins("build")
     device, began = request.device, time.perf_counter()
     program = backends.backend_of(device).live_program(device, plan.program)
-    how = "is loaded already"
+    source = "is loaded already"
     if program is None and binary is not None:
-        program, how = _load_program(request, plan, binary, store), "comes from its binary"
-    how = "is built from text" if program is None else how
-    log.debug("program of %s, %d bytes, %s", request.title, len(plan.program.text), how)
+        program, source = _load_program(request, plan, binary, store), "comes from its binary"
+    source = "is compiled from source" if program is None else source
+    log.debug("program of %s, %d bytes, %s", request.title, len(plan.program.text), source)
     player = backends.make_player(device, plan, program, store)
     upload = player.timings["upload"]
     built = time.perf_counter() - upload
@@ -43,7 +45,7 @@ def start_player(
 def _load_program(
     request: Request, plan: Plan, binary: bytes, store: Store | None
 ) -> backends.BuiltProgram | None:
-    """The program of a binary; None where the driver refuses it, or died of it before."""
+    """Return the program of a binary; None if the driver refuses it, or crashed with it before."""
     device = request.device
     load = backends.backend_of(device).load_program
     if store is None:
@@ -51,14 +53,14 @@ def _load_program(
     with store.loading(binary) as allowed:
         program = load(device, plan.program, binary) if allowed else None
     if allowed and program is None:
-        why = f"{device.name} refused a kept binary"
-        log.warn_once(f"{why}; its kernels are built from text")
-        store.condemn(binary, "the driver refused it")
+        why = f"{device.name} refused a cached binary"
+        log.warn_once(f"{why}; its kernels are compiled from source")
+        store.quarantine_binary(binary, "the driver refused it")
     return program
 
 
 class BinaryCache:
-    """Fetches binaries once, after the first run, on a thread of its own: some drivers take
+    """Fetches binaries once, after the first run, on a separate thread, because some drivers take
     seconds for it.
     """
 
@@ -68,14 +70,14 @@ class BinaryCache:
         self._thread: threading.Thread | None = None
 
     def _allowed(self) -> bool:
-        device, wanted = self._request.device, self._request.config.binaries
-        if self._store is None or wanted == "never":
+        device, setting = self._request.device, self._request.config.binaries
+        if self._store is None or setting == "never":
             return False
-        return wanted == "always" or backends.backend_of(device).binaries_are_cheap(device)
+        return setting == "always" or backends.backend_of(device).binaries_are_cheap(device)
 
     def after_run(self, *on_device: backends.Player) -> None:
-        """Fetch the binaries of these players, once. PoCL compiles a kernel when it first runs, so
-        that a binary fetched earlier would be incomplete.
+        """Fetch the binaries of these players, once. PoCL compiles a kernel on its first run, so an
+        earlier binary would be incomplete.
         """
         if self._due:
             self._due = False
@@ -90,14 +92,14 @@ class BinaryCache:
                 return
             try:
                 binary = player.binary()
-            except FourfoldError as error:  # that costs speed, never a run
-                log.debug("no binary of %s is kept: %s", self._request.title, error.why)
+            except FourfoldError as error:  # the next start is slower, but the run is valid
+                log.debug("no binary of %s is cached: %s", self._request.title, error.why)
                 return
             parts = program_parts(player.plan.program, self._request.device)
             self._store.put_binary(self._request.title, parts, binary)
-            log.debug("a binary of %s is kept, %d bytes", self._request.title, len(binary))
+            log.debug("cached a binary of %s, %d bytes", self._request.title, len(binary))
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait until binaries being fetched are stored."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()

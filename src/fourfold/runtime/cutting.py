@@ -1,4 +1,4 @@
-"""Whether a model is made ready once more for some of its outputs alone: if it saves enough."""
+"""Compiling a model again for some of its outputs, if that saves enough time."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ if TYPE_CHECKING:
 else:
     compiler = lazy_import("fourfold.compiler.compile")
 
-WORTH = 0.05  # of the time of a run: weights are in memory twice, and kernels built once more
+# Fraction of a run's time that a cut must save, because weights and kernels then exist twice.
+MIN_SAVING = 0.05
 
 
 def can_cut(model: CompiledModel) -> bool:
-    """Whether a smaller model can be compiled for some of the outputs: it is one part without
-    states. Of several parts, those that are not needed are skipped anyway.
+    """Return whether the model is one part without states. Models of several parts skip unneeded
+    parts at run time instead.
     """
     return len(model.parts) == 1 and not model.states
 
 
 def cut_request(request: Request, outputs: Sequence[str], store: Store | None) -> Request | None:
-    """The request of the same model with these outputs alone; None where it saves too little."""
+    """Return a request for the model with only these outputs; None if that saves too little."""
     options = replace(request.compile_options, outputs=tuple(outputs))
-    told = replace(request.placement_options, on_fallback=None)  # what it would tell is known
-    cut = request._replace(compile_options=options, placement_options=told, timings=Timings())
-    return cut if _is_stored(cut, store) or _saving(request, outputs) >= WORTH else None
+    placement = replace(request.placement_options, on_fallback=None)  # already reported
+    cut = request._replace(compile_options=options, placement_options=placement, timings=Timings())
+    return cut if _is_stored(cut, store) or _saving(request, outputs) >= MIN_SAVING else None
 
 
 def _is_stored(request: Request, store: Store | None) -> bool:
-    """Whether it was worth it before."""
+    """Return whether the store has the cut model, which then was worth compiling before."""
     return store is not None and store.has(model_key_parts(request, store))
 
 
 def _saving(request: Request, outputs: Sequence[str]) -> float:
     content, options = request.readable.content, request.compile_options
     loaded = compiler.load_model(content, options)
-    share: float = compiler.share_left_out(loaded.model, outputs, request.device)
+    share: float = compiler.estimate_saving(loaded.model, outputs, request.device)
     return share

@@ -1,6 +1,4 @@
-"""What a session says of itself: a line at a prompt, a table in a notebook. Nothing is computed,
-read or asked of a device for it, so that it can be shown at any time, after `close`, too.
-"""
+"""Text and HTML descriptions of a session, available at any time, also after `close`."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from fourfold.runtime.opened import ORIGINS, device_text
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.support.display import count_text, html_table, size_text, time_text
 
-FEW = 3  # inputs or outputs that a line has room for
+MAX_PORTS_SHOWN = 3  # inputs or outputs in the one-line form
 
 
 def session_line(instance: ModelInstance | OpenInstance, closed: bool) -> str:
@@ -51,5 +49,5 @@ def _rows(instance: ModelInstance | OpenInstance) -> Iterator[Sequence[str]]:
 
 
 def _ports_text(ports: Sequence[TensorInfo]) -> str:
-    more = f" and {len(ports) - FEW} more" if len(ports) > FEW else ""
-    return ", ".join(f"{port.name} {port.type_text}" for port in ports[:FEW]) + more
+    more = f" and {len(ports) - MAX_PORTS_SHOWN} more" if len(ports) > MAX_PORTS_SHOWN else ""
+    return ", ".join(f"{port.name} {port.type_text}" for port in ports[:MAX_PORTS_SHOWN]) + more

@@ -19,7 +19,7 @@ from fourfold.types import Shape
 host_memory = lazy_import("fourfold.backends.host_memory")
 registry = lazy_import("fourfold.backends.cpu.registry")
 
-Runner = Player | PartRunner  # of a part on the device, or of one in a CPU engine
+Runner = Player | PartRunner  # runs a part on the device, or in a CPU engine
 MakePlayer = Callable[[Plan], Player]
 BeforePlan = Callable[[Player, Sequence[np.ndarray]], None]
 
@@ -77,8 +77,8 @@ class Executor(TimedRuns):
     ) -> Outputs:
         values = {port.name: one for port, one in zip(self.model.inputs, arrays, strict=True)}
         targets = {} if into is None else dict(zip(self._outputs, into, strict=True))
-        wanted = [name for name in self._outputs if into is None or targets[name] is not None]
-        needed = self._needed(wanted)
+        requested = [name for name in self._outputs if into is None or targets[name] is not None]
+        needed = self._needed(requested)
         fresh: set[str] = set()  # results that nothing else holds
         for number, (part, runner) in enumerate(self._steps()):
             if not self._is_needed(number, needed):
@@ -97,7 +97,9 @@ class Executor(TimedRuns):
                 if self._last_reader[name] == number:
                     values.pop(name, None)
         return [
-            _delivered(values[name], targets.get(name), name in fresh) if name in wanted else None
+            _delivered(values[name], targets.get(name), name in fresh)
+            if name in requested
+            else None
             for name in self._outputs
         ]
 
@@ -113,7 +115,9 @@ class Executor(TimedRuns):
         return self._needed_values[key]
 
     def _is_needed(self, number: int, needed: Collection[str]) -> bool:
-        """Whether a part provides a needed value, or has a state that later runs depend on."""
+        """Return whether a part provides a needed value, or has a state that later runs
+        depend on.
+        """
         if number in self.model.states:
             return True
         return any(name in needed for name in self.model.parts[number].outputs)
@@ -125,9 +129,9 @@ class Executor(TimedRuns):
         expected = self.model.crossing[name]
         if array.shape != expected.shape:
             raise InputError(
-                f"'{name}' came out as {list(array.shape)}",
+                f"'{name}' has shape {list(array.shape)} at run time",
                 f"the device's part was compiled for {list(expected.shape)}, as the file says",
-                "open the model with placement='cpu', or give it inputs of the file's own shapes",
+                "open the model with placement='cpu', or pass inputs of the shapes in the file",
             )
         return np.asarray(array, order="C")
 

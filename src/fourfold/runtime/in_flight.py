@@ -1,4 +1,6 @@
-"""Runs in flight: begun one after the other, each in a slot of its own, and ended in that order."""
+"""Runs in flight: started one after the other, each in its own slot, and completed in that
+order.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ Results = dict[str, np.ndarray]
 
 
 class Flight:
-    """One run in flight. Any thread may wait for it, and all get the same results."""
+    """One run in flight. Any thread may wait for it, and all threads get the same results."""
 
     def __init__(self, slot: Slot, names: Sequence[str], give_back: Callable[[Flight], None]):
         self._slot, self._names, self._give_back = slot, names, give_back
@@ -37,18 +39,18 @@ class Flight:
 
     @property
     def done(self) -> bool:
-        """Whether its results are there."""
+        """True if the results are available."""
         return self._results is not None or self._error is not None or self._slot.done
 
     def wait(self) -> None:
-        """Wait until it has ended, well or not; its slot is free then. `result` tells how."""
+        """Wait until the run has ended and its slot is free. Errors are raised by `result` only."""
         try:
             self.result()
-        except (FourfoldError, MemoryError) as error:  # whoever asks for the result gets it, too
+        except (FourfoldError, MemoryError) as error:  # `result` raises it again
             log.debug("a run in flight failed: %s", error)
 
     def result(self, spin: bool = False) -> Results:
-        """Its results, or what went wrong."""
+        """Wait for the results and return them. Raises the error of the run if it failed."""
         with self._lock:
             if self._results is not None:
                 return self._results
@@ -57,7 +59,7 @@ class Flight:
             try:
                 arrays = [copied(one) for one in self._slot.end(spin)]
                 self._results = dict(zip(self._names, arrays, strict=True))
-            except BaseException as error:  # of any kind: whoever else waits gets it, too
+            except BaseException as error:  # all waiting threads raise the same error
                 self._error = error
                 raise
             finally:
@@ -66,7 +68,7 @@ class Flight:
 
 
 class RunsInFlight:
-    """The slots of a model that is ready. `begin` is for one thread at a time."""
+    """The slots of a model instance. Only one thread at a time may call `begin`."""
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class RunsInFlight:
         after_run: Callable[[], None],
         is_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Where memory `is_full`, no more slots are opened as long as there is one to wait for."""
+        """While memory `is_full`, no slot is opened if there is a run to wait for."""
         self._open_slot, self._names, self._after_run = open_slot, names, after_run
         self._is_full = is_full
         self._lock = threading.Lock()
@@ -83,8 +85,8 @@ class RunsInFlight:
         self._flying: deque[Flight] = deque()
 
     def begin(self, arrays: Sequence[np.ndarray], limit: int, spin: bool = False) -> Flight:
-        """Begin a run, for whose end somebody may `spin`. Where as many as `limit` are in flight,
-        the first is waited for.
+        """Start a run. Waits for the oldest run first if `limit` runs are in flight. With `spin`,
+        its waiter polls instead of blocking.
         """
         while (flying := tuple(self._flying)) and (len(flying) >= limit or self._lacks_slots):
             flying[0].wait()
@@ -103,13 +105,13 @@ class RunsInFlight:
         return not self._free and self._is_full()
 
     def _ended(self, flight: Flight) -> None:
-        self._after_run()  # first, since who drains waits for those that fly, and closes then
+        self._after_run()  # before removal: `drain` waits for flying runs, and `close` follows
         with self._lock:
             self._flying.remove(flight)
             self._free.append(flight.slot)
 
     def drain(self) -> None:
-        """Wait for all."""
+        """Wait for all runs in flight."""
         for flight in tuple(self._flying):
             flight.wait()
 
@@ -120,8 +122,8 @@ class RunsInFlight:
 
 
 class RunFuture(Future[Results]):
-    """The results of a run, some time: `result()` waits for them, and so does `await`. A run that
-    has begun cannot be cancelled.
+    """A future for the results of a run: `result()` and `await` wait for them. A run that has
+    started cannot be cancelled.
     """
 
     def __await__(self) -> Any:
@@ -129,7 +131,7 @@ class RunFuture(Future[Results]):
 
 
 class Waiter:
-    """A thread that waits for runs in their order, and says so."""
+    """A thread that waits for runs in order and completes their futures."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "fourfold-results")
@@ -137,14 +139,14 @@ class Waiter:
     def future(self, flight: Flight) -> RunFuture:
         future = RunFuture()
         future.set_running_or_notify_cancel()
-        self._thread.submit(flight.result).add_done_callback(partial(_tell, future))
+        self._thread.submit(flight.result).add_done_callback(partial(_complete, future))
         return future
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False)  # it ends when it has told what there is to tell
+        self._thread.shutdown(wait=False)  # the thread ends after completing all futures
 
 
-def _tell(future: RunFuture, ended: Future[Results]) -> None:
+def _complete(future: RunFuture, ended: Future[Results]) -> None:
     error = ended.exception()
     if error is None:
         future.set_result(ended.result())
@@ -155,7 +157,7 @@ def _tell(future: RunFuture, ended: Future[Results]) -> None:
 def stream(
     begin: Callable[[Any, int, bool], Flight], inputs: Iterable[Any], depth: int
 ) -> Iterator[Results]:
-    """The results of runs in their order, with up to `depth` of them in flight."""
+    """Yield the results of runs in order, with up to `depth` runs in flight."""
     flights: deque[Flight] = deque()
     try:
         for one in inputs:
@@ -164,6 +166,6 @@ def stream(
                 yield flights.popleft().result(spin=True)
         while flights:
             yield flights.popleft().result(spin=True)
-    finally:  # whoever stops early leaves nothing in flight
+    finally:  # a caller that stops early leaves no run in flight
         for flight in flights:
             flight.wait()

@@ -5,43 +5,155 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fourfold import backends
-from fourfold.backends.cpu.protocol import Results
+from fourfold.backends.cpu.protocol import Lock, Results
+from fourfold.errors import DeviceError
 from fourfold.plan import CompiledModel
-from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache
-from fourfold.runtime.direct_run import DirectRun
 from fourfold.runtime.executor import Executor, open_executor
-from fourfold.runtime.inputs import Inputs
-from fourfold.runtime.instance_slots import InstanceSlots
+from fourfold.runtime.inputs import Inputs, listed
 from fourfold.runtime.loading import LoadResult, PlayerFactory, load_compiled
 from fourfold.runtime.request import Request
-from fourfold.runtime.tensor_info import describe_ports
+from fourfold.runtime.tensor_info import TensorInfo, describe_ports
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from concurrent import futures
+
+    from fourfold.backends import thread_slot
+    from fourfold.graph import metadata as descriptions
     from fourfold.plan import placement as placements
     from fourfold.plan.placement import Placement
-    from fourfold.runtime import cutting, race
-    from fourfold.runtime import other_plans as variants
+    from fourfold.runtime import cutting, in_flight, race, views
     from fourfold.runtime import profile as profiles
     from fourfold.store.store import Store
-else:
+else:  # a plain start and run need none of these
+    futures = lazy_import("concurrent.futures")
+    thread_slot = lazy_import("fourfold.backends.thread_slot")
+    descriptions = lazy_import("fourfold.graph.metadata")
     placements = lazy_import("fourfold.plan.placement")
-    variants = lazy_import("fourfold.runtime.other_plans")
     profiles = lazy_import("fourfold.runtime.profile")
     race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
+    in_flight = lazy_import("fourfold.runtime.in_flight")
+    views = lazy_import("fourfold.runtime.views")
+
+
+class DeviceShare:
+    """Device memory of a model and of its runs in flight, which have their own inputs and outputs.
+    Only a model that runs whole on the device has such runs.
+    """
+
+    def __init__(self, model: CompiledModel, limit: int | None) -> None:
+        self._model, self._limit, self._slots = model, limit, 0
+        self._slot_bytes = 0
+        if model.is_whole:
+            plan = model.plan
+            buffers = {port.buffer for port in (*plan.inputs, *plan.outputs) if plan.buffers}
+            self._slot_bytes = sum(plan.buffers[number].allocated for number in buffers)
+
+    @property
+    def bytes(self) -> int:
+        return self._model.device_bytes + self._slots * self._slot_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """True if the limit leaves too little memory for another run in flight."""
+        return self._limit is not None and self.bytes + self._slot_bytes > self._limit
+
+    def take_slot(self) -> None:
+        """Count another run in flight. Raises a DeviceError if there is too little memory
+        for it.
+        """
+        if self.is_full:
+            raise DeviceError(
+                f"a run in flight does not fit into memory_limit={self._limit}",
+                f"{self.bytes} bytes are in use, and inputs and outputs need {self._slot_bytes}",
+                f"pass memory_limit={self.bytes + self._slot_bytes} or more, or use run()",
+            )
+        self._slots += 1
+
+
+class DirectRun:
+    """Runs a player from arrays to new arrays. Holds no reference to the session, so that the
+    session is freed when its last user drops it.
+    """
+
+    def __init__(
+        self,
+        player: backends.Player,
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        lock: Lock,
+        after_run: Callable[[Any], None],
+    ) -> None:
+        """`lock` protects the player; `after_run` is called with the player after each run."""
+        self._player: backends.Player | None = player
+        self._inputs, self._lock, self._after_run = inputs, lock, after_run
+        self._names = [info.name for info in inputs]
+        self._results = [info.name for info in outputs]
+
+    def __call__(self, inputs: Inputs) -> Results | None:
+        """Return the results; None if the inputs need a conversion or an error message."""
+        arrays: Sequence[Any] = listed(self._names, inputs)
+        infos = self._inputs
+        if len(arrays) != len(infos) or not all(map(TensorInfo.is_taken, infos, arrays)):
+            return None
+        with self._lock:
+            player = self._player
+            if player is None:  # another thread closed the session
+                return None
+            results = player.run(arrays)
+        self._after_run(player)
+        return dict(zip(self._results, results, strict=True))
+
+    def close(self) -> None:
+        """Drop the player. The caller holds the lock."""
+        self._player = None
+
+
+class About:
+    """Metadata and signatures of a model. It holds no reference to a player, so that the
+    description of an input can outlive its session.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @cached_property
+    def _decoded(self) -> tuple[descriptions.ModelMetadata, descriptions.Signatures]:
+        return descriptions.decode_metadata(self._content)
+
+    @property
+    def metadata(self) -> descriptions.ModelMetadata:
+        return self._decoded[0]
+
+    @property
+    def signatures(self) -> descriptions.Signatures:
+        return self._decoded[1]
+
+    def input(self, index: int) -> descriptions.TensorMetadata | None:
+        return descriptions.tensor_at(self.metadata.inputs, index)
+
+    def output(self, index: int) -> descriptions.TensorMetadata | None:
+        return descriptions.tensor_at(self.metadata.outputs, index)
+
 
 Direct = Callable[[Inputs], Results | None]
 
 
-class ModelInstance(InstanceSlots):
-    """A compiled model with an executor, ready to run. Not for two threads at once."""
+class ModelInstance:
+    """A compiled model with an executor, ready to run. Not thread-safe.
+
+    Runs in flight, and arrays in memory that kernels use, have their own memory in addition to the
+    player's, which is allocated on first use.
+    """
+
+    _thread: futures.ThreadPoolExecutor | None = None  # for players that run one at a time
 
     def __init__(
         self,
@@ -51,7 +163,7 @@ class ModelInstance(InstanceSlots):
     ) -> None:
         """`make_room` is called with the bytes that are about to be allocated on the device."""
         self.request, self._store = request, store
-        self._playing = threading.Lock()  # held by whatever uses the executor
+        self._playing = threading.Lock()  # held while the executor is in use
         self._use_model(load_compiled(request, store), make_room)
         if request.placement_options.is_measured and not request.device.remote:
             self._measure()
@@ -68,7 +180,7 @@ class ModelInstance(InstanceSlots):
         self._find_direct()
 
     def _measure(self) -> None:
-        """Go on with the CPU engines where the model was measured to run faster there."""
+        """Switch to the CPU engines if the model was measured to run faster there."""
         faster = race.race_cpu(self.request, self._store, self.executor)
         if faster is not None:
             self.executor.close()
@@ -100,21 +212,21 @@ class ModelInstance(InstanceSlots):
 
     @cached_property
     def placement(self) -> Placement:
-        """Where every operator runs, as it was recorded when the model was compiled."""
+        """The target of every operator, as recorded when the model was compiled."""
         return placements.Placement.from_bytes(self.model.placement)
 
     @property
     def store(self) -> Store | None:
-        """Where compiled models, binaries and tuned choices are stored."""
+        """The store of compiled models, binaries and tuned choices."""
         return self._store
 
     @property
     def in_parts(self) -> bool:
-        """Whether CPU engines run some of the model, or all of it."""
+        """True if CPU engines run some of the model, or all of it."""
         return not self.model.is_whole
 
     def run(self, arrays: Sequence[Any]) -> dict[str, np.ndarray]:
-        """All outputs as new arrays; among the inputs may be memory of the device."""
+        """Return all outputs as new arrays. Inputs may be in device memory."""
         with self._playing:
             executor = self.executor
             run = executor.run if _on_host(arrays) else executor.run_bound
@@ -123,8 +235,8 @@ class ModelInstance(InstanceSlots):
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
 
     def run_into(self, arrays: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
-        """Some outputs alone, in the order of all: those that `into` has an array or memory of the
-        device for.
+        """Return only the outputs for which `into` has an array or device memory, in the model's
+        order.
         """
         with self._playing:
             executor = self.executor
@@ -135,18 +247,22 @@ class ModelInstance(InstanceSlots):
         return {info.name: result for info, result in pairs if result is not None}
 
     def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> backends.BoundRun | None:
-        """A run with memory of the device alone, for `play_bound`; None where none is shorter."""
+        """Return a run from device memory to device memory for `play_bound`; None if there
+        is none.
+        """
         with self._playing:
             player = self.executor.player
             return None if player is None else player.bound_run(arrays, into)
 
     def play_bound(self, run: backends.BoundRun) -> bool:
-        """Says whether it could be played."""
+        """Execute a bound run; returns False if that was not possible."""
         with self._playing:
             return run.play()
 
     def cut_request(self, outputs: Sequence[str]) -> Request | None:
-        """What to make ready for these outputs alone; None where it cannot be, or does not pay."""
+        """Return a request for only these outputs; None if the model cannot be cut, or that saves
+        too little.
+        """
         if self.origin == "file" or not cutting.can_cut(self.model):
             return None
         return cutting.cut_request(self.request, outputs, self._store)
@@ -155,36 +271,86 @@ class ModelInstance(InstanceSlots):
         self._binaries.after_run(*self.executor.players)
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> profiles.Profile:
-        """The times of all kernels, launched or within one launch."""
+        """Return the times of all kernels, as launches or as stages of one launch."""
         with self._playing:
             return profiles.profile_model(self.executor, self.other_plans, arrays, runs)
 
     @property
-    def other_plans(self) -> variants.OtherPlans:
-        """What else can be made of the model, to look into it."""
-        return variants.OtherPlans(self.model, self.request, self._store, self.origin)
+    def other_plans(self) -> profiles.OtherPlans:
+        """Other plans of the model, for profiling and tracing."""
+        return profiles.OtherPlans(self.model, self.request, self._store, self.origin)
 
     def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
-        """How long runs take where the device is."""
+        """Return the seconds of runs, by the clock of the machine that the device is on."""
         with self._playing:
             return self.executor.run_seconds(arrays, runs)
 
     def use_executor(self, executor: Executor, direct: Direct) -> None:
-        """Go on with another executor, whose slots are its own, and with its direct path."""
+        """Replace the executor, whose slots are closed, and the direct path."""
         self._close_slots()
         with self._playing:
             self.executor, self.direct = executor, direct
 
+    @cached_property
+    def device_share(self) -> DeviceShare:
+        """The device memory that the instance uses."""
+        return DeviceShare(self.model, self.request.compile_options.memory_limit)
+
+    @cached_property
+    def flights(self) -> in_flight.RunsInFlight:
+        """The runs in flight."""
+        names = [info.name for info in self.outputs]
+        full = partial(getattr, self.device_share, "is_full")
+        return in_flight.RunsInFlight(self._open_slot, names, self._after_run, full)
+
+    @cached_property
+    def views(self) -> views.Views:
+        """Arrays that the caller fills and reads, in memory that kernels use."""
+        names = [info.name for info in self.inputs], [info.name for info in self.outputs]
+        return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
+
+    def _open_slot(self, staged: bool = True) -> backends.Slot:
+        player = self.executor.player
+        if player is not None:
+            self.device_share.take_slot()
+            slot = player.open_slot(staged)
+            if slot is not None:
+                return slot
+        if self._thread is None:
+            self._thread = futures.ThreadPoolExecutor(1, "fourfold-run")
+        inputs, outputs = self.model.inputs, self.model.outputs
+        return thread_slot.ThreadSlot(self._play, self._thread, inputs, outputs)
+
+    def _play(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._playing:
+            return self.executor.run(arrays)
+
     def reset(self) -> None:
-        """Forget what was kept from run to run."""
+        """Reset the states that runs keep."""
         self.drain()
         with self._playing:
             self.executor.reset()
         if self.in_parts:
             self._find_direct()
 
+    def drain(self) -> None:
+        """Wait for all runs in flight."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                getattr(self, name).drain()
+
+    def _close_slots(self) -> None:
+        """Close all slots, after their runs have ended."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                vars(self).pop(name).close()
+
+    def _close_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
     def close(self) -> None:
-        """Free the device's memory, after what has begun has ended, and what is kept is kept."""
+        """Finish runs in flight, store binaries, and free device memory."""
         self._close_slots()
         self._close_thread()
         self._binaries.close()
@@ -200,4 +366,4 @@ def _on_host(arrays: Iterable[object]) -> bool:
 
 
 def not_direct(inputs: Inputs) -> None:
-    """Most models have no shorter way than that by a player."""
+    """Direct path of a model that has none."""

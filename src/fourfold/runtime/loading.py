@@ -48,12 +48,12 @@ def load_compiled(request: Request, store: Store | None) -> LoadResult:
         if request.name is not None:
             what = f"model={request.name!r} was passed for {request.title}"
             raise InputError(what, "only a prepared file holds several models", "leave model= out")
-        found = None if store is None else _from_store(request, store)
-        if found is None:
+        stored = None if store is None else _from_store(request, store)
+        if stored is None:
             model = compile_request(request, tuned_choices(request.device, store))
             _store_model(request, store, model)
-            found = LoadResult(model, "model", partial(_stored_binary, store, request.device))
-        loaded = found
+            stored = LoadResult(model, "model", partial(_stored_binary, store, request.device))
+        loaded = stored
     _report_fallbacks(request, loaded.model)
     return loaded
 
@@ -74,7 +74,7 @@ def _from_file(request: Request, store: Store | None) -> LoadResult:
 
 
 def _check_can_place(request: Request, model: CompiledModel) -> None:
-    """Raise InputError where operators are to be placed anew: a file holds one placement."""
+    """Raise an InputError if the request needs another placement: a file holds only one."""
     if request.placement_options.only_cpu and model.plans:
         what = f"{request.title} cannot run on the CPU engines"
         why = "it was prepared to run on a device, and does not hold the original model"
@@ -95,11 +95,11 @@ def _log_missing(
 ) -> None:
     """Log what a file lacks for a device."""
     if not is_for(row, device):
-        made = f"{prepared.file.title} was not prepared for {device.name}"
-        log.warn_once(f"{made}: it runs as for {row['device']}, built from text")
+        reason = f"{prepared.file.title} was not prepared for {device.name}"
+        log.warn_once(f"{reason}: it runs the plan of {row['device']}, compiled from source")
     elif without_binary and backends.backend_of(device).has_binaries:
         why = f"{prepared.file.title} has no binary for driver {device.driver} of {device.name}"
-        log.warn_once(f"{why}: its kernels are built from text")
+        log.warn_once(f"{why}: its kernels are compiled from source")
 
 
 def _from_store(request: Request, store: Store) -> LoadResult | None:
@@ -120,7 +120,7 @@ def _stored_binary(store: Store | None, device: DeviceInfo, plan: Plan) -> bytes
 def _store_model(request: Request, store: Store | None, model: CompiledModel) -> None:
     if store is not None:
         with request.timings.stage("keep"):
-            backends.store_facts(request.device, store)  # they are part of the key
+            backends.store_facts(request.device, store)  # facts are part of the key
             if model.cacheable and model.is_data:
                 store.put_model(request.title, model_key_parts(request, store), model)
 
@@ -189,16 +189,16 @@ def why_outdated(request: Request, store: Store, model: CompiledModel) -> tuple[
     if model.environment:
         now = engines.placement_environment(request.placement_options.thread_count)
         changed = [name for name in now if now[name] != model.environment.get(name)]
-        reasons += [f"{name} changed: {model.environment.get(name)!r} then" for name in changed]
+        reasons += [f"{name} changed from {model.environment.get(name)!r}" for name in changed]
     return tuple(reasons)
 
 
 class PlayerFactory:
-    """Opens the plans of a model, each with its binary where one is found."""
+    """Opens the plans of a model, each from its binary if there is one."""
 
     def __init__(self, request: Request, store: Store | None, find: FindBinary) -> None:
         self._request, self._store, self._find = request, store, find
-        self.built = False  # whether a program had to be built from text
+        self.built = False  # whether a program had to be compiled from source
 
     def __call__(self, plan: Plan) -> backends.Player:
         binary = self._find(plan)

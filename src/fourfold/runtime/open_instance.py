@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fourfold.errors import InputError
-from fourfold.runtime.about import About
-from fourfold.runtime.instance import not_direct
+from fourfold.runtime.instance import About, not_direct
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo
 

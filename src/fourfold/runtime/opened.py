@@ -1,4 +1,4 @@
-"""What was opened, in a line for the log: from where, on which device, in how long."""
+"""The log line for an opened model: its origin, its device, and the time of each stage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORIGINS = {"file": "the prepared file", "store": "the store", "model": "the mode
 def describe_opening(
     request: Request, model: CompiledModel, origin: str, placed: Placement | None
 ) -> str:
-    """One sentence; `placed` is None for a model of which all runs on the device in one plan."""
+    """Return one sentence. `placed` is None for a model that runs whole on the device."""
     parts = ", ".join(f"{name} {took * 1e3:.1f} ms" for name, took in request.timings.items())
     seconds = time.perf_counter() - request.timings.began
     shapes = request.compile_options.shapes
@@ -29,14 +29,14 @@ def describe_opening(
 
 
 def device_text(device: DeviceInfo) -> str:
-    """A device as people find it again."""
+    """Return a device's name and address."""
     return device.name if device == CPU else f"{device.name} ({device.address})"
 
 
 def _placement_text(model: CompiledModel, placed: Placement | None) -> str:
     if placed is None:
-        return f"all of it there in {count_text(len(model.launches), 'launch', 'launches')}"
+        return f"all operators in {count_text(len(model.launches), 'launch', 'launches')}"
     if placed.on_gpu:
         return placed.summary
     engines = dict.fromkeys(placed.title(part.target) for part in placed.parts)
-    return f"all {len(placed.rows)} operators by {', '.join(engines)}"
+    return f"all {len(placed.rows)} operators with {', '.join(engines)}"

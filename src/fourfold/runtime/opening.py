@@ -1,4 +1,6 @@
-"""What a caller opens a model with, as the stages take it: its path, the store, who reads it."""
+"""From the caller's arguments to a `Request`: the model's path or bytes, the device and the
+store.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ else:
 
 
 class ModelFile(Protocol):
-    """A file that is open for reading bytes."""
+    """A file opened for reading bytes."""
 
     def read(self) -> Any: ...
 
@@ -44,9 +46,7 @@ MEMORY = "memory"
 
 
 def path_or_bytes(model: Model) -> str | bytes:
-    """A model by its path, or all of its bytes. Several paths are one, as lists of folders are in
-    the environment.
-    """
+    """Return the path of a model, or its bytes. Several paths are joined with `os.pathsep`."""
     if isinstance(model, bytes):
         return model
     if isinstance(model, str | os.PathLike):
@@ -58,19 +58,19 @@ def path_or_bytes(model: Model) -> str | bytes:
     except TypeError:
         pass
     if not callable(getattr(model, "read", None)):
-        what = f"an object of type {type(model).__name__} is no model"
-        why = "it is no path, no bytes and no file"
+        what = f"an object of type {type(model).__name__} is not a model"
+        why = "it is not a path, bytes or a file"
         raise InputError(what, why, "pass the model's path, its bytes, or a file opened as 'rb'")
     return _path_of_file(model) or _rest_of_file(cast("ModelFile", model))
 
 
 def model_path(path: PathName) -> str:
-    """A path as it is opened: '~' is the home, and what names no file of a machine is refused."""
+    """Return a path with '~' expanded. Raises an InputError for a URL."""
     text = os.fspath(path)
     if "://" in text and not os.path.exists(text):
-        why = "models are opened from files, and nothing is fetched"
+        why = "models are opened from local files"
         fix = "download it first, and pass the path of the file"
-        raise InputError(f"'{text}' is an address on a network", why, fix)
+        raise InputError(f"'{text}' is a URL", why, fix)
     return os.path.expanduser(text) if text.startswith("~") else text
 
 
@@ -83,8 +83,8 @@ def model_title(source: str | bytes, name: str | None = None) -> str:
 
 
 def _path_of_file(file: Any) -> str | None:
-    """The path of an open file of which nothing was read yet: files beside it are found by that,
-    and it is mapped instead of copied. None for what is no such file, or no longer.
+    """Return the path of an open file that was not read yet, so that it is mapped and files next to
+    it are found. None for any other object.
     """
     try:
         same = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
@@ -94,20 +94,21 @@ def _path_of_file(file: Any) -> str | None:
 
 
 def _rest_of_file(file: ModelFile) -> bytes:
+    """Return the unread bytes of a file."""
     content = file.read()
     if not isinstance(content, bytes):
-        why = f"it gives {type(content).__name__}, and a model is bytes"
+        why = f"its read() returns {type(content).__name__}, not bytes"
         raise InputError("the file cannot be read as a model", why, "open it with mode 'rb'")
     if not content:
-        why = "nothing is left to read of it"
-        raise InputError("the file holds no model", why, "go to its start first: file.seek(0)")
+        why = "nothing is left to read"
+        raise InputError("the file contains no model", why, "rewind it first: file.seek(0)")
     return content
 
 
 def model_reader(
     model: str | bytes, store: stores.Store | None, config: Config
 ) -> Callable[[], conversions.ReadableModel]:
-    """The model as readers take it, made so when it is first asked for and then kept."""
+    """Return a function that converts the model to a readable format, once."""
 
     def make() -> conversions.ReadableModel:
         return conversions.make_readable(model, store, config.conversion_limit)
@@ -116,7 +117,7 @@ def model_reader(
 
 
 def open_request(source: str | bytes, options: SessionOptions) -> tuple[Request, Store | None]:
-    """Return what the caller asks for, with the device that it runs on, and the store."""
+    """Return the request with its device, and the store."""
     config, timings = Config.from_environment(), Timings()
     placement = options.placement_options(config)
     with timings.stage("device"):
@@ -141,10 +142,10 @@ def open_request(source: str | bytes, options: SessionOptions) -> tuple[Request,
 def find_store(
     cache: Cache, folder: str | os.PathLike[str] | None, config: Config
 ) -> stores.Store | None:
-    """The store that a session uses; `folder` is what TFLite's option says."""
+    """Return the store of a session; `folder` is TFLite's option `serialization_dir`."""
     if folder is not None:
         if cache != AUTO:
-            why = "serialization_dir is TFLite's name for the folder of the store, cache ours"
+            why = "serialization_dir is TFLite's name for the option cache"
             raise InputError(
                 "both cache and serialization_dir were passed", why, "pass one of them"
             )
@@ -157,21 +158,21 @@ def find_store(
     return cache
 
 
-def session_device(wanted: object, options: PlacementOptions) -> DeviceInfo:
-    """Where a model runs: the device that is wanted, or the processor where all is to be there."""
+def session_device(selection: object, options: PlacementOptions) -> DeviceInfo:
+    """Return the device that a model runs on: the CPU, or the device that the caller names."""
     if options.placement == "cpu":
         return CPU
-    device = backends.find_device(wanted, compiles=False)  # what is kept needs no compiler
+    device = backends.find_device(selection, compiles=False)  # cached plans need no compiler
     return backends.with_threads(device, options.threads)
 
 
 def check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
-    """A DeviceError where half arithmetic is asked of a device that has none."""
+    """Raise a DeviceError if precision is 'fp16' and the device has no fp16 arithmetic."""
     if precision != "fp16":
         return
     if not backends.determine_facts(device, ("half_arithmetic",), store).half_arithmetic:
         raise DeviceError(
-            f"{device.name} does not compute in half precision",
-            "a test kernel with half arithmetic did not build or gave a wrong result",
-            "use precision='mixed': halves in memory, floats in arithmetic",
+            f"{device.name} has no fp16 arithmetic",
+            "a test kernel with fp16 arithmetic did not compile or returned a wrong result",
+            "use precision='mixed': fp16 storage, fp32 arithmetic",
         )

@@ -1,4 +1,4 @@
-"""The same GPU by another API: for a model that its best API cannot open."""
+"""Another API of the same GPU, for a model that its preferred API cannot open."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fourfold.runtime.request import Request
 from fourfold.store.prepared import Prepared, is_prepared, languages_of
 
 
-def other_device(request: Request, wanted: object) -> DeviceInfo | None:
-    """Where to open a model that could not be opened on its device: None where a caller said by
-    which API, or where another one would fail for the same reason.
+def other_device(request: Request, selection: object) -> DeviceInfo | None:
+    """Return the same GPU in another API that can open the model. None if the caller selected the
+    API, or if no other API would succeed.
     """
-    if backends.names_api(wanted):
+    if backends.names_api(selection):
         return None
     device = request.device
     lacks_plan = not _has_plan(request, device)
@@ -27,7 +27,9 @@ def _can_open(request: Request, device: DeviceInfo) -> bool:
 
 
 def _has_plan(request: Request, device: DeviceInfo) -> bool:
-    """Whether there can be a plan in a device's language: a prepared file has what it has."""
+    """Return whether a plan in the device's language is possible: a prepared file has only some
+    languages.
+    """
     if not is_prepared(request.model):
         return True
     return device.language in languages_of(Prepared.open(request.model))

@@ -1,33 +1,85 @@
-"""Profile: how long each kernel of a model takes, as a launch or as a stage of one launch."""
+"""Profile: the time of each kernel of a model, as a launch or as a stage of one launch."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fourfold import backends
 from fourfold.backends.protocol import ClockedPlayer
-from fourfold.plan import Launch
+from fourfold.errors import BuildError, DeviceError
+from fourfold.plan import CompiledModel, Launch, Plan
 from fourfold.runtime.executor import Executor
-from fourfold.runtime.other_plans import OtherPlans
+from fourfold.runtime.loading import compile_request, tuned_choices
+from fourfold.runtime.request import Request
 from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
 from fourfold.support.display import count_text, html_table, time_text
+from fourfold.support.log import Log
+from fourfold.support.timings import Timings
 
-SHOWN = 5  # at a prompt; a notebook has room for all
-LEAST_SECONDS = 0.05  # for which a clock of unknown speed is compared with ours
-MANY_RUNS, MOST_SECONDS = 50, 0.5
+if TYPE_CHECKING:
+    from fourfold.store.store import Store
+
+log = Log("runtime")
+MAX_KERNELS_SHOWN = 5  # in the text form; the HTML form shows all
+MIN_SECONDS = 0.05  # to calibrate a device clock of unknown speed against the host's
+ENOUGH_RUNS, MAX_SECONDS = 50, 0.5  # stop after either
+
+
+class OtherPlans(NamedTuple):
+    """The compiled model of a session, and what it was compiled from."""
+
+    model: CompiledModel
+    request: Request
+    store: Store | None
+    origin: str
+
+    @property
+    def can_be_made(self) -> bool:
+        """True if the model is one launch and its source is available for compiling again."""
+        model = self.model
+        return model.is_whole and model.stages > len(model.launches) and self.origin != "file"
+
+    def with_clocks(self) -> Plan | None:
+        """Return the plan with clocks in its stages; None if that is not possible."""
+        if not self.can_be_made or self.request.device.remote:
+            return None
+        plan = self._plan(clocked=True)
+        return None if plan.clocks is None else plan
+
+    def _plan(self, **changed: Any) -> Plan:
+        options = replace(self.request.compile_options, **changed)
+        request = self.request._replace(compile_options=options, timings=Timings())
+        return compile_request(request, tuned_choices(request.device, self.store)).plan
+
+    def clocked_player(self) -> backends.Player | None:
+        """Return a player of the plan with clocks; None if the device cannot compile it."""
+        plan = self.with_clocks()
+        if plan is None:
+            return None
+        device = backends.with_run_facts(self.request.device, self.store)
+        try:
+            return backends.backend_of(device).make_clocked_player(device, plan)
+        except (BuildError, DeviceError) as error:
+            log.warn_once(f"cannot time the stages of one launch: {error.what}: {error.why}")
+            return None
+
+    def list_player(self) -> backends.Player:
+        """Return a player with one launch per kernel."""
+        plan = self._plan(launches="list")
+        return backends.make_player(self.request.device, plan, store=self.store)
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """How long one kernel takes: its name, the node it came from, and the seconds.
+    """The time of one kernel: its name, the node it came from, and the seconds.
 
-    Of a stage of one launch they go from the end of all stages before it to its own end, and it
-    `began` so many seconds after the launch. `waiting` is how long a group of work-items waited
-    for others there, on average; it is None for launches, between which nobody waits.
+    A stage of one launch lasts from the end of all earlier stages to its own end, and `began` that
+    many seconds after the launch. `waiting` is the mean time that work-groups waited for others in
+    it; None for launches.
     """
 
     kernel: str
@@ -40,10 +92,10 @@ class KernelTime:
 class Profile(list[KernelTime]):
     """The times of all kernels, in the order in which they run.
 
-    `form` says what was timed: the 'launches' of the plan that is played; the 'stages' of its one
-    launch, by a `clock` which kernels read; or a 'list' of launches that was made for the purpose,
-    where the plan is one launch and the device has no such clock. `clock_cost` is what the clocks
-    add to the launch, as a fraction of it, measured; `launch_seconds` is the launch without them.
+    `form` is what was timed: the 'launches' of the plan; the 'stages' of its one launch, measured
+    with a `clock` that kernels read; or a 'list' of launches compiled for profiling, for a plan of
+    one launch on a device without such a clock. `clock_cost` is the measured overhead of the clocks
+    as a fraction of the launch; `launch_seconds` is the launch without them.
     """
 
     def __init__(
@@ -60,29 +112,33 @@ class Profile(list[KernelTime]):
 
     @property
     def seconds(self) -> float:
-        """What all kernels take together."""
+        """Total time of all kernels."""
         return sum(one.seconds for one in self)
 
     @property
     def longest(self) -> list[KernelTime]:
-        """The same, those that take longest first."""
+        """All kernels, slowest first."""
         return sorted(self, key=lambda one: one.seconds, reverse=True)
 
     @property
     def summary(self) -> str:
-        words = ("stage", "stages") if self.form == "stages" else ("launch", "launches")
-        return f"{count_text(len(self), *words)}, {time_text(self.seconds)} in all"
+        noun, plural = ("stage", "stages") if self.form == "stages" else ("launch", "launches")
+        return f"{count_text(len(self), noun, plural)}, {time_text(self.seconds)} in all"
 
     def share(self, one: KernelTime) -> str:
-        """The part of all time that one kernel takes."""
+        """Return one kernel's percentage of the total time."""
         return f"{one.seconds / (self.seconds or 1.0):.1%}"
 
     def __repr__(self) -> str:
         longest = (
             f"  {time_text(one.seconds):>10} {self.share(one):>6}  {one.kernel}"
-            for one in self.longest[:SHOWN]
+            for one in self.longest[:MAX_KERNELS_SHOWN]
         )
-        more = (f"  and {len(self) - SHOWN} more",) if len(self) > SHOWN else ()
+        more = (
+            (f"  and {len(self) - MAX_KERNELS_SHOWN} more",)
+            if len(self) > MAX_KERNELS_SHOWN
+            else ()
+        )
         return "\n".join((f"<Profile: {self.summary}>", *longest, *more))
 
     def _repr_html_(self) -> str:
@@ -105,9 +161,9 @@ def profile_model(
     clocked = others.clocked_player()
     if clocked is not None:
         with closing(clocked):
-            found = profile_stages(player, clocked, arrays, runs)
-            if found is not None:
-                return found
+            stages = profile_stages(player, clocked, arrays, runs)
+            if stages is not None:
+                return stages
     with closing(others.list_player()) as listed:
         return Profile(profile_launches(listed, arrays, runs), "list")
 
@@ -125,12 +181,12 @@ def _launch_times(launches: Sequence[Launch], times: Sequence[float]) -> list[Ke
 def profile_stages(
     plain: backends.Player, clocked: backends.Player, arrays: Sequence[Any], runs: int
 ) -> Profile | None:
-    """The stages of the shortest run of a plan with clocks, beside the same plan without: they take
-    turns. None where the clock told nothing.
+    """Return the stages of the fastest run of a plan with clocks, interleaved with runs of the same
+    plan without. None if the clock did not advance.
     """
     clocks = clocked.plan.clocks
     assert clocks is not None
-    clocked.profile(arrays, 1)  # some drivers compile when a kernel first runs
+    clocked.profile(arrays, 1)  # some drivers compile a kernel on its first run
     without, times = [], []
     samples: list[ClockSample] = []
     began = time.perf_counter()
@@ -139,21 +195,21 @@ def profile_stages(
         host = time.perf_counter()
         times.append(sum(clocked.profile(arrays, 1)))
         samples.append(ClockSample(host, cast(ClockedPlayer, clocked).read_clocks()))
-    found = read_runs(clocks, samples)
-    if not found:
+    stage_times = read_runs(clocks, samples)
+    if not stage_times:
         return None
     cost = min(times) / min(without) - 1
-    best = min(found, key=lambda one: one.total)
+    best = min(stage_times, key=lambda one: one.total)
     return Profile(_kernel_times(best), "stages", clocks.clock.name, cost, min(without))
 
 
-def _suffices(found: int, runs: int, seconds: float) -> bool:
-    """Whether there are enough pairs of runs: as many as were asked for, and, while that takes next
-    to no time, so many more that the cost of the clocks is seen through what disturbs them.
+def _suffices(pairs: int, runs: int, seconds: float) -> bool:
+    """Return whether there are enough pairs of runs: at least `runs`, and more while they are fast,
+    so that the overhead of the clocks stands out from noise.
     """
-    if found < max(runs, 2) or seconds < LEAST_SECONDS:
+    if pairs < max(runs, 2) or seconds < MIN_SECONDS:
         return False
-    return found >= MANY_RUNS or seconds > MOST_SECONDS
+    return pairs >= ENOUGH_RUNS or seconds > MAX_SECONDS
 
 
 def _kernel_times(run: StageTimes) -> list[KernelTime]:

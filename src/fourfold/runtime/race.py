@@ -1,4 +1,4 @@
-"""Device or CPU for a whole model, told by running it on both: so 'auto' is never the slower."""
+"""Comparison of the device and the CPU for a whole model, by running it on both."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fourfold.support.log import Log
 from fourfold.types import blank_array
 
 log = Log("runtime")
-GAIN = 0.95  # the CPU must be clearly faster, since the caller named a device
-ROUNDS, SECONDS = 25, 2.0
-RUNS = 3  # in a row, of which the first does not count: the other one's threads come to rest
-ON_DEVICE, ON_CPU = "device", "cpu: "  # what is kept: the device, or the CPU and why
+MAX_CPU_RATIO = 0.95  # the CPU must be clearly faster, since the caller named a device
+MAX_ROUNDS, MAX_SECONDS = 25, 2.0
+RUNS_PER_ROUND = 3  # the first is discarded: threads of the other side may still be spinning
+ON_DEVICE, ON_CPU = "device", "cpu: "  # stored answers; the reason follows after `ON_CPU`
 
 
 def race_cpu(request: Request, store: Store | None, executor: Executor) -> LoadResult | None:
@@ -64,7 +64,7 @@ def _race(request: Request, executor: Executor) -> tuple[str, float]:
     log.debug(
         "%s: %.2f ms on the device, %.2f ms on the CPU", request.title, device * 1e3, cpu * 1e3
     )
-    if cpu >= GAIN * device:
+    if cpu >= MAX_CPU_RATIO * device:
         return ON_DEVICE, min(device, cpu)
     reason = f"it took {cpu * 1e3:.2f} ms on the CPU and {device * 1e3:.2f} ms on the device"
     return f"{ON_CPU}{reason}", cpu
@@ -78,10 +78,10 @@ def _times(on_device: Executor, on_cpu: Executor) -> tuple[float, float]:
     """Return the median seconds of both, run interleaved on zeros; the first round is discarded."""
     arrays = [blank_array(port.type) for port in on_device.model.inputs]
     times: tuple[list[float], list[float]] = ([], [])
-    stop = time.perf_counter() + SECONDS
-    for number in range(ROUNDS + 1):
+    stop = time.perf_counter() + MAX_SECONDS
+    for number in range(MAX_ROUNDS + 1):
         for executor, noted in zip((on_device, on_cpu), times, strict=True):
-            seconds = [_timed(executor, arrays) for _ in range(RUNS)]
+            seconds = [_timed(executor, arrays) for _ in range(RUNS_PER_ROUND)]
             noted.extend(seconds[1:] if number else ())
         if number and time.perf_counter() > stop:
             break

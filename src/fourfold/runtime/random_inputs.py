@@ -1,4 +1,4 @@
-"""Random numbers for inputs, the same for the same seed."""
+"""Random arrays for inputs, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class InputPort(Protocol):
-    """What is needed to know of one input of a session."""
+    """Name, shape and dtype of an input."""
 
     @property
     def name(self) -> str: ...
@@ -20,17 +20,19 @@ class InputPort(Protocol):
 
 
 def random_inputs(ports: Iterable[InputPort], seed: int) -> dict[str, np.ndarray]:
-    """The same numbers for the same seed, each input its own."""
+    """Return random arrays by name, reproducible by the seed and different for each input."""
     pairs = enumerate(ports)
-    return {port.name: _random(port, np.random.default_rng([seed, place])) for place, port in pairs}
+    return {port.name: _random(port, np.random.default_rng([seed, index])) for index, port in pairs}
 
 
 def _random(port: InputPort, generator: np.random.Generator) -> np.ndarray:
     dtype, shape = np.dtype(port.dtype), tuple(port.shape)
-    if dtype.kind == "O":  # words of five letters
+    if dtype.kind == "O":  # text: words of five letters
         letters = generator.integers(ord("a"), ord("z"), (*shape, 5), np.uint8, endpoint=True)
         return np.asarray(letters.view("S5")[..., 0])
-    if dtype.kind in "iu":  # bytes are pixels; wider numbers are places, which must stay small
+    if (
+        dtype.kind in "iu"
+    ):  # bytes are pixels; wider integers are often indices, which must be small
         limits = np.iinfo(dtype)
         low, high = (limits.min, limits.max) if dtype.itemsize == 1 else (0, 1)
         return generator.integers(low, high, shape, dtype, endpoint=True)

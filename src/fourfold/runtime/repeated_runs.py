@@ -1,8 +1,8 @@
-"""RepeatedRuns: runs from memory of the device to memory of the device, asked for again and again.
+"""RepeatedRuns: fast path for repeated runs from device memory to device memory.
 
-What a caller passes is looked at in each run: what it is, whether it fits, where it lies. On a
-large GPU that takes a fifth of the time of a small network. Who comes with the same objects again
-gets the same run, as far as these say that they are the same.
+Checking the caller's objects takes a fifth of the time of a small network on a large GPU. If a
+caller passes the same objects again, the run that was prepared for them is executed after a check
+of their identity only.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from fourfold.runtime.device_memory import OutputMemory
 from fourfold.runtime.inputs import Inputs, in_order, listed
 from fourfold.runtime.instance import ModelInstance
 
-MOST = 8  # that are kept
-SEEN = 64  # runs of which is known that they came once
+MAX_RUNS = 8  # prepared runs per session
+MAX_SEEN = 64  # remembered runs that occurred once
 
 
 class KnownMemory(NamedTuple):
-    """What a caller passed for an input or output, which is not held, and what says of memory that
-    others may move whether it is where it was.
+    """A weak reference to a caller's object for an input or output, and, for memory that other
+    libraries may move, a function that checks whether it is unchanged.
     """
 
     where: Callable[[], object | None]
     is_same: SameMemory | None
 
-    def is_given(self, given: object) -> bool:
-        if given is None or self.where() is not given:
+    def is_given(self, value: object) -> bool:
+        if value is None or self.where() is not value:
             return False
-        return self.is_same is None or self.is_same(given)
+        return self.is_same is None or self.is_same(value)
 
 
 class RepeatedRun(NamedTuple):
-    """A run, who plays it, and what it was asked for with."""
+    """A prepared run, the executor it belongs to, and the objects it is for."""
 
     run: BoundRun
     executor: object
@@ -50,65 +50,67 @@ class RepeatedRun(NamedTuple):
 
 
 class RepeatedRuns:
-    """Those that a session is asked for. Its lock is held whenever anything here is called."""
+    """The prepared runs of a session. The caller holds the session's lock in every method."""
 
     def __init__(self) -> None:
         self._kept: dict[int, RepeatedRun] = {}  # by the identity of the first input
         self._seen: set[int] = set()
 
     def play(self, instance: ModelInstance, inputs: Inputs, out: object) -> dict[str, Any] | None:
-        """Play what was asked for before in the same way; None where it was not."""
-        given = listed(instance.input_names, inputs)
-        found = self._kept.get(id(given[0])) if given else None
-        if found is None or found.executor is not instance.executor:
+        """Execute the run prepared for these objects; None if there is none."""
+        values = listed(instance.input_names, inputs)
+        repeated = self._kept.get(id(values[0])) if values else None
+        if repeated is None or repeated.executor is not instance.executor:
             return None
         targets = listed(instance.output_names, out)
-        if not found.is_asked_for(given, targets) or not instance.play_bound(found.run):
+        if not repeated.is_asked_for(values, targets) or not instance.play_bound(repeated.run):
             return None
         return dict(zip(instance.output_names, targets, strict=True))
 
     def note(
         self, instance: ModelInstance, inputs: Inputs, arrays: Sequence[Any], memory: OutputMemory
     ) -> None:
-        """Be ready for the same once more, where it has come for the second time."""
+        """Record a run, and prepare it for repetition when it occurs for the second time."""
         names = instance.output_names
         into = memory.taken(names)
         if not arrays or into is None or any(isinstance(one, np.ndarray) for one in arrays):
             return
-        given = in_order(instance.inputs, inputs)
-        key = id(given[0])
+        values = in_order(instance.inputs, inputs)
+        key = id(values[0])
         if key not in self._seen:
-            if len(self._seen) == SEEN:
+            if len(self._seen) == MAX_SEEN:
                 self._seen.clear()
             self._seen.add(key)
             return
         self._kept.pop(key, None)
-        source = _known(given, arrays)
+        source = _known(values, arrays)
         target = _known([memory.held[name] for name in names], into)
         if source is None or target is None:
             return
         run = instance.bound_run(arrays, into)
         if run is None:
             return
-        if len(self._kept) == MOST:
+        if len(self._kept) == MAX_RUNS:
             self._kept.pop(next(iter(self._kept)))
         self._kept[key] = RepeatedRun(run, instance.executor, source, target)
 
 
-def _are_given(known: Sequence[KnownMemory], given: Sequence[object]) -> bool:
-    if len(known) != len(given):
+def _are_given(known: Sequence[KnownMemory], values: Sequence[object]) -> bool:
+    if len(known) != len(values):
         return False
-    return all(map(KnownMemory.is_given, known, given))
+    return all(map(KnownMemory.is_given, known, values))
 
 
 def _known(
-    given: Sequence[object], memories: Sequence[DeviceMemory]
+    values: Sequence[object], memories: Sequence[DeviceMemory]
 ) -> tuple[KnownMemory, ...] | None:
-    """What is to be known of these again; None where that takes as long as to look at them."""
-    found = []
-    for one, memory in zip(given, memories, strict=True):
+    """Return references that recognize these objects; None if that would take as long as checking
+    them.
+    """
+    known = []
+    for one, memory in zip(values, memories, strict=True):
         stays = isinstance(one, DeviceArray)  # where it is, for as long as it is there
         if not stays and memory.is_same is None:
             return None
-        found.append(KnownMemory(ref(one), None if stays else memory.is_same))
-    return tuple(found)
+        known.append(KnownMemory(ref(one), None if stays else memory.is_same))
+    return tuple(known)

@@ -32,10 +32,10 @@ class Request(NamedTuple):
     compile_options: CompileOptions
     placement_options: PlacementOptions
     timings: Timings
-    name: str | None = None  # of a model among several in a prepared file
+    name: str | None = None  # selects a model in a prepared file
     token: str = ""  # the caller's version of the model, part of the key
     make_readable: Callable[[], ReadableModel] | None = None  # None: the model needs no conversion
-    plays: bool = True  # the plans are opened next, so that a compiler may warm up
+    plays: bool = True  # the plans are opened next, so start the compiler early
 
     @property
     def title(self) -> str:
@@ -55,7 +55,7 @@ def model_key_parts(request: Request, store: Store) -> Parts:
     """Return the labelled parts of the key under which the store has a compiled model."""
     options, placement = request.compile_options, request.placement_options
     model = {"model": _model_digest(request.model, store), "token": request.token}
-    stated = {
+    option_texts = {
         "precision": options.precision,
         "sizes": str(options.literal_sizes),
         "launches": options.launches,
@@ -68,15 +68,15 @@ def model_key_parts(request: Request, store: Store) -> Parts:
     }
     if options.memory_limit is not None:
         precision = "any" if options.any_precision else "this"
-        stated["memory"] = f"{options.memory_limit} bytes, {precision} precision"
+        option_texts["memory"] = f"{options.memory_limit} bytes, {precision} precision"
     if options.outputs:
-        stated["outputs"] = repr(options.outputs)
+        option_texts["outputs"] = repr(options.outputs)
     device = backends.load_facts(request.device, store)
-    return {**store.engine_parts, **compiled_parts(model, options.shapes, device, stated)}
+    return {**store.engine_parts, **compiled_parts(model, options.shapes, device, option_texts)}
 
 
 def _placement_text(options: PlacementOptions) -> str:
-    """Return what a placement depends on. Measuring compares the same model with the CPU."""
+    """Return the options that a placement depends on, as text. 'measure' places as 'auto' does."""
     name = "auto" if options.placement == "measure" else options.placement
     limit = "" if options.max_partitions is None else f", at most {options.max_partitions} parts"
     return f"{name}{limit}{options.reason and f': {options.reason}'}"

@@ -1,4 +1,4 @@
-"""The stages of opening a model, told to who waits for it."""
+"""Progress reports for the stages of opening a model."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from fourfold.runtime.request import Request
 from fourfold.support.progress import Progress, ProgressOption, followed
 
-# A start from the store or from a prepared file leaves most of them out.
+# A start from the store or from a prepared file skips most of these.
 STAGES: tuple[str, ...] = ("device", "open", "imports", "read", "place")
 STAGES += ("rewrite", "probe", "lower", "keep", "build")
 
 
 def open_with_progress(opens: Callable[[], None], request: Request, option: ProgressOption) -> None:
-    """Opens a model, and tells which stage it is in; how long the rest takes is not known."""
+    """Open a model and report each stage. The remaining time is unknown."""
     with followed(option, f"opening {request.title}:") as report:
         if report is not None:
             request.timings.listener = _listener(report)

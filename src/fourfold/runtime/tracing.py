@@ -1,4 +1,4 @@
-"""Tracing: runs of a model that is ready become spans of a trace, with what its device did."""
+"""Tracing: records runs of a model, and the work of its device, as spans of a trace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FLIGHT = "run in flight"
 
 @contextmanager
 def trace_instance(instance: ModelInstance, trace: Trace) -> Iterator[None]:
-    """Lets a model be played so that runs, and what the device does for them, are written down."""
+    """Record the runs of a model instance, and the work of its device, in a trace."""
     others = instance.other_plans
     clocked = None if instance.in_parts else others.with_clocks()
     device = others.request.device
@@ -49,7 +49,9 @@ def trace_instance(instance: ModelInstance, trace: Trace) -> Iterator[None]:
 
 
 class SpannedRuns:
-    """A player, or a runner of a part on the CPU, whose runs are spans. All else is its own."""
+    """A player, or a runner of a part on the CPU, whose runs are recorded as spans. Other
+    attributes are those of the wrapped player.
+    """
 
     def __init__(self, player: Any, trace: Trace, name: str, numbers: Iterator[int]) -> None:
         self._player, self._trace, self._name, self._numbers = player, trace, name, numbers
@@ -66,7 +68,7 @@ class SpannedRuns:
             return cast(Outputs, self._player.run_bound(arrays, into))
 
     def bound_run(self, arrays: Sequence[Any], into: Sequence[Any]) -> None:
-        """Each run is a span, so none is played by a shorter way."""
+        """Return None: each run is a span, so there is no fast path."""
 
     def open_slot(self, staged: bool = True) -> Slot | None:
         slot = self._player.open_slot(staged)
@@ -74,7 +76,7 @@ class SpannedRuns:
 
 
 class SpannedSlot:
-    """A slot of which each run in flight is a span, and so is what the host does for it."""
+    """A slot that records each run in flight, and the host's work for it, as spans."""
 
     def __init__(self, slot: Slot, trace: Trace, numbers: Iterator[int]) -> None:
         self._slot, self._trace, self._numbers = slot, trace, numbers
@@ -113,7 +115,7 @@ class SpannedSlot:
 
 
 class RunTracer:
-    """Plays in place of a model's own player for as long as a trace is written."""
+    """Replaces the executor of a model while a trace is recorded."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class RunTracer:
         device: DeviceInfo,
         clocked: Plan | None,
     ) -> None:
-        """`clocked` is the player's plan with clocks in its stages, if there can be one."""
+        """`clocked` is the player's plan with clocks in its stages, if there is one."""
         self._trace, self._device = trace, device
         self._traced: list[tuple[backends.Player, TracedPlayer]] = []
         self.executor = executor.with_runners(
@@ -134,32 +136,32 @@ class RunTracer:
     def _runner(
         self, target: str, runner: Runner, executor: Executor, clocked: Plan | None
     ) -> Runner:
-        """Return a runner whose runs are spans: of the whole model, or of one part within it."""
+        """Return a runner that records its runs as spans, of the whole model or of one part."""
         if runner in executor.players:
             runner = self._start(runner, clocked)
         name = "run" if executor.player is not None else f"part on {target}"
         return cast(Runner, SpannedRuns(runner, self._trace, name, count()))
 
     def _start(self, player: backends.Player, clocked: Plan | None) -> backends.Player:
-        """A player that traces what this one plays; the same one where its API has none."""
+        """Return a traced player for the same plan; the player itself if its API cannot trace."""
         backend = backends.backend_of(self._device)
         for plan in (clocked, player.plan):
             if plan is None:
                 continue
             try:
-                made = backend.make_traced_player(self._device, plan, self._trace)
+                candidate = backend.make_traced_player(self._device, plan, self._trace)
             except (BuildError, DeviceError) as error:
-                log.warn_once(f"a trace is less than it could be: {error.what}: {error.why}")
+                log.warn_once(f"the trace is incomplete:  {error.what}: {error.why}")
                 continue
-            if made is not None:
-                traced = cast(TracedPlayer, made)
+            if candidate is not None:
+                traced = cast(TracedPlayer, candidate)
                 traced.exchange_variables(player, give=False)
                 self._traced.append((player, traced))
-                return made
+                return candidate
         return player
 
     def finish(self) -> None:
-        """Write down what the device did, and let the model's own player go on."""
+        """Record the work of the device, and restore the states of the model's own player."""
         for player, traced in self._traced:
             self._trace.add(*device_spans(traced.plan, traced.traced_runs()))
             traced.exchange_variables(player, give=True)
@@ -168,22 +170,33 @@ class RunTracer:
 
 
 def device_spans(plan: Plan, runs: Sequence[TracedRun]) -> list[TraceSpan]:
-    """Launches, and the stages of one launch where they noted their times, by the host's clock."""
+    """Return spans of launches, and of the stages of one launch if they recorded times, in host
+    time.
+    """
     clock = _launch_clock(runs)
     spans = []
     for number, run in enumerate(one for one in runs if one.launches):
-        put_in: float | None = run.put_in[0]  # one arrow for all of them
+        put_in: float | None = run.put_in[0]  # one arrow for all launches of a run
         for launch, (began, ended) in zip(plan.launches, run.launches, strict=True):
             details = {"node": launch.node, "run": number}
-            place = (began + clock.offset, ended - began)
-            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, details, put_in=put_in))
+            spans.append(
+                TraceSpan(
+                    launch.entry,
+                    LAUNCHES,
+                    began + clock.offset,
+                    ended - began,
+                    DEVICE,
+                    details,
+                    put_in=put_in,
+                )
+            )
             put_in = None
     return spans + _stage_spans(plan, [run for run in runs if run.notes is not None], clock)
 
 
 def _launch_clock(runs: Sequence[TracedRun]) -> DeviceClock:
-    """By what the host knows of each run: it was not played before it was put in, nor after it was
-    waited for.
+    """Return the device clock, bounded by the host's times: a run starts after it was queued, and
+    ends before its wait returned.
     """
     clock = DeviceClock()
     for run in runs:
@@ -214,20 +227,24 @@ def _stage_spans(plan: Plan, runs: Sequence[TracedRun], clock: DeviceClock) -> l
         stage_clock.anchor(float(one.start - zero) / speed, began, ended - one.total)
     for one, run, _ in times:
         start = float(one.start - zero) / speed + stage_clock.offset
-        if not run.launches:  # the driver did not tell, but its stages do
+        if not run.launches:  # the driver has no time of the launch, but its stages have
             (launch,) = plan.launches
-            place = (start, one.total)
-            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, put_in=run.put_in[0]))
+            queued = run.put_in[0]
+            spans.append(TraceSpan(launch.entry, LAUNCHES, start, one.total, DEVICE, put_in=queued))
         rows = zip(one.stages, one.began, one.seconds, one.waiting, strict=True)
         for title, began, seconds, waiting in rows:
             details = {"node": title.node, "waiting_us": round(float(waiting) * 1e6, 3)}
-            place = (start + float(began), float(seconds))
-            spans.append(TraceSpan(title.kernel, STAGES, *place, DEVICE, details))
+            stage_start = start + float(began)
+            spans.append(
+                TraceSpan(title.kernel, STAGES, stage_start, float(seconds), DEVICE, details)
+            )
     return spans
 
 
 def _clock_speed(samples: Sequence[ClockSample], window: tuple[float, float]) -> float:
-    """Of a clock which nobody knows: over all runs, or over the only one."""
+    """Return the ticks per second of a clock of unknown speed, over all runs, or over the
+    only run.
+    """
     speed = clock_speed(samples)
     if speed:
         return speed
@@ -236,7 +253,7 @@ def _clock_speed(samples: Sequence[ClockSample], window: tuple[float, float]) ->
 
 
 def _window(run: TracedRun, clock: DeviceClock) -> tuple[float, float]:
-    """Between which of the host's times a run's only launch was played."""
+    """Return the host's times between which a run's only launch was executed."""
     if run.launches:
         (began, _), (_, ended) = run.launches[0], run.launches[-1]
         return began + clock.offset, ended + clock.offset
@@ -244,10 +261,10 @@ def _window(run: TracedRun, clock: DeviceClock) -> tuple[float, float]:
 
 
 def opening_spans(spans: Sequence[tuple[str, float, float]]) -> list[TraceSpan]:
-    """The stages of opening a model, within a span for all of it."""
+    """Return the stages of opening a model, inside a span for all of them."""
     if not spans:
         return []
     first, last = min(one[1] for one in spans), max(one[2] for one in spans)
-    whole = [("opening", first, last)]
+    stages = [("opening", first, last), *spans]
     track = threading.main_thread().name
-    return [TraceSpan(name, track, began, ended - began) for name, began, ended in [*whole, *spans]]
+    return [TraceSpan(name, track, began, ended - began) for name, began, ended in stages]

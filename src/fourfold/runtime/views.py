@@ -1,4 +1,4 @@
-"""Views of what goes in and out: arrays that a caller fills and reads where kernels do."""
+"""Views: arrays in the memory that kernels use, which the caller fills and reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fourfold.runtime.in_flight import Flight, Results
 
 
 class Views:
-    """Arrays of two slots at most: while a run in one of them is in flight, the other is filled.
-    For one thread at a time.
+    """Arrays of at most two slots: while a run in one is in flight, the caller fills the other. Not
+    thread-safe.
     """
 
     def __init__(
@@ -25,12 +25,12 @@ class Views:
         self._inputs, self._outputs = map(list, names)
         self._slots = [open_slot()]
         self._flights: list[Flight | None] = [None, None]
-        self._filled = 0  # the slot whose inputs the caller has
-        self._played = 0  # the one whose outputs are the latest
+        self._filled = 0  # the slot whose inputs the caller fills
+        self._played = 0  # the slot with the latest outputs
 
     def input_array(self, name: str) -> np.ndarray:
-        """Memory that the next run reads. That of a run in flight is left alone: what its other
-        inputs hold is there in the next one's, too.
+        """Return the memory that the next run reads. If the current slot is in flight, the other
+        slot is used and gets a copy of all inputs.
         """
         flight = self._flights[self._filled]
         if flight is not None and not flight.done:
@@ -47,18 +47,18 @@ class Views:
             np.copyto(mine, theirs)
 
     def output_array(self, name: str) -> np.ndarray:
-        """Where the latest run leaves an output."""
+        """Return the array of an output of the latest run."""
         return self._slots[self._played].outputs[self._outputs.index(name)]
 
     def play(self) -> Results:
-        """Run what is there; the outputs where they are."""
+        """Run with the current inputs and return the output arrays."""
         self._start(spin=True)
         results = self._slots[self._played].end(spin=True)
         self._after_run()
         return dict(zip(self._outputs, results, strict=True))
 
     def begin(self) -> Flight:
-        """Begin a run of what is there."""
+        """Start a run with the current inputs."""
         slot = self._start(spin=False)
         flight = Flight(slot, self._outputs, lambda flight: self._after_run())
         self._flights[self._filled] = flight
@@ -71,7 +71,7 @@ class Views:
         return slot
 
     def _settle(self, number: int) -> None:
-        """Let a run end, and have its results, before its memory is used again."""
+        """Wait for the run in a slot before its memory is used again."""
         flight, self._flights[number] = self._flights[number], None
         if flight is not None:
             flight.wait()

@@ -1,4 +1,4 @@
-"""What is kept between runs: plans, binaries and tuned choices, and files made for shipping.
+"""The cache of compiled models, binaries and tuned choices, and prepared files.
 
-`store.store` has the Store. A start from a prepared file does without it.
+`store.store` has the `Store`. A start from a prepared file does not need it.
 """

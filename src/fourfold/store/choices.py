@@ -1,4 +1,4 @@
-"""Tuned choices in the database: by device and by what is computed, each with a checksum."""
+"""Tuned choices in the database, by device and computation, each with a checksum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zlib import crc32
 
 
 class Choice(NamedTuple):
-    """What was found best for a key: its seconds, the device, and how many were looked at."""
+    """The best choice for a key, its time, the device, and the number of candidates compared."""
 
     key: str
     choice: str
@@ -23,15 +23,15 @@ def choice_checksum(one: Choice) -> int:
 
 
 def read_choices(database: sqlite3.Connection, device: str | None) -> list[Choice]:
-    """Every row that is whole."""
+    """Return all rows with a valid checksum, of one device or of all."""
     query = "SELECT key, choice, seconds, device, effort, checksum FROM choices"
     rows = (
         database.execute(query)
         if device is None
         else database.execute(f"{query} WHERE device=?", (device,))
     )
-    found = [(Choice(*row), checksum) for *row, checksum in rows]
-    return [one for one, checksum in found if choice_checksum(one) == checksum]
+    choices = [(Choice(*row), checksum) for *row, checksum in rows]
+    return [one for one, checksum in choices if choice_checksum(one) == checksum]
 
 
 def write_choices(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:

@@ -1,7 +1,8 @@
-"""The store's SQLite file: opened for each piece of work, made anew where it is damaged.
+"""The store's SQLite file, opened for each operation and replaced if it is damaged.
 
-A rollback journal, not a write-ahead log: it works in read-only and network folders, and a process
-may die or fork at any moment. What is written for speed only (uses, sentinels) is not synced.
+It uses a rollback journal, not a write-ahead log, which works in read-only and network folders. A
+process may die or fork at any moment. Data that only affects speed (uses, sentinels) is written
+without a sync.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fourfold.support.forks import ForkBlockingLock, follow, skip_finalizer
 
 NAME = "store.sqlite"
 BUSY_MS = 4000
-_at_work = ForkBlockingLock()  # SQLite has locks that all connections of a process share
+_at_work = ForkBlockingLock()  # all connections of a process share SQLite's locks
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries(
   key TEXT PRIMARY KEY, kind TEXT NOT NULL, title TEXT NOT NULL, parts TEXT NOT NULL,
@@ -45,7 +46,7 @@ VERSION = 5
 
 
 class Damaged(Exception):
-    """The database cannot be read any more; `inode` says which file that was."""
+    """The database cannot be read; `inode` identifies the file."""
 
     def __init__(self, inode: int, why: str) -> None:
         super().__init__(why)
@@ -53,7 +54,7 @@ class Damaged(Exception):
 
 
 class Database:
-    """A database file in a folder; each `open` is a connection and a transaction of its own."""
+    """A database file in a folder. Each use is a separate connection and transaction."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,13 +62,15 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Works without the right to write; FileNotFoundError where nothing is kept yet."""
+        """Open for reading; needs no write permission. Raises FileNotFoundError if there is no
+        database yet.
+        """
         with _at_work, self._connection(BUSY_MS) as connection:
             yield connection
 
     @contextmanager
     def writing(self, sync: bool = True, wait_ms: int = BUSY_MS) -> Iterator[sqlite3.Connection]:
-        """One transaction, made when it ends without an error."""
+        """Open a transaction, which is committed unless an error is raised."""
         if self._is_empty():
             with _at_work:
                 self._create()
@@ -80,13 +83,13 @@ class Database:
     @contextmanager
     def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
         inode = os.stat(self.path).st_ino
-        # Not 'ro': a journal that a killed process left must be played back.
+        # Not 'ro': SQLite must be able to roll back the journal of a killed process.
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait_ms / 1000)
         try:
             if (version := _version(connection)) != VERSION:
                 if version == 0 and self._is_empty():
-                    raise FileNotFoundError(f"{self.path} is being made")
+                    raise FileNotFoundError(f"{self.path} is being created")
                 raise Damaged(inode, "it has another format")
             yield connection
         except sqlite3.OperationalError as error:
@@ -99,21 +102,21 @@ class Database:
             connection.close()
 
     def _is_empty(self) -> bool:
-        """Whether there is nothing yet: no file, or one that nobody has written to."""
+        """Return whether the file is missing or empty."""
         try:
             return os.stat(self.path).st_size == 0
         except FileNotFoundError:
             return True
 
     def _create(self) -> None:
-        """Make the tables in one transaction, so that nobody sees half of them. SQLite lets one
-        process do it, and does away with a journal that lies beside an empty file.
+        """Create the tables in one transaction, so that no other process sees a part of them.
+        SQLite lets one process do it, and removes a journal next to an empty file.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_MS / 1000)
         try:
-            connection.execute("PRAGMA synchronous=OFF")  # there is nothing in it to lose
+            connection.execute("PRAGMA synchronous=OFF")  # the database has no data yet
             connection.execute("BEGIN IMMEDIATE")
             if _version(connection) == 0:
                 for statement in SCHEMA.split(";"):
@@ -122,8 +125,8 @@ class Database:
         finally:
             connection.close()
 
-    def put_aside(self, damaged: Damaged) -> bool:
-        """Move the damaged file away, once; whether this call did it."""
+    def move_damaged_file(self, damaged: Damaged) -> bool:
+        """Move the damaged file away. Returns False if another process did it."""
         try:
             if os.stat(self.path).st_ino != damaged.inode:
                 return False
@@ -134,34 +137,36 @@ class Database:
 
 
 class MemoryDatabase(Database):
-    """The same in this process's memory."""
+    """A database in this process's memory."""
 
     def __init__(self) -> None:
         super().__init__(Path())
         self._open()
-        follow(self, MemoryDatabase._begin_anew)
+        follow(self, MemoryDatabase._reopen_after_fork)
 
     def _open(self) -> None:
-        self._connection_kept = sqlite3.connect(
+        self._memory_connection = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False
         )
-        self._connection_kept.executescript(SCHEMA)
+        self._memory_connection.executescript(SCHEMA)
 
-    def _begin_anew(self) -> None:
-        """A child has an empty one, since SQLite's connections do not cross forks."""
-        skip_finalizer(self._connection_kept)
+    def _reopen_after_fork(self) -> None:
+        """Start with an empty database in a child process, because SQLite connections do not
+        survive forks.
+        """
+        skip_finalizer(self._memory_connection)
         self._open()
 
     @contextmanager
     def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
         try:
-            yield self._connection_kept
+            yield self._memory_connection
         finally:
-            if self._connection_kept.in_transaction:
-                self._connection_kept.execute("ROLLBACK")
+            if self._memory_connection.in_transaction:
+                self._memory_connection.execute("ROLLBACK")
 
     def _create(self) -> None:
-        """It is there from the start."""
+        """Do nothing: the tables exist from the start."""
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -169,27 +174,25 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def salvage_choices(folder: Path) -> list[tuple[Choice, int]]:
-    """The tuned choices that can still be read from the damaged or older file, with their
-    checksums.
-    """
-    found: list[tuple[Choice, int]] = []
+    """Return the tuned choices that can be read from the damaged or older file, with checksums."""
+    choices: list[tuple[Choice, int]] = []
     with suppress(TypeError, ValueError):
         for row in _salvaged_rows(folder, "choices"):
             device, key, choice, seconds, _, checksum, *effort = row
-            found.append((Choice(key, choice, seconds, device, *effort), checksum))
-    return found
+            choices.append((Choice(key, choice, seconds, device, *effort), checksum))
+    return choices
 
 
 def salvage_facts(folder: Path) -> list[FactRow]:
-    """The same for probed facts."""
-    found: list[FactRow] = []
+    """Return the probed facts that can be read from the damaged or older file."""
+    rows: list[FactRow] = []
     with suppress(TypeError, ValueError):
-        found.extend(FactRow(*row) for row in _salvaged_rows(folder, "facts"))
-    return [row for row in found if fact_checksum(*row[:3]) == row.checksum]
+        rows.extend(FactRow(*row) for row in _salvaged_rows(folder, "facts"))
+    return [row for row in rows if fact_checksum(*row[:3]) == row.checksum]
 
 
 def _salvaged_rows(folder: Path, table: str) -> Iterator[tuple[Any, ...]]:
-    """The rows that come before the damage."""
+    """Yield the rows before the damage."""
     uri = f"{(folder / f'{NAME}.damaged').absolute().as_uri()}?mode=ro"
     with suppress(sqlite3.Error):
         connection = sqlite3.connect(uri, uri=True)

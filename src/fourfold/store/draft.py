@@ -1,4 +1,6 @@
-"""A prepared file in the making: each equal piece once, written whole or not at all."""
+"""A prepared file being written: equal sections are stored once, and the file is replaced
+atomically.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_f
 from fourfold.support.version import VERSION
 from fourfold.types import Shape
 
-# What is equal for two plans of which the second takes the first's place.
+# Fields that identify a plan: a new plan with equal fields replaces the old one.
 SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels", "signature", "postprocess")
 
 
@@ -32,7 +34,7 @@ class Draft:
 
     @staticmethod
     def of(prepared: Prepared) -> Draft:
-        """Everything that a file holds, checked."""
+        """Return a draft with everything in a file, verified."""
         draft = Draft()
         prepared.file.verify()
         names = prepared.file.names
@@ -45,12 +47,14 @@ class Draft:
         return draft
 
     def add_model(self, name: str, content: str, size: int) -> int:
-        """The number of a model of this name; its plans go when its content is another one."""
+        """Return the number of the model with this name. If its content changed, its plans are
+        dropped.
+        """
         models = self._lists["models"]
         row = {"name": name, "digest": content, "bytes": size, "added": time.time()}
-        for number, known in enumerate(models):
-            if known["name"] == name:
-                if known["digest"] != content:
+        for number, existing in enumerate(models):
+            if existing["name"] == name:
+                if existing["digest"] != content:
                     models[number] = row
                     self._drop_plans(number)
                 return number
@@ -68,7 +72,7 @@ class Draft:
         shapes: Mapping[str, Shape],
         generic: bool = False,
     ) -> None:
-        """Add a model that was compiled for a device; a `generic` one runs on any of its kind."""
+        """Add a model compiled for a device; a `generic` one runs on any device of its kind."""
         row = {
             "model": model,
             "parts": [part.target for part in compiled.parts],
@@ -108,7 +112,7 @@ class Draft:
         self._lists[name].append(row)
 
     def _section(self, section: Section) -> int:
-        """The number of a section; an equal one is used again."""
+        """Return the number of a section; equal sections are stored once."""
         key = f"{section.name}:{digest(flat_bytes(section.data))}"
         if key not in self._numbers:
             self._numbers[key] = len(self._sections)
@@ -116,7 +120,7 @@ class Draft:
         return self._numbers[key]
 
     def write(self, path: Path) -> int:
-        """Put the file in place, whole and synced; gives its size."""
+        """Write the file atomically, with a sync, and return its size."""
         moved, sections = self._used()
         lists = {
             name: [_renumbered(one, moved) for one in rows] for name, rows in self._lists.items()
@@ -126,19 +130,19 @@ class Draft:
         try:
             return write_container(path, sections, 0o644, sync=True)
         except OSError as error:
-            fix = "choose a place that can be written to, with enough room"
+            fix = "choose a writable path on a disk with enough free space"
             raise InputError(f"cannot write '{path}'", str(error), fix) from error
 
     def _used(self) -> tuple[list[int], list[Section]]:
-        """The sections that something still names, and every section's new number."""
-        wanted = {0}
+        """Return the new number of every section, and the sections still in use."""
+        used = {0}
         for rows in self._lists.values():
             for one in rows:
-                wanted.update(one.get("sections", ()))
-                wanted.update([one["section"]] if "section" in one else [])
-        order = sorted(wanted)
+                used.update(one.get("sections", ()))
+                used.update([one["section"]] if "section" in one else [])
+        order = sorted(used)
         moved = [
-            order.index(number) if number in wanted else 0 for number in range(len(self._sections))
+            order.index(number) if number in used else 0 for number in range(len(self._sections))
         ]
         return moved, [self._sections[number] for number in order]
 

@@ -1,4 +1,4 @@
-"""Entries of a store: found by key, checked before use, forgotten when damaged or too many."""
+"""Entries of a store: found by key, verified before use, dropped when damaged or over the limit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from fourfold.errors import ModelError
-from fourfold.plan import Container, Section
+from fourfold.plan import Container, Section, container_bytes, write_container
 from fourfold.store import choices, facts
-from fourfold.store.contents import Contents, FolderContents, MemoryContents
 from fourfold.store.database import (
     Damaged,
     Database,
@@ -29,15 +28,81 @@ from fourfold.support.log import Log
 
 log = Log("store")
 
-LIMIT = 2 << 30
+DEFAULT_LIMIT_BYTES = 2 << 30
+ORPHAN_AGE_SECONDS = 3600.0  # older files that no entry names are removed
 TABLES = ("entries", "choices", "facts", "digests", "loading", "loaded", "quarantine")
-QUICK_MS = 50  # how long a note of a use may wait for its turn
+QUICK_MS = 50  # timeout for updates that only affect speed
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class FolderContents:
+    """Files in one folder, private to the user. A file is written once and never changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "entries"
+
+    def write(self, name: str, sections: Sequence[Section]) -> int:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return write_container(self.folder / name, sections, 0o600, sync=False)
+
+    def read(self, name: str) -> Container:
+        if os.path.basename(name) != name:
+            raise FileNotFoundError(name)
+        return Container.open(self.folder / name)
+
+    def remove(self, name: str) -> None:
+        if os.path.basename(name) == name:
+            (self.folder / name).unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        if not self.folder.is_dir():
+            return []
+        return [entry.name for entry in os.scandir(self.folder) if not entry.name.startswith(".")]
+
+    def sweep(self, known: set[str]) -> None:
+        """Remove files that killed writers left behind."""
+        if not self.folder.is_dir():
+            return
+        for entry in list(os.scandir(self.folder)):
+            age = time.time() - entry.stat().st_mtime
+            if entry.name not in known and age > ORPHAN_AGE_SECONDS:
+                Path(entry.path).unlink(missing_ok=True)
+
+
+class MemoryContents:
+    """Contents of entries in memory."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    def write(self, name: str, sections: Sequence[Section]) -> int:
+        self._contents[name] = container_bytes(sections)
+        return len(self._contents[name])
+
+    def read(self, name: str) -> Container:
+        if name not in self._contents:
+            raise FileNotFoundError(name)
+        return Container(self._contents[name], "an entry in memory")
+
+    def remove(self, name: str) -> None:
+        self._contents.pop(name, None)
+
+    def names(self) -> list[str]:
+        return list(self._contents)
+
+    def sweep(self, known: set[str]) -> None:
+        for name in set(self._contents) - known:
+            del self._contents[name]
+
+
+Contents = FolderContents | MemoryContents
+
+
 def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:
-    """Whatever the folder or the database does, the caller goes on without the store."""
+    """Decorate a method so that errors of the folder or the database never reach the caller: it
+    returns `otherwise()` instead.
+    """
 
     def wrap(method: F) -> F:
         @functools.wraps(method)
@@ -45,11 +110,11 @@ def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:
             try:
                 return method(self, *arguments, **named)
             except FileNotFoundError:
-                return otherwise()  # nothing is kept yet, or the folder was removed
+                return otherwise()  # the store is empty, or its folder was removed
             except Damaged as error:
                 self.renew(error)
             except (OSError, sqlite3.Error) as error:
-                line = f"the store in {self.place} cannot be used: {error}; going on without it"
+                line = f"the store in {self.place} cannot be used: {error}; continuing without it"
                 log.warn_once(line, about=self.place)
             return otherwise()
 
@@ -59,45 +124,49 @@ def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:
 
 
 class Entries:
-    """Everything that is kept in one folder, or in memory, but tuned choices."""
+    """All entries of a store in one folder, or in memory, without tuned choices and facts."""
 
-    def __init__(self, folder: Path | None, limit: int = LIMIT) -> None:
+    def __init__(self, folder: Path | None, limit: int = DEFAULT_LIMIT_BYTES) -> None:
         self.folder, self.limit = folder, limit
         self.place = "memory" if folder is None else str(folder)
         self.database = MemoryDatabase() if folder is None else Database(folder)
         self.contents: Contents = MemoryContents() if folder is None else FolderContents(folder)
 
     def __reduce__(self) -> tuple[type, tuple[Path | None, int]]:
-        """Another process opens the same folder; what is in memory is not sent."""
+        """Pickle the path: another process opens the same folder. Contents in memory are
+        not sent.
+        """
         return type(self), (self.folder, self.limit)
 
     def find(
         self, kind: str, parts: Parts, read: Callable[[Container], R], counted: bool = True
     ) -> R | None:
-        """What is kept for these parts; that it was used is noted if `counted`."""
+        """Return the entry for these parts; None if there is none. Its use is recorded if
+        `counted`.
+        """
         key = key_of(parts)
         name = self._name(key)
-        log.debug("%s %s: %s", kind, key, "not kept" if name is None else f"kept as {name}")
+        log.debug("%s %s: %s", kind, key, "not cached" if name is None else f"cached as {name}")
         if name is None:
             return None
         try:
             file = self.contents.read(name)
             if read_head(file)[::2] != (kind, parts):
                 raise ModelError(
-                    f"{file.title} is not what was kept", "it was swapped", "remove it"
+                    f"{file.title} is not the cached entry", "its file was exchanged", "remove it"
                 )
-            found = read(file)
+            content = read(file)
         except (ModelError, OSError) as error:
             reason = f"{error.what}: {error.why}" if isinstance(error, ModelError) else str(error)
-            log.warn_once(f"a kept {kind} is made anew: {reason}")
+            log.warn_once(f"a cached {kind} is created again: {reason}")
             self.forget(key)
             return None
         if counted:
             self._note_use(key)
-        return found
+        return content
 
     def has(self, parts: Parts) -> bool:
-        """Whether something is kept for these parts, good or not."""
+        """Return whether there is an entry for these parts, valid or not."""
         return self._name(key_of(parts)) is not None
 
     @never_fails(lambda: None)
@@ -108,7 +177,7 @@ class Entries:
 
     @never_fails(lambda: None)
     def _note_use(self, key: str) -> None:
-        # Where others write just now, one use less is counted.
+        # If another process is writing, this use is not counted.
         with suppress(sqlite3.OperationalError), self.database.writing(False, QUICK_MS) as database:
             database.execute(
                 "UPDATE entries SET hits=hits+1, used=? WHERE key=?", (_now(database), key)
@@ -116,7 +185,7 @@ class Entries:
 
     @never_fails(lambda: None)
     def put(self, kind: str, title: str, parts: Parts, data: Sequence[Section]) -> None:
-        """Keep something; another entry of the same key gives way."""
+        """Store an entry, replacing one with the same key."""
         key = key_of(parts)
         name = f"{kind}-{key}-{os.urandom(4).hex()}"
         size = self.contents.write(name, entry_sections(kind, title, parts, data))
@@ -129,7 +198,7 @@ class Entries:
             raise
         for one in old:
             self.contents.remove(one)
-        log.debug("%s %s of %s is now kept, %d bytes", kind, key, title, size)
+        log.debug("%s %s of %s is now cached, %d bytes", kind, key, title, size)
 
     def _insert(self, database: sqlite3.Connection, row: tuple[Any, ...]) -> list[str]:
         key, kind, title, parts, name, size = row
@@ -143,7 +212,7 @@ class Entries:
         return [one for (one,) in old]
 
     def _over_limit(self, database: sqlite3.Connection, limit: int) -> list[str]:
-        """Forget what was not used for the longest time until the rest fits; gives their files."""
+        """Drop the least recently used entries until the others fit; return their files."""
         total = database.execute("SELECT COALESCE(SUM(size), 0) FROM entries").fetchone()[0]
         gone = []
         rows = database.execute("SELECT key, file, size FROM entries ORDER BY used").fetchall()
@@ -165,19 +234,21 @@ class Entries:
 
     @never_fails(list)
     def entries(self) -> list[Entry]:
-        """Everything that is kept but choices, the last used first."""
-        found = []
+        """Return all entries, the last used first."""
+        entries = []
         with self.database.reading() as database:
             for row in database.execute(f"SELECT {COLUMNS} FROM entries ORDER BY used DESC"):
                 try:
-                    found.append(Entry.of(row))
+                    entries.append(Entry.of(row))
                 except (ValueError, TypeError) as error:
                     log.warn_once(f"an entry of the store in {self.place} is unreadable: {error}")
-        return found
+        return entries
 
     @never_fails(lambda: 0)
     def prune(self, limit: int) -> int:
-        """Forget the least recently used until the rest fits, and sweep; gives how many went."""
+        """Drop the least recently used entries until the others fit, and sweep; return their
+        number.
+        """
         with self.database.writing() as database:
             gone = self._over_limit(database, limit)
             kept = {str(one) for (one,) in database.execute("SELECT file FROM entries")}
@@ -188,7 +259,7 @@ class Entries:
 
     @never_fails(lambda: None)
     def clear(self) -> None:
-        """Forget everything, tuned choices, probed facts and quarantine too."""
+        """Remove everything, including tuned choices, probed facts and the quarantine."""
         with self.database.writing() as database:
             for table in TABLES:
                 database.execute(f"DELETE FROM {table}")
@@ -196,14 +267,14 @@ class Entries:
             self.contents.remove(name)
 
     def verify(self) -> list[tuple[Entry, str]]:
-        """Forget every entry that does not hold what it should; gives them with the reasons."""
+        """Drop every damaged entry; return them with the reasons."""
         bad = []
         for entry in self.entries():
             try:
                 file = self.contents.read(entry.file)
                 file.verify()
                 if read_head(file)[::2] != (entry.kind, entry.parts):
-                    bad.append((entry, "it was swapped"))
+                    bad.append((entry, "its file was exchanged"))
             except (ModelError, OSError) as error:
                 bad.append((entry, error.why if isinstance(error, ModelError) else str(error)))
         for entry, _ in bad:
@@ -211,33 +282,35 @@ class Entries:
         return bad
 
     def renew(self, damaged: Damaged) -> None:
-        """A new database in place of a damaged one, with every entry whose file is still good."""
-        if not self.database.put_aside(damaged):
+        """Replace a damaged database by a new one with every entry whose file is valid."""
+        if not self.database.move_damaged_file(damaged):
             return
-        log.warn_once(f"the store in {self.place} was damaged ({damaged}); it was made anew")
+        log.warn_once(f"the store in {self.place} was damaged ({damaged}) and was created again")
         try:
-            self._adopt()
+            self._recover()
         except (OSError, sqlite3.Error, Damaged) as error:
-            log.warn_once(f"nothing of the damaged store in {self.place} is kept: {error}")
+            log.warn_once(f"nothing was recovered from the damaged store in {self.place}: {error}")
 
-    def _adopt(self) -> None:
+    def _recover(self) -> None:
         folder = self.database.folder
-        salvaged, known = salvage_choices(folder), salvage_facts(folder)
+        salvaged, known_facts = salvage_choices(folder), salvage_facts(folder)
         with self.database.writing() as database:
             for name in self.contents.names():
                 try:
                     file = self.contents.read(name)
                     kind, title, parts = read_head(file)
                 except (ModelError, OSError) as error:
-                    log.debug("%s of the damaged store is not kept: %s", name, error)
+                    log.debug("%s of the damaged store was not recovered: %s", name, error)
                 else:
                     self._insert(database, (key_of(parts), kind, title, parts, name, file.size))
-            whole = [one for one, sum_ in salvaged if choices.choice_checksum(one) == sum_]
-            choices.write_choices(database, whole, time.time())
-            facts.write_rows(database, known)
+            valid = [one for one, sum_ in salvaged if choices.choice_checksum(one) == sum_]
+            choices.write_choices(database, valid, time.time())
+            facts.write_rows(database, known_facts)
 
 
 def _now(database: sqlite3.Connection) -> float:
-    """The time, but never before the last use: a clock set back must not make new entries old."""
+    """Return the time, but never before the last use: a clock that was set back must not make new
+    entries old.
+    """
     last = database.execute("SELECT COALESCE(MAX(used), 0) FROM entries").fetchone()[0]
     return max(time.time(), float(last) + 1e-6)

@@ -1,4 +1,4 @@
-"""One kept thing: a file whose first section says what it is good for."""
+"""One entry of a store: a file whose first section describes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = (COMPILED, BINARY, CONVERTED)
 
 @dataclass(frozen=True)
 class Entry:
-    """What the database says of an entry."""
+    """The row of an entry in the database."""
 
     key: str
     kind: str
@@ -32,12 +32,12 @@ class Entry:
 
     @staticmethod
     def of(row: Sequence[Any]) -> Entry:
-        """From a row of the table; ValueError where it was damaged."""
-        key, kind, title, parts, *rest = row
-        found = json.loads(parts)
-        if not isinstance(found, dict) or key_of(found) != key or kind not in KINDS:
-            raise ValueError("the row does not fit its key")
-        return Entry(str(key), str(kind), str(title), found, *rest)
+        """Return an entry from a row of the table. Raises ValueError if the row is damaged."""
+        key, kind, title, parts, *numbers = row
+        labelled = json.loads(parts)
+        if not isinstance(labelled, dict) or key_of(labelled) != key or kind not in KINDS:
+            raise ValueError("the row does not match its key")
+        return Entry(str(key), str(kind), str(title), labelled, *numbers)
 
 
 COLUMNS = "key, kind, title, parts, file, size, made, used, hits, loads"
@@ -46,20 +46,20 @@ COLUMNS = "key, kind, title, parts, file, size, made, used, hits, loads"
 def entry_sections(
     kind: str, title: str, parts: Mapping[str, str], data: Sequence[Section]
 ) -> list[Section]:
-    """The sections of an entry's file: what it is good for, then what it holds."""
+    """Return the sections of an entry's file: its description, then its content."""
     head = {"kind": kind, "title": title, "parts": dict(parts)}
     return [Section("entry", json.dumps(head, ensure_ascii=False).encode()), *data]
 
 
 def read_head(file: Container, number: int = 0) -> tuple[str, str, Parts]:
-    """Kind, title and parts of an entry's file."""
+    """Return kind, title and parts of an entry's file."""
     try:
         head = json.loads(bytes(file.section(number, "entry")))
         kind, title, parts = head["kind"], head["title"], head["parts"]
         if kind not in KINDS or not all(isinstance(one, str) for one in (title, *parts.values())):
             raise ValueError("a field has the wrong type")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        why, fix = f"its head does not fit: {error!r}", "remove it"
+        why, fix = f"its header is invalid: {error!r}", "remove it"
         raise ModelError(f"{file.title} is damaged", why, fix) from error
     return kind, title, parts
 

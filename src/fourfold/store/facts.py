@@ -1,4 +1,4 @@
-"""Probed facts of devices in the database, each with a checksum, and what was asked in vain."""
+"""Probed facts of devices in the database, each with a checksum, and counts of failed probes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = "device, name, value, tries, checksum"
 
 
 class FactRow(NamedTuple):
-    """A fact of a device as JSON; None where `tries` trials in a row have not answered."""
+    """A fact of a device as JSON; None after `tries` consecutive probes without an answer."""
 
     device: str
     name: str
@@ -24,8 +24,10 @@ class FactRow(NamedTuple):
     checksum: int
 
 
-class KeptFacts(NamedTuple):
-    """What is known of a device, and for other facts how many trials in a row did not answer."""
+class StoredFacts(NamedTuple):
+    """Known facts of a device, and for other facts the number of consecutive probes without an
+    answer.
+    """
 
     facts: dict[str, Fact]
     tries: dict[str, int]
@@ -36,18 +38,18 @@ def fact_checksum(device: str, name: str, value: str | None) -> int:
 
 
 def read_rows(database: sqlite3.Connection, device: str | None = None) -> list[FactRow]:
-    """Every row that is whole, of one device or of all."""
+    """Return all rows with a valid checksum, of one device or of all."""
     query = f"SELECT {COLUMNS} FROM facts"
-    found = (
+    cursor = (
         database.execute(query)
         if device is None
         else database.execute(f"{query} WHERE device=?", (device,))
     )
-    rows = [FactRow(*row) for row in found]
+    rows = [FactRow(*row) for row in cursor]
     return [row for row in rows if fact_checksum(*row[:3]) == row.checksum]
 
 
-def facts_in(rows: Iterable[FactRow]) -> KeptFacts:
+def facts_in(rows: Iterable[FactRow]) -> StoredFacts:
     facts: dict[str, Fact] = {}
     tries: dict[str, int] = {}
     for row in rows:
@@ -58,7 +60,7 @@ def facts_in(rows: Iterable[FactRow]) -> KeptFacts:
             value = json.loads(row.value)
             if is_fact(row.name, value):
                 facts[row.name] = value
-    return KeptFacts(facts, tries)
+    return StoredFacts(facts, tries)
 
 
 def write_rows(database: sqlite3.Connection, rows: Iterable[FactRow]) -> None:
@@ -76,7 +78,7 @@ def write_facts(database: sqlite3.Connection, device: str, facts: Mapping[str, F
 
 
 def note_unanswered(database: sqlite3.Connection, device: str, names: Iterable[str]) -> None:
-    """Count one more trial that did not answer; a fact that is known stays."""
+    """Count another probe without an answer; known facts stay."""
     for name in names:
         row = database.execute(
             "SELECT value, tries FROM facts WHERE device=? AND name=?", (device, name)

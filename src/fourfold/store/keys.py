@@ -1,4 +1,4 @@
-"""What an entry is good for: labelled parts, and the digest of all of them that is its key."""
+"""Keys of entries: labelled parts that an entry depends on, and the digest of all of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fourfold.support.version import VERSION
 from fourfold.types import Shape
 
 try:
-    from _blake2 import blake2b  # hashlib's own; hashlib itself loads OpenSSL, for milliseconds
+    from _blake2 import blake2b  # used by hashlib, whose import of OpenSSL takes milliseconds
 except ImportError:
     from hashlib import blake2b
 
 Parts = dict[str, str]
-FORMAT = "1"  # of the entries; another number, and nothing kept before is used
-# Limits are not in keys: what a plan needs of them is in its requirements, and is compared.
+FORMAT = "1"  # format of entries; entries with another number are not used
+# Limits are not part of keys: a plan's requirements have the limits it needs, and are compared.
 LIMITS = (
     *("max_allocation", "max_work_group", "local_memory", "asked_local_memory"),
     "image_texels",
 )
-# Nor is where a device is found, how much is left of it, and what it only claims.
+# Neither are the address of a device, its free memory and its unverified claims.
 NOT_IN_KEYS = (
     *("index", "ordinal", "others", "uuid", "memory", "claims", "probed", "present", "remote"),
     *("shared_context", "shared_queue"),
@@ -38,7 +38,7 @@ def digest(data: bytes | memoryview | mmap) -> str:
 
 
 def key_of(parts: Mapping[str, str]) -> str:
-    """The digest of all parts with their labels."""
+    """Return the digest of all parts with their labels."""
     total = blake2b(digest_size=16)
     for label, value in sorted(parts.items()):
         data = value.encode()
@@ -47,12 +47,12 @@ def key_of(parts: Mapping[str, str]) -> str:
 
 
 def engine_parts(sources: str) -> Parts:
-    """Which fourfold this is: its version, and the digest of the sources that make plans."""
+    """Return the version of fourfold, and the digest of the sources that plans depend on."""
     return {"format": FORMAT, "engine": VERSION, "sources": sources}
 
 
 def device_parts(device: DeviceInfo) -> Parts:
-    """Which device this is, and its driver."""
+    """Return the identity of a device and its driver."""
     return {
         "platform": device.platform,
         "device": device.name,
@@ -62,26 +62,29 @@ def device_parts(device: DeviceInfo) -> Parts:
 
 
 def facts_key(device: DeviceInfo, engine: Parts) -> str:
-    """Under which probed facts are kept: the device, its driver, and who tries."""
+    """Return the key of a device's probed facts: the device, its driver, and the version of
+    fourfold.
+    """
     parts = (device.api, *device_parts(device).values(), device.compute_units)
     return " / ".join(map(str, (*parts, engine["engine"], engine["sources"])))
 
 
 def fact_parts(device: DeviceInfo) -> Parts:
-    """The probed facts that plans for a device depend on. What was not tried counts as plans take
-    it, as absent; only who multiplies bytes, which quantised graphs alone ask, as it is claimed.
-    Of a limit, only whether there is any.
+    """Return the probed facts that plans for a device depend on.
+
+    Facts that were not probed count as absent, except int8 dot products, which only quantized
+    graphs need: the device's claim counts for them. Of a limit only its existence counts.
     """
     names = chain.from_iterable(facts_for_plans(device, quantised=True))
     facts = {name: getattr(device, name) for name in names}
-    told = {name: str(bool(fact) if name in LIMITS else fact) for name, fact in facts.items()}
+    texts = {name: str(bool(fact) if name in LIMITS else fact) for name, fact in facts.items()}
     if not device.knows("dot_products"):
-        told["dot_products"] = str(device.claims.get("dot_products", ""))
-    return told
+        texts["dot_products"] = str(device.claims.get("dot_products", ""))
+    return texts
 
 
 def device_key(device: DeviceInfo) -> str:
-    """Under which tuned choices are kept: the device, whatever its driver is today."""
+    """Return the key of a device's tuned choices, which does not depend on its driver."""
     return f"{device.platform} / {device.name} / {device.compute_units} units"
 
 
@@ -91,32 +94,34 @@ def compiled_parts(
     device: DeviceInfo,
     options: Mapping[str, str],
 ) -> Parts:
-    """Return what a compiled model depends on, except the version of fourfold, tuned choices and
-    limits; `model` and `options` are labelled parts, too.
+    """Return the parts that a compiled model depends on, except the version of fourfold, tuned
+    choices and limits. `model` and `options` are labelled parts, too.
     """
-    stated = {name: str(value) for name, value in vars(device).items() if name not in NOT_IN_KEYS}
-    facts = {**stated, **fact_parts(device)}
+    attributes = {
+        name: str(value) for name, value in vars(device).items() if name not in NOT_IN_KEYS
+    }
+    facts = {**attributes, **fact_parts(device)}
     sizes = ";".join(f"{name}={list(shape)}" for name, shape in sorted(shapes.items()))
     return {**facts, **model, **options, "kind of entry": "compiled", "shapes": sizes}
 
 
 def conversion_parts(model: str, converter: str, script: str) -> Parts:
-    """What a converted model depends on: all files of the model, the versions of who converts, and
-    what we tell it to do.
+    """Return the parts that a converted model depends on: all files of the model, the versions of
+    the converter, and the script it runs.
     """
     own = {"model": model, "converter": converter, "script": script}
     return {"kind of entry": "converted", "format": FORMAT, **own}
 
 
 def program_parts(program: Program, device: DeviceInfo) -> Parts:
-    """What a binary depends on: the device and its driver, or the architecture alone, where a
-    compiler beside the driver builds it.
+    """Return the parts that a binary depends on: the device and its driver, or only the
+    architecture if a compiler outside the driver builds it.
     """
     return loadable_parts(program, device)[0]
 
 
 def loadable_parts(program: Program, device: DeviceInfo) -> list[Parts]:
-    """The same of all binaries that a device can load: its own first, then those of older
+    """Return the parts of all binaries that a device can load: its own first, then those of older
     architectures, which its driver translates.
     """
     text = digest(program.text.encode())

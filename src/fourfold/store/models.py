@@ -1,14 +1,14 @@
-"""Digests of models, remembered by path, size, time and inode of every file of one."""
+"""Digests of files and models, cached by path, size, time and inode."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import sqlite3
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fourfold.store.digests import RACY_NS, Name, digest_file
 from fourfold.store.keys import digest
 from fourfold.support.lazy import lazy_import
 
@@ -17,16 +17,51 @@ if TYPE_CHECKING:
 else:
     formats = lazy_import("fourfold.formats")
 
+Name = str | os.PathLike[str]  # path of a file
+RACY_NS = 2_000_000_000  # a file may change within the resolution of its time stamp, unnoticed
+
+
+def cached_digest(database: sqlite3.Connection, path: Name, state: str) -> str | None:
+    """Return the digest of a file in this state, unless the file had just been written then."""
+    query = "SELECT seen, digest FROM digests WHERE path=? AND state=?"
+    row = database.execute(query, (os.path.abspath(path), state)).fetchone()
+    if row is None:
+        return None
+    written = int(state.split(":")[1])
+    return str(row[1]) if written + RACY_NS < row[0] else None
+
+
+def digest_file(path: Name) -> str:
+    """Return the digest of a file's content."""
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return digest(b"")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return digest(content)
+
+
+def store_digest(database: sqlite3.Connection, path: Name, row: tuple[str, int, str]) -> None:
+    database.execute(
+        "INSERT OR REPLACE INTO digests VALUES(?,?,?,?)", (os.path.abspath(path), *row)
+    )
+    # Forget paths that were not opened for the longest time.
+    database.execute(
+        "DELETE FROM digests WHERE path NOT IN"
+        " (SELECT path FROM digests ORDER BY seen DESC LIMIT 1000)"
+    )
+
 
 def files_of(path: Name) -> tuple[str, ...]:
-    """All files of a model. What is no model is an error, told by its first bytes: nobody waits for
-    a large file to be read that cannot be opened anyway.
+    """Return all files of a model. Raises an error for other files after reading the first bytes,
+    before a large file is digested.
     """
     return tuple(map(os.path.abspath, formats.model_files(path)))
 
 
 def state_of(files: Sequence[str]) -> str:
-    """What shows whether a file has changed: a line for each, with its path at the end."""
+    """Return the state of files, which changes when a file changes: one line per file, ending with
+    its path.
+    """
     return "\n".join(f"{_state(os.stat(path))}:{path}" for path in files)
 
 
@@ -35,8 +70,8 @@ def _state(state: os.stat_result) -> str:
 
 
 class KnownModel(NamedTuple):
-    """What was found out of a model whose files are as they were then: `digest` is '' where one of
-    them had just been written.
+    """Cached data of a model whose files have not changed: `digest` is '' if one of them had just
+    been written.
     """
 
     files: tuple[str, ...]
@@ -44,12 +79,12 @@ class KnownModel(NamedTuple):
 
 
 def known_model(database: sqlite3.Connection, path: Name) -> KnownModel | None:
-    """What is remembered of a model; None where that no longer holds."""
+    """Return the cached data of a model; None if it is out of date."""
     query = "SELECT state, seen, digest FROM digests WHERE path=?"
     row = database.execute(query, (os.path.abspath(path),)).fetchone()
     if row is None:
         return None
-    state, seen, found = row
+    state, seen, content_digest = row
     files = tuple(line.split(":", 4)[-1] for line in state.split("\n"))
     try:
         if state_of(files) != state:
@@ -57,11 +92,11 @@ def known_model(database: sqlite3.Connection, path: Name) -> KnownModel | None:
     except OSError:
         return None
     written = max(int(line.split(":")[1]) for line in state.split("\n"))
-    return KnownModel(files, str(found) if written + RACY_NS < seen else "")
+    return KnownModel(files, str(content_digest) if written + RACY_NS < seen else "")
 
 
 def digest_files(files: Sequence[str]) -> tuple[str, int, str]:
-    """The state of a model's files, when that was seen, and the digest of all of them."""
+    """Return the state of a model's files, its time, and the digest of all of them."""
     state, seen = state_of(files), time.time_ns()
-    found = [digest_file(file) for file in files]
-    return state, seen, found[0] if len(found) == 1 else digest("\n".join(found).encode())
+    contents = [digest_file(file) for file in files]
+    return state, seen, contents[0] if len(contents) == 1 else digest("\n".join(contents).encode())

@@ -1,11 +1,18 @@
-"""The package's own files, wherever it was installed: in a folder or in an archive."""
+"""The package's own files, in a folder or in a zip archive, and the digest of its sources.
+
+Plans depend on the sources of some packages. Their digest is independent of the install location.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from fourfold.store.keys import digest, key_of
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -14,20 +21,36 @@ else:
     zipfile = lazy_import("zipfile")
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ARCHIVE: str = getattr(__spec__.loader, "archive", "")  # the file that the package lies in, or ''
+# Path of the archive with the package; '' if it is in a folder.
+ARCHIVE: str = getattr(__spec__.loader, "archive", "")
+# Packages whose sources plans depend on; '' is the root of the package.
+PLAN_PACKAGES = (
+    "",
+    "graph",
+    "processing",
+    "plan",
+    "codegen",
+    "ops",
+    "formats",
+    "backends",
+    "compiler",
+)
+SOURCE_SUFFIXES = (".py", ".json")
 
 
 class PackageFile(NamedTuple):
-    """One file: its name from the package's root on, with slashes, and where it is read."""
+    """One file: its name relative to the package's root, with slashes, and the path to read it
+    from.
+    """
 
     name: str
     path: str
     size: int
-    written: int  # nanoseconds; of the archive where it lies in one
+    written: int  # time in nanoseconds; that of the archive for files in one
 
 
 def package_files(folders: Collection[str], endings: tuple[str, ...]) -> Iterator[PackageFile]:
-    """The files in some folders, and below them, whose names end so; '' is the root alone."""
+    """Yield the files in some folders, recursively, with these suffixes; '' is the root only."""
     return _in_archive(folders, endings) if ARCHIVE else _on_disk(folders, endings)
 
 
@@ -56,9 +79,33 @@ def _in_archive(folders: Collection[str], endings: tuple[str, ...]) -> Iterator[
         for entry in archive.infolist():
             name = entry.filename.removeprefix(prefix)
             folder = name.rpartition("/")[0]
-            wanted = folder in folders or any(
+            included = folder in folders or any(
                 above and folder.startswith(f"{above}/") for above in folders
             )
-            if entry.filename.startswith(prefix) and wanted and name.endswith(endings):
+            if entry.filename.startswith(prefix) and included and name.endswith(endings):
                 path = os.path.join(ARCHIVE, *entry.filename.split("/"))
                 yield PackageFile(name, path, entry.file_size, written)
+
+
+@cache
+def sources_state() -> str:
+    """Return a text that changes with every change of a source, without reading any: the digest of
+    names, sizes and times, and the latest time.
+    """
+    files = _sources()
+    seen = "".join(f"{file.name}:{file.size}:{file.written};" for file in files)
+    return f"{digest(seen.encode())}:{max((file.written for file in files), default=0)}"
+
+
+@cache
+def digest_sources() -> tuple[str, int, str]:
+    """Return the state of the sources, its time, and the digest of their names and contents."""
+    state, seen = sources_state(), time.time_ns()
+    contents = {file.name: digest(read_package_file(file)) for file in _sources()}
+    return state, seen, key_of(contents)
+
+
+def _sources() -> list[PackageFile]:
+    with suppress(OSError):  # frozen into an executable: only the version counts
+        return sorted(package_files(PLAN_PACKAGES, SOURCE_SUFFIXES))
+    return []

@@ -28,13 +28,13 @@ AskFacts = Callable[[DeviceInfo, Collection[str]], DeviceInfo]
 _IDENTITY = ("api", "name", "platform", "driver", "version", "compute_units")
 
 
-def ask_nothing(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
-    """What is not known stays unknown, and counts as absent."""
+def ask_no_facts(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
+    """Return the device unchanged: unknown facts count as absent."""
     return device
 
 
 def is_prepared(source: str | bytes) -> bool:
-    """Whether a file, or the bytes of one, is a prepared file."""
+    """Return whether a file, or the bytes of one, is a prepared file."""
     if isinstance(source, bytes):
         return source.startswith(MAGIC)
     try:
@@ -76,7 +76,7 @@ class Prepared:
         try:
             self.index: dict[str, Any] = json.loads(bytes(file.section(0, "index")))
             if any(not isinstance(self.index[name], list) for name in LISTS):
-                raise TypeError("a table is no list")
+                raise TypeError("a table is not a list")
             self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
         except MALFORMED as error:
             raise self._damaged(error) from error
@@ -98,7 +98,7 @@ class Prepared:
             raise InputError(f"cannot open '{source}'", str(error), fix) from error
 
     def choose_model(self, name: str | None) -> int:
-        """The number of the model of this name, or of the only one."""
+        """Return the number of the model with this name, or of the only model."""
         if name is None and len(self.models) == 1:
             return 0
         if name in self.models:
@@ -107,14 +107,14 @@ class Prepared:
         if name is None:
             what = f"{self.file.title} has {len(self.models)} models"
         fix = nearest(name or "", self.models)
-        raise InputError(what, "one is chosen by its name", f"pass model=, or --model; {fix}")
+        raise InputError(what, "a model is selected by name", f"pass model=, or --model; {fix}")
 
     def best(
         self,
         model: int,
         device: DeviceInfo,
         options: CompileOptions = ANYTHING,
-        ask: AskFacts = ask_nothing,
+        ask: AskFacts = ask_no_facts,
     ) -> Mapping[str, Any]:
         """Return the row of the index that fits a device and the options best.
 
@@ -145,8 +145,8 @@ class Prepared:
                 device = able = ask(able, unknown)
             unmet = requirements.unmet(able)
             if not unmet:
-                found: Mapping[str, Any] = row
-                return found
+                playable: Mapping[str, Any] = row
+                return playable
             refusals[str(row["device"])] = ", and ".join(unmet)
         raise _none_fits(self.file.title, device, refusals)
 
@@ -168,89 +168,99 @@ class Prepared:
         return read_section(self.file, row["sections"], ABOUT)
 
     def _for_signature(self, rows: list[Any], signature: str) -> list[Any]:
-        """Without a signature those that were prepared without one, or the only one there is."""
-        known = sorted({_signature(one) for one in rows})
-        if signature not in known and not (len(known) == 1 and not signature):
-            names = ", ".join(f"'{one}'" for one in known if one) or "no signature"
+        """Return the rows for a signature; without one, rows prepared without one or with the only
+        one.
+        """
+        signatures = sorted({_signature(one) for one in rows})
+        if signature not in signatures and not (len(signatures) == 1 and not signature):
+            names = ", ".join(f"'{one}'" for one in signatures if one) or "no signature"
             what = f"{self.file.title} was not prepared for the signature '{signature}'"
             fix = "pass signature= with one of these, or add it with 'fourfold prepare --add'"
             if not signature:
-                what = f"{self.file.title} has {len(known)} signatures"
+                what = f"{self.file.title} has {len(signatures)} signatures"
             raise InputError(what, f"it was prepared for {names}", fix)
-        return [one for one in rows if _signature(one) in (signature or known[0], signature)]
+        return [one for one in rows if _signature(one) in (signature or signatures[0], signature)]
 
     def _for_pixels(self, rows: list[Any], pixels: str) -> list[Any]:
-        # Whatever a file was prepared for is what 'auto' stands for.
-        found = [one for one in rows if not pixels or pixels in ("auto", *_pixel_texts(one))]
-        found = [one for one in found if pixels != "auto" or one["pixels"]]
-        if not found:
-            known = sorted({_pixel_texts(one)[-1] or "arrays of its own types" for one in rows})
-            what = f"{self.file.title} takes no pixels that are {pixels}"
+        # 'auto' selects any pixels that the file was prepared for.
+        matching = [one for one in rows if not pixels or pixels in ("auto", *_pixel_texts(one))]
+        matching = [one for one in matching if pixels != "auto" or one["pixels"]]
+        if not matching:
+            prepared = sorted(
+                {_pixel_texts(one)[-1] or "arrays in the model's types" for one in rows}
+            )
+            what = f"{self.file.title} was not prepared for pixels {pixels}"
             fix = "leave pixels= out, add it with 'fourfold prepare --add', or open the model"
-            raise InputError(what, f"it was prepared for: {' | '.join(known)}", fix)
-        return found
+            raise InputError(what, f"it was prepared for: {' | '.join(prepared)}", fix)
+        return matching
 
-    def _for_postprocess(self, rows: list[Any], wanted: str) -> list[Any]:
-        """Without a word those with the model's own outputs, or the only ones that there are."""
-        known = sorted({_postprocess(one) for one in rows})
-        if wanted not in known and not (len(known) == 1 and not wanted):
-            made = " | ".join(one or "the model's own outputs" for one in known)
-            what = f"{self.file.title} was not prepared for the post-processing '{wanted}'"
-            if not wanted:
-                what = f"{self.file.title} has {len(known)} post-processings"
+    def _for_postprocess(self, rows: list[Any], postprocess: str) -> list[Any]:
+        """Return the rows for a postprocessing; without one, rows with the model's own outputs or
+        the only ones.
+        """
+        prepared = sorted({_postprocess(one) for one in rows})
+        if postprocess not in prepared and not (len(prepared) == 1 and not postprocess):
+            texts = " | ".join(one or "the model's own outputs" for one in prepared)
+            what = f"{self.file.title} was not prepared for the postprocessing '{postprocess}'"
+            if not postprocess:
+                what = f"{self.file.title} has {len(prepared)} postprocessings"
             fix = "pass postprocess= as one of these, add it with 'fourfold prepare --add', or open"
-            raise InputError(what, f"it was prepared for: {made}", f"{fix} the model")
-        return [one for one in rows if _postprocess(one) in (wanted or known[0], wanted)]
+            raise InputError(what, f"it was prepared for: {texts}", f"{fix} the model")
+        return [
+            one for one in rows if _postprocess(one) in (postprocess or prepared[0], postprocess)
+        ]
 
     def _suitable(
         self, plans: list[Any], precision: str | None, shapes: Mapping[str, Shape] | None
     ) -> list[Any]:
-        wanted = None if shapes is None else {name: list(size) for name, size in shapes.items()}
-        found = [
+        sizes = None if shapes is None else {name: list(size) for name, size in shapes.items()}
+        suitable = [
             one
             for one in plans
-            if precision in (None, one["precision"]) and (wanted is None or one["shapes"] == wanted)
+            if precision in (None, one["precision"]) and (sizes is None or one["shapes"] == sizes)
         ]
-        if not found:
-            known = sorted({f"{one['precision']} {one['shapes'] or ''}".strip() for one in plans})
+        if not suitable:
+            prepared = sorted(
+                {f"{one['precision']} {one['shapes'] or ''}".strip() for one in plans}
+            )
             what = f"{self.file.title} has no plan for precision {precision} and shapes {shapes}"
             fix = "add one with 'fourfold prepare --add', or open the original model"
-            raise InputError(what, f"it was prepared for: {'; '.join(known)}", fix)
-        return found
+            raise InputError(what, f"it was prepared for: {'; '.join(prepared)}", fix)
+        return suitable
 
     def _within(self, rows: list[Any], limit: int | None) -> list[Any]:
-        """Those that keep a limit of device memory."""
+        """Return the rows whose plans fit into a limit of device memory."""
         if limit is None:
             return rows
         needed = [device_bytes(self.file, one["sections"]) for one in rows]
-        found = [row for row, size in zip(rows, needed, strict=True) if size <= limit]
-        if not found:
+        fitting = [row for row, size in zip(rows, needed, strict=True) if size <= limit]
+        if not fitting:
             raise DeviceError(
-                f"no plan in {self.file.title} keeps memory_limit={limit}",
+                f"no plan in {self.file.title} fits into memory_limit={limit}",
                 f"the smallest one needs {min(needed)} bytes on the device",
                 f"pass memory_limit={min(needed)} or more, or add a plan in precision 'mixed' or"
                 " of smaller shapes with 'fourfold prepare --add'",
             )
-        return found
+        return fitting
 
     def binary(self, parts: Mapping[str, str]) -> bytes | None:
-        """The program's binary for exactly this device and driver."""
-        wanted = key_of(parts)
+        """Return the binary with these key parts; None if there is none."""
+        key = key_of(parts)
         try:
             for one in self.index["binaries"]:
-                if key_of(one["parts"]) == wanted:
+                if key_of(one["parts"]) == key:
                     return bytes(self.file.section(one["section"], "binary"))
         except MALFORMED as error:
             raise self._damaged(error) from error
         return None
 
     def binary_for(self, program: Program, device: DeviceInfo) -> bytes | None:
-        """A binary of the program that a device can load, its own before others."""
-        found = (self.binary(parts) for parts in loadable_parts(program, device))
-        return next((binary for binary in found if binary is not None), None)
+        """Return a binary of the program that a device can load, preferably its own."""
+        binaries = (self.binary(parts) for parts in loadable_parts(program, device))
+        return next((binary for binary in binaries if binary is not None), None)
 
     def choices(self, device: str) -> dict[str, str]:
-        """The tuned choices that came with the file."""
+        """Return the tuned choices in the file for a device."""
         try:
             for one in self.index["choices"]:
                 if one["device"] == device:
@@ -261,7 +271,7 @@ class Prepared:
         return {}
 
     def _damaged(self, error: Exception) -> ModelError:
-        why = f"its index does not fit: {error!r}"
+        why = f"its index is invalid: {error!r}"
         fix = "copy it again, or prepare the model again"
         return ModelError(f"{self.file.title} is damaged", why, fix)
 
@@ -286,7 +296,7 @@ def _table(prepared: Prepared) -> str:
 
 
 def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
-    """Model, device and precision of every plan; none where the index is damaged."""
+    """Return model, device and precision of every plan; an empty list if the index is damaged."""
     try:
         return [
             (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
@@ -297,22 +307,22 @@ def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
 
 
 def languages_of(prepared: Prepared) -> set[str]:
-    """What kernels of the plans in a file that could be read are written in."""
+    """Return the kernel languages of the plans in a file."""
     return {read_requirements(one["requirements"]).language for one in prepared.rows}
 
 
 def describe_device(device: DeviceInfo) -> dict[str, Any]:
-    """What a file says of a device that something in it was made for."""
+    """Return the description of a device that is written to files."""
     return {name: getattr(device, name) for name in ("kind", *_IDENTITY)}
 
 
 def describe_facts(device: DeviceInfo) -> dict[str, Fact]:
-    """What trials told of a device."""
+    """Return the probed facts of a device."""
     return {name: getattr(device, name) for name in device.probed}
 
 
 def facts_in_row(row: Mapping[str, Any], device: DeviceInfo) -> dict[str, Fact]:
-    """What was found out when a row was made on this device, with the driver of today."""
+    """Return the facts of a row if it was compiled on this device with its current driver."""
     if any(row["made_for"][name] != getattr(device, name) for name in _IDENTITY):
         return {}
     return {name: fact for name, fact in row["facts"].items() if is_fact(name, fact)}
@@ -347,13 +357,15 @@ def _postprocess(row: Mapping[str, Any]) -> str:
 
 
 def _pixel_texts(row: Mapping[str, Any]) -> list[str]:
-    """What a plan takes as bytes: by name, and where there is one such input, without it."""
-    found: dict[str, str] = row["pixels"]
-    named = "; ".join(f"{name}: {words}" for name, words in sorted(found.items()))
-    return [named, *(found.values() if len(found) == 1 else ())]
+    """Return the text forms of a plan's pixels: with input names, and for one input also
+    without.
+    """
+    pixels: dict[str, str] = row["pixels"]
+    named = "; ".join(f"{name}: {words}" for name, words in sorted(pixels.items()))
+    return [named, *(pixels.values() if len(pixels) == 1 else ())]
 
 
 def is_for(row: Mapping[str, Any], device: DeviceInfo) -> bool:
-    """Whether something in a file was made for this very device."""
-    made = row["made_for"]
-    return bool(made["name"] == device.name and made["platform"] == device.platform)
+    """Return whether a row was compiled for this device."""
+    target = row["made_for"]
+    return bool(target["name"] == device.name and target["platform"] == device.platform)

@@ -1,7 +1,7 @@
-"""Guards the load of a binary: some drivers do not refuse a bad one, they kill the process.
+"""Sentinels for loading binaries: some drivers crash the process on an invalid binary.
 
-A row says that a process is loading a binary. Where the row is still there and the process is
-not, the binary killed it and is not used again.
+A row records that a process is loading a binary. If the row remains after the process ended, the
+binary crashed it and is not used again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sqlite3
 
 KILLED = "killed"
 REASONS = {KILLED: "its load killed a process"}
-STUCK_AFTER = 600.0  # seconds after which a load that is still going on is taken for a dead one
+STUCK_AFTER_SECONDS = 600.0  # a load that takes longer counts as crashed
 
 
 def this_process() -> str:
@@ -20,7 +20,9 @@ def this_process() -> str:
 
 
 def _started(process: int) -> str:
-    """When a process began, where the system tells: its number may be given out again."""
+    """Return the start time of a process if the system has it, because process numbers are
+    reused.
+    """
     try:
         with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[19]
@@ -29,17 +31,17 @@ def _started(process: int) -> str:
 
 
 def _is_alive(owner: str) -> bool:
-    host, _, rest = owner.rpartition(":")[0].rpartition(":")
+    host, _, process = owner.rpartition(":")[0].rpartition(":")
     if host != platform.node() or os.name == "nt":
-        return True  # nobody can know from here; a signal would end a process of Windows
+        return True  # unknown for another host; on Windows the signal would end the process
     started = owner.rpartition(":")[2]
     try:
-        os.kill(int(rest), 0)
+        os.kill(int(process), 0)
     except ProcessLookupError:
         return False
     except (PermissionError, ValueError, OSError):
         return True
-    return _started(int(rest)) == started
+    return _started(int(process)) == started
 
 
 def begin(database: sqlite3.Connection, digest: str, now: float) -> None:
@@ -59,18 +61,18 @@ def was_loaded(database: sqlite3.Connection, digest: str) -> bool:
 
 
 def verdict(database: sqlite3.Connection, digest: str, now: float) -> str | None:
-    """Why the binary may not be loaded, or None; KILLED is news that must be kept."""
+    """Return why the binary may not be loaded, or None. KILLED is new and has to be stored."""
     row = database.execute("SELECT why FROM quarantine WHERE digest=?", (digest,)).fetchone()
     if row is not None:
         return str(row[0])
     rows = database.execute("SELECT process, since FROM loading WHERE digest=?", (digest,))
     for owner, since in rows.fetchall():
-        if not _is_alive(str(owner)) or abs(now - since) > STUCK_AFTER:
+        if not _is_alive(str(owner)) or abs(now - since) > STUCK_AFTER_SECONDS:
             return KILLED
     return None
 
 
-def condemn(database: sqlite3.Connection, digest: str, why: str, now: float) -> None:
+def quarantine_binary(database: sqlite3.Connection, digest: str, why: str, now: float) -> None:
     database.execute("INSERT OR REPLACE INTO quarantine VALUES(?,?,?)", (digest, why, now))
     for table in ("loading", "loaded"):
         database.execute(f"DELETE FROM {table} WHERE digest=?", (digest,))

@@ -1,4 +1,4 @@
-"""Choices that ship with the package: measured on known devices, for a start without a search."""
+"""Tuned choices that ship with the package, measured on known devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = "store/devices"
 
 @cache
 def known_choices(device: DeviceInfo) -> Mapping[str, str]:
-    """What was found best on a device of this name and platform."""
+    """Return the shipped choices for devices of this name and platform."""
     for table in _tables():
         if table["device"] == device.name and table["platform"] == device.platform:
             return dict(table["choices"])

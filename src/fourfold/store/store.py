@@ -1,4 +1,4 @@
-"""Store: plans, binaries and tuned choices kept between runs. It may cost time, never a run."""
+"""Store: a persistent cache of plans, binaries and tuned choices. Its errors never fail a run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from fourfold.config import Config
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import CompiledModel, Section, compiled_sections
-from fourfold.store import choices, digests, facts, models, sentinel
+from fourfold.store import choices, facts, models, sentinel
 from fourfold.store.choices import Choice
-from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
+from fourfold.store.entries import DEFAULT_LIMIT_BYTES, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import (
     BINARY,
     COMPILED,
@@ -22,20 +22,19 @@ from fourfold.store.entry import (
     read_compiled,
     read_converted,
 )
-from fourfold.store.facts import FactRow, KeptFacts
+from fourfold.store.facts import FactRow, StoredFacts
 from fourfold.store.keys import Parts, digest, engine_parts, facts_key
-from fourfold.store.package import ROOT
-from fourfold.store.sources import digest_sources, sources_state
+from fourfold.store.package import ROOT, digest_sources, sources_state
 from fourfold.support.log import Log
 
 log = Log("store")
 
 
 class Store(Entries):
-    """What is kept in one folder, or in memory. Safe for any number of threads and processes."""
+    """The cache in one folder, or in memory. Safe for any number of threads and processes."""
 
     def find_model(self, parts: Parts, counted: bool = True) -> CompiledModel | None:
-        """Return the model that was compiled for exactly these parts; `counted` notes the use."""
+        """Return the model compiled for exactly these parts; `counted` records the use."""
         return self.find(COMPILED, parts, read_compiled, counted)
 
     def put_model(self, title: str, parts: Parts, model: CompiledModel) -> None:
@@ -48,18 +47,18 @@ class Store(Entries):
         self.put(BINARY, title, parts, [Section("binary", binary)])
 
     def find_converted(self, parts: Parts) -> bytes | None:
-        """What a converter made of exactly this model."""
+        """Return the result of converting exactly this model."""
         return self.find(CONVERTED, parts, read_converted)
 
     def put_converted(self, title: str, parts: Parts, content: bytes) -> None:
         self.put(CONVERTED, title, parts, [Section("model", content)])
 
     def choices(self, device: str) -> dict[str, str]:
-        """The tuned choices for a device, by what is computed."""
+        """Return the tuned choices for a device, by computation."""
         return {one.key: one.choice for one in self.choice_rows(device)}
 
     def efforts(self, device: str) -> dict[str, int]:
-        """How many candidates were looked at before each choice was made."""
+        """Return the number of candidates compared for each choice."""
         return {one.key: one.effort for one in self.choice_rows(device)}
 
     @never_fails(list)
@@ -70,8 +69,8 @@ class Store(Entries):
     def put_choice(
         self, device: str, key: str, choice: str, seconds: float, effort: int = 0
     ) -> None:
-        """Keep a tuned choice: what is computed, the choice, the seconds it takes, and how many
-        candidates were looked at.
+        """Store a tuned choice with its computation, its time, and the number of candidates
+        compared.
         """
         self.put_choices([Choice(key, choice, seconds, device, effort)])
 
@@ -80,9 +79,9 @@ class Store(Entries):
         with self.database.writing() as database:
             choices.write_choices(database, rows, time.time())
 
-    @never_fails(lambda: KeptFacts({}, {}))
-    def find_facts(self, device: DeviceInfo) -> KeptFacts:
-        """What trials told of a device, and which did not answer."""
+    @never_fails(lambda: StoredFacts({}, {}))
+    def find_facts(self, device: DeviceInfo) -> StoredFacts:
+        """Return the probed facts of a device, and counts of probes without an answer."""
         key = facts_key(device, self.engine_parts)
         with self.database.reading() as database:
             return facts.facts_in(facts.read_rows(database, key))
@@ -91,7 +90,7 @@ class Store(Entries):
     def put_facts(
         self, device: DeviceInfo, known: Mapping[str, Fact], unanswered: Iterable[str] = ()
     ) -> None:
-        """Keep what trials told of a device, and count those that did not answer."""
+        """Store probed facts of a device, and count probes without an answer."""
         key = facts_key(device, self.engine_parts)
         with self.database.writing(sync=False) as database:
             facts.write_facts(database, key, known)
@@ -109,51 +108,51 @@ class Store(Entries):
 
     @cached_property
     def engine_parts(self) -> Parts:
-        """Which fourfold this is, told by the contents of its sources; their digest is remembered
-        while they stay as they are.
+        """The version of fourfold and the digest of its sources, cached while the sources do not
+        change.
         """
-        known = self._known_digest(ROOT, sources_state())
-        if known is None:
+        source_digest = self._known_digest(ROOT, sources_state())
+        if source_digest is None:
             row = digest_sources()
             self._note_digest(ROOT, row)
-            known = row[2]
-        return engine_parts(known)
+            source_digest = row[2]
+        return engine_parts(source_digest)
 
-    def model_digest(self, path: digests.Name) -> str:
-        """The digest of a model, remembered while all of its files stay as they are."""
-        known = self._known_model(path)
-        if known is not None and known.digest:
-            return known.digest
-        return self._fresh_digest(path, models.files_of(path) if known is None else known.files)
+    def model_digest(self, path: models.Name) -> str:
+        """Return the digest of a model, cached while none of its files changes."""
+        cached = self._known_model(path)
+        if cached is not None and cached.digest:
+            return cached.digest
+        return self._fresh_digest(path, models.files_of(path) if cached is None else cached.files)
 
-    def knows_model(self, path: digests.Name) -> bool:
-        """Whether this very model was opened before, told without reading it."""
-        known = self._known_model(path)
-        return known is not None and bool(known.digest)
+    def knows_model(self, path: models.Name) -> bool:
+        """Return whether this model was opened before, without reading it."""
+        cached = self._known_model(path)
+        return cached is not None and bool(cached.digest)
 
     @never_fails(lambda: None)
-    def _known_model(self, path: digests.Name) -> models.KnownModel | None:
+    def _known_model(self, path: models.Name) -> models.KnownModel | None:
         with self.database.reading() as database:
             return models.known_model(database, path)
 
-    def _fresh_digest(self, path: digests.Name, files: tuple[str, ...]) -> str:
+    def _fresh_digest(self, path: models.Name, files: tuple[str, ...]) -> str:
         row = models.digest_files(files)
         self._note_digest(path, row)
         return row[2]
 
     @never_fails(lambda: None)
-    def _known_digest(self, path: digests.Name, state: str) -> str | None:
+    def _known_digest(self, path: models.Name, state: str) -> str | None:
         with self.database.reading() as database:
-            return digests.known(database, path, state)
+            return models.cached_digest(database, path, state)
 
     @never_fails(lambda: None)
-    def _note_digest(self, path: digests.Name, row: tuple[str, int, str]) -> None:
+    def _note_digest(self, path: models.Name, row: tuple[str, int, str]) -> None:
         with self.database.writing(sync=False) as database:
-            digests.remember(database, path, row)
+            models.store_digest(database, path, row)
 
     @contextmanager
     def loading(self, binary: bytes) -> Iterator[bool]:
-        """Around the load of a binary: whether it may be loaded; not if it killed a process."""
+        """Context of loading a binary; yields False if an earlier load crashed a process."""
         name = digest(binary)
         if self._was_loaded(name):
             yield True
@@ -167,7 +166,7 @@ class Store(Entries):
 
     @never_fails(lambda: False)
     def _was_loaded(self, name: str) -> bool:
-        """Whether this very binary was loaded before, which makes a sentinel needless."""
+        """Return whether this binary was loaded before, so that it needs no sentinel."""
         with self.database.reading() as database:
             return sentinel.was_loaded(database, name)
 
@@ -179,9 +178,9 @@ class Store(Entries):
             if why is None:
                 sentinel.begin(database, name, now)
             elif why == sentinel.KILLED:
-                sentinel.condemn(database, name, "its load killed a process", now)
+                sentinel.quarantine_binary(database, name, "its load killed a process", now)
         if why is not None:
-            log.warn_once(f"a kept binary is not used, because {sentinel.REASONS.get(why, why)}")
+            log.warn_once(f"a cached binary is not used, because {sentinel.REASONS.get(why, why)}")
         return why is None
 
     @never_fails(lambda: None)
@@ -190,28 +189,28 @@ class Store(Entries):
             sentinel.end(database, name)
 
     @never_fails(lambda: None)
-    def condemn(self, binary: bytes, why: str) -> None:
-        """Never load this binary again."""
+    def quarantine_binary(self, binary: bytes, why: str) -> None:
+        """Put a binary into quarantine, so that it is never loaded again."""
         with self.database.writing() as database:
-            sentinel.condemn(database, digest(binary), why, time.time())
+            sentinel.quarantine_binary(database, digest(binary), why, time.time())
 
     @never_fails(list)
     def quarantined(self) -> list[tuple[str, str, float]]:
-        """Digest, reason and time of each binary that may not be loaded."""
+        """Return digest, reason and time of each binary in quarantine."""
         with self.database.reading() as database:
             return list(database.execute("SELECT digest, why, since FROM quarantine"))
 
 
 @cache
 def memory_store() -> Store:
-    """The one store of this process that leaves no trace."""
+    """Return the one in-memory store of this process."""
     return Store(None)
 
 
-def folder_store(folder: digests.Name, limit: int = LIMIT) -> Store:
+def folder_store(folder: models.Name, limit: int = DEFAULT_LIMIT_BYTES) -> Store:
     return Store(Path(folder), limit)
 
 
 def configured_store(config: Config) -> Store | None:
-    """The store of the settings; None where nothing is to be kept."""
+    """Return the store of the settings; None if caching is disabled."""
     return None if config.cache is None else folder_store(config.cache, config.cache_limit)

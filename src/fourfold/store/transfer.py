@@ -1,4 +1,4 @@
-"""A store as one file, for other machines of the same make: written whole, checked when read."""
+"""Export and import of a store as one file, for machines with the same device and driver."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CONTENT = {BINARY: ("binary",), CONVERTED: ("model",)}
 
 
 def export_store(store: Store, path: Path) -> tuple[int, int, int]:
-    """Write everything that is whole into one file; gives entries, choices and bytes."""
+    """Write all valid entries into one file; return the numbers of entries, choices and bytes."""
     sections: list[Section] = []
     numbers: list[list[int]] = []
-    for file in _whole(store):
+    for file in _valid_files(store):
         first = 1 + len(sections)
         sections += [Section(name, file.section(at, name)) for at, name in enumerate(file.names)]
         numbers.append(list(range(first, 1 + len(sections))))
@@ -37,24 +37,24 @@ def export_store(store: Store, path: Path) -> tuple[int, int, int]:
     try:
         size = write_container(path, [start, *sections], 0o600, sync=True)
     except OSError as error:
-        fix = "choose a place that can be written to, with enough room"
+        fix = "choose a writable path on a disk with enough free space"
         raise InputError(f"cannot write '{path}'", str(error), fix) from error
     return len(numbers), len(choices), size
 
 
-def _whole(store: Store) -> Iterator[Container]:
+def _valid_files(store: Store) -> Iterator[Container]:
     for entry in store.entries():
         try:
             file = store.contents.read(entry.file)
             file.verify()
         except (ModelError, OSError) as error:
-            log.warning("a %s of %s is left out: %s", entry.kind, entry.title, error)
+            log.warning("skipped a %s of %s: %s", entry.kind, entry.title, error)
             continue
         yield file
 
 
 def import_store(store: Store, path: Path) -> tuple[int, int]:
-    """Take over what an exported file holds; gives entries and choices."""
+    """Add the content of an exported file to a store; return the numbers of entries and choices."""
     try:
         file = Container.open(path)
         file.verify()
@@ -65,7 +65,7 @@ def import_store(store: Store, path: Path) -> tuple[int, int]:
     except OSError as error:
         raise InputError(f"cannot read '{path}'", str(error), "check the path") from error
     except MALFORMED as error:
-        why, fix = f"its table does not fit: {error!r}", "export the store again"
+        why, fix = f"its table is invalid: {error!r}", "export the store again"
         raise ModelError(f"'{path}' is damaged", why, fix) from error
     store.put_choices(rows)
     store.put_fact_rows(row for row in facts if row.value is not None)
@@ -80,7 +80,7 @@ def _take(store: Store, file: Container, numbers: list[Any]) -> int:
     kind, title, parts = read_head(file, numbers[0])
     names = [file.names[number] for number in numbers[1:]]
     if tuple(names) != CONTENT.get(kind, tuple(names)):
-        log.warn_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
+        log.warn_once(f"skipped an entry of {file.title}: it has {len(numbers)} sections")
         return 0
     data = [
         Section(name, file.section(at, name)) for at, name in zip(numbers[1:], names, strict=True)

@@ -1,4 +1,4 @@
-"""Why a plan is not in the store: its key's parts beside those of the entry that comes nearest."""
+"""Explanation of a cache miss: the parts of a key compared with those of the most similar entry."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fourfold.store.keys import Parts, key_of
 
 MEANING = {
     "driver": "the driver was changed",
-    **dict.fromkeys((*PROBED, *MEASURED), "a trial of the device had another answer"),
-    "engine": "it was kept by another version of fourfold",
+    **dict.fromkeys((*PROBED, *MEASURED), "a probe of the device had another result"),
+    "engine": "it was cached by another version of fourfold",
     "follow": "another follow_batch= was passed",
-    "format": "it was kept in another format",
+    "format": "it was cached in another format",
     "memory": "another memory_limit= was passed",
-    "launches": "the setting FOURFOLD_LAUNCHES was another one",
+    "launches": "the setting FOURFOLD_LAUNCHES was different",
     "model": "the model file has other content",
-    "name": "it was kept for another device",
+    "name": "it was cached for another device",
     "pixels": "other pixels= were passed",
     "placement": "other placement options were passed",
     "postprocess": "another postprocess= was passed",
-    "precision": "it was kept for another precision",
+    "precision": "it was cached for another precision",
     "quantized": "another quantized= was passed",
-    "shapes": "it was kept for other input shapes",
+    "shapes": "it was cached for other input shapes",
     "signature": "another signature= was passed",
-    "sizes": "the setting FOURFOLD_SIZES was another one",
+    "sizes": "the setting FOURFOLD_SIZES was different",
     "sources": "fourfold's own files have changed",
     "token": "another model_token was passed",
 }
@@ -34,7 +34,9 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Difference:
-    """One part of the key: what is wanted, what is kept, and what that means."""
+    """One part of the key: the requested value, the cached value, and the meaning of the
+    difference.
+    """
 
     label: str
     wanted: str
@@ -44,7 +46,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Whether there is an entry for the parts; if not, the nearest one and where it differs."""
+    """The result of looking up a key: the entry, or the most similar entry and its differences."""
 
     hit: bool
     entry: Entry | None
@@ -52,13 +54,13 @@ class Explanation:
 
 
 def explain(parts: Parts, entries: Sequence[Entry], title: str) -> Explanation:
-    """Compare these labelled parts with what the store has."""
+    """Compare labelled parts with the entries of a store."""
     plans = [entry for entry in entries if entry.kind == parts["kind of entry"]]
     key = key_of(parts)
     for entry in plans:
         if entry.key == key:
             return Explanation(True, entry)
-    # The same model under other conditions is nearer than another model under the same.
+    # The same model with other options is closer than another model with the same options.
     near = [one for one in plans if one.parts.get("model") == parts["model"] or one.title == title]
     if not near:
         return Explanation(False, None)
@@ -73,7 +75,7 @@ def differences(wanted: Mapping[str, str], kept: Mapping[str, str]) -> list[Diff
             label,
             wanted.get(label, "-"),
             kept.get(label, "-"),
-            MEANING.get(label, "this fact of the device is another one"),
+            MEANING.get(label, "this fact of the device was different"),
         )
         for label in labels
         if wanted.get(label) != kept.get(label)

@@ -30,7 +30,7 @@ class Lock(Protocol):
 
 used: set[str] = set()  # APIs whose drivers are used in this process
 lost: set[str] = set()  # APIs used before this process was forked: must not be called here
-_begin_anew: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
+_resets: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def check_not_lost(api: str) -> None:
@@ -44,11 +44,11 @@ def check_not_lost(api: str) -> None:
         )
 
 
-def follow(one: T, begin_anew: Callable[[T], None]) -> None:
-    """Call `begin_anew` with an object in every child, before anything else runs there, to reset
+def follow(one: T, reset: Callable[[T], None]) -> None:
+    """Call `reset` with an object in every child, before anything else runs there, to reset
     state that threads of the parent may have held. The object is referenced weakly.
     """
-    _begin_anew[one] = begin_anew
+    _resets[one] = reset
 
 
 def call_in_child(function: Callable[[], None]) -> None:
@@ -107,8 +107,8 @@ def _begin_child() -> None:
         exit_without_destructors()
     lost.update(used)
     used.clear()
-    for one, begin_anew in list(_begin_anew.items()):
-        begin_anew(one)
+    for one, reset in list(_resets.items()):
+        reset(one)
 
 
 @cache  # a child of the child inherits it

@@ -128,7 +128,7 @@ def test_a_file_for_a_newer_gpu(
         fourfold.Session(file, device="cuda:0", cache=None)
     assert "pip install fourfold[cuda]" in caught.value.fix
     assert "was not prepared for Imagined GPU" in caplog.text
-    assert "sm_90, built from text" in caplog.text
+    assert "sm_90, compiled from source" in caplog.text
 
 
 def test_a_file_for_a_larger_gpu(

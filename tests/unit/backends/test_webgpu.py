@@ -460,7 +460,7 @@ def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
         check_verdict(info, "fp32", 70000)
     assert "work-items of this model need 70000" in str(caught.value)
     needs = Requirements(loop_rounds=70000)
-    assert needs.unmet(info) == ("its loops make 70000 rounds, and the device stops them",)
+    assert needs.unmet(info) == ("its loops have 70000 iterations, and the device aborts them",)
     assert not needs.unmet(NULL_GPU)
 
 

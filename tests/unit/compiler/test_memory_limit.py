@@ -11,8 +11,7 @@ import pytest
 from fake_devices import X86
 from small_networks import deep_onnx
 
-from fourfold.compiler.compile import compile_model
-from fourfold.compiler.memory_limit import smaller_options
+from fourfold.compiler.compile import compile_model, smaller_options
 from fourfold.device import PROBED
 from fourfold.errors import DeviceError
 from fourfold.options import CompileOptions

@@ -10,9 +10,8 @@ from random_graphs import build
 from fourfold import backends
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.context import KernelOptions
-from fourfold.compiler.compile import load_model, plan_graph, prepare_lowering
+from fourfold.compiler.compile import RecordedChoices, load_model, plan_graph, prepare_lowering
 from fourfold.compiler.pipeline import kernel_options
-from fourfold.compiler.recorded_choices import RecordedChoices
 from fourfold.config import Config
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import InputError

@@ -104,11 +104,11 @@ def test_pixels_alone_belong_to_the_only_picture() -> None:
 @pytest.mark.parametrize(
     ("shapes", "given", "part"),
     [
-        (((1, 5, 7, 3), (1, 9, 9, 3)), Pixels(), "takes 2 pictures to go with them"),
-        (((1, 5, 7, 2), (3, 3)), Pixels(), "takes no picture to go with them"),
+        (((1, 5, 7, 3), (1, 9, 9, 3)), Pixels(), "2 inputs of the model could match"),
+        (((1, 5, 7, 2), (3, 3)), Pixels(), "no input of the model could match"),
         (((1, 5, 7, 3), (3, 3)), {"imag": Pixels()}, "did you mean 'image'"),
         (((1, 5, 7, 3), (3, 3)), {"other": Pixels()}, r"it is f32\[3,3\], and a picture is"),
-        (((1, 5, 7, 2), (3, 3)), {"image": Pixels()}, "it has 2 channels, and .* make 3"),
+        (((1, 5, 7, 2), (3, 3)), {"image": Pixels()}, "it has 2 channels, and .* have 3"),
         (((1, 5, 7, 3), (3, 3)), {"image": Pixels(order="gray")}, "order='gray' for one channel"),
     ],
 )

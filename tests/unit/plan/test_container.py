@@ -12,13 +12,13 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section, container_bytes, write_container
-from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, PAGE, VERSION
+from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, PAGE, PAGE_ALIGNED_BYTES, VERSION
 
 SECTIONS = (
     Section("index", b"{}"),
     Section("empty", b""),
     Section("constants", np.arange(300, dtype=np.float32)),
-    Section("large", bytes(range(256)) * (LARGE // 256)),
+    Section("large", bytes(range(256)) * (PAGE_ALIGNED_BYTES // 256)),
 )
 
 
@@ -36,7 +36,7 @@ def test_sections_are_aligned() -> None:
     content = container_bytes(SECTIONS)
     for number in range(len(SECTIONS)):
         _, offset, size, _, _ = ENTRY.unpack_from(content, HEADER.size + number * ENTRY.size)
-        assert offset % (PAGE if size >= LARGE else ALIGNMENT) == 0
+        assert offset % (PAGE if size >= PAGE_ALIGNED_BYTES else ALIGNMENT) == 0
 
 
 def test_the_same_from_a_file(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_one_launch_on_a_cpu_needs_groups_that_go_on() -> None:
     assert (needed.resident_groups, needed.forward_progress) == (0, True)
     assert needed.unmet(CPU) == ()
     elsewhere = replace(CPU, forward_progress=False)
-    assert needed.unmet(elsewhere) == ("its work-groups wait for what others have begun",)
+    assert needed.unmet(elsewhere) == ("its work-groups wait for work that others have started",)
     assert needed.undecided(elsewhere) == ("forward_progress",)
     assert not plan_for(elsewhere).requirements.forward_progress
 
@@ -134,7 +134,7 @@ def test_half_arithmetic() -> None:
     needed = plan_for(NULL_GPU, precision="fp16").requirements
     assert needed.half_arithmetic
     assert not plan_for(NULL_GPU, precision="mixed").requirements.half_arithmetic
-    assert "half precision" in needed.unmet(replace(NULL_GPU, half_arithmetic=False))[0]
+    assert "fp16 arithmetic" in needed.unmet(replace(NULL_GPU, half_arithmetic=False))[0]
 
 
 def test_sub_groups_of_an_extension_need_a_late_language() -> None:
@@ -143,7 +143,7 @@ def test_sub_groups_of_an_extension_need_a_late_language() -> None:
     able = replace(NULL_GPU, subgroups="khr", language_version="3.0")
     assert needed.unmet(able) == ()
     assert "opencl 1.2" in needed.unmet(replace(able, language_version="1.2"))[0]
-    assert "sub-groups by khr" in needed.unmet(replace(able, subgroups="ptx"))[0]
+    assert "sub-groups with khr" in needed.unmet(replace(able, subgroups="ptx"))[0]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,9 @@ def test_dot_products(spelling: str, kind: str, version: str) -> None:
     assert needed.packs_bytes == (spelling == "x86")
     assert needed.unmet(device) == ()
     for other in {"x86", "khr", "ptx", ""} - {spelling}:
-        assert f"dot products by {spelling}" in needed.unmet(replace(device, dot_products=other))[0]
+        assert (
+            f"dot products with {spelling}" in needed.unmet(replace(device, dot_products=other))[0]
+        )
     assert (
         plan_for(replace(device, dot_products=""), layer_of_bytes()).requirements.dot_products == ""
     )

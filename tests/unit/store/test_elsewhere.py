@@ -15,7 +15,7 @@ from docs.tiny_model import tiny_model
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.store import sources, store
+from fourfold.store import package, store
 from fourfold.store.store import Store
 
 PACKAGE = Path(fourfold.__file__).parent
@@ -28,7 +28,7 @@ main()
 DIGEST = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from fourfold.store.sources import digest_sources
+from fourfold.store.package import digest_sources
 print(digest_sources()[2])
 """
 START = """
@@ -148,8 +148,8 @@ def test_a_kept_start_reads_no_sources(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_without_files_the_version_must_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAKERS", ("no such folder",))
-    for function in (sources.sources_state, sources.digest_sources):
+    monkeypatch.setattr(package, "PLAN_PACKAGES", ("no such folder",))
+    for function in (package.sources_state, package.digest_sources):
         monkeypatch.setattr(store, function.__name__, function.__wrapped__)
     parts = Store(tmp_path).engine_parts
     assert parts["engine"] == fourfold.__version__

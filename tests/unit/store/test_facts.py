@@ -12,7 +12,7 @@ import pytest
 from fourfold.backends.null import NULL_GPU
 from fourfold.device import Fact
 from fourfold.store import database
-from fourfold.store.facts import KeptFacts
+from fourfold.store.facts import StoredFacts
 from fourfold.store.store import Store
 from fourfold.store.transfer import export_store, import_store
 
@@ -30,7 +30,7 @@ def change(folder: Path, command: str, *values: object) -> None:
 
 
 def test_facts_come_back_for_the_device_and_its_driver(store: Store) -> None:
-    assert store.find_facts(NULL_GPU) == KeptFacts({}, {})
+    assert store.find_facts(NULL_GPU) == StoredFacts({}, {})
     store.put_facts(NULL_GPU, FACTS)
     assert store.find_facts(NULL_GPU).facts == FACTS
     assert store.find_facts(replace(NULL_GPU, index=3, memory=7, claims={"a": 1})).facts == FACTS
@@ -41,11 +41,11 @@ def test_facts_come_back_for_the_device_and_its_driver(store: Store) -> None:
 def test_trials_without_an_answer_are_counted(store: Store) -> None:
     for count in (1, 2, 3):
         store.put_facts(NULL_GPU, {}, ["resident"])
-        assert store.find_facts(NULL_GPU) == KeptFacts({}, {"resident": count})
+        assert store.find_facts(NULL_GPU) == StoredFacts({}, {"resident": count})
     store.put_facts(NULL_GPU, {"resident": False})
-    assert store.find_facts(NULL_GPU) == KeptFacts({"resident": False}, {})
+    assert store.find_facts(NULL_GPU) == StoredFacts({"resident": False}, {})
     store.put_facts(NULL_GPU, {}, ["resident"])  # what is known stays known
-    assert store.find_facts(NULL_GPU) == KeptFacts({"resident": False}, {})
+    assert store.find_facts(NULL_GPU) == StoredFacts({"resident": False}, {})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_row_that_was_changed_is_not_believed(command: str, tmp_path: Path) ->
     store = Store(tmp_path)
     store.put_facts(NULL_GPU, {"matrix_units": True})
     change(tmp_path, command)
-    assert store.find_facts(NULL_GPU) == KeptFacts({}, {})
+    assert store.find_facts(NULL_GPU) == StoredFacts({}, {})
 
 
 @pytest.mark.parametrize("facts", [{"matrix_units": 1}, {"subgroups": True}, {"name": "x"}])
@@ -75,7 +75,7 @@ def test_they_go_with_an_exported_store(store: Store, tmp_path: Path) -> None:
     export_store(store, tmp_path / "all.fourfold")
     other = Store(tmp_path / "other")
     import_store(other, tmp_path / "all.fourfold")
-    assert other.find_facts(NULL_GPU) == KeptFacts(FACTS, {})  # no answer is nothing to hand on
+    assert other.find_facts(NULL_GPU) == StoredFacts(FACTS, {})  # no answer is nothing to hand on
 
 
 def test_they_survive_a_damaged_database(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_they_survive_a_damaged_database(tmp_path: Path) -> None:
 def test_clear_forgets_them(store: Store) -> None:
     store.put_facts(NULL_GPU, FACTS)
     store.clear()
-    assert store.find_facts(NULL_GPU) == KeptFacts({}, {})
+    assert store.find_facts(NULL_GPU) == StoredFacts({}, {})
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a file where a folder should be")
     store = Store(tmp_path / "store")
     store.put_facts(NULL_GPU, FACTS)
-    assert store.find_facts(NULL_GPU) == KeptFacts({}, {})
+    assert store.find_facts(NULL_GPU) == StoredFacts({}, {})

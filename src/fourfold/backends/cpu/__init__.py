@@ -1,5 +1,7 @@
-"""Who runs what stays on the CPU. An engine is a folder of this package, found by being there: the
-runtime that the model's format names, else the ops' definitions in NumPy.
+"""Backends that run operators on the CPU.
+
+Each engine is a subpackage: the runtime of the model's format, or the operators' definitions in
+NumPy.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ import os
 
 from fourfold.device import DeviceInfo
 
-# The processor as the target of a whole model; no OpenCL is asked for it.
+# The CPU as the target of a whole model, without OpenCL.
 CPU = DeviceInfo(
     name="CPU",
     vendor="",

@@ -1,4 +1,4 @@
-"""What every CPU engine offers: parts of models made ready, and whole models to compare with."""
+"""The interface of CPU engines: they run parts of models, and whole models for comparison."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 Results = dict[str, np.ndarray]
 Direct = Callable[[Any], Results | None]
 Lock = AbstractContextManager[object]
-Wanted = Sequence[bool]  # for each output whether somebody needs it
+Wanted = Sequence[bool]  # for each output whether it is needed
 RunModel = Callable[[], Sequence[np.ndarray]]
 
 
 class PartRunner(Protocol):
-    """A part made ready. What `run` gives is valid until the next run."""
+    """A part that is ready to run. Results of `run` are valid until the next run."""
 
     def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
-        """The part's outputs for its inputs, both in the part's order. Those that nobody wants may
-        be None.
+        """Return the part's outputs for its inputs, both in the part's order. Outputs that are not
+        wanted may be None.
         """
 
     def shapes(self) -> Mapping[str, Shape]:
-        """The shapes of results that only the engine knows."""
+        """Return the shapes of results that only the engine knows."""
 
     def direct(
         self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock
     ) -> Direct | None:
-        """The shortest way from the caller's names to the caller's names, each with its value, for
-        a model that is this part alone; None where there is none.
+        """Return the fast path of a model that is this part alone; None if there is none. `inputs`
+        and `outputs` map the caller's names to values.
         """
 
     def reset(self) -> None:
-        """Forget all states."""
+        """Reset all states."""
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release all resources."""
 
 
 class ModelValues(Protocol):
@@ -56,40 +56,43 @@ class ModelValues(Protocol):
 
 
 class CpuEngine(Protocol):
-    """A runtime for the CPU. To ask for an engine does not import the runtime itself."""
+    """A runtime for the CPU. Finding an engine does not import the runtime itself."""
 
     @property
     def name(self) -> str:
-        """That of its folder, of the targets in placements, and of `Format.cpu_engine`."""
+        """Name of its folder, of its target in placements, and of `Format.cpu_engine`."""
 
     @property
     def title(self) -> str:
-        """As people know it."""
+        """Display name of the engine."""
 
     @property
     def install(self) -> str:
-        """The command that installs it."""
+        """Command that installs the engine."""
 
     def installed(self) -> bool: ...
 
     def version(self) -> str:
-        """Which one is installed, in words, told without importing it; 'none' where it is not."""
+        """Return the name and version of the installed package, without importing it; 'none' if it
+        is not installed.
+        """
 
     def refusal(self, model: Model, unit: Unit) -> str:
-        """Why it cannot run a unit of a model; '' where it can. The same for units of one title,
-        where they are operators of a file.
+        """Return why the engine cannot run a unit of a model; '' if it can. Operators of a file
+        with the same title have the same answer.
         """
 
     def open_part(self, part: Part, threads: int) -> PartRunner:
-        """A part whose target is this engine, made ready."""
+        """Return a runner for a part whose target is this engine."""
 
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
     ) -> RunModel:
-        """A function that runs a whole model once on these inputs, which are in its own order.
+        """Return a function that runs a whole model once on these inputs, which are in its own
+        order.
 
-        Raises InputError where the engine does not take their shapes.
+        Raises InputError if the engine does not accept their shapes.
         """
 
     def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> ModelValues:
-        """All values of a model for these inputs."""
+        """Return all values of a model for these inputs."""

@@ -1,4 +1,4 @@
-"""Runs a graph by the ops' NumPy references: slow, and by definition right."""
+"""Runs graphs with the operators' NumPy definitions: slow, but correct by definition."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Arrays = dict[str, np.ndarray]
 def evaluate(
     graph: Graph, inputs: Mapping[str, np.ndarray], states: Arrays | None = None
 ) -> Arrays:
-    """The graph's results by name, for what a caller passes by name.
+    """Return the graph's results by name, for inputs by name.
 
-    `states` is what a run begins with, and has what it ends with afterwards; empty before the
-    first one.
+    `states` has the states before the run and is updated with those after it; it is empty before
+    the first run.
     """
     states = {} if states is None else states
     values = {**_zeros(graph), **graph.starts, **states, **_start(graph, inputs)}
@@ -36,13 +36,13 @@ def evaluate(
 
 
 def _zeros(graph: Graph) -> Arrays:
-    """What most states hold before the first run."""
+    """Return the initial states, which are zeros for most models."""
     types = {name: graph.types[name] for name in graph.states}
     return {name: np.zeros(type.shape, type.dtype.numpy) for name, type in types.items()}
 
 
 def _start(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Arrays:
-    """The constants and the inputs, which must be those that the graph has."""
+    """Return the constants and the inputs, after checking that the inputs match the graph."""
     for name in inputs:
         if name not in graph.arguments:
             why = "the graph does not have it"
@@ -54,7 +54,7 @@ def _start(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Arrays:
         array = np.asarray(inputs[name])
         if TensorType.of(array) != graph.types[name]:
             why = f"it is {TensorType.of(array)}, and {graph.types[name]} is needed"
-            raise InputError(f"input '{name}' does not fit", why, "convert or reshape it")
+            raise InputError(f"input '{name}' has the wrong type", why, "convert or reshape it")
         values[name] = array
     return values
 
@@ -64,15 +64,17 @@ def _last_readers(graph: Graph) -> Mapping[str, int]:
 
 
 def _run(graph: Graph, node: Node, values: Arrays) -> tuple[np.ndarray, ...]:
-    """A node and its tail. A tail follows ops with one result only."""
+    """Run a node and its fused tail. Only operators with one result have a tail."""
     with np.errstate(all="ignore"):
         results = _apply(node.op, node.attributes, [_get(name, values) for name in node.inputs])
         for step in node.tail:
             results = _step(step, results[0], values)
     expected = tuple(graph.types[name] for name in node.outputs)
-    found = tuple(TensorType.of(array) for array in results)
-    if found != expected:
-        raise AssertionError(f"{node}: the reference gave {found}, the type rule says {expected}")
+    actual = tuple(TensorType.of(array) for array in results)
+    if actual != expected:
+        raise AssertionError(
+            f"{node}: the reference returned {actual}, the type rule says {expected}"
+        )
     return results
 
 
@@ -95,27 +97,27 @@ def _apply(
 
 
 class NumpyPart:
-    """A graph made ready to be run by the references: arrays in, arrays out, in its own order."""
+    """A part that runs with the NumPy definitions; arrays are in the graph's order."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._states: Arrays = {}
 
     def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[np.ndarray]:
-        given = dict(zip(self._graph.arguments, arrays, strict=True))
-        results = evaluate(self._graph, given, self._states)
+        inputs = dict(zip(self._graph.arguments, arrays, strict=True))
+        results = evaluate(self._graph, inputs, self._states)
         return [results[name] for name in self._graph.results]
 
     def shapes(self) -> Mapping[str, Shape]:
-        """None: a definition gives what the graph says."""
+        """Return nothing: results have the shapes of the graph."""
         return {}
 
     def direct(self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock) -> None:
-        """There is no shorter way than `run`."""
+        """Return None: there is no faster path than `run`."""
 
     def reset(self) -> None:
-        """Forget all states."""
+        """Reset all states."""
         self._states = {}
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""

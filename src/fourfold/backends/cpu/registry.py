@@ -1,4 +1,4 @@
-"""Every CPU engine by name: each folder here is one, found by its name; nothing keeps a list."""
+"""Registry of CPU engines: each subpackage is one, found by its name."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from fourfold.plan.targets import NUMPY
 
 
 def engine_names() -> tuple[str, ...]:
-    """The names of all engines."""
+    """Return the names of all engines."""
     return tuple(info.name for info in iter_modules(cpu.__path__) if info.ispkg)
 
 
 @cache
 def find_engine(name: str) -> CpuEngine:
-    """The engine of this name: only its folder is imported."""
+    """Return the engine with this name; only its package is imported."""
     if name not in engine_names():
-        why = f"what stays on the CPU can run in {', '.join(engine_names())}"
+        why = f"the CPU engines are {', '.join(engine_names())}"
         raise DeviceError(f"no CPU engine is called {name!r}", why, nearest(name, engine_names()))
-    found: CpuEngine = import_module(f"{cpu.__name__}.{name}").ENGINE
-    return found
+    engine: CpuEngine = import_module(f"{cpu.__name__}.{name}").ENGINE
+    return engine
 
 
 def runtime_versions() -> tuple[str, ...]:
-    """The engines that are runtimes of their own and installed, with their versions; NumPy always
-    is there. None of them is imported for it.
-    """
-    found = (find_engine(name).version() for name in engine_names() if name != NUMPY)
-    return tuple(version for version in found if version != "none")
+    """Return names and versions of the installed runtimes, except NumPy, without importing them."""
+    versions = (find_engine(name).version() for name in engine_names() if name != NUMPY)
+    return tuple(version for version in versions if version != "none")
 
 
 def placement_environment(threads: int) -> dict[str, str]:
-    """Return what the placement of a model with CPU parts depends on, besides its options."""
+    """Return the environment that a placement with CPU parts depends on, in addition to its
+    options.
+    """
     return {
         "threads": str(threads),
         "CPU engines": ", ".join(runtime_versions()),
@@ -46,7 +46,7 @@ def placement_environment(threads: int) -> dict[str, str]:
 
 
 def usable_engine(name: str | None) -> CpuEngine:
-    """The engine that a format names, where it names one that is installed; else NumPy."""
+    """Return the engine of a format if it is installed, else NumPy."""
     if name is not None and find_engine(name).installed():
         return find_engine(name)
     return find_engine(NUMPY)

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import TracebackType
 
 from fourfold.compiler.convert.process import RESULT, WORDS
-from fourfold.config import calm_frameworks
+from fourfold.config import quiet_frameworks
 
 
 def main(job: Mapping[str, str]) -> None:
@@ -23,7 +23,7 @@ def main(job: Mapping[str, str]) -> None:
     folder = job["folder"]
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     sys.excepthook = partial(_note_error, folder)
-    calm_frameworks()
+    quiet_frameworks()
     content: bytes = import_module(job["script"]).convert(job["path"])
     temporary = os.path.join(folder, f".{RESULT}")
     with open(temporary, "wb") as file:

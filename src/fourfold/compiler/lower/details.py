@@ -111,8 +111,8 @@ def _kernels(chosen: ChosenKernels, node_numbers: Mapping[int, int]) -> Iterator
     places_of = {**constant_locations(chosen.graph), **chosen.locations}
     for item, one, launch in zip(chosen.built, bound, launches, strict=True):
         text = language.render(one.kernel, launch.entry, one.images, one.buffers)
-        moved = _count_bytes(item, chosen.graph, places_of)
-        yield KernelDetail(node_numbers[id(item.node)], launch, text, *moved)
+        read, written = _count_bytes(item, chosen.graph, places_of)
+        yield KernelDetail(node_numbers[id(item.node)], launch, text, read, written)
 
 
 def _count_bytes(item: Built, graph: Graph, locations: Mapping[str, Location]) -> tuple[int, int]:

@@ -42,8 +42,8 @@ def in_level_order(bound: Sequence[Bound], levels: Sequence[LevelSpan]) -> tuple
         for number in members:
             first, last = ends and number == members[0], ends and number == members[-1]
             item = bound[number]
-            kernel_and_arguments = (item.kernel, item.launch.arguments)
-            stages.append(Stage(*kernel_and_arguments, first, last, item.launch.node))
+            launch = item.launch
+            stages.append(Stage(item.kernel, launch.arguments, first, last, launch.node))
     return tuple(stages)
 
 

@@ -6,10 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fourfold.compiler.postprocess.boxes import model_picture_size, size_scales
+from fourfold.compiler.postprocess.boxes import (
+    Boxes,
+    Results,
+    best_class,
+    model_picture_size,
+    pick,
+    size_scales,
+)
 from fourfold.compiler.postprocess.grown_graph import GrownGraph
 from fourfold.compiler.postprocess.outputs import DetectorOutputs
-from fourfold.compiler.postprocess.pick import Boxes, Results, best_class, pick
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.ops.box_corners import BoxCorners

@@ -118,8 +118,9 @@ def tune(
         formed = race_forms(graph, device, options, choices, settled, 4 * level.runs)
         log.debug("one launch or several: %s", formed and formed[1])
         if formed is not None:
-            choices[formed[0]] = formed[1].choice
-            listener.found(*formed)
+            key, result = formed
+            choices[key] = result.choice
+            listener.found(key, result)
     listener.progress(done, len(todo), "", 0.0)
     seconds = time.monotonic() - began
     log.info("tuned %d of %d computations on %s in %.1f s", done, len(todo), device.name, seconds)

@@ -6,8 +6,8 @@ import pytest
 
 from fourfold.backends.cpu.litert.part import LitertPart
 from fourfold.backends.cpu.onnxruntime.part import OnnxPart
-from fourfold.backends.cpu.refusal import first_line, refused_part
 from fourfold.backends.cpu.registry import find_engine
+from fourfold.backends.cpu.runtimes import first_line, refused_part
 from fourfold.errors import UnsupportedError
 from fourfold.plan.tensor_binding import TensorBinding
 
@@ -21,17 +21,17 @@ def test_the_first_line_of_an_error() -> None:
 
 def test_a_part_goes_by_its_first_output() -> None:
     error = refused_part("Abacus", OUTPUTS, "it has too few beads")
-    assert error.what == "Abacus cannot take its part of the model"
+    assert error.what == "Abacus cannot run its part of the model"
     assert [str(one) for one in error.refusals] == ["output 'scores': it has too few beads"]
     assert "fourfold check" in error.fix
     whole = refused_part("Abacus", (), "it has too few beads")
-    assert [str(one) for one in whole.refusals] == ["part 'all of it': it has too few beads"]
+    assert [str(one) for one in whole.refusals] == ["part 'all operators': it has too few beads"]
 
 
 def test_litert_refuses_a_damaged_part() -> None:
     if not find_engine("litert").installed():
         pytest.skip("LiteRT is not installed")
-    with pytest.raises(UnsupportedError, match="LiteRT cannot take its part") as caught:
+    with pytest.raises(UnsupportedError, match="LiteRT cannot run its part") as caught:
         LitertPart(b"no model" * 8, (), OUTPUTS)
     assert caught.value.refusals[0].node == "scores"
 
@@ -39,6 +39,6 @@ def test_litert_refuses_a_damaged_part() -> None:
 def test_onnx_runtime_refuses_a_damaged_part() -> None:
     if not find_engine("onnxruntime").installed():
         pytest.skip("ONNX Runtime is not installed")
-    with pytest.raises(UnsupportedError, match="ONNX Runtime cannot take its part") as caught:
+    with pytest.raises(UnsupportedError, match="ONNX Runtime cannot run its part") as caught:
         OnnxPart(b"no model" * 8, (), OUTPUTS)
     assert caught.value.refusals[0].node == "scores"

@@ -79,7 +79,7 @@ def test_a_prepared_file_has_it(model: Path, device: DeviceInfo) -> None:
         origin, found = run(path, device, postprocess=option)
         assert origin == "file"
         same(found, wanted)
-    with pytest.raises(InputError, match="was not prepared for the post-processing 'yolo'") as told:
+    with pytest.raises(InputError, match="was not prepared for the postprocessing 'yolo'") as told:
         run(path, device, postprocess=processing.YoloBoxes())
     assert told.value.why == f"it was prepared for: {TEXT}"
     shown = CliRunner().invoke(main, ["inspect", str(path)]).output
@@ -91,7 +91,7 @@ def test_a_prepared_file_has_it(model: Path, device: DeviceInfo) -> None:
 def test_a_prepared_file_has_several(model: Path, device: DeviceInfo) -> None:
     prepare(model, "--postprocess", TEXT)
     path = prepare(model, "--postprocess", "predictions=topk", "--add")
-    with pytest.raises(InputError, match="has 2 post-processings"):
+    with pytest.raises(InputError, match="has 2 postprocessings"):
         run(path, device)
     top = {"predictions": processing.TopK()}
     assert list(run(path, device, postprocess=top)[1]) == ["scores", "classes"]

@@ -60,7 +60,7 @@ def test_what_was_opened_from_where(
             fourfold.Session(model, device, cache=tmp_path / "store").close()
     first, second = lines(caplog, "runtime", logging.INFO)
     assert f"opened {model} from the model itself in " in first
-    assert f"on {device.name} ({device.address}), fp32, all of it there in " in first
+    assert f"on {device.name} ({device.address}), fp32, all operators in " in first
     assert all(f"{stage} " in first for stage in ("read", "rewrite", "lower", "build", "upload"))
     assert f"opened {model} from the store in " in second
     assert "lower" not in second
@@ -82,15 +82,15 @@ def test_each_step_is_debugged(
     store = tmp_path / "store"
     fourfold.Session(model, device, cache=store).close()
     entry = next(one for one in Store(store).entries() if one.kind == "compiled")
-    assert any(entry.key in line and "is now kept" in line for line in lines(told, "store"))
+    assert any(entry.key in line and "is now cached" in line for line in lines(told, "store"))
     assert any(line.startswith("read: ") for line in lines(told, "support.timings"))
     assert any("fuse_pointwise: " in line for line in lines(told, "compiler.rewrite"))
     assert any(line.startswith("rewrote ") for line in lines(told, "compiler"))
     assert any(line.startswith("compiled: parts 1, launches ") for line in lines(told, "compiler"))
-    assert any("is built from text" in line for line in lines(told, "runtime"))
+    assert any("is compiled from source" in line for line in lines(told, "runtime"))
     told.clear()
     fourfold.Session(model, device, cache=store).close()
-    assert any(entry.key in line and "kept as" in line for line in lines(told, "store"))
+    assert any(entry.key in line and "cached as" in line for line in lines(told, "store"))
 
 
 def test_what_stays_on_the_cpu_is_debugged(

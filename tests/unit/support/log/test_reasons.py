@@ -13,7 +13,7 @@ from tiny_plan import line
 
 from fourfold import backends
 from fourfold.backends import discovery
-from fourfold.backends.cpu.runtime_module import import_runtime
+from fourfold.backends.cpu.runtimes import import_runtime
 from fourfold.backends.null import NULL_GPU
 from fourfold.backends.opencl import binding as cl
 from fourfold.backends.opencl import devices, feature_probes
@@ -44,7 +44,7 @@ def test_a_runtime_that_is_installed_and_does_not_work(
     (tmp_path / "broken_runtime.py").write_text("raise ImportError('libmissing.so')\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert import_runtime("broken_runtime", Log("cpu")) is None
-    assert "broken_runtime is installed and cannot be imported: libmissing.so" in told.text
+    assert "broken_runtime is installed but cannot be imported: libmissing.so" in told.text
 
 
 def test_a_runtime_that_is_not_installed_is_no_news(told: pytest.LogCaptureFixture) -> None:
@@ -59,7 +59,7 @@ def test_a_damaged_entry_is_not_exported(tmp_path: Path, told: pytest.LogCapture
     path = tmp_path / "entries" / entry.file
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     assert export_store(store, tmp_path / "all.fourfold")[0] == 0
-    assert "a binary of m.tflite is left out" in told.text
+    assert "skipped a binary of m.tflite" in told.text
 
 
 def test_a_platform_that_fails(

@@ -357,6 +357,6 @@ def test_shapes_that_litert_does_not_take_are_no_crash(tmp_path: Path) -> None:
     words = [str(path), "--shape", "x=4x3x5"]
     verified = CliRunner().invoke(main, ["verify", *words])
     assert verified.exit_code == 2
-    assert "LiteRT does not take these shapes" in verified.output
+    assert "LiteRT does not accept these shapes" in verified.output
     measured = CliRunner().invoke(main, ["bench", *words, "--runs", "1", "--seconds", "0"])
     assert measured.exit_code == 0, measured.output

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.backends.cpu.litert import interpreter
-from fourfold.backends.cpu.litert.part import LitertPart
-from fourfold.backends.cpu.litert.values import LitertValues
+from fourfold.backends.cpu.litert.part import LitertPart, LitertValues
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.refusal import first_line
+from fourfold.backends.cpu.runtimes import first_line
 from fourfold.support.packages import describe
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Litert:
-    """LiteRT as a CPU engine: parts are files of their own, cut from the model's."""
+    """LiteRT as a CPU engine: each part is a file cut from the model's."""
 
     name, title = "litert", "LiteRT"
     install = "pip install 'fourfold[litert]'"
@@ -33,8 +32,8 @@ class Litert:
         return describe(*interpreter.PACKAGES)
 
     def refusal(self, model: Model, unit: Unit) -> str:
-        """It runs all of TFLite's own operators. A custom one is asked about by giving it that
-        operator alone.
+        """Return why LiteRT cannot run a unit. It runs all TFLite operators; a file with only the
+        operator is opened to check a custom one.
         """
         if not unit.title.startswith("CUSTOM"):
             return ""
@@ -48,7 +47,7 @@ class Litert:
         return ""
 
     def open_part(self, part: Part, threads: int) -> LitertPart:
-        return LitertPart(part.content, *part.bindings, threads)
+        return LitertPart(part.content, part.bindings[0], part.bindings[1], threads)
 
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None

@@ -1,4 +1,4 @@
-"""LiteRT's interpreter, from whichever package has it, and whole files run by it."""
+"""LiteRT's interpreter, from any package that has it, and functions that run whole files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.runtime_module import import_runtime
+from fourfold.backends.cpu.runtimes import import_runtime
 from fourfold.errors import DeviceError, InputError
 from fourfold.support.log import Log
 from fourfold.support.log.native_output import log_native_output
@@ -20,40 +20,41 @@ PACKAGES = ("ai_edge_litert", "tflite_runtime")
 
 @cache
 def runtime() -> Any | None:
-    """The module that has LiteRT's interpreter; None where none is installed and works."""
-    found = (import_runtime(f"{package}.interpreter", log) for package in PACKAGES)
-    return next((module for module in found if module is not None), None)
+    """Return the module with LiteRT's interpreter; None if no package has one that works."""
+    modules = (import_runtime(f"{package}.interpreter", log) for package in PACKAGES)
+    return next((module for module in modules if module is not None), None)
 
 
 def make_interpreter(content: bytes, threads: int | None, plain: bool = False) -> Any:
-    """An interpreter of a file; raises ValueError or RuntimeError for what LiteRT cannot run.
+    """Return an interpreter of a file. Raises ValueError or RuntimeError for files that LiteRT
+    cannot run.
 
-    What is `plain` runs in LiteRT's own kernels, without those of XNNPACK.
+    With `plain`, LiteRT's own kernels run instead of XNNPACK's.
     """
     module = runtime()
     if module is None:
         raise DeviceError(
             "LiteRT is not installed",
-            "parts of the model can run nowhere else",
+            "only LiteRT can run some parts of the model",
             "install it with 'pip install fourfold[litert]'",
         )
-    more: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if plain:
         own = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        more = {"experimental_op_resolver_type": own}
+        options = {"experimental_op_resolver_type": own}
     with log_native_output(log):
-        return module.Interpreter(model_content=content, num_threads=threads, **more)
+        return module.Interpreter(model_content=content, num_threads=threads, **options)
 
 
 def allocate(interpreter: Any) -> None:
-    """Make it ready for the shapes that it has; RuntimeError where it cannot be."""
+    """Allocate tensors for the current shapes. Raises RuntimeError if that fails."""
     with log_native_output(log):
         interpreter.allocate_tensors()
 
 
 def open_file(content: bytes, inputs: Sequence[np.ndarray], threads: int | None) -> RunModel:
-    """A function that runs a file once on these inputs; InputError where LiteRT does not take
-    their shapes.
+    """Return a function that runs a file once on these inputs. Raises InputError if LiteRT does not
+    accept their shapes.
     """
     interpreter = make_interpreter(content, threads)
     tensors = [detail["index"] for detail in interpreter.get_input_details()]
@@ -65,7 +66,7 @@ def open_file(content: bytes, inputs: Sequence[np.ndarray], threads: int | None)
     except RuntimeError as error:
         why = " ".join(str(error).split())
         fix = "compare with it without --shape"
-        raise InputError("LiteRT does not take these shapes", why, fix) from error
+        raise InputError("LiteRT does not accept these shapes", why, fix) from error
 
     def run() -> Sequence[np.ndarray]:
         for tensor, array in zip(tensors, inputs, strict=True):

@@ -1,4 +1,6 @@
-"""The ops' definitions in NumPy as an engine: slow, always there, and for any format."""
+"""The NumPy engine, which runs the operators' definitions: slow, always available, for any
+format.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ class Numpy:
             return "it has no definition in NumPy"
         types = model.main.types
         values = (value for value in (*unit.reads, *unit.writes) if value in types)
-        strange = next((value for value in values if not types[value].dtype.has_numpy), None)
-        return "" if strange is None else f"'{strange}' holds what NumPy has no arrays for"
+        unsupported = next((value for value in values if not types[value].dtype.has_numpy), None)
+        return "" if unsupported is None else f"NumPy has no arrays of the type of '{unsupported}'"
 
     def open_part(self, part: Part, threads: int) -> NumpyPart:
         return NumpyPart(read_graph(part.content) if part.graph is None else part.graph)
@@ -59,10 +61,14 @@ class NumpyValues:
 
     def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
         graph = model.main
-        given = dict(zip(graph.arguments, inputs, strict=True))
-        made = (name for node in graph.nodes for name in node.outputs)
-        seen = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *made))))
-        self._values: Arrays = {**graph.constants, **given, **evaluate(seen, given)}
+        arguments = dict(zip(graph.arguments, inputs, strict=True))
+        results = (name for node in graph.nodes for name in node.outputs)
+        with_all_values = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *results))))
+        self._values: Arrays = {
+            **graph.constants,
+            **arguments,
+            **evaluate(with_all_values, arguments),
+        }
 
     def has(self, value: str) -> bool:
         return value in self._values

@@ -1,7 +1,7 @@
-"""A graph as bytes: what runs by the ops' definitions is kept as their names and attributes.
+"""Graphs as bytes, for parts that run with the NumPy definitions.
 
-A record in JSON, and behind it the constants; attributes are read back by the types that their
-dataclasses give them. What is no data, such as code of a caller, cannot be written.
+The format is a JSON record followed by the constants. Attributes are read by the types of their
+dataclass fields. Attributes that are not data, such as code of the caller, cannot be written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fourfold.graph import Graph, Node
 from fourfold.ops.base.registry import registry
 from fourfold.types import Quantization, TensorType
 
-_HEADER = 8  # bytes of the record's length
+_HEADER = 8  # bytes for the length of the record
 _PLAIN = (bool, int, float, str, NoneType)
 
 
 def write_graph(graph: Graph) -> bytes | None:
-    """The graph as bytes; None where something in it is no data."""
+    """Return the graph as bytes; None if something in it is not data."""
     arrays = {**graph.constants, **{f"{name}/start": one for name, one in graph.starts.items()}}
     try:
         text = json.dumps(_record(graph, arrays), separators=(",", ":")).encode()
@@ -38,7 +38,7 @@ def write_graph(graph: Graph) -> bytes | None:
 
 
 def read_graph(content: bytes) -> Graph:
-    """The graph that was written; ModelError where the bytes make none."""
+    """Read a graph from bytes. Raises ModelError if they are malformed."""
     try:
         end = _HEADER + int.from_bytes(content[:_HEADER], "little")
         record = json.loads(content[_HEADER:end])
@@ -58,7 +58,7 @@ def read_graph(content: bytes) -> Graph:
             starts=starts,
         )
     except (*MALFORMED, NameError) as error:
-        why, fix = f"its record of a graph does not fit: {error!r}", "prepare the model again"
+        why, fix = f"its graph record is malformed: {error!r}", "prepare the model again"
         raise ModelError("a part of the model is damaged", why, fix) from error
 
 
@@ -78,18 +78,18 @@ def _record(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def _node_record(node: Node) -> list[Any]:
     if node.tail:
-        raise TypeError("graphs are kept as their files have them, before anything is fused")
+        raise TypeError("graphs are written before any operator is fused")
     return [node.op, node.inputs, node.outputs, _plain(node.attributes), node.name]
 
 
 def _read_node(item: list[Any], types: Mapping[str, TensorType]) -> Node:
     op, inputs, outputs, attributes, name = item
-    known = registry()[op]
+    definition = registry()[op]
     node = Node(
         op,
         _read(tuple[str | None, ...], inputs),
         _read(tuple[str, ...], outputs),
-        _read(known.attributes, attributes),
+        _read(definition.attributes, attributes),
         name=_read(str, name),
     )
     if not types.keys() >= {*node.reads, *node.outputs}:
@@ -108,7 +108,7 @@ def _read_arrays(items: list[Any], data: memoryview) -> dict[str, np.ndarray]:
 
 
 def _plain(value: object) -> Any:
-    """What JSON can hold."""
+    """Return a value as JSON data."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, _PLAIN):
@@ -117,11 +117,11 @@ def _plain(value: object) -> Any:
         return [_plain(one) for one in value]
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
-    raise TypeError(f"{value!r} is no data")
+    raise TypeError(f"{value!r} is not data")
 
 
 def _read(kind: Any, value: Any) -> Any:
-    """A value of a type; TypeError or ValueError where it is none."""
+    """Read a value of a type. Raises TypeError or ValueError if it does not match."""
     if get_origin(kind) in (Union, UnionType):
         return _read_one_of(get_args(kind), value)
     if get_origin(kind) is tuple:
@@ -139,7 +139,7 @@ def _read(kind: Any, value: Any) -> Any:
         hints = get_type_hints(kind)
         pairs = zip(hints.values(), value, strict=True)
         return kind(*(_read(one, item) for one, item in pairs))
-    raise TypeError(f"{value!r} is no {kind}")
+    raise TypeError(f"{value!r} is not a {kind}")
 
 
 def _read_one_of(kinds: tuple[Any, ...], value: Any) -> Any:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.backends.cpu.onnxruntime import inference
-from fourfold.backends.cpu.onnxruntime.part import OnnxPart
-from fourfold.backends.cpu.onnxruntime.values import OnnxValues
+from fourfold.backends.cpu.onnxruntime.part import OnnxPart, OnnxValues
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.refusal import first_line
+from fourfold.backends.cpu.runtimes import first_line
 from fourfold.support.packages import describe
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OnnxRuntime:
-    """ONNX Runtime as a CPU engine: parts are files of their own, cut from the model's."""
+    """ONNX Runtime as a CPU engine: each part is a file cut from the model's."""
 
     name, title = "onnxruntime", "ONNX Runtime"
     install = "pip install 'fourfold[onnx]'"
@@ -33,8 +32,8 @@ class OnnxRuntime:
         return describe("onnxruntime")
 
     def refusal(self, model: Model, unit: Unit) -> str:
-        """It runs all of ONNX's own operators but for a few types. Those of other domains are asked
-        about by giving it that operator alone.
+        """Return why ONNX Runtime cannot run a unit. It runs ONNX's own operators, except for a few
+        types; a file with only the operator is opened to check one of another domain.
         """
         if "." not in unit.title:
             return ""
@@ -48,7 +47,7 @@ class OnnxRuntime:
         return ""
 
     def open_part(self, part: Part, threads: int) -> OnnxPart:
-        return OnnxPart(part.content, *part.bindings, threads)
+        return OnnxPart(part.content, part.bindings[0], part.bindings[1], threads)
 
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None

@@ -1,4 +1,4 @@
-"""ONNX Runtime's sessions, and whole files run by them."""
+"""ONNX Runtime's sessions, and functions that run whole files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.refusal import first_line
-from fourfold.backends.cpu.runtime_module import import_runtime
+from fourfold.backends.cpu.runtimes import first_line, import_runtime
 from fourfold.errors import DeviceError, InputError
 from fourfold.support.log import Log
 from fourfold.support.log.native_output import log_native_output
 
 log = Log("backends.cpu.onnxruntime")
-_ERRORS_ONLY = 3  # of its levels of logging: what it warns of is nothing that a caller can change
+_ERRORS_ONLY = 3  # log level: callers cannot act on its warnings
 _DTYPES = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -27,15 +26,15 @@ _DTYPES = {
 
 @cache
 def runtime() -> Any | None:
-    """The module of ONNX Runtime; None where it is not installed, or does not work."""
+    """Return the module of ONNX Runtime; None if it is not installed, or does not work."""
     return import_runtime("onnxruntime", log)
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What it raises for a model or inputs that it cannot take."""
+    """Return the exceptions for models or inputs that ONNX Runtime does not accept."""
     states = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
-    found = (getattr(states, name, None) for name in _FAILURES)
-    return (RuntimeError, ValueError, *(error for error in found if error is not None))
+    errors = (getattr(states, name, None) for name in _FAILURES)
+    return (RuntimeError, ValueError, *(error for error in errors if error is not None))
 
 
 _FAILURES = (
@@ -51,15 +50,16 @@ _FAILURES = (
 
 
 def open_session(model: str | bytes, threads: int | None, plain: bool = False) -> Any:
-    """A session of a file or of bytes; raises one of `failures` for what it cannot run.
+    """Return a session of a file or of bytes. Raises one of `failures` for models that it cannot
+    run.
 
-    A plain one runs the graph as it is: ONNX Runtime fuses and rewrites nothing.
+    With `plain`, ONNX Runtime runs the graph without fusing or rewriting it.
     """
     module = runtime()
     if module is None:
         raise DeviceError(
             "ONNX Runtime is not installed",
-            "parts of the model can run nowhere else",
+            "only ONNX Runtime can run some parts of the model",
             "install it with 'pip install fourfold[onnx]'",
         )
     options = module.SessionOptions()
@@ -75,28 +75,30 @@ def open_session(model: str | bytes, threads: int | None, plain: bool = False) -
 def open_file(
     model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
 ) -> RunModel:
-    """A function that runs a file once on these inputs; InputError where ONNX Runtime does not
-    take their shapes.
+    """Return a function that runs a file once on these inputs. Raises InputError if ONNX Runtime
+    does not accept their shapes.
     """
     session = open_session(model, threads)
     names = [port.name for port in session.get_inputs()]
-    given = dict(zip(names, inputs.values(), strict=True))
+    feeds = dict(zip(names, inputs.values(), strict=True))
     try:
-        session.run(None, given)
+        session.run(None, feeds)
     except failures() as error:
         fix = "compare with it without --shape"
         raise InputError(
-            "ONNX Runtime does not take these shapes", first_line(error), fix
+            "ONNX Runtime does not accept these shapes", first_line(error), fix
         ) from error
 
     def run() -> Sequence[np.ndarray]:
-        found: Sequence[np.ndarray] = session.run(None, given)
-        return found
+        results: Sequence[np.ndarray] = session.run(None, feeds)
+        return results
 
     return run
 
 
 def port_dtype(port: Any) -> np.dtype | None:
-    """The float type of an input or output; None for any other, which graphs have as it is."""
-    found = _DTYPES.get(port.type)
-    return None if found is None else np.dtype(found)
+    """Return the float type of an input or output; None for other types, which graphs do not
+    convert.
+    """
+    dtype = _DTYPES.get(port.type)
+    return None if dtype is None else np.dtype(dtype)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.backends.cpu.paddle import inference
-from fourfold.backends.cpu.paddle.part import PaddlePart
-from fourfold.backends.cpu.paddle.values import PaddleValues
+from fourfold.backends.cpu.paddle.part import PaddlePart, PaddleValues
 from fourfold.backends.cpu.protocol import ModelValues, RunModel
 from fourfold.support.lazy import lazy_import
 
@@ -23,7 +22,7 @@ else:
 
 
 class Paddle:
-    """Paddle Inference as a CPU engine: parts are programs of their own, cut from the model's."""
+    """Paddle Inference as a CPU engine: each part is a program cut from the model's."""
 
     name, title = "paddle", "Paddle Inference"
     install = "pip install 'fourfold[paddle]'"
@@ -35,7 +34,9 @@ class Paddle:
         return inference.version()
 
     def refusal(self, model: Model, unit: Unit) -> str:
-        """It runs its own operators. What is not known here is tried alone."""
+        """Return why Paddle cannot run a unit. A program with only the operator is opened to check
+        one that fourfold does not know.
+        """
         if unit.foreign is None:
             return ""
         source = model.source_graph
@@ -48,7 +49,7 @@ class Paddle:
         return ""
 
     def open_part(self, part: Part, threads: int) -> PaddlePart:
-        return PaddlePart(part.content, *part.bindings, threads)
+        return PaddlePart(part.content, part.bindings[0], part.bindings[1], threads)
 
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
@@ -56,7 +57,9 @@ class Paddle:
         return inference.open_file(model, inputs, threads)
 
     def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> ModelValues:
-        """Programs as JSON are not cut: of these, the definitions in NumPy have the values."""
+        """Return all values of a model. Programs in JSON cannot be cut, so the NumPy definitions
+        compute their values.
+        """
         if model.source_graph is None:
             return definitions.NumpyValues(model, inputs)
         return PaddleValues(model, inputs)

@@ -1,9 +1,9 @@
-"""A part of a Paddle program, written as a program of its own, made ready in Paddle Inference."""
+"""A part of a Paddle program opened in Paddle Inference, and all values of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,14 +14,17 @@ from fourfold.backends.cpu.paddle.inference import (
     run_predictor,
 )
 from fourfold.backends.cpu.protocol import Lock, Wanted
-from fourfold.backends.cpu.refusal import refused_part
+from fourfold.backends.cpu.runtimes import refused_part
 from fourfold.errors import DeviceError
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.types import Shape
 
+if TYPE_CHECKING:
+    from fourfold.formats import Model
+
 
 class PaddlePart:
-    """A program made ready in Paddle Inference. Its results are new arrays."""
+    """A program opened in Paddle Inference. Results are new arrays."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class PaddlePart:
             raise refused_part("Paddle Inference", self._outputs, last_words(error)) from error
 
     def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
-        given = {
+        feeds = {
             str(binding.tensor): binding.into_file(array)
             for binding, array in zip(self._inputs, arrays, strict=True)
         }
@@ -45,24 +48,59 @@ class PaddlePart:
         pairs = list(zip(self._outputs, wanted, strict=True))
         names = [str(binding.tensor) for binding, needed in pairs if needed]
         try:
-            found = iter(run_predictor(self._predictor, given, names))
+            results = iter(run_predictor(self._predictor, feeds, names))
         except FAILURES as error:
             raise DeviceError(
                 "Paddle Inference could not run its part of the model",
                 last_words(error),
-                "check that the inputs are what the model expects; Paddle alone would fail, too",
+                "check that the model accepts these inputs; Paddle itself reports this error",
             ) from error
-        return [next(found) if needed else None for _, needed in pairs]
+        return [next(results) if needed else None for _, needed in pairs]
 
     def shapes(self) -> Mapping[str, Shape]:
-        """None: Paddle knows shapes when it has run."""
+        """Return nothing: Paddle knows shapes only after a run."""
         return {}
 
     def direct(self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock) -> None:
-        """There is no shorter way than `run`."""
+        """Return None: there is no faster path than `run`."""
 
     def reset(self) -> None:
-        """Nothing is kept between runs."""
+        """Do nothing: there are no states."""
 
     def close(self) -> None:
         self._predictor = None
+
+
+class PaddleValues:
+    """All values of a model after one run in Paddle."""
+
+    def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
+        source, graph = model.source_graph, model.main
+        assert source is not None, "a model that runs in parts has a source graph"
+        results = [
+            name
+            for unit in source.titles
+            for name in source.writes(unit)
+            if name in graph.types and name not in graph.constants
+        ]
+        names = graph.arguments
+        content = source.write(list(source.titles), names, results)
+        inner, outer = (
+            [TensorBinding(one, one, graph.types[one]) for one in ports]
+            for ports in (names, results)
+        )
+        arrays = PaddlePart(content, inner, outer).run(inputs)
+        self._source = source
+        self._values: dict[str, np.ndarray] = {
+            **dict(zip(results, arrays, strict=True)),
+            **dict(zip(names, inputs, strict=True)),
+        }
+
+    def _tensor(self, value: str) -> str:
+        return str(self._source.tensor(value))
+
+    def has(self, value: str) -> bool:
+        return self._tensor(value) in self._values
+
+    def value(self, value: str) -> np.ndarray:
+        return self._values[self._tensor(value)]

@@ -9,7 +9,7 @@ from ctypes import CDLL, PyDLL
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
-from fourfold.config import limit_driver, tell_loader
+from fourfold.config import limit_driver_threads, set_loader_folder
 
 # Windows and macOS include it, or drivers install it. On Linux it may be missing.
 _SYSTEM = {
@@ -36,7 +36,7 @@ def quick_library() -> PyDLL:
 @cache
 def _path() -> str:
     """Return the first library that can be loaded; raises OSError if there is none."""
-    limit_driver()
+    limit_driver_threads()
     problems = []
     for path in _candidates():
         try:
@@ -57,7 +57,7 @@ def _candidates() -> Iterator[str]:
     for suffix in EXTENSION_SUFFIXES if folder is not None else ():
         path = os.path.join(str(folder), f"_cl{suffix}")
         if os.path.exists(path):
-            tell_loader(str(folder))
+            set_loader_folder(str(folder))
             yield path  # it is linked with the loader, whose functions are found through it
     yield from _ELSEWHERE
 
