@@ -32,7 +32,7 @@ class LoweringInput(NamedTuple):
     device: DeviceInfo
     options: KernelOptions
 
-    def asked_for(self, options: CompileOptions) -> LoweringInput:
+    def with_compile_options(self, options: CompileOptions) -> LoweringInput:
         """Return the same input with other options. Options that depend on the whole graph are set
         here, so that verify and tuning lower parts of it in the same way.
         """
@@ -82,7 +82,7 @@ def prepare_lowering(
     graph = rewritten
     with timings.stage("probe"):
         device = backends.probe(device, has_quantised_steps(graph))
-    return LoweringInput(graph, device, KernelOptions()).asked_for(options)
+    return LoweringInput(graph, device, KernelOptions()).with_compile_options(options)
 
 
 def plan_graph(

@@ -109,7 +109,7 @@ class LayerComparison:
     def full(self) -> KernelTensors:
         """Values of our kernels in fp32."""
         options = replace(self._options, precision="fp32")
-        return self._play([one.asked_for(options) for one in self._lowerings])
+        return self._play([one.with_compile_options(options) for one in self._lowerings])
 
     def _play(self, lowerings: Sequence[LoweringInput]) -> KernelTensors:
         """Run each part on the engine's values, so that errors before it do not count."""

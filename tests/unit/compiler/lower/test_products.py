@@ -73,5 +73,5 @@ def test_views_move_nothing() -> None:
 def test_where_floats_are_as_fast(channels: int, matrix_units: bool, precision: str) -> None:
     graph, asked = products("conv2d(x, w)", channels), CompileOptions(precision="fp16")
     device = replace(NULL_GPU, matrix_units=matrix_units)
-    lowering = LoweringInput(graph, device, KernelOptions()).asked_for(asked)
+    lowering = LoweringInput(graph, device, KernelOptions()).with_compile_options(asked)
     assert lowering.plan().precision == precision
