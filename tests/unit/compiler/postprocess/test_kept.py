@@ -83,7 +83,7 @@ def test_a_prepared_file_has_it(model: Path, device: DeviceInfo) -> None:
         run(path, device, postprocess=processing.YoloBoxes())
     assert told.value.why == f"it was prepared for: {TEXT}"
     shown = CliRunner().invoke(main, ["inspect", str(path)]).output
-    assert "what is made of outputs" in shown
+    assert "postprocessing" in shown
     rows = json.loads(CliRunner().invoke(main, ["inspect", str(path), "--json"]).output)["plans"]
     assert {one["postprocess"] for one in rows} == {TEXT}
 
