@@ -10,6 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import hypothesis
 import pytest
 from cuda_on_host import COMPILER
 from fake_cuda import FakeCuda
@@ -37,6 +38,10 @@ OPTIMISED = (
     "tests/models/test_placement.py",
     "tests/models/test_quantized_models.py",
 )
+
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # machines may be busy
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
