@@ -27,7 +27,7 @@ from fourfold.backends.webgpu.devices import device_of
 from fourfold.backends.webgpu.facts import device_info
 from fourfold.backends.webgpu.probe import measure_units
 from fourfold.codegen.wgsl import probes, renderer
-from fourfold.device import LONG_LOOPS, DeviceInfo
+from fourfold.device import LOOP_SELF_TEST, DeviceInfo
 from fourfold.errors import BuildError, DeviceError, ModelError
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
 
@@ -425,7 +425,7 @@ def test_any_device_is_one_to_prepare_for() -> None:
 def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a kernel does not build, or does something else."""
     before = probe.probe(real_device(), ["self_test"])["self_test"]
-    assert str(before) in ("", LONG_LOOPS)
+    assert str(before) in ("", LOOP_SELF_TEST)
     for name in ("floats", "halves", "bytes"):
         good = probes.SELF_TEST[name].text
         other = good.replace("3.0f", "2.0f").replace("3u", "2u")
@@ -448,14 +448,14 @@ def test_half_arithmetic_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
+    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LOOP_SELF_TEST)
     with caplog.at_level("WARNING"):
         check_verdict(info, "fp32")
     assert "a renderer: a self-test kernel with a long loop stops" in caplog.text
 
 
 def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
-    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
+    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LOOP_SELF_TEST)
     with pytest.raises(DeviceError, match="a renderer cannot run this model") as caught:
         check_verdict(info, "fp32", 70000)
     assert "work-items of this model need 70000" in str(caught.value)
