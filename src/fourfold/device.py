@@ -75,8 +75,8 @@ class DeviceInfo:
     matrix_units: bool = field(default=False, compare=False)
     resident: bool = field(default=False, compare=False)
     reaches_host: bool = field(default=False, compare=False)
-    # Failed parts of the self-test: names of `SELF_TESTS` and `LOOP_SELF_TEST`, separated by commas; ''
-    # if all passed.
+    # Failed parts of the self-test: names of `SELF_TESTS` and `LOOP_SELF_TEST`, separated by
+    # commas; '' if all passed.
     self_test: str = field(default="", compare=False)
     # persistent_mapping: a buffer may stay mapped while kernels use it, and both sides see each
     # other's writes. host_pointers: kernels read and write any host memory by its address.
