@@ -17,12 +17,11 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.backends import backends, devices, discovery, find_device
-from fourfold.backends.cuda import nvrtc
-from fourfold.backends.cuda.backend import CudaBackend
+from fourfold.backends.cuda import CudaBackend, nvrtc
 from fourfold.backends.cuda.binding import loader
 from fourfold.backends.cuda.image import Image
+from fourfold.backends.interpreter import InterpretBackend
 from fourfold.backends.interpreter import device as interpreted
-from fourfold.backends.interpreter.backend import InterpretBackend
 from fourfold.cli import main
 from fourfold.errors import DeviceError, InputError
 from fourfold.plan import Program
