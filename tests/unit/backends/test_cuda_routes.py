@@ -13,7 +13,8 @@ from stateful_models import svdf
 import fourfold
 from fourfold.backends.cuda import binding as cu
 from fourfold.backends.cuda import port_memory
-from fourfold.backends.cuda.binding import calls, loader
+from fourfold.backends.cuda.binding import calls
+from fourfold.backends.cuda.binding import calls as loader
 from fourfold.backends.cuda.bound_memory import BoundMemory
 from fourfold.backends.cuda.memory import CudaMemory, OwnMemory
 from fourfold.backends.cuda.player import Player

@@ -21,7 +21,8 @@ from fourfold.backends import Player, backends
 from fourfold.backends.null import NULL_GPU
 from fourfold.backends.probing import check_verdict
 from fourfold.backends.webgpu import devices, probe, program
-from fourfold.backends.webgpu.binding import adapter, commands, device, loader
+from fourfold.backends.webgpu.binding import adapter, device, loader
+from fourfold.backends.webgpu.binding import device as commands
 from fourfold.backends.webgpu.binding.structures import Limits
 from fourfold.backends.webgpu.devices import device_of
 from fourfold.backends.webgpu.facts import device_info

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.binding.calls import (
     Error,
     call,
@@ -264,7 +264,7 @@ def _captured(put: Callable[[Stream], None]) -> c_void_p:
         try:
             put(stream)
         except BaseException:
-            loader.library().cuStreamEndCapture(stream.pointer, byref(captured))
+            calls.library().cuStreamEndCapture(stream.pointer, byref(captured))
             if captured.value:
                 give_back("cuGraphDestroy", captured)
             raise

@@ -8,8 +8,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fourfold.backends.opencl.binding.calls import API, Error, call, check_process, info, make
-from fourfold.backends.opencl.binding.loader import library, quick_library
+from fourfold.backends.opencl.binding.calls import (
+    API,
+    Error,
+    call,
+    check_process,
+    info,
+    library,
+    make,
+    quick_library,
+)
 from fourfold.backends.opencl.binding.pocl_cpu import name_unknown_cpu
 from fourfold.support.forks import lost, used
 

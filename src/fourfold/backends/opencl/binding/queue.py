@@ -9,8 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.backends.opencl.binding.calls import Error, call, check_process, info, make
-from fourfold.backends.opencl.binding.loader import quick_library
+from fourfold.backends.opencl.binding.calls import (
+    Error,
+    call,
+    check_process,
+    info,
+    make,
+    quick_library,
+)
 from fourfold.backends.opencl.binding.objects import (
     Buffer,
     Context,
