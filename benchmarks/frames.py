@@ -22,8 +22,7 @@ from setting import describe_setting, relative_error, write_json
 
 import fourfold
 from fourfold.cli._timing import Call, warm_up
-from fourfold.processing.pixels.frame_fit import FITS
-from fourfold.processing.pixels.resize import RESIZES
+from fourfold.processing.pixels.frame_fit import FITS, RESIZES
 
 MEAN, STD, FILL = 127.5, 127.5, 114
 PILLOW = {"bilinear": "BILINEAR", "antialias": "BILINEAR", "nearest": "NEAREST", "area": "BOX"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from house.source import Module, imported, modules
 
-from fourfold.codegen.registry import languages
+from fourfold.codegen.language import languages
 
 # What tells such text from any other, in the languages that are there and in those to come.
 TOKENS = re.compile(

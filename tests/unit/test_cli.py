@@ -438,7 +438,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(
         monkeypatch,
         "ops",
-        "fourfold.ops.base.registry",
+        "fourfold.ops.base",
         registry=lambda: {"relu": relu, "conv2d": conv},
     )
     result = invoke("ops")

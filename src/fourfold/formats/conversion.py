@@ -13,7 +13,7 @@ from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.inputs import DeclaredInput, declare_inputs
 from fourfold.formats.options import ReadOptions
-from fourfold.formats.refusal import TypeMismatch, Unconvertible
+from fourfold.formats.rule_table import TypeMismatch, Unconvertible
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, Shape, TensorType

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.channels_first import check_padding, check_window, with_line, without_line
+from fourfold.formats.axes import check_padding, check_window, with_line, without_line
 from fourfold.formats.operator_nodes import OperatorNodes
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.base.window import NO_PADDING, Padding, Pair
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d

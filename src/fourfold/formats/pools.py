@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fourfold.formats.channels_first import (
-    as_pair,
-    check_padding,
-    check_window,
-    with_line,
-    without_line,
-)
+from fourfold.formats.axes import as_pair, check_padding, check_window, with_line, without_line
 from fourfold.formats.operator_nodes import OperatorNodes
 from fourfold.ops.average_pool import AveragePool
-from fourfold.ops.base.pooling import PoolAxes
-from fourfold.ops.base.window import Padding, Pair, Pool2d
+from fourfold.ops.base.window import Padding, Pair, Pool2d, PoolAxes
 from fourfold.ops.pad import Pad
 from fourfold.types import Shape
 

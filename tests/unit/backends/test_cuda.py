@@ -30,7 +30,7 @@ from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.plan import Plan
 from fourfold.runtime.stage_times import read_notes
 from fourfold.store.keys import loadable_parts, program_parts

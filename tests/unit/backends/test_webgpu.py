@@ -27,7 +27,7 @@ from fourfold.backends.webgpu.binding.structures import Limits
 from fourfold.backends.webgpu.devices import device_of
 from fourfold.backends.webgpu.facts import device_info
 from fourfold.backends.webgpu.probe import measure_units
-from fourfold.codegen.wgsl import probes, renderer
+from fourfold.codegen.wgsl import language, probes
 from fourfold.device import LONG_LOOPS, DeviceInfo
 from fourfold.errors import BuildError, DeviceError, ModelError
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
@@ -238,7 +238,7 @@ def test_a_program_without_its_marks_is_damaged() -> None:
     with pytest.raises(ModelError, match="the program is damaged"):
         program.split_modules(Program("//# line x0\nfn line() {}", ""))
     assert program.split_modules(Program("", "")) == {}
-    assert program.MARK == renderer.MARK
+    assert program.MARK == language.MARK
 
 
 def test_a_lost_device_is_opened_again(fake: FakeWebGpu) -> None:

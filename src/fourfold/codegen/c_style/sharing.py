@@ -12,8 +12,13 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fourfold.codegen.c_style.dialect import Dialect
-from fourfold.codegen.c_style.grid_barrier import grid_barrier, host_handshake
-from fourfold.codegen.c_style.stage_clock import clock_functions, note_functions, note_lines
+from fourfold.codegen.c_style.grid_barrier import (
+    clock_functions,
+    grid_barrier,
+    host_handshake,
+    note_functions,
+    note_lines,
+)
 from fourfold.codegen.c_style.stage_function import StageFunction, stage_call, stage_operands
 from fourfold.codegen.stage import GPU_ITEMS
 from fourfold.codegen.stage_table import ARRIVES, AWAITS, row_stride

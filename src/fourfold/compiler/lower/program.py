@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from fourfold.codegen.context import Target
-from fourfold.codegen.folding import folded_launch
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.language import Language, Prelude
-from fourfold.codegen.stage import Stage
+from fourfold.codegen.stage import Stage, folded_launch
 from fourfold.codegen.stage_table import local_memory
 from fourfold.codegen.walk import Node, special_nodes
 from fourfold.compiler.lower.bind import Bound

@@ -10,14 +10,13 @@ from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, report_damage, unsupported
 from fourfold.formats.inputs import OPEN, open_sizes
 from fourfold.formats.model import Model
-from fourfold.formats.names import unique
+from fourfold.formats.names import printable, short_properties, unique
 from fourfold.formats.onnx.convert import rules
 from fourfold.formats.onnx.file import FileRecord, read_file
 from fourfold.formats.onnx.main_graph import convert_graph
 from fourfold.formats.onnx.source_graph import OnnxSourceGraph
 from fourfold.formats.onnx.tensors import ExternalFiles
 from fourfold.formats.options import ReadOptions
-from fourfold.formats.printable import printable, short_properties
 from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
 from fourfold.graph.metadata import ModelMetadata

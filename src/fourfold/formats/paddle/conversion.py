@@ -16,7 +16,7 @@ from fourfold.formats.options import ReadOptions
 from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.records import OperatorRecord, Program, Variable
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, Shape, TensorType
 

@@ -15,7 +15,7 @@ from fourfold.formats.batch import check_batch
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
 from fourfold.formats.options import ReadOptions
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.foreign import Leftover, unit_name
 from fourfold.formats.tflite.operation import Operation, Rule, TFLiteBuilder
@@ -37,7 +37,7 @@ from fourfold.formats.tflite.tensors import (
     tensor_names,
 )
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.custom import Custom
 from fourfold.types import DType, TensorType
 

@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.formats.budget import check_shape
 from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.detection import Detection
 from fourfold.ops.reshape import Reshape

@@ -6,17 +6,13 @@ import math
 
 import numpy as np
 
+from fourfold.formats.axes import give_channels_first, to_channels_first, to_channels_last
 from fourfold.formats.budget import check_shape
-from fourfold.formats.channels_first import (
-    give_channels_first,
-    to_channels_first,
-    to_channels_last,
-)
 from fourfold.formats.onnx.convert.window import read_window
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.pools import add_pool, count_windows
-from fourfold.formats.refusal import Unconvertible
-from fourfold.ops.base.pooling import PoolAxes
+from fourfold.formats.rule_table import Unconvertible
+from fourfold.ops.base.window import PoolAxes
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.pad import Pad
 from fourfold.ops.scatter_elements import ScatterElements

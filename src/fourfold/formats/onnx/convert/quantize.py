@@ -25,7 +25,7 @@ from fourfold.formats.onnx.convert.slices import concat
 from fourfold.formats.onnx.convert.window import conv
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize

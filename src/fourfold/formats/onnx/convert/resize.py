@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fourfold.formats.axes import axis_of, inverse_order, last_order
-from fourfold.formats.channels_first import (
+from fourfold.formats.axes import (
+    axis_of,
     give_channels_first,
+    inverse_order,
+    last_order,
     to_channels_last,
     with_line,
     without_line,

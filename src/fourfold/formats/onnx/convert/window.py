@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.formats.channels_first import (
+from fourfold.formats.axes import (
     MAX_WINDOW_SIZE,
     as_pair,
     check_window,
@@ -17,7 +17,7 @@ from fourfold.formats.channels_first import (
 )
 from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.base.window import Padding, Pair, same
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d

@@ -6,7 +6,7 @@ remains, which follows every operator on quantized values.
 
 from __future__ import annotations
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.types import DType, dequantize
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     LSTMOptions,

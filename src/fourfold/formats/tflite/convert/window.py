@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.formats.channels_first import check_window
+from fourfold.formats.axes import check_window
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     BlockOptions,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fourfold.formats.names import UniqueNames
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.options import dataclass_of
 from fourfold.formats.tflite.records import (
     OperatorRecord,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fourfold.codegen.bits import bit_and, bit_or, shift_left, shift_right
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, Pointer, const, guarded, lift, load, vector
+from fourfold.codegen.intrinsics import bit_and, bit_or, shift_left, shift_right
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.location import Layout, Location, Stored
 from fourfold.codegen.view import View

@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, Write, writes
 from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.onnx.write_graph.written_values import GRIDS
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import Node
 from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.cast import Cast
