@@ -46,7 +46,7 @@ TOLERANCE = 2e-5
 def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """The page's files, in a folder that is searched besides the package's own."""
     files = write_files(PAGE, tmp_path)
-    folder = tmp_path / "src" / "fourfold" / "kernel"
+    folder = tmp_path / "src" / "fourfold" / "codegen"
     (folder / "plain_c" / "__init__.py").touch()
     monkeypatch.setattr(codegen, "__path__", [*codegen.__path__, str(folder)])
     yield files
