@@ -32,7 +32,7 @@ from fourfold.export.quantize.sensitivity import (
 )
 from fourfold.export.quantize.sharing import share_grids
 from fourfold.export.quantize.simplify import float_bytes
-from fourfold.export.quantize.writable import to_writable
+from fourfold.export.quantize.storage import to_writable
 from fourfold.formats import Format, Model
 from fourfold.graph import Graph
 from fourfold.session import Session
