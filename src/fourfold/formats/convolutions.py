@@ -32,13 +32,17 @@ def convolve(
     check_padding(*attributes.padding.height, *attributes.padding.width)
     source, filters = with_line(nodes, image), _filters_with_line(nodes, weights)
     if _is_depthwise(nodes, x, weights, bias, attributes.groups):
-        window = (attributes.stride, attributes.dilation, attributes.padding)
-        each = DepthwiseConv2d(*window, kind.shape[0] // attributes.groups)
-        inputs = (source, nodes.transposed(filters, (1, 2, 3, 0), "filters"), bias)
-        result = nodes.add("depthwise_conv2d", *inputs, attributes=each, part="conv")
+        each = DepthwiseConv2d(
+            stride=attributes.stride,
+            dilation=attributes.dilation,
+            padding=attributes.padding,
+            multiplier=kind.shape[0] // attributes.groups,
+        )
+        turned = nodes.transposed(filters, (1, 2, 3, 0), "filters")
+        result = nodes.add("depthwise_conv2d", source, turned, bias, attributes=each, part="conv")
     else:
-        inputs = (source, nodes.transposed(filters, (0, 2, 3, 1), "filters"), bias)
-        result = nodes.add("conv2d", *inputs, attributes=attributes, part="conv")
+        turned = nodes.transposed(filters, (0, 2, 3, 1), "filters")
+        result = nodes.add("conv2d", source, turned, bias, attributes=attributes, part="conv")
     return without_line(nodes, result, x.rank)
 
 

@@ -55,9 +55,14 @@ def join_shared(runs: Sequence[Sequence[Stage]], groups: int, form: SharedForm) 
         ahead = streamed_ahead(run, AHEAD)
         joined.append(JoinedRun(fill_table(run, called, distributions, stride, ahead), title))
     local_bytes = form.calls.launch_bytes(group_memory(functions, form))
-    sizes = (groups * form.items,), (form.items,)
     return JoinedStages(
-        sharing_text(functions, form), ENTRY, *sizes, tuple(joined), kernels, local_bytes
+        text=sharing_text(functions, form),
+        entry=ENTRY,
+        grid=(groups * form.items,),
+        local=(form.items,),
+        runs=tuple(joined),
+        kernels=kernels,
+        local_bytes=local_bytes,
     )
 
 

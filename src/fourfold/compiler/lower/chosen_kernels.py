@@ -112,8 +112,18 @@ def choose_kernels(
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
     memory = Memory(graph, built, locations, fixed, target, 2 + len(ports))
-    origin = (choices, results, work)
-    return ChosenKernels(graph, target, language, locations, built, ports, memory, *origin)
+    return ChosenKernels(
+        graph=graph,
+        target=target,
+        language=language,
+        locations=locations,
+        built=built,
+        ports=ports,
+        memory=memory,
+        choices=choices,
+        results=results,
+        work=work,
+    )
 
 
 def _port_buffers(graph: Graph) -> list[Buffer]:

@@ -56,8 +56,15 @@ def in_level_order(bound: Sequence[Bound], levels: Sequence[LevelSpan]) -> tuple
         for number in members:
             first, last = ends and number == members[0], ends and number == members[-1]
             item = bound[number]
-            kernel_and_arguments = (item.kernel, item.launch.arguments)
-            stages.append(Stage(*kernel_and_arguments, first, last, item.launch.node))
+            stages.append(
+                Stage(
+                    kernel=item.kernel,
+                    arguments=item.launch.arguments,
+                    awaits=first,
+                    arrives=last,
+                    node=item.launch.node,
+                )
+            )
     return tuple(stages)
 
 

@@ -60,7 +60,9 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
     prelude = language.prelude(special, target)
     named = (text.replace(_ANY, name) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
-    return Written(program, tuple(launches), kernels, special, prelude)
+    return Written(
+        program=program, launches=tuple(launches), kernels=kernels, special=special, prelude=prelude
+    )
 
 
 def _launch_memory(kernel: Kernel, target: Target) -> int:
@@ -86,20 +88,31 @@ def write_one(
     launches = []
     for stages, run in zip(runs, joined.runs, strict=True):
         arguments: tuple[Argument, ...] = (*uses, len(stages), constants.offset(run.table))
-        entry_and_sizes = (
-            joined.entry,
-            arguments,
-            joined.grid,
-            joined.local,
-            joined.entry,
-            run.title,
+        launches.append(
+            Launch(
+                entry=joined.entry,
+                arguments=arguments,
+                grid=joined.grid,
+                local=joined.local,
+                title=joined.entry,
+                node=run.title,
+                stages=len(stages),
+                local_bytes=joined.local_bytes,
+            )
         )
-        launches.append(Launch(*entry_and_sizes, len(stages), joined.local_bytes))
     special = tuple(special_nodes(joined.kernels))
     prelude = language.prelude(special, target)
     options = prelude.build_options + ("" if clock is None else clock.build_options)
     program = Program(prelude.text + joined.text, options)
     shares = language.persistent.shares(target.device)
     groups = prod(joined.grid) // prod(joined.local) if shares else 0
-    waits = (groups, not shares)
-    return Written(program, tuple(launches), joined.kernels, special, prelude, *waits, clock)
+    return Written(
+        program=program,
+        launches=tuple(launches),
+        kernels=joined.kernels,
+        special=special,
+        prelude=prelude,
+        resident_groups=groups,
+        claims=not shares,
+        clock=clock,
+    )

@@ -128,8 +128,14 @@ class _Walk(Conversion):
     def stand_in(self, operator: FileOperator, reason: str) -> bool:
         if not self.keep_unsupported:
             return False
-        graph = (self.file, self.record, self.names, self.number)
-        leftover = Leftover(*graph, reason, self.unsized)
+        leftover = Leftover(
+            file=self.file,
+            graph=self.record,
+            names=self.names,
+            number=self.number,
+            reason=reason,
+            unsized=self.unsized,
+        )
         inputs, attributes = leftover.inputs(self.builder), leftover.attributes(self.builder)
         name = unit_name(leftover.record, self.number, self.names)
         self.add_foreign(inputs, operator.outputs, attributes, name)

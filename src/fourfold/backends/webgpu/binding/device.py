@@ -117,8 +117,9 @@ class Device:
 
     def write(self, buffer: int, offset: int, array: np.ndarray) -> None:
         """Copy a contiguous array of whole words into a buffer."""
-        data = (array.ctypes.data, array.nbytes)
-        self.call("wgpuQueueWriteBuffer", self.queue, buffer, offset, *data)
+        self.call(
+            "wgpuQueueWriteBuffer", self.queue, buffer, offset, array.ctypes.data, array.nbytes
+        )
 
     @property
     def timestamp_seconds(self) -> float:

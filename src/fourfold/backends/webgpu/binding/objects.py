@@ -254,13 +254,21 @@ class Commands:
         """
         if not size:
             return
-        arguments = (source.pointer, start, target.pointer, at, size)
-        self._device.call("wgpuCommandEncoderCopyBufferToBuffer", self._pointer, *arguments)
+        self._device.call(
+            "wgpuCommandEncoderCopyBufferToBuffer",
+            self._pointer,
+            source.pointer,
+            start,
+            target.pointer,
+            at,
+            size,
+        )
 
     def clear(self, buffer: Buffer) -> None:
         """Fill a buffer with zeros."""
-        arguments = (self._pointer, buffer.pointer, 0, buffer.size)
-        self._device.call("wgpuCommandEncoderClearBuffer", *arguments)
+        self._device.call(
+            "wgpuCommandEncoderClearBuffer", self._pointer, buffer.pointer, 0, buffer.size
+        )
 
     def launch(self, recording: Recording, times: QuerySet | None = None, first: int = 0) -> None:
         """Add all launches of a recording; their start and end times go to two
@@ -278,8 +286,15 @@ class Commands:
 
     def resolve(self, times: QuerySet, target: Buffer) -> None:
         """Write times into a buffer, eight bytes each."""
-        arguments = (self._pointer, times.pointer, 0, times.count, target.pointer, 0)
-        self._device.call("wgpuCommandEncoderResolveQuerySet", *arguments)
+        self._device.call(
+            "wgpuCommandEncoderResolveQuerySet",
+            self._pointer,
+            times.pointer,
+            0,
+            times.count,
+            target.pointer,
+            0,
+        )
 
     def submit(self) -> c_uint64:
         """Submit them to the queue; returns the index to wait for."""

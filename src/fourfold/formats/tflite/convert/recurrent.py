@@ -181,8 +181,12 @@ class _Cell:
         output_gate = self._gate(both, _OUTPUT_GATE, self.cell_state)
         self.output = self._add("mul", output_gate, self._activate(self.cell_state))
         if op.optional(_PROJECTION) is not None:
-            inputs = (op.weights(_PROJECTION), op.optional_weights(_PROJECTION_BIAS))
-            projected = self._add("fully_connected", self.output, *inputs)
+            projected = self._add(
+                "fully_connected",
+                self.output,
+                op.weights(_PROJECTION),
+                op.optional_weights(_PROJECTION_BIAS),
+            )
             self.output = self._clip(projected, self.options.proj_clip)
         return self.output
 

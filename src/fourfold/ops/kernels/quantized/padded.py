@@ -65,8 +65,9 @@ class PaddedBytes(PaddedInput):
         """Copy one line of a slice per work-item, word by word."""
         batch, height, width, _ = self.type.shape
         target = self.view(self.context, kernel, writable=True)
-        counts = (batch * height, self.type.slices)
-        line, slice_ = kernel.ids(*counts, local=independent_group(self.context.device, *counts))
+        lines, slices = batch * height, self.type.slices
+        group = independent_group(self.context.device, lines, slices)
+        line, slice_ = kernel.ids(lines, slices, local=group)
         image, row = target.line_coordinates(line)
         y, left = kernel.let(row - self.padding.top, "y"), self.padding.left
         to = kernel.let(slice_ * target.pitch + line * target.axis(2), "to")

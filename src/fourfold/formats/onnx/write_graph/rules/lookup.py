@@ -112,8 +112,13 @@ def scatter_update(writer: GraphWriter, node: Node) -> None:
     """ScatterND"""
     assert isinstance(node.attributes, ScatterUpdate)
     x, indices, updates = node.inputs
-    tensors = writer.read(x), _longs(writer, indices), writer.read(updates)
-    scattered = writer.add("ScatterND", *tensors, reduction=node.attributes.reduction)
+    scattered = writer.add(
+        "ScatterND",
+        writer.read(x),
+        _longs(writer, indices),
+        writer.read(updates),
+        reduction=node.attributes.reduction,
+    )
     writer.give(node.outputs[0], scattered)
 
 
