@@ -156,8 +156,8 @@ def container_pieces(sections: Sequence[Section]) -> Iterator[bytes | memoryview
         entries.append(ENTRY.pack(name, cursor, len(flat), crc32(flat), number))
         cursor += len(flat)
     table = b"".join(entries)
-    fields = (MAGIC, VERSION, HEADER.size, cursor, HEADER.size, len(sections), crc32(table))
-    head = HEADER.pack(*fields, 0)[:-4]
+    size, count = HEADER.size, len(sections)
+    head = HEADER.pack(MAGIC, VERSION, size, cursor, size, count, crc32(table), 0)[:-4]
     yield head + struct.pack("<I", crc32(head)) + table
     place = HEADER.size + len(table)
     for offset, flat in zip(offsets, flats, strict=True):

@@ -101,8 +101,8 @@ class DeviceArray:
         return self._capsule(flags)
 
     def _capsule(self, flags: int | None) -> Any:
-        place = (self.memory.handle, self.memory.dlpack_device)
-        return export.make_capsule(self, *place, self.shape, self.dtype, flags)
+        handle, device = self.memory.handle, self.memory.dlpack_device
+        return export.make_capsule(self, handle, device, self.shape, self.dtype, flags)
 
     def _copied(self, wanted: tuple[int, int], flags: int | None) -> Any:
         """A copy on the host, or by way of it on the device itself."""

@@ -175,8 +175,9 @@ def device_spans(plan: Plan, runs: Sequence[TracedRun]) -> list[TraceSpan]:
         put_in: float | None = run.put_in[0]  # one arrow for all of them
         for launch, (began, ended) in zip(plan.launches, run.launches, strict=True):
             details = {"node": launch.node, "run": number}
-            place = (began + clock.offset, ended - began)
-            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, details, put_in=put_in))
+            start, seconds = began + clock.offset, ended - began
+            span = TraceSpan(launch.entry, LAUNCHES, start, seconds, DEVICE, details, put_in=put_in)
+            spans.append(span)
             put_in = None
     return spans + _stage_spans(plan, [run for run in runs if run.notes is not None], clock)
 
@@ -216,13 +217,13 @@ def _stage_spans(plan: Plan, runs: Sequence[TracedRun], clock: DeviceClock) -> l
         start = float(one.start - zero) / speed + stage_clock.offset
         if not run.launches:  # the driver did not tell, but its stages do
             (launch,) = plan.launches
-            place = (start, one.total)
-            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, put_in=run.put_in[0]))
+            put_in = run.put_in[0]
+            spans.append(TraceSpan(launch.entry, LAUNCHES, start, one.total, DEVICE, put_in=put_in))
         rows = zip(one.stages, one.began, one.seconds, one.waiting, strict=True)
         for title, began, seconds, waiting in rows:
             details = {"node": title.node, "waiting_us": round(float(waiting) * 1e6, 3)}
-            place = (start + float(began), float(seconds))
-            spans.append(TraceSpan(title.kernel, STAGES, *place, DEVICE, details))
+            at, length = start + float(began), float(seconds)
+            spans.append(TraceSpan(title.kernel, STAGES, at, length, DEVICE, details))
     return spans
 
 

@@ -62,8 +62,10 @@ def pick(grown: GrownGraph, option: Picking, boxes: Boxes, blend: bool = False) 
     def selected(value: str, part: str) -> str:
         if not blend:
             return rows(value, part)
-        weights = (value, boxes.scores, owners)
-        return grown.add("blend_rows", *weights, attributes=BlendRows(most), part=part)
+        attributes = BlendRows(most)
+        return grown.add(
+            "blend_rows", value, boxes.scores, owners, attributes=attributes, part=part
+        )
 
     results = {"boxes": selected(boxes.corners, "boxes")}
     results["scores"] = grown.reshape(rows(boxes.scores, "best"), batch, most, part="scores")

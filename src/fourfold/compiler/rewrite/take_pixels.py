@@ -74,8 +74,8 @@ def _reading(type_: TensorType, pixels: Pixels) -> tuple[str, object]:
     fit = pixels.fit_frame(pixels.frame_size(model), model)
     if fit.is_identity and not pixels.is_yuv:
         return "picture", Picture(channels)
-    conversion = (fit, pixels.resize, pixels.read_fill, pixels.matrix)
-    return "frame", Frame(pixels.order, channels, *conversion)
+    frame = Frame(pixels.order, channels, fit, pixels.resize, pixels.read_fill, pixels.matrix)
+    return "frame", frame
 
 
 def byte_type(type_: TensorType, pixels: Pixels) -> TensorType:
