@@ -21,7 +21,7 @@ from fourfold.backends import Player, backends
 from fourfold.backends.null import NULL_GPU
 from fourfold.backends.probing import check_verdict
 from fourfold.backends.webgpu import devices, probe, program
-from fourfold.backends.webgpu.binding import adapter, device, loader, objects
+from fourfold.backends.webgpu.binding import adapter, calls, device, objects
 from fourfold.backends.webgpu.binding.structures import Limits
 from fourfold.backends.webgpu.devices import device_of
 from fourfold.backends.webgpu.facts import device_info
@@ -88,9 +88,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeWebGpu]:
     """An imagined library, for one test."""
     forget()
     made = FakeWebGpu(KERNELS)
-    for module in (loader, adapter, device):
+    for module in (calls, adapter, device):
         monkeypatch.setattr(module, "library", lambda: made)
-    for module in (loader, objects):
+    for module in (calls, objects):
         monkeypatch.setattr(module, "quick_library", lambda: made)
     yield made
     forget()

@@ -9,10 +9,9 @@ from collections.abc import Collection, Sequence
 
 from fourfold.codegen.c_style.functions import function_of, warpgroup_function
 from fourfold.codegen.c_style.grid_barrier import GLOBAL_TIMER, STATE_WORDS
-from fourfold.codegen.c_style.joining import find_size_conflict, join_shared
 from fourfold.codegen.c_style.ptx import WARP, ptx_dots, ptx_functions
 from fourfold.codegen.c_style.renderer import render
-from fourfold.codegen.c_style.sharing import SharedForm
+from fourfold.codegen.c_style.sharing import SharedForm, find_size_conflict, join_shared
 from fourfold.codegen.capabilities import Capabilities
 from fourfold.codegen.context import Target
 from fourfold.codegen.cuda.dialect import CUDA

@@ -24,11 +24,10 @@ from fourfold.export.optimize.options import CPU, OptimizeOptions, QuantizationR
 from fourfold.export.optimize.output_file import PREPARED, writable_formats
 from fourfold.export.optimize.passes import PassResult, fuse, simplify
 from fourfold.export.optimize.report import OptimizedModel
-from fourfold.export.quantize.quantizer import Quantizer
+from fourfold.export.quantize.quantizer import Quantizer, simplify_model
 from fourfold.export.quantize.report import QuantizeReport
 from fourfold.export.quantize.running import ProgressCounter
 from fourfold.export.quantize.samples import SamplesOption, read_samples
-from fourfold.export.quantize.simplify import simplify_model
 from fourfold.formats import Format, Model, ReadOptions, find_format, model_files, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from fourfold.compiler.rewrite import WRITABLE
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.export.quantize.assign import Assigner, Observations
@@ -31,12 +32,11 @@ from fourfold.export.quantize.sensitivity import (
     find_sensitive,
 )
 from fourfold.export.quantize.sharing import share_grids
-from fourfold.export.quantize.simplify import float_bytes
 from fourfold.export.quantize.storage import to_writable
 from fourfold.formats import Format, Model
 from fourfold.graph import Graph
 from fourfold.session import Session
-from fourfold.types import DType, dequantize, to_integers
+from fourfold.types import DType, dequantize, silent_arithmetic, to_integers
 
 _SENSITIVE = "it loses too much"
 
@@ -284,3 +284,26 @@ def _groups(graph: Graph, values: Sequence[str]) -> Iterator[list[str]]:
         size += bytes_
     if group:
         yield group
+
+
+_INTEGERS = frozenset({"dequantize", "fake_quantize", "quantize"})
+
+
+@silent_arithmetic()
+def simplify_model(model: Model) -> Model:
+    """Return the model with a simplified main graph. Raises InputError if it is quantized
+    already.
+    """
+    done = next((node for node in model.main.nodes if node.op in _INTEGERS), None)
+    if done is not None:
+        why = f"its value '{done.outputs[0]}' is quantized"
+        raise InputError("the model is quantized already", why, "pass the float model")
+    graph = model.main
+    for run in WRITABLE:
+        graph = run(graph)
+    return replace(model, main=graph)
+
+
+def float_bytes(graph: Graph) -> int:
+    """Return the size of the graph's constants as floats, in bytes."""
+    return sum(np.asarray(array).nbytes for array in graph.constants.values())

@@ -21,10 +21,9 @@ from fourfold.formats.conversion import (
     report_damage,
     unsupported,
 )
-from fourfold.formats.inputs import DeclaredInput
+from fourfold.formats.inputs import DEFAULTS, DeclaredInput, ReadOptions
 from fourfold.formats.model import Model
 from fourfold.formats.names import printable, unique
-from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.protobuf import Message
 from fourfold.formats.rule_table import Unconvertible, summary
 from fourfold.formats.source import ModelSource, open_source

@@ -14,7 +14,7 @@ import numpy as np
 
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, report_damage, unsupported
-from fourfold.formats.inputs import OPEN, open_sizes
+from fourfold.formats.inputs import OPEN, ReadOptions, open_sizes
 from fourfold.formats.model import Model, SourceGraph
 from fourfold.formats.names import printable, short_properties, unique
 from fourfold.formats.onnx.convert import rules
@@ -35,7 +35,6 @@ from fourfold.formats.onnx.schema import (
 )
 from fourfold.formats.onnx.scope import captured, needed_nodes, read_names
 from fourfold.formats.onnx.tensors import ExternalFiles, is_external, stored_array
-from fourfold.formats.options import ReadOptions
 from fourfold.formats.protobuf import MessageWriter
 from fourfold.formats.rule_table import summary
 from fourfold.formats.source import Content, ModelSource

@@ -11,8 +11,7 @@ from fourfold.errors import InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN, FileOperator, Names, OverwritingConversion
-from fourfold.formats.inputs import SHAPE_NEEDED, DeclaredInput
-from fourfold.formats.options import ReadOptions
+from fourfold.formats.inputs import SHAPE_NEEDED, DeclaredInput, ReadOptions
 from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.records import OperatorRecord, Program, Variable

@@ -15,10 +15,9 @@ import numpy as np
 
 from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats.conversion import report_damage, unsupported
-from fourfold.formats.inputs import open_sizes
+from fourfold.formats.inputs import ReadOptions, open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
-from fourfold.formats.options import ReadOptions
 from fourfold.formats.paddle.conversion import convert_program
 from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.files import ProgramFiles, find_files, is_json

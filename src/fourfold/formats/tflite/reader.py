@@ -10,9 +10,9 @@ from fourfold.custom import registration_example
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError, nearest
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, unsupported
+from fourfold.formats.inputs import ReadOptions
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
-from fourfold.formats.options import ReadOptions
 from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
 from fourfold.formats.tflite.convert import rules

@@ -14,7 +14,7 @@ from fourfold.errors import ModelError, Refusal
 from fourfold.formats.batch import check_batch
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
-from fourfold.formats.options import ReadOptions
+from fourfold.formats.inputs import ReadOptions
 from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.foreign import Leftover, unit_name

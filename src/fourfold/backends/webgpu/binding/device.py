@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.backends.webgpu.binding.adapter import FEATURES, Adapter, process_events
-from fourfold.backends.webgpu.binding.calls import API, LOST, UNKNOWN, Error, give_back
-from fourfold.backends.webgpu.binding.loader import library
+from fourfold.backends.webgpu.binding.calls import API, LOST, UNKNOWN, Error, give_back, library
 from fourfold.backends.webgpu.binding.structures import (
     CallbackInfo,
     DeviceCallback,

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fourfold.backends.webgpu.binding.calls import UNKNOWN, Error, give_back
+from fourfold.backends.webgpu.binding.calls import UNKNOWN, Error, give_back, quick_library
 from fourfold.backends.webgpu.binding.device import Device
-from fourfold.backends.webgpu.binding.loader import quick_library
 from fourfold.backends.webgpu.binding.structures import (
     BindGroupDescriptor,
     BindGroupEntry,

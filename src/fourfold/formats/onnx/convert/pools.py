@@ -10,8 +10,8 @@ from fourfold.formats.axes import give_channels_first, to_channels_first, to_cha
 from fourfold.formats.budget import check_shape
 from fourfold.formats.onnx.convert.window import read_window
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.rule_table import Unconvertible
+from fourfold.formats.windows import add_pool, count_windows
 from fourfold.ops.base.window import PoolAxes
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.pad import Pad

@@ -15,9 +15,9 @@ from fourfold.formats.axes import (
     to_channels_first,
     to_channels_last,
 )
-from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.rule_table import Unconvertible
+from fourfold.formats.windows import Deconvolution, convolve, deconvolve
 from fourfold.ops.base.window import Padding, Pair, same
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d

@@ -12,11 +12,10 @@ from fourfold.formats.axes import (
     require_images,
     to_channels_last,
 )
-from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.paddle.convert.pointwise import add_activation
 from fourfold.formats.paddle.operation import Operation, converts
-from fourfold.formats.pools import add_pool
 from fourfold.formats.rule_table import Unconvertible
+from fourfold.formats.windows import Deconvolution, add_pool, convolve, deconvolve
 from fourfold.ops.base.rules import Reduce, Resize
 from fourfold.ops.base.window import Padding, Pair, PoolAxes, same
 from fourfold.ops.concat import Concat
