@@ -9,7 +9,7 @@ import pytest
 from remote.machine_setup import HOST, SERIAL, FakeMachine
 
 from fourfold.backends.connections import ConnectionLost
-from fourfold.backends.remote import link as adb_module
+from fourfold.backends.remote import link as link_module
 from fourfold.backends.remote.link import AdbLink, Link, SshLink, find_phone
 from fourfold.backends.remote.machine import Machine, _family
 from fourfold.errors import DeviceError, InputError
@@ -97,7 +97,7 @@ def test_a_phone_that_is_not_there(machine: FakeMachine) -> None:
 
 def test_without_adb(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(adb_module, "android_folders", lambda: ((), ()))
+    monkeypatch.setattr(link_module, "android_folders", lambda: ((), ()))
     with pytest.raises(InputError, match="adb is not installed"):
         find_phone("auto")
 
