@@ -439,6 +439,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch,
         "ops",
         "fourfold.ops.base",
+        Op=SimpleNamespace,
         registry=lambda: {"relu": relu, "conv2d": conv},
     )
     result = invoke("ops")
