@@ -1,10 +1,10 @@
-"""Every float model of a folder against LiteRT's CPU interpreter, in fp32 and mixed.
+"""Compares all float models of a folder with LiteRT's CPU interpreter, in fp32 and mixed.
 
-An error is the largest difference of any output, relative to that output's range (absolute for an
-output of one number below one). Inputs are random, except where the catalog says that a model
-answers random input with a constant: those get a photograph. DeepLab's mask is compared pixel by
-pixel with the golden one, too. Models with weights of int8 and float values ("dynamic range") are
-listed but not counted: there LiteRT rounds the values to int8, too, and fourfold does not.
+The error is the largest difference of any output, relative to the range of that output (absolute
+for a single number below one). Inputs are random. Models that return a constant for random input,
+according to the catalog, get a photograph. DeepLab's mask is also compared with the golden mask,
+pixel by pixel. Models with int8 weights and float activations ("dynamic range") are listed but not
+counted: LiteRT rounds their activations to int8, and fourfold does not.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import fourfold
 from fourfold.backends import find_device
 from fourfold.runtime.random_inputs import random_inputs
 
-PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # and the error that is allowed
+PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # with the error limit of each
 PHOTOGRAPH = "grace_hopper.bmp"
 DEEPLAB = "deeplab_v3_257_float.tflite"
 SCENE, GOLDEN = "segmentation_input_rotation0.jpg", "segmentation_golden_rotation0.png"
-MOST = 3  # ops named for a reason
+MAX_OPS = 3  # listed per reason
 GOLDEN_STEP = 10  # class n is stored as the grey value 10 n
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model: what it was fed with, the error in each precision, or why it was refused."""
+    """Result of one model: its input, the error in each precision, or why it was refused."""
 
     model: str
     weights: str
@@ -45,12 +45,12 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether both engines are to compute the same: LiteRT rounds where weights are int8."""
+        """Return whether both engines should agree; with int8 weights LiteRT rounds activations."""
         return "dynamic-range" not in self.weights and "int8" not in self.weights
 
     @property
     def over(self) -> list[str]:
-        """The precisions in which the error is larger than allowed."""
+        """The precisions in which the error exceeds the limit."""
         return [one for one, limit in PRECISIONS.items() if self.errors.get(one, 0.0) > limit]
 
     @property
@@ -63,22 +63,22 @@ class Row:
 
 
 def is_float(entry: Mapping[str, Any]) -> bool:
-    """Whether values are float; weights may be halves or integers."""
-    whole = all(one["dtype"] != "int8" for one in (*entry["inputs"], *entry["outputs"]))
+    """Return whether activations are float; weights may be fp16 or integers."""
+    has_float_ports = all(one["dtype"] != "int8" for one in (*entry["inputs"], *entry["outputs"]))
     kinds = ("float32", "fp16", "dynamic-range")
-    return whole and entry["quant"].startswith(kinds)
+    return has_float_ports and entry["quant"].startswith(kinds)
 
 
 def catalog_of(shared: Path) -> list[dict[str, Any]]:
     path = shared / "models" / "catalog.json"
     if not path.is_file():
-        raise click.ClickException(f"skipped: there is no {path.name} in {path.parent}")
+        raise click.ClickException(f"{path.name} was not found in {path.parent}")
     entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     return [one for one in entries if one["file"].startswith("tflite/") and is_float(one)]
 
 
 def picture(path: Path, size: tuple[int, int], low: float = -1.0) -> np.ndarray:
-    """A picture as an input of [1, height, width, 3], its pixels over low..1."""
+    """Return an image as an input of shape [1, height, width, 3] with pixels from `low` to 1."""
     with Image.open(path) as image:
         small = image.convert("RGB").resize(size, Image.Resampling.BILINEAR)
     pixels = np.asarray(small, np.float32)[None] / 255
@@ -96,11 +96,11 @@ def inputs_for(
         if len(info.shape) == 4 and info.shape[-1] == 3 and photograph.is_file():
             arrays[info.name] = picture(photograph, (info.shape[2], info.shape[1]))
             return PHOTOGRAPH, arrays
-    return "random (proves nothing)", arrays
+    return "random (not conclusive)", arrays
 
 
 def compare(entry: Mapping[str, Any], shared: Path, device: str, threads: int) -> Row:
-    """One model in every precision."""
+    """Compare one model in every precision."""
     path = shared / "models" / entry["file"]
     errors, fed = {}, ""
     try:
@@ -109,9 +109,11 @@ def compare(entry: Mapping[str, Any], shared: Path, device: str, threads: int) -
                 fed, inputs = inputs_for(session, entry, shared)
                 rival = open_litert(str(path), list(inputs.values()), threads)
                 if rival is None:
-                    raise click.ClickException("skipped: LiteRT (ai-edge-litert) is not installed")
-                # The second run counts: it finds memory that was used. LiteRT runs as often, since
-                # some models keep a state.
+                    raise click.ClickException(
+                        "LiteRT is not installed: pip install ai-edge-litert"
+                    )
+                # The second run counts, because it reuses memory. LiteRT also runs twice, because
+                # some models have a state.
                 session.run(inputs)
                 rival()
                 errors[precision] = relative_error(list(session.run(inputs).values()), rival())
@@ -121,19 +123,19 @@ def compare(entry: Mapping[str, Any], shared: Path, device: str, threads: int) -
 
 
 def reasons(refusals: Iterable[fourfold.Refusal]) -> str:
-    """Each reason once, with the ops that it is for."""
+    """Return each reason once, with the operators it applies to."""
     ops: dict[str, list[str]] = {}
     for one in refusals:
-        known = ops.setdefault(one.reason, [])
-        known += [one.op] if one.op not in known else []
+        names = ops.setdefault(one.reason, [])
+        names += [one.op] if one.op not in names else []
     return "; ".join(
-        f"{reason} ({', '.join(known[:MOST])}{', …' if len(known) > MOST else ''})"
-        for reason, known in ops.items()
+        f"{reason} ({', '.join(names[:MAX_OPS])}{', …' if len(names) > MAX_OPS else ''})"
+        for reason, names in ops.items()
     )
 
 
 def masks(shared: Path, device: str, threads: int) -> list[str]:
-    """DeepLab's classes for each pixel: the golden mask, LiteRT's, and ours."""
+    """Compare DeepLab's class of each pixel with the golden mask and with LiteRT."""
     model, folder = shared / "models" / "tflite" / DEEPLAB, shared / "inputs"
     missing = [one.name for one in (model, folder / SCENE, folder / GOLDEN) if not one.is_file()]
     if missing:
@@ -142,11 +144,11 @@ def masks(shared: Path, device: str, threads: int) -> list[str]:
     with Image.open(folder / GOLDEN) as image:
         golden = np.asarray(image) // GOLDEN_STEP
     rival = open_litert(str(model), [scene], threads)
-    found = {} if rival is None else {"LiteRT CPU": rival()[0]}
+    scores_by_engine = {} if rival is None else {"LiteRT CPU": rival()[0]}
     for precision in PRECISIONS:
         with fourfold.Session(model, device=device, precision=precision) as session:
-            found[f"fourfold {precision}"] = next(iter(session.run(scene).values()))
-    classes = {name: scores[0].argmax(-1) for name, scores in found.items()}
+            scores_by_engine[f"fourfold {precision}"] = next(iter(session.run(scene).values()))
+    classes = {name: scores[0].argmax(-1) for name, scores in scores_by_engine.items()}
     lines = ["| DeepLab's mask | equal to the golden one | equal to LiteRT's |", "|---|--:|--:|"]
     for name, mask in classes.items():
         beside = np.mean(mask == classes["LiteRT CPU"]) if "LiteRT CPU" in classes else np.nan
@@ -174,12 +176,21 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models, inputs.")
+@click.option(
+    "--shared",
+    default=SHARED,
+    type=click.Path(path_type=Path),
+    help="Folder with models and inputs.",
+)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--threads", default=2, show_default=True, help="Of LiteRT.")
-@click.option("--only", default="", help="Models whose name has this in it.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the Markdown here, too.")
-@click.option("--json", "data", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--threads", default=2, show_default=True, help="Threads of LiteRT.")
+@click.option("--only", default="", help="Run only models whose name contains this text.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Also write the tables to this Markdown file."
+)
+@click.option(
+    "--json", "data", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     shared: Path, device: str, threads: int, only: str, output: Path | None, data: Path | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""Whether two engines give the same answer: a class, a mask, key points or boxes."""
+"""Compares the answers of two engines: a class, a mask, key points or boxes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 Arrays = list[np.ndarray]
 
-SURE = 0.5  # the score from which on a box or a key point counts
-NEAR = 0.02  # of the picture's side
-OVERLAP = 0.9
-MASK_SHARE = 0.004
+MIN_SCORE = 0.5  # of a box or a key point that counts
+MAX_DISTANCE = 0.02  # of key points, relative to the size of the image
+MIN_OVERLAP = 0.9  # of boxes
+MAX_MASK_DIFFERENCE = 0.004  # share of pixels
 
 
 def compare(
     kind: str, ours: Sequence[Arrays], fast: Sequence[Arrays], plain: Sequence[Arrays]
 ) -> str:
-    """In words; an answer counts as the same if one of the two rivals gives it."""
+    """Describe the agreement; an answer is right if one of the two references gives it."""
     if kind not in _KINDS:
         return "-"
     same = _KINDS[kind]
@@ -27,17 +27,17 @@ def compare(
 
 
 def _same_class(ours: Arrays, theirs: Arrays) -> bool:
-    """Our first choice is theirs; of equal scores any may be first."""
+    """Return whether our best class has the highest score of the reference."""
     scores = theirs[0].reshape(-1)
     return bool(scores[ours[0].argmax()] == scores.max())
 
 
 def _same_mask(ours: Arrays, theirs: Arrays) -> bool:
-    return float(np.mean(ours[0] != theirs[0])) <= MASK_SHARE
+    return float(np.mean(ours[0] != theirs[0])) <= MAX_MASK_DIFFERENCE
 
 
 def _same_heat(ours: Arrays, theirs: Arrays) -> bool:
-    """In every map of scores the hottest cell is the same, or one that the rival scores as high."""
+    """Return whether the best cell of every heat map is also a best cell of the reference."""
     mine = ours[0].reshape(-1, ours[0].shape[-1])
     other = theirs[0].reshape(mine.shape)
     columns = np.arange(mine.shape[-1])
@@ -46,20 +46,20 @@ def _same_heat(ours: Arrays, theirs: Arrays) -> bool:
 
 
 def _same_points(ours: Arrays, theirs: Arrays) -> bool:
-    """[.., (y, x, score)]: what both are sure of lies at the same place."""
+    """Compare [.., (y, x, score)]: confident key points are at the same position."""
     mine, other = (one[0].reshape(-1, 3) for one in (ours, theirs))
-    sure = (mine[:, 2] > SURE) & (other[:, 2] > SURE)
-    return bool((np.abs(mine[sure, :2] - other[sure, :2]) <= NEAR).all())
+    sure = (mine[:, 2] > MIN_SCORE) & (other[:, 2] > MIN_SCORE)
+    return bool((np.abs(mine[sure, :2] - other[sure, :2]) <= MAX_DISTANCE).all())
 
 
 def _same_boxes(ours: Arrays, theirs: Arrays) -> bool:
-    """Boxes, classes, scores, count: what the rival is sure of is found here, and nothing else."""
+    """Return whether both engines find the same confident boxes (boxes, classes, scores, count)."""
     mine, other = _sure_boxes(ours), _sure_boxes(theirs)
-    found = all(
-        any(kind == own and _overlap(box, mine_box) >= OVERLAP for mine_box, own in mine)
+    all_matched = all(
+        any(kind == own and _overlap(box, mine_box) >= MIN_OVERLAP for mine_box, own in mine)
         for box, kind in other
     )
-    return found and len(mine) == len(other)
+    return all_matched and len(mine) == len(other)
 
 
 def _sure_boxes(results: Arrays) -> list[tuple[np.ndarray, int]]:
@@ -67,7 +67,7 @@ def _sure_boxes(results: Arrays) -> list[tuple[np.ndarray, int]]:
     return [
         (box, int(kind))
         for box, kind, score in zip(boxes, kinds, scores, strict=True)
-        if score >= SURE
+        if score >= MIN_SCORE
     ]
 
 

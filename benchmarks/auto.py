@@ -1,8 +1,8 @@
-"""Whether placement='measure' is ever slower than LiteRT alone: every model of a folder, or some.
+"""Checks that placement='measure' is never slower than LiteRT alone, for all models of a folder.
 
-Both take turns of a few runs, of which the first does not count: the threads of the one would still
-be spinning while the other begins. A ratio of 0.8 means that fourfold took 0.8 of LiteRT's time,
-wherever it chose to run. Plans are made first and kept in `--cache`.
+Runs of both engines are interleaved, a few at a time. The first run of each turn is discarded,
+because threads of the other engine may still spin. A ratio of 0.8 means that fourfold took 0.8 of
+LiteRT's time, wherever it chose to run. Plans are compiled first and cached in `--cache`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def litert_run(model: Path, session: fourfold.Session, arrays: dict) -> Run:
     interpreter = make_interpreter(model.read_bytes(), os.cpu_count())
     interpreter.allocate_tensors()
     inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-    given = [arrays[info.name] for info in session.inputs]
+    input_arrays = [arrays[info.name] for info in session.inputs]
 
     def run() -> object:
-        for detail, array in zip(inputs, given, strict=True):
+        for detail, array in zip(inputs, input_arrays, strict=True):
             interpreter.set_tensor(detail["index"], array)
         interpreter.invoke()
         return [interpreter.get_tensor(detail["index"]) for detail in outputs]
@@ -47,7 +47,7 @@ def timed(run: Run) -> float:
 
 
 def race(ours: Run, theirs: Run) -> tuple[float, float, float]:
-    """The ratios of the medians and of the minima, and LiteRT's median."""
+    """Return the ratios of the medians and of the minima, and LiteRT's median."""
     times: tuple[list[float], list[float]] = ([], [])
     stop = time.perf_counter() + SECONDS
     for number in range(ROUNDS + 1):
@@ -61,7 +61,7 @@ def race(ours: Run, theirs: Run) -> tuple[float, float, float]:
 
 
 def measure(model: Path, cache: str) -> str | None:
-    """A line of the table; None where LiteRT alone cannot run the model."""
+    """Return a line of the table; None if LiteRT alone cannot run the model."""
     with fourfold.Session(model, placement="measure", cache=cache) as session:
         arrays = random_inputs(session.inputs, 0)
         try:
@@ -75,20 +75,22 @@ def measure(model: Path, cache: str) -> str | None:
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--cache", type=click.Path(), help="A folder for plans; a passing one if left out.")
-@click.option("--build", is_flag=True, help="Only make the plans and keep them.")
+@click.option(
+    "--cache", type=click.Path(), help="Cache folder for plans (default: a temporary folder)."
+)
+@click.option("--build", is_flag=True, help="Only compile and cache the plans.")
 def main(models: tuple[Path, ...], cache: str | None, build: bool) -> None:
-    found = models or tuple(sorted((SHARED / "models" / "tflite").glob("*.tflite")))
+    paths = models or tuple(sorted((SHARED / "models" / "tflite").glob("*.tflite")))
     with TemporaryDirectory() as passing:
         kept = cache or passing
-        for model in found:
+        for model in paths:
             with fourfold.Session(model, placement="gpu", cache=kept) as session:
                 session.run(random_inputs(session.inputs, 0))
         if build:
             return
         click.echo("| model | LiteRT ms | of LiteRT's time | of minima | runs on |")
         click.echo("|---|--:|--:|--:|---|")
-        for line in filter(None, (measure(model, kept) for model in found)):
+        for line in filter(None, (measure(model, kept) for model in paths)):
             click.echo(line)
 
 

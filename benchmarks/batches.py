@@ -1,9 +1,9 @@
-"""Every model of a folder with a batch of three: does each image get what it gets alone?
+"""Runs all models of a folder with a batch of three, and compares with three single runs.
 
     python benchmarks/batches.py [--models FOLDER] [--device D]
 
-Models whose inputs do not begin with a one are left out. An error is the largest difference from
-three single runs, relative to the range of the output. Beside it, what LiteRT does with that batch.
+Models whose inputs do not have a batch size of 1 are skipped. The error is the largest difference
+from the single runs, relative to the range of the output. LiteRT's behaviour is printed next to it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ BATCH, ALLOWED = 3, 1e-4
 
 
 def measure(path: Path, device: str) -> tuple[str, str]:
-    """What a batch does here and in LiteRT, in a few words."""
+    """Describe the result of a batch in fourfold and in LiteRT."""
     with fourfold.Session(path, device, cache=None, placement="gpu") as session:
         if any(info.shape[:1] != (1,) for info in session.inputs):
-            return "left out", ""
+            return "skipped", ""
         images = [random_inputs(session.inputs, seed) for seed in range(BATCH)]
         alone = []
         for image in images:

@@ -1,7 +1,6 @@
-"""What a device can do at most, measured: bytes copied and multiply-adds in a second.
+"""Measures the peak memory bandwidth and arithmetic throughput of a device.
 
-Both are plain kernels with nothing else in them. A network cannot read or write faster than the
-one, nor compute faster than the other.
+Plain copy and multiply-add kernels give upper bounds for any network on the device.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ __kernel void multiply(__global float *out, const uint start)
 
 @dataclass(frozen=True)
 class Ceilings:
-    """In a second: bytes read and written by a copy, float operations, those of matrix units."""
+    """Peak rates per second: bytes read and written, float operations, matrix unit operations."""
 
     bytes: float
     flops: float
@@ -67,7 +66,7 @@ class Ceilings:
 
 
 def by_opencl(device: DeviceInfo) -> DeviceInfo | None:
-    """The same hardware as OpenCL offers it, since the kernels here are in its language."""
+    """Return the OpenCL device of the same hardware; None if there is none."""
     if device.api == "opencl":
         return device
     offered = backends()["opencl"].devices()
@@ -90,7 +89,7 @@ class _Bench:
         self.queue = cl.CommandQueue(self.context, properties=mode)
 
     def seconds(self, text: str, name: str, items: int, local: int, *arguments: object) -> float:
-        """The shortest of some runs by the device's own clock."""
+        """Return the shortest time of several runs, by the device's clock."""
         kernel = cl.Kernel(cl.Program(self.context, text).build(), name)
         kernel.set_args(*arguments)
         times = []
@@ -114,7 +113,7 @@ class _Bench:
         return 2 * size / spent
 
     def multiply(self) -> float:
-        """Independent sums in registers; a CPU's are eight numbers wide."""
+        """Measure independent sums in registers, in vectors of eight on a CPU."""
         wide, sums, steps = (8, 12, 1 << 16) if self.device.is_cpu else (4, 4, 1 << 10)
         values = [f"a{number}" for number in range(sums)]
         text = MULTIPLY % {
@@ -130,7 +129,7 @@ class _Bench:
         return 2.0 * wide * sums * steps * items / spent
 
     def matrix(self) -> float:
-        """Eight independent products of 16 x 8 x 16 on each warp."""
+        """Measure eight independent products of 16 x 8 x 16 per warp."""
         sums, steps = 8, 1 << 10
         values = [f"a{number}" for number in range(sums)]
         text = NVIDIA["matrix_multiply"] + MATRIX % {
@@ -156,9 +155,9 @@ class _Bench:
 @click.option("--device", default="auto", show_default=True)
 def main(device: str) -> None:
     info = find_device(device)
-    found = measure_ceilings(info)
-    click.echo(f"{info}: {found}")
-    click.echo(asdict(found))
+    ceilings = measure_ceilings(info)
+    click.echo(f"{info}: {ceilings}")
+    click.echo(asdict(ceilings))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What commands take to start, in milliseconds of processor time: the least of some starts of each.
+"""Measures the start time of commands: the minimum CPU time of several starts, in milliseconds.
 
-Each start is a process of its own. --beside has the sources of another checkout take turns with
-these: the package before a change.
+Each start is a new process. --beside interleaves the sources of another checkout, such as the
+package before a change.
 
 python benchmarks/commands.py --beside ../before/src
 """
@@ -28,13 +28,13 @@ WITH_MODEL = ("run", "check", "explain")
 
 
 def commands(model: Path) -> list[list[str]]:
-    """Those that are timed: helps, a list of devices, and some with a model where it is there."""
+    """Return the commands to time: help pages, `devices`, and some with a model if it exists."""
     every = [["--help"], *([name, "--help"] for name in HELPS), ["devices"]]
     return every + [[name, str(model)] for name in WITH_MODEL if model.exists()]
 
 
 def processor_seconds(words: list[str], sources: Path, store: str) -> float:
-    """What one start takes, all of its processes together."""
+    """Return the CPU time of one start, including its child processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", "fourfold", *words],
@@ -48,12 +48,18 @@ def processor_seconds(words: list[str], sources: Path, store: str) -> float:
 
 @click.command(help=__doc__)
 @click.argument("model", type=click.Path(path_type=Path), default=MODEL)
-@click.option("--beside", type=click.Path(exists=True, path_type=Path), help="Other sources.")
+@click.option(
+    "--beside",
+    type=click.Path(exists=True, path_type=Path),
+    help="Source folder of another checkout to compare with.",
+)
 @click.option("--rounds", type=click.IntRange(1), default=7, show_default=True)
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(model: Path, beside: Path | None, rounds: int, output: Path | None) -> None:
     sources = {"now": ROOT / "src"} | ({} if beside is None else {"before": beside})
-    table = Table("command", *sources, title="milliseconds of processor time", safe_box=True)
+    table = Table("command", *sources, title="milliseconds of CPU time", safe_box=True)
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         stores = {name: os.path.join(folder, name) for name in sources}

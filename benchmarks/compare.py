@@ -1,26 +1,26 @@
-"""fourfold beside its peers: one run, one table, on a CPU or on a GPU.
+"""Compares fourfold with other engines on a CPU or a GPU, in one table.
 
-On a CPU the peers are LiteRT (XNNPACK), ONNX Runtime and tinygrad's OpenCL; on a GPU PyTorch (a
-CUDA graph), ncnn's Vulkan and tinygrad's OpenCL. Each engine has a process of its own and all take
-turns, so that whatever disturbs one disturbs the others. A peer that is not installed, or that
-cannot have the network, is skipped with a word.
+On a CPU the peers are LiteRT (XNNPACK), ONNX Runtime and tinygrad with OpenCL; on a GPU PyTorch (a
+CUDA graph), ncnn with Vulkan and tinygrad with OpenCL. Each engine has a process of its own, and
+their runs are interleaved, so that noise affects all of them. Peers that are not installed, or that
+cannot run the network, are skipped with a message.
 
-MODELS are files or names; without them: MobileNet v1, v2 and ResNet-50, written here with random
-weights, and six models of the shared folder where there is one.
+MODELS are files or names. The default is MobileNet v1, v2 and ResNet-50 with random weights, and
+six models of the shared folder if it exists.
 
---beside names devices on which fourfold takes part once more: the same GPU by another API. --ways
-are timed in the same turns: bytes (a picture as bytes, scaled on the device), tensors (memory of
-the device in and out, synchronised), torch (PyTorch's own tensors in and out).
+--beside adds fourfold on other devices, such as the same GPU with another API. --ways adds run
+modes to the same turns: bytes (an image as bytes, scaled on the device), tensors (inputs and
+outputs in device memory, synchronized), torch (PyTorch tensors as inputs and outputs).
 
 python benchmarks/compare.py mobilenet_v1 mobilenet_v2 resnet50 --device cuda:0 --beside opencl:0 \\
     --peers pytorch --ways bytes,tensors,torch --no-batch
 
-A first run may build kernels otherwise than `fourfold prepare` does, which has more time:
---prepared has fourfold open files that it prepared.
+A first run may build kernels with fewer optimizations than `fourfold prepare`. With --prepared,
+fourfold opens files that it prepared.
 
-'of PyTorch' 0.50 means half of PyTorch's time. GB/s and GFLOP/s are those of the device's part:
-every value between layers counts as written once and read once by each reader, every weight as read
-once. The ceilings above the table were measured in the same run.
+A value of 0.50 for 'of PyTorch' means half of PyTorch's time. GB/s and GFLOP/s refer to the time on
+the device: each activation counts as written once and read once per consumer, each weight as read
+once. The peak rates above the table are measured in the same run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from memory import memory_of, memory_table
 from networks import NETWORKS, network_file
 from peers import AT, OURS, TITLES, Task, title_of
 from setting import SHARED, WORK, describe_setting, write_json
-from ways import WAYS, ways_table
 
 from fourfold.backends import find_device
 from fourfold.compiler.partition.cost import flops
@@ -62,12 +61,14 @@ PEERS = {
     "cpu": ("litert", "onnx_runtime", "tinygrad_opencl"),
     "gpu": ("pytorch", "ncnn_vulkan", "tinygrad_opencl"),
 }
-WRONG = 0.05  # of an output's range: no answer to the same question
+MAX_ERROR = 0.05  # of an output's range; beyond it a result counts as wrong
 say = partial(click.echo, err=True)
+WAYS = ("bytes", "tensors", "torch")
+FLOATS = "run"  # from NumPy to NumPy; every engine has it
 
 
 def find_models(given: Sequence[str], shared: Path) -> Iterator[Path]:
-    """The files of all models asked for; those of the shared folder only where they are there."""
+    """Yield the files of the requested models; missing ones are skipped with a message."""
     for name in given or (*NETWORKS, *SHARED_MODELS):
         path = shared / "models" / "tflite" / f"{name}.tflite"
         if Path(name).is_file():
@@ -77,22 +78,22 @@ def find_models(given: Sequence[str], shared: Path) -> Iterator[Path]:
         elif path.is_file():
             yield path
         else:
-            say(f"{name}: skipped, there is no such file")
+            say(f"{name}: skipped, the file was not found")
 
 
 def unpack(wheels: Path | None, folder: Path) -> dict[str, str]:
-    """The environment in which peers find what the wheels hold, behind what is installed."""
+    """Unpack wheels, and return environment variables with which peers import them."""
     if wheels is None:
         return {}
     for wheel in sorted(wheels.glob("*.whl")):
         with zipfile.ZipFile(wheel) as file:
             file.extractall(folder)
-    found = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(folder)]
-    return {"PYTHONPATH": os.pathsep.join(one for one in found if one)}
+    paths = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(folder)]
+    return {"PYTHONPATH": os.pathsep.join(one for one in paths if one)}
 
 
 def traffic(graph: Graph, half: bool) -> int:
-    """Bytes that must move: each value written once and read by each reader, each weight once."""
+    """Return the minimum memory traffic: activations written once and read by each consumer."""
     total = 0
     for node in graph.nodes:
         for name in (*node.reads, *node.outputs):
@@ -110,7 +111,7 @@ def measure(
     environment: dict[str, str],
     ways: Sequence[str],
 ) -> dict[str, Any]:
-    """One row of the table: all engines on one model."""
+    """Run all engines on one model, and return a row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         contestants = [
             Contestant(name, task, Path(folder), environment, more=ways) for name in (OURS, *peers)
@@ -138,9 +139,11 @@ def ratio(row: dict[str, Any], peer: str, which: str) -> str:
 
 
 def milliseconds(row: dict[str, Any], name: str, way: str = "run") -> str:
-    found = seconds_of(row, name, way)
-    wrong = row["engines"].get(name, {}).get("facts", {}).get("error", 0.0) > WRONG
-    return shown(None if found is None else found * 1e3) + (" (wrong)" if wrong and found else "")
+    seconds = seconds_of(row, name, way)
+    wrong = row["engines"].get(name, {}).get("facts", {}).get("error", 0.0) > MAX_ERROR
+    return shown(None if seconds is None else seconds * 1e3) + (
+        " (wrong)" if wrong and seconds else ""
+    )
 
 
 def main_table(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
@@ -177,13 +180,48 @@ def batch_table(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[st
 
 
 def pictures(row: dict[str, Any], name: str) -> str:
-    """In a second."""
-    found = seconds_of(row, name)
-    return shown(found and row["batch"] / found, 0)
+    """Return the number of images per second."""
+    seconds = seconds_of(row, name)
+    return shown(seconds and row["batch"] / seconds, 0)
+
+
+def ways_table(
+    rows: Sequence[dict[str, Any]], engines: Sequence[str], ways: Sequence[str]
+) -> list[str]:
+    """Return a table of all run modes and engines, also relative to the first engine."""
+    lines = ["| model | mode | engine | median ms | min ms | first of it | of minima | runs |"]
+    lines.append("|---|---|---|--:|--:|--:|--:|--:|")
+    for row in rows:
+        for way in (FLOATS, *ways):
+            title = "floats" if way == FLOATS else way
+            first = times_of(row, engines[0], way)
+            for name in engines:
+                cells = (row["model"], title, title_of(name), *_way_cells(row, name, way, first))
+                lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def times_of(row: dict[str, Any], engine: str, way: str) -> dict[str, float] | None:
+    found: dict[str, float] | None = row["engines"][engine]["seconds"].get(way)
+    return found
+
+
+def _way_cells(
+    row: dict[str, Any], name: str, way: str, first: dict[str, float] | None
+) -> tuple[str, ...]:
+    seconds = times_of(row, name, way)
+    if seconds is None:
+        engine = row["engines"][name]
+        return (engine["missing"] or engine["facts"].get(f"no {way}", "–"), "–", "–", "–", "–")
+    shares = ("–", "–")
+    if first is not None:
+        shares = tuple(f"{first[which] / seconds[which]:.2f}" for which in ("median", "min"))
+    times = (f"{seconds[which] * 1e3:.4f}" for which in ("median", "min"))
+    return (*times, *shares, str(seconds["runs"]))
 
 
 def missing(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Why peers were skipped, each reason once."""
+    """Return why peers were skipped, each reason once."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for name, engine in row["engines"].items():
@@ -196,7 +234,9 @@ def chosen_ways(given: str) -> tuple[str, ...]:
     names = [one for one in given.split(",") if one]
     unknown = [one for one in names if one not in WAYS]
     if unknown:
-        raise click.ClickException(f"there is no way {unknown[0]!r}; there are {', '.join(WAYS)}")
+        raise click.ClickException(
+            f"unknown run mode {unknown[0]!r}; choose from {', '.join(WAYS)}"
+        )
     return tuple(names)
 
 
@@ -206,27 +246,41 @@ def chosen_peers(device: DeviceInfo, given: str) -> tuple[str, ...]:
     names = [one for one in given.split(",") if one and one != "none"]
     unknown = [one for one in names if one not in TITLES or one == OURS]
     if unknown:
-        known = ", ".join(one for one in TITLES if one != OURS)
-        raise click.ClickException(f"there is no peer {unknown[0]!r}; there are {known}")
+        names_text = ", ".join(one for one in TITLES if one != OURS)
+        raise click.ClickException(f"unknown peer {unknown[0]!r}; choose from {names_text}")
     return tuple(names)
 
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1)
-@click.option("--only", default="", help="Models whose name has this in it.")
-@click.option("--peers", default="auto", show_default=True, help="Names with commas, or 'none'.")
+@click.option("--only", default="", help="Run only models whose name contains this text.")
+@click.option(
+    "--peers", default="auto", show_default=True, help="Comma-separated names, or 'none'."
+)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--beside", default="", help="Devices with commas: fourfold there, too.")
-@click.option("--ways", default="", help="Other ways to run, with commas: bytes,tensors,torch.")
-@click.option("--prepared", is_flag=True, help="fourfold opens files that it prepares first.")
-@click.option("--precision", help="fp32 on a CPU, mixed on a GPU, if not said.")
-@click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of peers.")
-@click.option("--seconds", default=6.0, show_default=True, help="Of taking turns, a model.")
-@click.option("--patience", default=240.0, show_default=True, help="Seconds to open a model.")
-@click.option("--batch/--no-batch", default=True, show_default=True, help="Batch 32, too.")
-@click.option("--wheels", type=click.Path(path_type=Path), help="Peers that are not installed.")
-@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--beside", default="", help="Comma-separated devices that fourfold also runs on.")
+@click.option("--ways", default="", help="Comma-separated run modes: bytes,tensors,torch.")
+@click.option("--prepared", is_flag=True, help="Let fourfold open files that it prepared.")
+@click.option("--precision", help="Precision (default: fp32 on a CPU, mixed on a GPU).")
+@click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Threads of peers.")
+@click.option("--seconds", default=6.0, show_default=True, help="Measuring time per model.")
+@click.option(
+    "--patience", default=240.0, show_default=True, help="Time limit to open a model, in seconds."
+)
+@click.option(
+    "--batch/--no-batch", default=True, show_default=True, help="Also measure a batch of 32."
+)
+@click.option(
+    "--wheels",
+    type=click.Path(path_type=Path),
+    help="Folder with wheels of peers that are not installed.",
+)
+@click.option(
+    "--shared", default=SHARED, type=click.Path(path_type=Path), help="Folder with models."
+)
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(models: tuple[str, ...], **options: Any) -> None:
     device = find_device(options["device"])
     beside = [f"{OURS}{AT}{one}" for one in options["beside"].split(",") if one]
@@ -234,10 +288,10 @@ def main(models: tuple[str, ...], **options: Any) -> None:
     ways = chosen_ways(options["ways"])
     precision = options["precision"] or ("fp32" if device.is_cpu else "mixed")
     files = [one for one in find_models(models, options["shared"]) if options["only"] in one.stem]
-    how = {"patience": options["patience"], "seconds": options["seconds"]}
+    limits = {"patience": options["patience"], "seconds": options["seconds"]}
     with tempfile.TemporaryDirectory() as folder:
         environment = unpack(options["wheels"], Path(folder))
-        run = partial(run_all, peers=peers, how=how, environment=environment)
+        run = partial(run_all, peers=peers, how=limits, environment=environment)
         settings = (precision, options["device"], options["threads"], options["prepared"])
         rows = run([Task(one, 1, *settings) for one in files], ways=ways)
         rivals = peers[: len(beside) + 1]  # the first peer is the best one
@@ -258,7 +312,7 @@ def main(models: tuple[str, ...], **options: Any) -> None:
 
 
 def ceilings_of(device: DeviceInfo) -> Ceilings | None:
-    """What the hardware can do at most; its kernels are OpenCL's, whoever plays the models."""
+    """Measure peak rates of the hardware with OpenCL kernels; None without OpenCL."""
     same = by_opencl(device)
     return None if same is None else measure_ceilings(same)
 

@@ -1,8 +1,8 @@
-"""Files of single operators and odd shapes: what fourfold makes of each, beside LiteRT.
+"""Compares files of single operators and unusual shapes with LiteRT.
 
-Floats must be within 1e-4 of an output's range. Where a file holds integers, the mean error to the
-nearer of LiteRT with and without XNNPACK may be 1.5 times their own mean difference, or 0.4 % of
-the range. A file that LiteRT itself does not run says nothing and is counted apart.
+Float outputs must be within 1e-4 of the range. For quantized files the mean error to the nearer of
+LiteRT with and without XNNPACK may be 1.5 times the mean difference of the two, or 0.4 % of the
+range. Files that LiteRT cannot run are counted separately.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fourfold.runtime.random_inputs import random_inputs
 COMMAND = "python benchmarks/conformance.py --write docs/coverage.md"
 HEADING = "## Single operators"
 FOLDER = SHARED / "conformance" / "tflite"
-HUGE = ("conv_huge_im2col.bin",)  # a convolution of many gigabytes
-PATIENCE = 60  # seconds a file
+TOO_LARGE = ("conv_huge_im2col.bin",)  # a convolution of many gigabytes
+FILE_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
 class Row:
-    """One file: 'agrees', 'differs', 'refused' or 'not by LiteRT', and why."""
+    """Result of one file: 'agrees', 'differs', 'refused' or 'not by LiteRT', and the reason."""
 
     file: str
     verdict: str
@@ -48,23 +48,23 @@ def look_at(path: Path) -> Row:
         with fourfold.Session(path, placement="gpu", cache=None) as session:
             draws = [list(random_inputs(session.inputs, 0).values())]
             ours = [list(session.run(draws[0]).values())]
-            whole = session.placement.whole
+            is_whole = session.placement.whole
     except fourfold.FourfoldError as error:
         verdict = "refused" if theirs(path, None) else "not by LiteRT"
         return Row(path.name, verdict, str(error).splitlines()[0].replace(str(path), path.name))
     fast, plain = theirs(path, draws), theirs(path, draws, plain=True)
     if fast is None:
         return Row(path.name, "not by LiteRT")
-    return judged(path, ours, fast, plain or fast, whole)
+    return judged(path, ours, fast, plain or fast, is_whole)
 
 
 def theirs(path: Path, draws: Sequence[Arrays] | None, plain: bool = False) -> list[Arrays] | None:
-    """LiteRT's results, of zeros where there are no draws; None where it does not run the file."""
+    """Return LiteRT's results, for zeros without `draws`; None if it cannot run the file."""
     try:
-        made = interpreter(path.read_bytes(), plain=plain)
-        details = made.get_input_details()
+        engine = interpreter(path.read_bytes(), plain=plain)
+        details = engine.get_input_details()
         zeros = [[np.zeros(one["shape"], one["dtype"]) for one in details]]
-        return run(made, zeros if draws is None else draws)
+        return run(engine, zeros if draws is None else draws)
     except (RuntimeError, ValueError):
         return None
 
@@ -90,7 +90,7 @@ def judged(
 
 
 def filled(ours: Arrays, theirs: Arrays) -> tuple[Arrays, Arrays]:
-    """Both with zeros where neither has a number, as the root of less than nothing."""
+    """Replace values that are NaN in both results with zero."""
     pairs = []
     for a, b in zip(ours, theirs, strict=True):
         none = np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
@@ -101,7 +101,7 @@ def filled(ours: Arrays, theirs: Arrays) -> tuple[Arrays, Arrays]:
 def lines(rows: Sequence[Row]) -> Iterator[str]:
     counted = [row for row in rows if row.verdict != "not by LiteRT"]
     good = [row for row in counted if row.verdict == "agrees"]
-    rest = [row for row in rows if row.verdict != "agrees"]
+    failures = [row for row in rows if row.verdict != "agrees"]
     yield HEADING
     yield ""
     share = f"{len(good) / max(len(counted), 1):.1%}"
@@ -111,7 +111,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield "| file | verdict | why |"
     yield "|---|---|---|"
-    yield from map(str, sorted(rest, key=lambda row: (row.verdict, row.file)))
+    yield from map(str, sorted(failures, key=lambda row: (row.verdict, row.file)))
 
 
 def give_up(number: int, frame: FrameType | None) -> None:
@@ -120,19 +120,23 @@ def give_up(number: int, frame: FrameType | None) -> None:
 
 @click.command(help=__doc__)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--write", type=click.Path(path_type=Path), help="A page to put the table into.")
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
 def main(files: tuple[Path, ...], write: Path | None) -> None:
-    found = sorted(p for p in FOLDER.rglob("*") if p.suffix in (".tflite", ".bin"))
+    paths = sorted(p for p in FOLDER.rglob("*") if p.suffix in (".tflite", ".bin"))
     rows = [
-        Row(path.name, "refused", "not tried: too large") for path in found if path.name in HUGE
+        Row(path.name, "refused", "not tried: too large")
+        for path in paths
+        if path.name in TOO_LARGE
     ]
     signal.signal(signal.SIGALRM, give_up)
-    for path in files or [one for one in found if one.name not in HUGE]:
-        signal.alarm(PATIENCE)
+    for path in files or [one for one in paths if one.name not in TOO_LARGE]:
+        signal.alarm(FILE_TIMEOUT_S)
         try:
             rows.append(look_at(path))
         except TimeoutError:
-            rows.append(Row(path.name, "refused", f"took longer than {PATIENCE} s"))
+            rows.append(Row(path.name, "refused", f"took longer than {FILE_TIMEOUT_S} s"))
         finally:
             signal.alarm(0)
         click.echo(str(rows[-1]))

@@ -1,4 +1,4 @@
-"""Engines, each in a process of its own, that run one model in turns."""
+"""Runs one model in several engines, each in its own process, with interleaved runs."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from setting import relative_error
 
 from fourfold.cli._timing import Times
 
-TURN, MOST = 0.2, 2000  # the seconds and runs of a turn
-SETTLING = 0.05  # of a turn's runs, at its start: caches and clocks are still another engine's
-LEAST_SETTLING = 2
-PATIENCE = 60.0  # seconds that a turn may take before an engine counts as stuck
-JUDGES = ("litert", "onnx_runtime", OURS)  # whose outputs the others are compared with
+TURN_SECONDS, MAX_TURN_RUNS = 0.2, 2000
+WARM_UP_SHARE = 0.05  # of a turn's runs, discarded: caches and clocks follow another engine
+MIN_WARM_UP_RUNS = 2
+TURN_TIMEOUT_S = 60.0  # then an engine counts as stuck
+REFERENCES = ("litert", "onnx_runtime", OURS)  # the first available one is the reference
 
 
 @dataclass
 class Contestant:
-    """One engine's process. `missing` says why it does not take part."""
+    """The process of one engine. `missing` is the reason why it cannot take part."""
 
     name: str
     task: Task
     folder: Path
     environment: Mapping[str, str]
-    scripts: Path = Path(__file__).parent  # another checkout's benchmarks run that checkout
-    more: Sequence[str] = ()  # ways to run it beside 'run' and 'device', where it has them
+    scripts: Path = Path(__file__).parent  # those of another checkout run that checkout
+    more: Sequence[str] = ()  # run modes besides 'run' and 'device'
     missing: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def open(self, patience: float) -> None:
         script = self.scripts / "contestant.py"
-        given = {**asdict(self.task), "model": str(self.task.model)}
+        task_data = {**asdict(self.task), "model": str(self.task.model)}
         if not self.task.prepared:
-            del given["prepared"]  # checkouts from before it would not know it
-        words = json.dumps(given)
+            del task_data["prepared"]  # unknown to older checkouts
+        words = json.dumps(task_data)
         with (self.folder / f"{self.name}.log").open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(script), self.name, words, str(self.results)],
@@ -68,7 +68,7 @@ class Contestant:
             self._open_more(patience)
 
     def _open_more(self, patience: float) -> None:
-        """A way that an engine does not have is left out, with a word among the facts."""
+        """Open further run modes; the reason why one is missing goes into the facts."""
         for way in self.more:
             try:
                 answer = self._told(f"{way} 1", patience)
@@ -90,11 +90,13 @@ class Contestant:
             return [found[name] for name in found.files]
 
     def take_turn(self) -> None:
-        """As many runs as fit into a turn, by each way of running."""
+        """Run the model for one turn in each run mode."""
         for way, noted in self.seconds.items():
-            typical = max(min(noted, default=TURN / 2), 1e-6)
-            count = max(1, min(MOST, int(TURN / typical)))
-            settling = max(LEAST_SETTLING, int(SETTLING * count)) if typical < TURN else 0
+            typical = max(min(noted, default=TURN_SECONDS / 2), 1e-6)
+            count = max(1, min(MAX_TURN_RUNS, int(TURN_SECONDS / typical)))
+            settling = (
+                max(MIN_WARM_UP_RUNS, int(WARM_UP_SHARE * count)) if typical < TURN_SECONDS else 0
+            )
             noted += self._ask(f"{way} {settling + count}")[settling:]
 
     def times(self, way: str = "run") -> Times | None:
@@ -108,7 +110,7 @@ class Contestant:
                 pipe.close()
 
     def _ask(self, line: str) -> list[float]:
-        answer = self._told(line, PATIENCE)
+        answer = self._told(line, TURN_TIMEOUT_S)
         if "missing" in answer:
             raise Missing(answer["missing"])
         seconds: list[float] = answer["seconds"]
@@ -134,7 +136,7 @@ class Contestant:
 
 
 def contest(contestants: Sequence[Contestant], patience: float, seconds: float) -> None:
-    """Open all, then let them take turns for so long; whoever fails is marked as missing."""
+    """Open all engines and interleave their runs; engines that fail are marked as missing."""
     for one in contestants:
         one.open(patience)
     began, rounds = time.perf_counter(), 0
@@ -154,9 +156,9 @@ def contest(contestants: Sequence[Contestant], patience: float, seconds: float) 
 
 
 def judge(contestants: Sequence[Contestant]) -> None:
-    """Note how far each one's outputs are from those of the first judge there is."""
-    known = {one.name: one for one in contestants if not one.missing}
-    judges = [known[name] for name in JUDGES if name in known]
-    for one in known.values():
+    """Record the error of each engine relative to the first available reference."""
+    available = {one.name: one for one in contestants if not one.missing}
+    judges = [available[name] for name in REFERENCES if name in available]
+    for one in available.values():
         if judges and one is not judges[0]:
             one.facts["error"] = relative_error(one.outputs(), judges[0].outputs())

@@ -1,8 +1,8 @@
-"""One engine in a process of its own, for compare.py: opens a model, then runs it as often as told.
+"""Runs one engine for compare.py in its own process, on commands from standard input.
 
-It reads lines: `run N` is answered with the seconds of N runs, `device N` with those of the
-device's part, and any other way in the same manner, or by a word why there is none. So no engine's
-threads, driver or crash reaches another, and all take turns.
+Each command is a line: `run N` returns the seconds of N runs, `device N` those of the part on the
+device; other run modes work the same way, or return why they are missing. Separate processes keep
+threads, drivers and crashes of one engine away from the others.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, TextIO
 import numpy as np
 from peers import Missing, Opened, Task, open_peer, rows
 
-LONGEST = 200  # letters of a reason
+MAX_REASON_CHARS = 200
 
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # engines are talkative
+    os.dup2(2, 1)  # engines print to standard output
     name, words, results = sys.argv[1:4]
-    given = json.loads(words)
-    task = Task(**{**given, "model": Path(given["model"])})
+    task_data = json.loads(words)
+    task = Task(**{**task_data, "model": Path(task_data["model"])})
     try:
         serve(name, task, Path(results), answers)
     except Missing as error:
@@ -36,14 +36,14 @@ def main() -> None:
         raise
     finally:
         answers.flush()
-        os._exit(0)  # some drivers crash on their way out
+        os._exit(0)  # some drivers crash at exit
 
 
 def serve(name: str, task: Task, results: Path, answers: TextIO) -> None:
     began = time.perf_counter()
     opened = open_peer(name, task)
-    found = [np.asarray(one) for one in (opened.check or opened.run)()]
-    np.savez(results, *(rows(one) if opened.planes else one for one in found))
+    outputs = [np.asarray(one) for one in (opened.check or opened.run)()]
+    np.savez(results, *(rows(one) if opened.planes else one for one in outputs))
     opened.run()
     facts = {**opened.facts, "opened": time.perf_counter() - began}
     tell(answers, {"ready": facts, "device": opened.device is not None})
@@ -61,9 +61,9 @@ def serve(name: str, task: Task, results: Path, answers: TextIO) -> None:
 
 
 def open_way(opened: Opened, way: str) -> Callable[[], object]:
-    """One more way to run a model, warmed up; Missing where the engine has none, or fails at it."""
+    """Open and warm up a run mode; raises Missing if the engine lacks it or fails."""
     if way not in opened.ways:
-        raise Missing(f"it has no way {way!r}")
+        raise Missing(f"no run mode {way!r}")
     try:
         call = opened.ways[way]()
         call()
@@ -75,7 +75,7 @@ def open_way(opened: Opened, way: str) -> Callable[[], object]:
 
 
 def in_one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST]
+    return f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON_CHARS]
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -1,8 +1,7 @@
-"""Models of other frameworks: how long their conversion takes, and how far our results are from
-those of the framework itself.
+"""Measures the conversion of models from other frameworks, and the error of the results.
 
-The SavedModels of the collection and small models that the frameworks write are run by them in
-processes of their own, on random inputs; then here, with an empty store and with what it kept.
+The frameworks run the SavedModels of the collection and some small models in processes of their
+own, on random inputs. fourfold then runs them with an empty cache and with a filled one.
 """
 
 from __future__ import annotations
@@ -30,35 +29,39 @@ FRAMEWORKS = {"tensorflow": "tensorflow_models.py", "torch": "torch_models.py"}
 
 
 def write_models(folder: Path) -> list[Path]:
-    """Models with the results of their frameworks, of those that are installed."""
-    known = sorted(path.parent for path in (SHARED / "models").glob("saved_model/*/saved_model.pb"))
+    """Write models with the results of each installed framework, and return their paths."""
+    saved_models = sorted(
+        path.parent for path in (SHARED / "models").glob("saved_model/*/saved_model.pb")
+    )
     for package, script in FRAMEWORKS.items():
         if find_spec(package) is None:
             click.echo(f"{package} is not installed: pip install 'fourfold[{package}]'", err=True)
             continue
-        given = known if package == "tensorflow" else []
-        command = [sys.executable, str(ROOT / "tests" / script), str(folder), *map(str, given)]
+        extra = saved_models if package == "tensorflow" else []
+        command = [sys.executable, str(ROOT / "tests" / script), str(folder), *map(str, extra)]
         subprocess.run(command, check=True, capture_output=True)
     kept = {path.name.removesuffix(".npz") for path in folder.glob("*.npz")}
     own = [folder / name for name in sorted(kept) if (folder / name).exists()]
-    return [*(path for path in known if path.name in kept), *own]
+    return [*(path for path in saved_models if path.name in kept), *own]
 
 
 def look_at(model: Path, kept: Path, device: str, store: Path) -> dict[str, Any]:
-    """One model: times of both starts, and its errors by precision."""
+    """Measure one model: the times of both starts, and its error in each precision."""
     arrays = np.load(kept)
     ends: dict[str, dict[str, np.ndarray]] = {"inputs": {}, "outputs": {}}
     for name in arrays.files:
         ends[name.partition("/")[0]][name.partition("/")[2]] = arrays[name]
     shapes = {name: array.shape for name, array in ends["inputs"].items()}
     row: dict[str, Any] = {"model": model.name, "starts": [], "errors": {}}
-    for precision in ("fp32", *PRECISIONS):  # the first is the start that converts
+    for precision in ("fp32", *PRECISIONS):  # the first start converts the model
         began = time.perf_counter()
         with fourfold.Session(model, device, precision, shapes, cache=store) as session:
             row["starts"].append(time.perf_counter() - began)
-            found = session.run(ends["inputs"])
+            results = session.run(ends["inputs"])
             placement = session.placement
-        named = [found[name] for name in ends["outputs"] if name in found] or list(found.values())
+        named = [results[name] for name in ends["outputs"] if name in results] or list(
+            results.values()
+        )
         row["errors"][precision] = relative_error(named, list(ends["outputs"].values()))
     row |= {"operators": len(placement.rows), "on_gpu": placement.on_gpu}
     return {**row, "origin": placement.origin}
@@ -78,17 +81,19 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     yield "| model | converted | on the device | first start | second start | fp32 | mixed |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for row in rows:
-        how = row["origin"].removeprefix("converted ").partition(",")[0]
+        converter = row["origin"].removeprefix("converted ").partition(",")[0]
         first, second = row["starts"][0], row["starts"][1]
         errors = " | ".join(f"{row['errors'][precision]:.0e}" for precision in PRECISIONS)
         where = f"{row['on_gpu']} of {row['operators']}"
         times = f"{first:.1f} s | {second * 1e3:.0f} ms"
-        yield f"| {row['model']} | {how} | {where} | {times} | {errors} |"
+        yield f"| {row['model']} | {converter} | {where} | {times} | {errors} |"
 
 
 @click.command(help=__doc__)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--write", type=click.Path(path_type=Path), help="A page to put the table into.")
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
 def main(device: str, write: Path | None) -> None:
     rows = []
     with tempfile.TemporaryDirectory() as place:

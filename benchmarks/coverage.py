@@ -1,7 +1,7 @@
-"""Where every model of a folder runs, and how far its outputs are from LiteRT's.
+"""Reports where each model of a folder runs, and the error relative to LiteRT.
 
-Each model is opened with placement='gpu', so that all that can runs on the device, and gets seeded
-random inputs once; the error is the largest difference relative to the range of an output.
+Each model is opened with placement='gpu', so that the device runs every operator it can, and gets
+seeded random inputs. The error is the largest difference, relative to the range of an output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fourfold.runtime.random_inputs import random_inputs
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"
 HEADING = "## Models"
-BLUNT = 1e-2  # an output that other inputs move by less than this says little
+MIN_REACTION = 1e-2  # smaller changes of an output for other inputs make it inconclusive
 PRECISIONS = ("fp32", "mixed")
 WEIGHTED = {
     *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "LSTM", "SVDF"),
@@ -31,7 +31,7 @@ ALLOWED = {"fp32": 1e-4, "mixed": 1e-2}
 
 
 def look_at(path: Path, device: str) -> dict[str, Any]:
-    """One model: its placement, and its errors by precision; or why it does not run."""
+    """Return the placement of a model and its error in each precision, or why it fails."""
     row: dict[str, Any] = {"model": path.stem, "errors": {}}
     for precision in PRECISIONS:
         try:
@@ -63,7 +63,7 @@ def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> d
 
 
 def kind_of(path: Path) -> str:
-    """'q' where values are quantised, 'w' where only weights are, else ''."""
+    """Return 'q' if activations are quantized, 'w' if only weights are, else ''."""
     graph = read_file(path.read_bytes(), path.name).subgraphs[0]
     values = {index for operator in graph.operators for index in operator.outputs}
     weights = {
@@ -75,12 +75,14 @@ def kind_of(path: Path) -> str:
 
 
 def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iterator[str]:
-    whole = [row for row in rows if row.get("on_gpu") == row.get("operators") and "on_gpu" in row]
-    split = [row for row in rows if "on_gpu" in row and row not in whole]
+    whole_rows = [
+        row for row in rows if row.get("on_gpu") == row.get("operators") and "on_gpu" in row
+    ]
+    split = [row for row in rows if "on_gpu" in row and row not in whole_rows]
     failed = [row for row in rows if "failed" in row]
     yield HEADING
     yield ""
-    yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on"
+    yield f"Of {len(rows)} models {len(whole_rows)} run wholly on the GPU, {len(split)} in parts on"
     yield f"GPU and CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT,"
     yield "relative to the range of the output, for seeded random inputs; what lies beyond 1e-4"
     yield "(fp32) or 1e-2 (mixed) is in bold in float models. Quantised models, marked q, and those"
@@ -99,7 +101,7 @@ def _line(row: Mapping[str, Any]) -> str:
     if "on_gpu" not in row:
         return f"| {row['model']} | | | | | | | {row['failed']} |"
     mark = f" {row['kind']}" if row["kind"] else ""
-    mark += " †" if row["reacts"] < BLUNT else ""
+    mark += " †" if row["reacts"] < MIN_REACTION else ""
     limits = ALLOWED if not row["kind"] else {}
     errors = (_error(row["errors"].get(name), limits.get(name)) for name in PRECISIONS)
     cells = (
@@ -123,8 +125,12 @@ def _error(error: float | None, allowed: float | None) -> str:
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
-@click.option("--write", type=click.Path(path_type=Path), help="A page to put the table into.")
-@click.option("--json", "as_json", type=click.Path(path_type=Path), help="A file for the rows.")
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
+@click.option(
+    "--json", "as_json", type=click.Path(path_type=Path), help="Write the rows to this JSON file."
+)
 def main(models: tuple[Path, ...], device: str, write: Path | None, as_json: Path | None) -> None:
     paths = models or tuple(sorted((SHARED / "models" / "tflite").glob("*.tflite")))
     rows = []

@@ -1,11 +1,11 @@
-"""What one launch takes by CUDA, without a session around it: microseconds.
+"""Measures one launch with CUDA, without a session, in microseconds.
 
-built:   'whole', as `fourfold prepare` has kernels built, or 'linked', as a first run does.
-inputs:  'fetched' by the kernel from pinned memory of the host, or 'there' in the device's.
-put in:  by a 'graph', as players do, or by a 'launch'.
-flag:    until the host sees that the kernel is done, which tells it so.
-driver:  until the driver says so.
-each:    of fifty that are put in one after the other: what the GPU takes.
+built:   'whole', as built by `fourfold prepare`, or 'linked', as built by a first run.
+inputs:  'fetched' by the kernel from pinned host memory, or 'there' in device memory.
+put in:  submitted as a 'graph', as the backend does, or as a 'launch'.
+flag:    time until the host sees the completion flag that the kernel sets.
+driver:  time until the driver reports completion.
+each:    time per launch of fifty back-to-back launches: the time on the GPU.
 
 python benchmarks/cuda_launches.py mobilenet_v1 resnet50
 """
@@ -32,28 +32,28 @@ from fourfold.backends.cuda.program import BuiltModule, build_text, load_binary
 from fourfold.backends.cuda.replay import Replay, Route
 from fourfold.plan.host_protocol import READY
 
-MANY = 50
+BURST_LAUNCHES = 50
 Call = Callable[[], object]
 
 
 def builds(session: fourfold.Session) -> Iterator[tuple[str, BuiltModule]]:
-    """The session's kernels, as a whole and of linked parts where they are built so."""
+    """Yield the kernels of the session, built as a whole and linked from parts."""
     device, program = session.device, session.plan.program
-    whole = load_binary(device, backend_of(device).build_binary(device, program))
-    assert whole is not None
-    yield "whole", whole
+    module = load_binary(device, backend_of(device).build_binary(device, program))
+    assert module is not None
+    yield "whole", module
     yield "linked", build_text(device, program)
 
 
 def routes(player: Player) -> Iterator[tuple[str, Route]]:
-    """A run that fetches its inputs, and one whose inputs are in memory of the device."""
+    """Yield a run that fetches its inputs, and one with inputs in device memory."""
     yield "fetched", player._ports.route()
     make, plan = backend_of(player.info).make_memory, player.plan
-    given = [make(player.info, port.type.bytes) for port in plan.inputs]
-    for memory, port in zip(given, plan.inputs, strict=True):
+    inputs = [make(player.info, port.type.bytes) for port in plan.inputs]
+    for memory, port in zip(inputs, plan.inputs, strict=True):
         memory.write(np.zeros(port.type.bytes, np.uint8))
     targets = [make(player.info, port.type.bytes) for port in plan.outputs]
-    yield "there", player._bound.find(given, targets, player._stream).route
+    yield "there", player._bound.find(inputs, targets, player._stream).route
 
 
 def calls_of(player: Player, replay: Replay) -> dict[str, Call]:
@@ -71,11 +71,11 @@ def calls_of(player: Player, replay: Replay) -> dict[str, Call]:
             replay.put(stream)
         stream.finish()
 
-    return {"flag": flag, "driver": driver, "each": lambda: driver(MANY)}
+    return {"flag": flag, "driver": driver, "each": lambda: driver(BURST_LAUNCHES)}
 
 
 def seconds_of(calls: dict[str, Call], runs: int) -> dict[str, float]:
-    each = timed(calls["each"], max(runs // MANY, 1)) / MANY
+    each = timed(calls["each"], max(runs // BURST_LAUNCHES, 1)) / BURST_LAUNCHES
     return {**{name: timed(calls[name], runs) for name in ("flag", "driver")}, "each": each}
 
 
@@ -93,7 +93,7 @@ def timed(call: Call, runs: int) -> float:
 def measure(session: fourfold.Session, runs: int) -> Iterator[dict[str, Any]]:
     for built, module in builds(session):
         player = Player(session.device, session.plan, module)
-        with player._working("timing launches"):
+        with player._convert_errors("timing launches"):
             for inputs, route in routes(player):
                 for form in ("graph", "launch"):
                     replay = Replay(route, player._binder)
@@ -111,7 +111,9 @@ def measure(session: fourfold.Session, runs: int) -> Iterator[dict[str, Any]]:
 @click.option("--device", default="cuda:0", show_default=True)
 @click.option("--precision", default="mixed", show_default=True)
 @click.option("--runs", type=click.IntRange(1), default=300, show_default=True)
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     models: tuple[str, ...], device: str, precision: str, runs: int, output: Path | None
 ) -> None:
@@ -124,9 +126,9 @@ def main(
                 raise click.ClickException(f"{path.stem} is not one launch that fetches its inputs")
             for row in measure(session, runs):
                 found.append({"model": path.stem, **row})
-                how = (row[key] for key in ("built", "inputs", "put in"))
+                labels = (row[key] for key in ("built", "inputs", "put in"))
                 times = (f"{1e6 * seconds:.1f}" for seconds in row["seconds"].values())
-                table.add_row(path.stem, *how, *times)
+                table.add_row(path.stem, *labels, *times)
     Console().print(table)
     if output is not None:
         write_json(output, {"setting": describe_setting(info), "launches": found})

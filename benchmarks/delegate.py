@@ -1,8 +1,8 @@
-"""Every model of a folder in LiteRT's interpreter with the delegate, beside the interpreter alone.
+"""Compares LiteRT's interpreter with the GPU delegate and without, for all models of a folder.
 
-Float models must be within 1e-4 of an output's range. Where a model holds integers, LiteRT's
-kernels with and without XNNPACK disagree, and the mean error to the nearer one may be 1.5 times
-their own mean difference, or 0.4 % of the range.
+Float models must be within 1e-4 of the range of an output. For quantized models, LiteRT's kernels
+with and without XNNPACK disagree; the mean error to the nearer one may be 1.5 times their mean
+difference, or 0.4 % of the range.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Arrays = list[np.ndarray]
 
 @dataclass(frozen=True)
 class Row:
-    """One model: what the delegate took of it, and how far the outputs are off."""
+    """Result of one model: the nodes that the delegate took, and the error of the outputs."""
 
     model: str
     taken: str
@@ -57,12 +57,12 @@ def interpreter(content: bytes, plain: bool, delegate: GpuDelegate | None = None
 
 
 def run(made: Any, draws: Sequence[Arrays]) -> list[Arrays]:
-    """All draws one after the other: a state goes on from each to the next."""
+    """Run all inputs in order; states carry over from one to the next."""
     made.allocate_tensors()
-    places = [detail["index"] for detail in made.get_input_details()]
+    indices = [detail["index"] for detail in made.get_input_details()]
     results = []
     for arrays in draws:
-        for place, array in zip(places, arrays, strict=True):
+        for place, array in zip(indices, arrays, strict=True):
             made.set_tensor(place, array)
         made.invoke()
         results.append([made.get_tensor(one["index"]) for one in made.get_output_details()])
@@ -83,7 +83,7 @@ def draw(details: Sequence[dict[str, Any]], seed: int) -> Arrays:
 
 
 def joined(results: Sequence[Arrays]) -> Arrays:
-    """Each output over all draws."""
+    """Return each output stacked over all inputs."""
     return [np.stack(arrays) for arrays in zip(*results, strict=True)]
 
 
@@ -121,7 +121,9 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--write", type=click.Path(path_type=Path), help="A page to put the table into.")
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
 def main(models: tuple[Path, ...], write: Path | None) -> None:
     rows = []
     for path in models or tuple(sorted((SHARED / "models" / "tflite").glob("*.tflite"))):

@@ -1,14 +1,14 @@
-"""The same networks from .tflite and from .onnx files, beside ONNX Runtime: one run, one table.
+"""Compares the same networks from .tflite and .onnx files, and with ONNX Runtime.
 
-All are open in one process and take turns, a few runs each, so that whatever disturbs one disturbs
-the others; a turn's median is compared with that of the turn beside it. 'of .tflite' 1.02 means
-that the network takes 1.02 times as long from its .onnx file.
+All engines run in one process with interleaved turns of a few runs, so that noise affects all of
+them; the median of a turn is compared with that of the adjacent turn. A value of 1.02 for
+'of .tflite' means that the network takes 1.02 times as long from its .onnx file.
 
-With --starts, so many starts from what the store kept and from prepared files, too, each in a
-process of its own, the two formats in turns: milliseconds to the first result.
+--starts also measures the time to the first result in milliseconds, from the cache and from
+prepared files. Each start is a new process, and the two formats are interleaved.
 
-MODELS are names of pairs of files in FOLDER; without a folder MobileNet v1, v2 and ResNet-50 are
-written here, both files with the same random weights. Neither needs a package but fourfold's own.
+MODELS are names of file pairs in FOLDER. Without a folder, MobileNet v1, v2 and ResNet-50 are
+written with the same random weights in both formats, which needs no other package.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ except ImportError:
     onnxruntime = None
 
 TFLITE, ONNX, RIVAL = "tflite", "onnx", "ONNX Runtime"
-TURN, MOST = 0.05, 40  # the seconds and the runs of a turn
+TURN_SECONDS, MAX_TURN_RUNS = 0.05, 40
 Run = Callable[[], Sequence[np.ndarray]]
 
 
 def find_pairs(names: Sequence[str], folder: Path | None) -> Iterator[tuple[Path, Path]]:
-    """The files of each network, as .tflite and as .onnx."""
+    """Yield the .tflite and .onnx file of each network."""
     if folder is None:
         yield from (_written(name) for name in names or NETWORKS)
         return
@@ -55,7 +55,7 @@ def find_pairs(names: Sequence[str], folder: Path | None) -> Iterator[tuple[Path
 
 def _written(name: str) -> tuple[Path, Path]:
     if name not in NETWORKS:
-        raise click.ClickException(f"there is no network {name!r}; there are {', '.join(NETWORKS)}")
+        raise click.ClickException(f"unknown network {name!r}; choose from {', '.join(NETWORKS)}")
     tflite = network_file(name, WORK)
     onnx = tflite.with_suffix(".onnx")
     if not onnx.is_file():
@@ -66,7 +66,7 @@ def _written(name: str) -> tuple[Path, Path]:
 
 
 def open_session(path: Path, device: str, precision: str, image: np.ndarray) -> Run:
-    """A session that takes an image as its file has it, and gives its results."""
+    """Open a session, and return a function that runs it on an image."""
     session = fourfold.Session(path, device, precision, placement="gpu")
     (port,) = session.inputs
     turned = planes(image) if port.shape[1] == image.shape[-1] else image
@@ -79,27 +79,29 @@ def open_rival(path: Path, threads: int, image: np.ndarray) -> Run | None:
         return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others run, too
+    options.add_session_config_entry(
+        "session.intra_op.allow_spinning", "0"
+    )  # other engines run at the same time
     session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     feed = {session.get_inputs()[0].name: planes(image)}
     return lambda: session.run(None, feed)
 
 
 def take_turns(runs: dict[str, Run], seconds: float) -> dict[str, list[list[float]]]:
-    """The seconds of every run, turn by turn."""
+    """Return the seconds of every run, turn by turn."""
     typical = {name: min(timed(run) for _ in range(5)) for name, run in runs.items()}
     turns: dict[str, list[list[float]]] = {name: [] for name in runs}
     began = time.perf_counter()
     while len(turns[TFLITE]) < 3 or time.perf_counter() - began < seconds:
         for name, run in runs.items():
-            count = max(2, min(MOST, int(TURN / typical[name])))
-            run()  # what the others left in the caches
+            count = max(2, min(MAX_TURN_RUNS, int(TURN_SECONDS / typical[name])))
+            run()  # refills the caches
             turns[name].append([timed(run) for _ in range(count)])
     return turns
 
 
 def ratios(ours: list[list[float]], others: list[list[float]]) -> dict[str, float]:
-    """Of the medians of neighbouring turns, and of the quickest runs of all."""
+    """Return the ratio of the medians of adjacent turns, and of the shortest runs."""
     pairs = zip(ours, others, strict=True)
     return {
         "of medians": median(median(a) / median(b) for a, b in pairs),
@@ -110,8 +112,11 @@ def ratios(ours: list[list[float]], others: list[list[float]]) -> dict[str, floa
 def measure(pair: tuple[Path, Path], options: dict[str, Any]) -> dict[str, Any]:
     tflite, onnx = pair
     image = np.random.default_rng(7).uniform(-1, 1, (1, 224, 224, 3)).astype(np.float32)
-    how = (options["device"], options["precision"], image)
-    runs: dict[str, Run] = {TFLITE: open_session(tflite, *how), ONNX: open_session(onnx, *how)}
+    settings = (options["device"], options["precision"], image)
+    runs: dict[str, Run] = {
+        TFLITE: open_session(tflite, *settings),
+        ONNX: open_session(onnx, *settings),
+    }
     rival = open_rival(onnx, options["threads"], image)
     runs |= {RIVAL: rival} if rival else {}
     flat = {name: [np.ravel(one) for one in run()] for name, run in runs.items()}
@@ -128,7 +133,7 @@ def measure(pair: tuple[Path, Path], options: dict[str, Any]) -> dict[str, Any]:
 def measure_starts(
     pair: tuple[Path, Path], device: str, precision: str, rounds: int
 ) -> dict[str, dict[str, list[float]]]:
-    """The seconds of starts by kind and format."""
+    """Return the seconds of starts by kind and format."""
     kinds = ("kept", "prepared", "prepared, again")
     found: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
     with tempfile.TemporaryDirectory() as work:
@@ -178,19 +183,23 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 @click.argument("models", nargs=-1)
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
-@click.option("--precision", help="fp32 on a CPU, mixed on a GPU, if not said.")
-@click.option("--threads", default=2, show_default=True, help="Of ONNX Runtime.")
-@click.option("--seconds", default=20.0, show_default=True, help="Of taking turns, a model.")
-@click.option("--starts", default=0, show_default=True, help="Of each kind and format.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--precision", help="Precision (default: fp32 on a CPU, mixed on a GPU).")
+@click.option("--threads", default=2, show_default=True, help="Threads of ONNX Runtime.")
+@click.option("--seconds", default=20.0, show_default=True, help="Measuring time per model.")
+@click.option(
+    "--starts", default=0, show_default=True, help="Number of starts of each kind and format."
+)
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(models: tuple[str, ...], folder: Path | None, output: Path | None, **options: Any) -> None:
     device = find_device(options["device"])
     options["precision"] = options["precision"] or ("fp32" if device.is_cpu else "mixed")
     rows = []
     for pair in find_pairs(models, folder):
         rows.append(measure(pair, options))
-        how = (options["device"], options["precision"], options["starts"])
-        rows[-1]["starts"] = measure_starts(pair, *how) if options["starts"] else {}
+        settings = (options["device"], options["precision"], options["starts"])
+        rows[-1]["starts"] = measure_starts(pair, *settings) if options["starts"] else {}
         click.echo(f"{rows[-1]['model']}: {rows[-1]['of .tflite']}", err=True)
     lines = [f"{device}, {options['precision']}", "", *table(rows)]
     lines += ["", *start_table(rows)] if options["starts"] else []

@@ -1,9 +1,9 @@
-"""A camera's frame in NV12, from NumPy to NumPy: made the model's picture on the device, or before.
+"""Measures the preprocessing of NV12 camera frames on the device, in NumPy and in Pillow.
 
-floats: the network alone, given a picture that was made before; frames: `Session(pixels=...)`;
-NumPy: `Pixels.real`, which looks at those pixels only that count, then the network; Pillow: all of
-the frame to red, green and blue, resized, placed in the model's picture and scaled, then the
-network. All take turns, some runs in a row, of which the first does not count.
+floats: the network alone, on a preprocessed image. frames: `Session(pixels=...)`. NumPy:
+`Pixels.real`, which converts only the pixels that are used, then the network. Pillow: the whole
+frame is converted to RGB, resized, padded and normalized, then the network. Runs are interleaved in
+turns; the first run of each turn is discarded.
 
 python benchmarks/frames.py mobilenet_v1.tflite --size 1080x1920 --fit letterbox
 """
@@ -29,7 +29,7 @@ PILLOW = {"bilinear": "BILINEAR", "antialias": "BILINEAR", "nearest": "NEAREST",
 
 
 def camera_frame(size: tuple[int, int]) -> np.ndarray:
-    """A picture that is neither flat nor noise: [1, height * 3 / 2, width]."""
+    """Return a smooth random frame of shape [1, height * 3 / 2, width]."""
     height, width = size
     small = np.random.default_rng(0).integers(0, 256, (height // 24, width // 24, 3), np.uint8)
     large = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
@@ -39,17 +39,17 @@ def camera_frame(size: tuple[int, int]) -> np.ndarray:
 
 
 def by_pillow(frame: np.ndarray, pixels: fourfold.Pixels, shape: tuple[int, ...]) -> np.ndarray:
-    """What a program without `pixels=` does: JPEG's colours are those of bt601-full."""
+    """Preprocess a frame as a program without `pixels=` would; JPEG uses bt601-full."""
     _, rows, width = frame.shape
     height = rows // 3 * 2
     colors = frame[0, height:].reshape(height // 2, width // 2, 2)
     planes = [Image.fromarray(np.ascontiguousarray(colors[..., n])) for n in (0, 1)]
-    whole = [one.resize((width, height), Image.Resampling.NEAREST) for one in planes]
-    image = Image.merge("YCbCr", [Image.fromarray(frame[0, :height]), *whole]).convert("RGB")
+    chroma = [one.resize((width, height), Image.Resampling.NEAREST) for one in planes]
+    image = Image.merge("YCbCr", [Image.fromarray(frame[0, :height]), *chroma]).convert("RGB")
     fit = pixels.fit_frame((height, width), (shape[1], shape[2]))
     top, left, tall, wide = fit.box
-    how = Image.Resampling[PILLOW[pixels.resize]]
-    part = image.resize(fit.size[::-1], how, box=(left, top, left + wide, top + tall))
+    filter_ = Image.Resampling[PILLOW[pixels.resize]]
+    part = image.resize(fit.size[::-1], filter_, box=(left, top, left + wide, top + tall))
     picture = Image.new("RGB", (shape[2], shape[1]), (FILL, FILL, FILL))
     picture.paste(part, fit.offset[::-1])
     return (np.asarray(picture, np.float32)[None] - np.float32(MEAN)) / np.float32(STD)
@@ -58,13 +58,13 @@ def by_pillow(frame: np.ndarray, pixels: fourfold.Pixels, shape: tuple[int, ...]
 def contestants(
     plain: fourfold.Session, session: fourfold.Session, frame: np.ndarray, pixels: fourfold.Pixels
 ) -> dict[str, Call]:
-    """The calls to be timed; what NumPy and the device make is checked to be the same."""
+    """Return the calls to time, after checking that NumPy and the device agree."""
     shape = plain.inputs[0].shape
     floats = pixels.real(frame, shape)
     expected = list(plain.run(floats).values())
     error = relative_error(list(session.run(frame).values()), expected)
     if not error < (1e-4 if plain.precision == "fp32" else 2e-2):
-        raise click.ClickException(f"frames give another result: {error:.1e} apart")
+        raise click.ClickException(f"frames give a different result: the error is {error:.1e}")
     return {
         "floats": lambda: plain.run(floats),
         "NumPy": lambda: plain.run(pixels.real(frame, shape)),
@@ -79,9 +79,11 @@ def contestants(
 @click.option("--fit", type=click.Choice(FITS), default="letterbox", show_default=True)
 @click.option("--resize", type=click.Choice(RESIZES), default="bilinear", show_default=True)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--runs", default=2000, show_default=True, help="At most.")
-@click.option("--seconds", default=10.0, show_default=True, help="At most, for each model.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--runs", default=2000, show_default=True, help="Maximum number of runs.")
+@click.option("--seconds", default=10.0, show_default=True, help="Time limit per model.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     models: tuple[Path, ...],
     size: str,

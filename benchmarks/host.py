@@ -1,16 +1,16 @@
-"""Host time of a run for each launch, apart from kernels and transfers.
+"""Measures the host time per launch, without kernels and transfers.
 
-cold:    the queue is held back by an event that has not happened, so no kernel can start, while the
-         launches of a real plan are put into it as `run` does, after a run has emptied the caches.
-hot:     the same launches put in again right after: what is left when the caches are warm.
-loop:    the calling thread's processor time for the same in a real run, nothing held back: the
-         driver's threads are woken, and fight for the processors.
-chain:   one tiny kernel launched many times and waited for: what each further launch adds on the
-         clock, the kernel itself and the driver's threads included.
-thread:  the processor time of the calling thread over a whole `Session.run`, shared out over its
-         launches: with the set-up of both transfers, and with the wait where a driver spins.
-checks:  what `Session.run` does before the device hears of it, once a run.
-whole:   a run of one tiny kernel on the clock: two small transfers, the launch, the wait.
+cold:    enqueue time of a plan's launches while a pending event blocks the queue, so that no kernel
+         can start. A run just before has evicted the caches.
+hot:     enqueue time of the same launches again, with warm caches.
+loop:    CPU time of the calling thread to enqueue them in a real run, while the driver's threads
+         compete for the processors.
+chain:   wall time that each further launch of one tiny kernel adds, including the kernel and the
+         driver's threads.
+thread:  CPU time of the calling thread for a whole `Session.run`, divided by the number of
+         launches. Includes both transfers, and the wait if the driver spins.
+checks:  time of the checks of `Session.run` before it calls the driver, per run.
+whole:   wall time of a run of one tiny kernel: two small transfers, the launch and the wait.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ Times = dict[str, float]
 
 
 def spread(seconds: list[float]) -> Times:
-    """Microseconds: the median and both quarters."""
+    """Return the median and both quartiles in microseconds."""
     low, middle, high = (part * 1e6 for part in quantiles(seconds, n=4))
     return {"median": middle, "low": low, "high": high}
 
 
 def thread_launches(session: fourfold.Session, inputs: dict[str, np.ndarray], rounds: int) -> Times:
-    """The calling thread's own seconds for one launch of a whole run."""
+    """Measure the CPU time of the calling thread per launch of a whole run."""
     seconds = []
     for _ in range(rounds):
         began = time.thread_time()
@@ -59,7 +59,7 @@ def thread_launches(session: fourfold.Session, inputs: dict[str, np.ndarray], ro
 
 
 def held_launches(player: Player, rounds: int) -> tuple[Times, Times]:
-    """Seconds of one launch while nothing can run: just after a run, and once more."""
+    """Measure the enqueue time per launch on a blocked queue: after a run, and again."""
     queue, replay = player._queue, player._replay
     context, own = player._context.pointer, queue.pointer
     assert context is not None
@@ -77,7 +77,7 @@ def held_launches(player: Player, rounds: int) -> tuple[Times, Times]:
 
 
 def free_launches(player: Player, rounds: int) -> Times:
-    """The calling thread's own seconds for one launch while kernels run."""
+    """Measure the CPU time of the calling thread per launch while kernels run."""
     seconds = []
     for _ in range(rounds):
         began = time.thread_time()
@@ -94,7 +94,7 @@ def tiny_graph() -> Graph:
 
 
 def chain_launches(device: fourfold.DeviceInfo, rounds: int) -> tuple[Times, Times]:
-    """What each launch beyond the first adds to a run, and a run with one launch."""
+    """Measure the time that each further launch adds, and a run with one launch."""
     short = make_plan(tiny_graph(), device, KernelOptions())
     long = replace(short, launches=short.launches * LINKS)
     players = [make_player(device, plan) for plan in (short, long)]
@@ -114,11 +114,11 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def choose_model(shared: Path) -> Path:
-    found = {path.stem: path for path in default_models(shared)}
+    paths = {path.stem: path for path in default_models(shared)}
     for name in PREFERRED:
-        if name in found:
-            return found[name]
-    raise click.ClickException("no model was found: name a .tflite file")
+        if name in paths:
+            return paths[name]
+    raise click.ClickException("no model was found; pass a .tflite file")
 
 
 def report(model: Path, device: str, rounds: int) -> dict[str, Any]:
@@ -150,33 +150,37 @@ def report(model: Path, device: str, rounds: int) -> dict[str, Any]:
 @click.argument("model", required=False, type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
 @click.option("--rounds", default=500, show_default=True)
-@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option(
+    "--shared", default=SHARED, type=click.Path(path_type=Path), help="Folder with models."
+)
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(model: Path | None, device: str, rounds: int, shared: Path, output: Path | None) -> None:
-    found = report(model or choose_model(shared), device, rounds)
-    setting = found["setting"]
+    results = report(model or choose_model(shared), device, rounds)
+    setting = results["setting"]
     table = Table(header_style="bold")
-    for title in ("what", "median µs", "lower quarter", "upper quarter"):
+    for title in ("what", "median µs", "lower quartile", "upper quartile"):
         table.add_column(title, justify="left" if title == "what" else "right")
     titles = {
         "cold": "cold: a launch, after a run",
-        "hot": "hot: a launch, put in again",
-        "loop": "loop: a launch in a run, own time",
-        "chain": "chain: a launch more, its kernel included",
-        "thread": "thread: all of run, for each launch",
-        "checks": "checks: the inputs, once a run",
+        "hot": "hot: a launch, enqueued again",
+        "loop": "loop: a launch in a run, CPU time",
+        "chain": "chain: a further launch with its kernel",
+        "thread": "thread: whole run, per launch",
+        "checks": "checks: of the inputs, per run",
         "whole": "whole: a run of one tiny kernel",
     }
     for name, title in titles.items():
-        times = found["microseconds"][name]
+        times = results["microseconds"][name]
         table.add_row(title, *(f"{times[key]:.2f}" for key in ("median", "low", "high")))
     console = Console()
     console.width = max(console.width, 100)
-    about = f"{found['model']}, {found['launches']} launches"
+    about = f"{results['model']}, {results['launches']} launches"
     console.print(f"{setting['device']}, driver {setting['driver']}, {about}")
     console.print(table)
     if output is not None:
-        write_json(output, found)
+        write_json(output, results)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What it gives, or costs, to read weights by image instead of from a buffer.
+"""Compares reading weights through images with reading them from buffers.
 
     python benchmarks/images.py MODEL… [--device NAME] [--precision mixed]
 
-Both plans are lists of launches with the same tiles, run in turns.
+Both plans are lists of launches with the same tiles; their runs are interleaved.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]
 
 
 def times_of(plans: dict[str, Plan], device: DeviceInfo, seconds: float) -> dict[str, list[float]]:
-    """Seconds of each run, in turns."""
+    """Return the seconds of each run; runs are interleaved."""
     players = {way: make_player(device, plan) for way, plan in plans.items()}
     times: dict[str, list[float]] = {way: [] for way in players}
     for player in players.values():
@@ -69,10 +69,10 @@ def line_of(model: Path, device: DeviceInfo, precision: str, seconds: float) -> 
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", default="fp32", show_default=True)
-@click.option("--seconds", default=10.0, show_default=True, help="for each model")
+@click.option("--seconds", default=10.0, show_default=True, help="Measuring time per model.")
 def main(models: tuple[Path, ...], device: str, precision: str, seconds: float) -> None:
     info = find_device(device)
-    click.echo("| ms | launches by image | buffer | image | ratio | ratio of minima |")
+    click.echo("| ms | launches with images | buffer | image | ratio | ratio of minima |")
     click.echo("|---|--:|--:|--:|--:|--:|")
     for model in models:
         click.echo(line_of(model, info, precision, seconds))

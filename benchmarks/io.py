@@ -1,16 +1,15 @@
-"""What it costs to get numbers in and out of a model: each way, in turns, in one process.
+"""Measures the cost of transferring inputs and outputs, for each way to call a session.
 
-run:       `session.run(array)`, from NumPy to NumPy, as most call it
-views:     the input was just written to the session's own memory (`input_array`); `run()` without
-           arguments
-still:     the same, with an input that lies there since a while: no cache has to be emptied
-out:       `run(array, out=...)`: results into memory of the caller's
-from GPU:  the input is in the device's memory, results come to NumPy
-on GPU:    input and results are in the device's memory (`keep_on_device`, in memory that is there)
-in a row:  `run` again and again, seconds a frame
-stream:    `session.stream(frames)` with so many runs in flight, seconds a frame
-The share of transfers is what `run` takes longer than `on GPU`. Frames are taken in turn from some
-arrays. Copies are counted: commands of the driver, and those on the host.
+run:       `session.run(array)`, from NumPy to NumPy
+views:     `run()` without arguments, after writing the input to the session's `input_array`
+still:     the same with an unchanged input, so that no cache has to be flushed
+out:       `run(array, out=...)` with output arrays of the caller
+from GPU:  input in device memory, outputs as NumPy arrays
+on GPU:    input and outputs in device memory (`keep_on_device`, with existing memory)
+in a row:  consecutive calls of `run`, in seconds per frame
+stream:    `session.stream(frames)` with this number of runs in flight, in seconds per frame
+The share of transfers is the time by which `run` exceeds `on GPU`. Calls are interleaved in one
+process, and cycle through several input arrays. Copies of the driver and of the host are counted.
 
 python benchmarks/io.py mobilenet_v1 mobilenet_v2 resnet50 --device gpu --precision mixed
 """
@@ -42,7 +41,7 @@ Call = Callable[[], object]
 
 
 class Ways:
-    """The ways to call one session, each with frames in turn."""
+    """The ways to call one session, each cycling through the frames."""
 
     def __init__(self, session: fourfold.Session) -> None:
         self.session, (info,) = session, session.inputs
@@ -82,10 +81,10 @@ class Ways:
         return self.session.run(self.on_device[self._turn()], out=self.results)
 
     def calls(self) -> dict[str, tuple[Call, Call]]:
-        """What is done before each call, and the call."""
+        """Return the setup of each call, which is not timed, and the call."""
 
         def nothing() -> None:
-            """Most need nothing."""
+            """Do nothing: most calls need no setup."""
 
         return {
             "run": (nothing, self.plain),
@@ -97,23 +96,23 @@ class Ways:
         }
 
     def check(self) -> None:
-        """All ways give the same."""
+        """Check that all calls return the same results."""
         for before, call in self.calls().values():
             before()
-            found = call()
-            array = next(iter(found.values()))
+            results = call()
+            array = next(iter(results.values()))
             got = array if isinstance(array, np.ndarray) else array.numpy()
             expected = next(iter(self.session.run(self.frames[self._next]).values()))
             if relative_error([got], [expected]) != 0:
-                raise click.ClickException("ways give different results")
+                raise click.ClickException("calls give different results")
         streamed = self.session.stream(self.frames, depth=3)
-        for found, frame in zip(streamed, self.frames, strict=True):
-            if relative_error(list(found.values()), list(self.session.run(frame).values())) != 0:
+        for results, frame in zip(streamed, self.frames, strict=True):
+            if relative_error(list(results.values()), list(self.session.run(frame).values())) != 0:
                 raise click.ClickException("a stream gives different results")
 
 
-# Calls of one way, of which the first does not count: the way before it changed arguments.
-IN_A_ROW = 20
+# Consecutive calls; the first is discarded, because the previous kind changed kernel arguments.
+CALLS_PER_TURN = 20
 
 
 def one_by_one(ways: Ways, seconds: float) -> dict[str, Times]:
@@ -121,7 +120,7 @@ def one_by_one(ways: Ways, seconds: float) -> dict[str, Times]:
     stop = time.perf_counter() + seconds
     while time.perf_counter() < stop:
         for name, (before, call) in ways.calls().items():
-            for turn in range(IN_A_ROW):
+            for turn in range(CALLS_PER_TURN):
                 before()
                 took = timed(call)
                 if turn:
@@ -145,7 +144,7 @@ def streamed(ways: Ways, count: int, depth: int) -> None:
 
 
 def throughputs(ways: Ways, rounds: int, count: int) -> dict[str, Times]:
-    """Seconds a frame of long rows, in turns."""
+    """Return the seconds per frame of consecutive runs and of streams."""
     calls: dict[str, Call] = {"in a row": lambda: in_a_row(ways, count)}
     for depth in DEPTHS:
         calls[f"stream {depth}"] = partial(streamed, ways, count, depth)
@@ -157,7 +156,7 @@ def throughputs(ways: Ways, rounds: int, count: int) -> dict[str, Times]:
 
 
 def count_copies(call: Call) -> int:
-    """How many times one call copies: commands of the driver, and copies on the host."""
+    """Count the copies of one call: commands of the driver, and copies on the host."""
     seen: list[str] = []
     plain = [(cl.Queue, name) for name in ("read", "write", "copy")]
     plain += [(module, "copied") for module in (ports, slot)]
@@ -198,10 +197,14 @@ def show(title: str, times: dict[str, Times], copies: dict[str, int]) -> None:
 @click.argument("models", nargs=-1, required=True)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", type=click.Choice(("fp32", "mixed", "fp16")))
-@click.option("--seconds", default=5.0, show_default=True, help="For each model, one by one.")
-@click.option("--rounds", default=5, show_default=True, help="Of rows and streams.")
-@click.option("--frames", default=400, show_default=True, help="Of each row or stream.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option(
+    "--seconds", default=5.0, show_default=True, help="Measuring time of single calls per model."
+)
+@click.option("--rounds", default=5, show_default=True, help="Number of rows and streams.")
+@click.option("--frames", default=400, show_default=True, help="Frames per row or stream.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     models: tuple[str, ...],
     device: str,
@@ -223,12 +226,14 @@ def main(
             report["setting"] = describe_setting(session.device)
             singles, rows = one_by_one(ways, seconds), throughputs(ways, rounds, frames)
             parts = measure_parts(session, {session.inputs[0].name: ways.frames[0]})
-            calls = ways.calls() if session.device.api == "opencl" else {}  # whose copies it knows
+            calls = (
+                ways.calls() if session.device.api == "opencl" else {}
+            )  # copies are counted for OpenCL only
             copies = {way: count_copies(call) for way, (_, call) in calls.items()}
             share = 1 - singles["on GPU"].median / singles["run"].median
         show(f"{path.stem}, {session.precision}, {session.device.name}", singles, copies)
         click.echo(f"\ntransfers are {share:.0%} of `run`; parts: {parts}")
-        show(f"{path.stem}, seconds a frame in rows of {frames}", rows, {})
+        show(f"{path.stem}, seconds per frame in rows of {frames}", rows, {})
         report[path.stem] = {k: v.as_data() for k, v in {**singles, **rows}.items()}
         report[path.stem] |= {"share of transfers": share, "copies": copies}
     if output is not None:

@@ -1,10 +1,9 @@
-"""What the log costs: importing fourfold, opening a model from the store, and running it.
+"""Measures the cost of logging when importing fourfold, opening a cached model and running it.
 
-Every measurement is a process of its own, in turns. 'off' imports no logging, 'imported' has it
-imported by the program, 'debug' keeps every line in memory. --beside measures the sources of
-another folder in the same turns, as 'off': the package before a change. Times are those of the
-processor for the calling thread, which is who would write a log; shown is the least of all turns,
-since noise only ever adds, and the median.
+Each measurement is a new process, and the kinds are interleaved. 'off' does not import logging,
+'imported' imports it in the program, 'debug' keeps every record in memory. --beside also measures
+the sources of another folder as 'off', such as the package before a change. Times are CPU time of
+the calling thread, which writes the log: the minimum and the median of all turns.
 
 python benchmarks/logs.py --beside ../before/src
 """
@@ -62,7 +61,7 @@ Found = Mapping[str, float]
 
 
 def measure(first: str, sources: Path, words: tuple[str, ...], store: str) -> Found:
-    """One process: seconds of its import, of opening the model, and of the median run."""
+    """Run one process: the seconds of the import, of opening the model, and of the median run."""
     variables = {**os.environ, "PYTHONPATH": str(sources), "FOURFOLD_CACHE": store}
     command = [sys.executable, "-c", f"{first}\n{CHILD}", *words]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
@@ -73,10 +72,16 @@ def measure(first: str, sources: Path, words: tuple[str, ...], store: str) -> Fo
 @click.command(help=__doc__)
 @click.argument("model", default=str(MODEL), type=click.Path(exists=True))
 @click.option("--device", default="auto", show_default=True)
-@click.option("--beside", type=click.Path(exists=True, path_type=Path), help="Other sources.")
+@click.option(
+    "--beside",
+    type=click.Path(exists=True, path_type=Path),
+    help="Source folder of another checkout to compare with.",
+)
 @click.option("--turns", default=15, show_default=True)
-@click.option("--runs", default=300, show_default=True, help="In each process.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Write what was measured.")
+@click.option("--runs", default=300, show_default=True, help="Runs per process.")
+@click.option(
+    "--json", "path", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     model: str, device: str, beside: Path | None, turns: int, runs: int, path: Path | None
 ) -> None:
@@ -89,16 +94,16 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(turns + 1):
             for name, (first, sources) in kinds.items():
-                store = f"{folder}/{name}"  # each its own, since a store is for one version
+                store = f"{folder}/{name}"  # a cache belongs to one version
                 times = measure(first, sources, words, store)
-                found[name].extend([times] if turn else ())  # the first one fills the store
+                found[name].extend([times] if turn else ())  # the first turn fills the cache
     show(model, found)
     if path is not None:
         write_json(path, {"setting": describe_setting(find_device(device)), "times": dict(found)})
 
 
 def show(model: str, found: Mapping[str, list[Found]]) -> None:
-    table = Table(title=f"{Path(model).name}: least (median), ms of the calling thread")
+    table = Table(title=f"{Path(model).name}: minimum (median), ms of the calling thread")
     for column in ("", "import", "open", "run"):
         table.add_column(column, justify="right")
     for name, rows in found.items():

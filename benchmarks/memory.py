@@ -1,9 +1,9 @@
-"""How much memory plans take on a device, beside what they must take at least.
+"""Reports the device memory of plans, and the minimum that they need.
 
     python benchmarks/memory.py MODEL…
 
-*Least* is the most that is alive at once of the values between layers, when each value lives from
-the node that makes it to the last that reads it, in the order in which they run.
+*Least* is the peak size of live activations, if each one lives from the node that produces it to
+the last node that reads it, in execution order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fourfold.types import DType
 
 PRECISIONS = ("fp32", "mixed")
 MIB = 2**20
-MOVES_NOTHING = ("reshape",)
+VIEW_OPS = ("reshape",)
 
 
-def peak_live_bytes(graph: Graph, half: bool) -> int:
-    """The most that is alive at once, inputs, outputs and constants not counted."""
+def least_bytes(graph: Graph, half: bool) -> int:
+    """Return the peak size of live activations, without inputs, outputs and constants."""
     ports = {*graph.inputs, *graph.outputs}
     first, last = {}, {}
     owners: dict[str, str] = {}
@@ -35,7 +35,7 @@ def peak_live_bytes(graph: Graph, half: bool) -> int:
         for name in node.reads:
             last[owners.get(name, name)] = number
         for name in node.outputs:
-            if node.op in MOVES_NOTHING:
+            if node.op in VIEW_OPS:
                 owners[name] = owners.get(str(node.inputs[0]), str(node.inputs[0]))
             else:
                 first[name] = number
@@ -60,7 +60,7 @@ def memory_of(model: Path, device: DeviceInfo) -> dict[str, Any]:
         row[precision] = {
             "weights": floats // 2 if half else floats,
             "constants": plan.bytes("constants"),
-            "least": peak_live_bytes(graph, half),
+            "least": least_bytes(graph, half),
             "arena": plan.bytes("arena"),
             "all": sum(buffer.bytes for buffer in plan.buffers),
         }
@@ -68,7 +68,7 @@ def memory_of(model: Path, device: DeviceInfo) -> dict[str, Any]:
 
 
 def memory_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """In MiB."""
+    """Return the table lines, in MiB."""
     titles = ["weights", "constants", "least", "arena", "all"]
     heads = [f"{title}, {precision}" for precision in PRECISIONS for title in titles]
     lines = [f"| MiB | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]

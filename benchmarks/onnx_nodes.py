@@ -1,7 +1,7 @@
-"""ONNX's own node tests through a session, beside ONNX Runtime by the same judge.
+"""Runs ONNX's node tests in a session and in ONNX Runtime, with the same tolerances.
 
-Each model is opened with placement='gpu', so that all that can runs on the device; what cannot is
-run by ONNX Runtime. `node_tests.py` says which tests there are, and when a result is right.
+Each model is opened with placement='gpu', so that the device runs every operator it can; others
+fall back to ONNX Runtime. `node_tests.py` provides the tests and their tolerances.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ OUTCOMES = {
     "refused": "refused, with a reason",
     "wrong": "wrong",
 }
-MOST_REASONS = 24
+MAX_REASONS = 24
 
 
 def look_at(test: NodeTest, device: str) -> dict[str, Any]:
-    """What becomes of one test, here and in ONNX Runtime."""
+    """Run one test in fourfold and in ONNX Runtime."""
     row: dict[str, Any] = {"test": test.name, "op": test.op, "theirs": by_onnx_runtime(test)}
     shapes = {name: array.shape for name, array in test.inputs.items() if array.size}
     try:
@@ -52,12 +52,12 @@ def look_at(test: NodeTest, device: str) -> dict[str, Any]:
 
 
 def _as_taken(test: NodeTest, session: fourfold.Session) -> dict[str, np.ndarray]:
-    """Types that NumPy does not have itself are floats in a session."""
-    wanted = {port.name: port.dtype for port in session.inputs}
+    """Convert types that NumPy lacks to float, as sessions take them."""
+    dtypes = {port.name: port.dtype for port in session.inputs}
     return {
-        name: array if array.dtype == wanted[name] else array.astype(wanted[name])
+        name: array if array.dtype == dtypes[name] else array.astype(dtypes[name])
         for name, array in test.inputs.items()
-        if name in wanted
+        if name in dtypes
     }
 
 
@@ -73,13 +73,13 @@ def _reason(error: fourfold.FourfoldError) -> str:
 
 
 def by_onnx_runtime(test: NodeTest) -> bool:
-    """Whether ONNX Runtime passes a test on the CPU."""
+    """Return whether ONNX Runtime passes a test on the CPU."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     try:
         session = onnxruntime.InferenceSession(test.model, options, ["CPUExecutionProvider"])
         results = session.run(None, test.inputs)
-    except failures():  # what it cannot run it does not pass
+    except failures():  # a test that it cannot run counts as failed
         return False
     return is_close(test, [np.asarray(one) for one in results])
 
@@ -111,12 +111,12 @@ def lines(
     yield ""
     yield "| tests | reason |"
     yield "|---:|---|"
-    for reason, count in reasons_of(rows).most_common(MOST_REASONS):
+    for reason, count in reasons_of(rows).most_common(MAX_REASONS):
         yield f"| {count} | {reason} |"
 
 
 def reasons_of(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """The first reason of each test, without names of values and what others say of it."""
+    """Count the first reason of each test, without names of values."""
     firsts = (row["reasons"][0] for row in rows if row["outcome"] != "whole" and row["reasons"])
     return Counter(map(_shortened, firsts))
 
@@ -134,8 +134,12 @@ def _shortened(reason: str) -> str:
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--write", type=click.Path(path_type=Path), help="A page to put the table into.")
-@click.option("--json", "as_json", type=click.Path(path_type=Path), help="A file for the rows.")
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
+@click.option(
+    "--json", "as_json", type=click.Path(path_type=Path), help="Write the rows to this JSON file."
+)
 def main(names: tuple[str, ...], device: str, write: Path | None, as_json: Path | None) -> None:
     rows = []
     for test in node_tests():

@@ -1,9 +1,9 @@
-"""Models of ONNX, Paddle and Caffe beside the engines of these formats: errors and answers.
+"""Compares models in ONNX, Paddle and Caffe formats with the engines of these formats.
 
-Each model is opened with placement='gpu' and gets seeded random inputs once; the error is the
-largest difference to ONNX Runtime, Paddle Inference or OpenCV's dnn, relative to the range of an
-output. Models that look at pictures get photographs, too: what they answer must be the same. An
-engine that is not installed is told, and its models are left out.
+Each model is opened with placement='gpu' and gets seeded random inputs. The error is the largest
+difference to ONNX Runtime, Paddle Inference or OpenCV's dnn, relative to the range of an output.
+Vision models also get photographs, and must give the same answers. Models whose engine is not
+installed are skipped with a message.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ COMMAND = "python benchmarks/other_formats.py --write docs/coverage.md"
 HEADING = "## Models of other formats"
 ALLOWED = {"fp32": 1e-4, "mixed": 1e-2}
 PHOTOGRAPHS = ("burger.jpg", "cat.bmp", "cats_and_dogs.jpg", "grace_hopper.bmp", "squat.bmp")
-SURE, MASK_SHARE, TIE = 0.3, 0.004, 1e-2
+MIN_SCORE, MAX_MASK_DIFFERENCE, TIE = 0.3, 0.004, 1e-2
 Arrays = dict[str, np.ndarray]
 Engine = Callable[[Path], Callable[[Arrays], list[np.ndarray]]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model by its path below the shared folder, sizes that its file leaves open, and what it
-    answers when it sees a picture.
+    """A model: its path in the shared folder, sizes of dynamic dimensions, and the kind of answer
+    for an image.
     """
 
     path: str
@@ -105,7 +105,7 @@ ENGINES: dict[str, tuple[str, Engine]] = {
 
 
 def random_feed(session: fourfold.Session, bytes_: bool) -> Arrays:
-    """Numbers around zero, or those that stand for the bytes of a file."""
+    """Return random inputs: numbers around zero, or the bytes of a file."""
     rng = np.random.default_rng(7)
     feed = {}
     for port in session.inputs:
@@ -129,20 +129,22 @@ def picture_feed(session: fourfold.Session, photograph: str) -> Arrays:
 
 
 def same_answer(kind: str, ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> bool:
-    """Whether two engines see the same: a class, a mask, the best cells of maps, or anchors."""
+    """Return whether two engines agree on a class, a mask, the best cells, or anchors."""
     if kind == "class":
         return bool(ours[0].argmax() == theirs[0].argmax())
     if kind == "mask":
-        return float(np.mean((ours[0] > SURE) != (theirs[0] > SURE))) <= MASK_SHARE
+        return (
+            float(np.mean((ours[0] > MIN_SCORE) != (theirs[0] > MIN_SCORE))) <= MAX_MASK_DIFFERENCE
+        )
     if kind == "picture":
-        return float(np.abs(ours[0] - theirs[0]).mean()) * 255 <= 0.5  # of a grey's steps
+        return float(np.abs(ours[0] - theirs[0]).mean()) * 255 <= 0.5  # grey levels
     turned = kind == "anchors"  # [1, anchors, classes]: the best anchor of each class
     pairs = zip(ours, theirs, strict=True)
     return all(_same_cells(*(one[0].T if turned else one[0] for one in pair)) for pair in pairs)
 
 
 def _same_cells(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """In every map the best cell is the same, or one that the other engine likes as much."""
+    """Return whether the best cell of every map is also a best cell of the other engine."""
     mine, other = (one.reshape(one.shape[0], -1) for one in (ours, theirs))
     chosen = other[np.arange(len(other)), mine.argmax(1)]
     return bool((other.max(1) - chosen <= TIE * max(float(np.ptp(other)), 1e-6)).all())
@@ -172,7 +174,7 @@ def look_at(case: Case, device: str) -> dict[str, Any]:
 
 
 def in_order(ours: Sequence[np.ndarray], theirs: list[np.ndarray]) -> list[np.ndarray]:
-    """OpenCV gives outputs in an order of its own: by shape, where that tells them apart."""
+    """Sort outputs by shape like ours; OpenCV returns them in another order."""
     if [one.shape for one in ours] == [one.shape for one in theirs]:
         return theirs
     by_shape = {one.shape: one for one in theirs}
@@ -220,8 +222,12 @@ def _line(row: Mapping[str, Any]) -> str:
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--write", type=click.Path(path_type=Path), help="A page to put the table into.")
-@click.option("--json", "as_json", type=click.Path(path_type=Path), help="A file for the rows.")
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
+@click.option(
+    "--json", "as_json", type=click.Path(path_type=Path), help="Write the rows to this JSON file."
+)
 def main(names: tuple[str, ...], device: str, write: Path | None, as_json: Path | None) -> None:
     rows = []
     for case in CASES:

@@ -1,9 +1,9 @@
-"""A photograph as bytes, from NumPy to NumPy: normalised by NumPy, or on the device as it is read.
+"""Measures the normalization of image bytes in NumPy and on the device.
 
-floats: the network alone, given floats that were made before; NumPy: bytes made into floats by
-(x - mean) / std, then the same; bytes: `Session(pixels=...)`; words: the same of four bytes a pixel
-(rgba). All take turns, some runs in a row, of which the first does not count: each session has
-weights of its own, which come into the caches with it.
+floats: the network alone, on normalized floats. NumPy: bytes normalized as (x - mean) / std, then
+the network. bytes: `Session(pixels=...)`. words: the same with four bytes per pixel (rgba). Runs
+are interleaved in turns; the first run of each turn is discarded, because it reloads the weights
+of its session into the caches.
 
 python benchmarks/pixels.py mobilenet_v1.tflite --device gpu --precision mixed
 """
@@ -23,7 +23,7 @@ import fourfold
 from fourfold.cli._timing import Call, Times, timed, warm_up
 
 MEAN, STD = 127.5, 127.5
-IN_A_ROW = 5
+RUNS_PER_TURN = 5
 
 
 def normalised(picture: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def normalised(picture: np.ndarray) -> np.ndarray:
 def contestants(
     model: Path, device: str, precision: str | None, stack: ExitStack
 ) -> tuple[dict[str, Call], fourfold.Session]:
-    """The calls to be timed, checked against each other, and the session that takes floats."""
+    """Return the calls to time, after comparing their results, and the float session."""
 
     def opened(pixels: fourfold.Pixels | None) -> fourfold.Session:
         return stack.enter_context(
@@ -55,7 +55,7 @@ def contestants(
     for session, given in ((rgb, three), (rgba, picture)):
         error = relative_error(list(session.run(given).values()), expected)
         if not error < (1e-4 if plain.precision == "fp32" else 2e-2):
-            raise click.ClickException(f"pixels give another result: {error:.1e} apart")
+            raise click.ClickException(f"pixels give a different result: the error is {error:.1e}")
     return calls, plain
 
 
@@ -64,7 +64,7 @@ def in_turns(calls: Mapping[str, Call], runs: int, limit: float) -> dict[str, Ti
     stop = time.perf_counter() + limit
     while len(seconds["NumPy"]) < runs and (not seconds["NumPy"] or time.perf_counter() < stop):
         for name, call in calls.items():
-            seconds[name] += [timed(call) for _ in range(IN_A_ROW)][1:]
+            seconds[name] += [timed(call) for _ in range(RUNS_PER_TURN)][1:]
     return {name: Times.of(found) for name, found in seconds.items()}
 
 
@@ -74,7 +74,7 @@ def row(name: str, found: Times, base: Times) -> str:
 
 
 def show_times(about: str, times: Mapping[str, Times], base: str) -> None:
-    """A table of all, with what they take of one of them."""
+    """Print a table of all times, also relative to one of them."""
     click.echo(f"\n{about}, {times[base].runs} runs each\n")
     click.echo(f"| picture | median ms | min ms | of {base}'s median | of its min |")
     click.echo("|---|--:|--:|--:|--:|")
@@ -86,9 +86,11 @@ def show_times(about: str, times: Mapping[str, Times], base: str) -> None:
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", type=click.Choice(("fp32", "mixed", "fp16")))
-@click.option("--runs", default=2000, show_default=True, help="At most.")
-@click.option("--seconds", default=10.0, show_default=True, help="At most, for each model.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--runs", default=2000, show_default=True, help="Maximum number of runs.")
+@click.option("--seconds", default=10.0, show_default=True, help="Time limit per model.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     models: tuple[Path, ...],
     device: str,

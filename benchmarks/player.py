@@ -1,8 +1,8 @@
-"""The player in C beside the Python engine: from a process to its first result, and runs.
+"""Compares the C player with the Python runtime: time to the first result, and runs.
 
-Both play the same prepared file, in turns, each start in a new process with the driver's cache as
-the first left it. A run is from the caller's arrays to arrays of the caller's. Shown are the
-quickest and the median; noise only ever adds. `make player` builds what is measured.
+Both run the same prepared file, interleaved. Each start is a new process with a warm driver cache.
+A run goes from the caller's input arrays to its output arrays. The table shows the minimum and the
+median. `make player` builds the C player.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ print(json.dumps({"best": min(times), "median": sorted(times)[len(times) // 2]})
 
 
 def player_environment(driver: Path) -> dict[str, str]:
-    """What lets a program without Python find the OpenCL library that Python's wheels bring."""
-    found = find_spec("pyopencl")
+    """Return environment variables with which the C player finds the OpenCL of Python's wheels."""
+    spec = find_spec("pyopencl")
     variables = {**base_environment(), "POCL_CACHE_DIR": str(driver)}
-    for place in (found and found.submodule_search_locations) or ():
+    for place in (spec and spec.submodule_search_locations) or ():
         for library in Path(place, ".libs").glob("libOpenCL*"):
             variables |= {"LIBOPENCL_SO_PATH": str(library), "PYOPENCL_HOME": place}
             variables["LD_LIBRARY_PATH"] = str(library.parent)
@@ -53,7 +53,7 @@ def player_environment(driver: Path) -> dict[str, str]:
 
 
 class Contestants:
-    """Both players of one prepared file."""
+    """Both runtimes of one prepared file."""
 
     def __init__(self, starts: Starts, player: Path, ordinal: int) -> None:
         self.starts, self.player, self.ordinal = starts, player, ordinal
@@ -63,7 +63,7 @@ class Contestants:
         return self.starts.shipped_again()["total"]
 
     def start_c(self) -> float:
-        """Until its line is there, which it writes after its first run."""
+        """Return the seconds until the player prints its line, after the first run."""
         began = time.perf_counter()
         with subprocess.Popen(
             self._words(), env=player_environment(self.driver), stdout=subprocess.PIPE
@@ -133,7 +133,7 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
 @click.option("--device", default="portable", show_default=True)
 @click.option("--precision", default="fp32", show_default=True)
 @click.option("--rounds", default=7, show_default=True)
-@click.option("--seconds", default=2.0, show_default=True, help="Of runs, in each round.")
+@click.option("--seconds", default=2.0, show_default=True, help="Measuring time of runs per round.")
 @click.option("--player", type=click.Path(path_type=Path), default=ROOT / "build" / "fourfold-run")
 @click.option("--json", "json_file", type=click.Path(path_type=Path))
 def main(
@@ -146,7 +146,7 @@ def main(
     json_file: Path | None,
 ) -> None:
     if not player.is_file():
-        raise click.ClickException(f"there is no '{player}': build it with 'make player'")
+        raise click.ClickException(f"'{player}' was not found; build it with 'make player'")
     info, rows = find_device(device), []
     for model in models or (network_file("mobilenet_v1", WORK),):
         with tempfile.TemporaryDirectory() as folder:

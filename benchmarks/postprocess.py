@@ -1,9 +1,9 @@
-"""Detectors from a picture to boxes: decoded in NumPy, or on the device behind the model.
+"""Measures the postprocessing of detectors in NumPy and on the device.
 
-outputs: the model alone, all of whose numbers are fetched; NumPy: the same, then decoded as people
-write it, for all boxes at once, those with the score picked one by one; device: `Session(
-postprocess=...)`. All take turns. The last detector is a YOLO's output of 6400 boxes and 80
-classes behind a single convolution, which sees noise; the others see a photograph.
+outputs: the model alone, with all outputs downloaded. NumPy: the same, then vectorized decoding and
+non-maximum suppression. device: `Session(postprocess=...)`. Runs are interleaved. The last detector
+is a YOLO output of 6400 boxes and 80 classes after a single convolution, on noise; the others get a
+photograph.
 
 python benchmarks/postprocess.py --seconds 10
 """
@@ -40,16 +40,16 @@ SIDE, CELLS, CLASSES = 640, 80, 80
 
 
 class Detector(NamedTuple):
-    """A model, what is made of its outputs, and the same in NumPy: boxes and scores."""
+    """A model, its postprocessing option, and the same decoding in NumPy: boxes and scores."""
 
     model: Path
     option: Picking
     decode: Callable[[Picking, Arrays], tuple[np.ndarray, np.ndarray]]
-    noise: bool = False  # whether it sees noise instead of a photograph
+    noise: bool = False  # the input is noise instead of a photograph
 
 
 def suppressed(boxes: np.ndarray, scores: np.ndarray, option: Picking) -> list[np.ndarray]:
-    """For each box that stays all that it stands for, the best first."""
+    """Return for each selected box the boxes that it suppresses, the best first."""
     left, found = np.flatnonzero(scores >= option.score), []
     left = left[np.argsort(-scores[left], kind="stable")]
     areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
@@ -78,9 +78,9 @@ def decode_faces(option: Picking, outputs: Arrays) -> tuple[np.ndarray, np.ndarr
     boxes = corners(points[:, 0] + FACE_ANCHORS, points[:, 1])
     rows = np.concatenate([boxes, (points[:, 2:] + FACE_ANCHORS[:, None]).reshape(len(raw), -1)], 1)
     scores = sigmoid(logits)
-    found = suppressed(boxes, scores, option)
-    blended = [np.average(rows[mine], 0, scores[mine])[:4] for mine in found]
-    return np.array(blended).reshape(-1, 4), np.array([scores[mine[0]] for mine in found])
+    groups = suppressed(boxes, scores, option)
+    blended = [np.average(rows[mine], 0, scores[mine])[:4] for mine in groups]
+    return np.array(blended).reshape(-1, 4), np.array([scores[mine[0]] for mine in groups])
 
 
 def decode_ssd(option: Picking, outputs: Arrays) -> tuple[np.ndarray, np.ndarray]:
@@ -88,8 +88,8 @@ def decode_ssd(option: Picking, outputs: Arrays) -> tuple[np.ndarray, np.ndarray
     sizes = SSD_ANCHORS[:, 2:]
     boxes = corners(parts[:, :2] * sizes + SSD_ANCHORS[:, :2], np.exp(parts[:, 2:]) * sizes)
     scores = sigmoid(outputs["raw_outputs/class_predictions"][0, :, 1:].max(1))
-    places = [mine[0] for mine in suppressed(boxes, scores, option)]
-    return boxes[places], scores[places]
+    indices = [mine[0] for mine in suppressed(boxes, scores, option)]
+    return boxes[indices], scores[indices]
 
 
 def decode_yolo(option: Picking, outputs: Arrays) -> tuple[np.ndarray, np.ndarray]:
@@ -97,8 +97,8 @@ def decode_yolo(option: Picking, outputs: Arrays) -> tuple[np.ndarray, np.ndarra
     classes, scores = raw[4:].argmax(0), raw[4:].max(0)
     boxes = corners(raw[1::-1].T, raw[3:1:-1].T) / SIDE
     apart = boxes + 10 * classes[:, None]  # boxes of different classes never overlap
-    places = [mine[0] for mine in suppressed(apart, scores, option)]
-    return boxes[places], scores[places]
+    indices = [mine[0] for mine in suppressed(apart, scores, option)]
+    return boxes[indices], scores[indices]
 
 
 FACE_ANCHORS = cell_anchors((128, 128), *FAMILIES["face"])[:, :2]
@@ -113,16 +113,16 @@ def detectors(folder: Path) -> dict[str, Detector]:
     )
     yolo = folder / "yolo.tflite"
     yolo.write_bytes(yolo_output())
-    found = {
+    by_name = {
         "face": Detector(face, processing.MediaPipeBoxes(family="face"), decode_faces),
         "SSD": Detector(ssd, processing.SsdBoxes(0.1, logistic=True), decode_ssd),
         "YOLO": Detector(yolo, processing.YoloBoxes(1.5), decode_yolo, noise=True),
     }
-    return {name: one for name, one in found.items() if one.model.is_file()}
+    return {name: one for name, one in by_name.items() if one.model.is_file()}
 
 
 def yolo_output() -> bytes:
-    """[1, 4 + classes, N], from a convolution of each cell's pixels."""
+    """Return a model with an output [1, 4 + classes, N], from one convolution."""
     random, step, columns = np.random.default_rng(1), SIDE // CELLS, 4 + CLASSES
     bias = np.concatenate([np.full(2, 320.0), np.full(2, 40.0), np.full(CLASSES, 0.2)])
     constants = {
@@ -152,7 +152,7 @@ def yolo_output() -> bytes:
 def contestants(
     detector: Detector, device: str, precision: str | None, stack: ExitStack
 ) -> tuple[dict[str, Call], fourfold.Session, int]:
-    """The calls to be timed, checked against each other, the session, and how many boxes stay."""
+    """Return the calls to time, after comparing them, the session, and the number of boxes."""
     model, option, decode, noise = detector
     opened = [
         stack.enter_context(fourfold.Session(model, device, precision, postprocess=after))
@@ -170,12 +170,12 @@ def contestants(
         "device": lambda: session.run(image),
     }
     boxes, scores = decode(option, plain.run(image))
-    found = session.run(image)
-    count = int(found["count"][0])
+    results = session.run(image)
+    count = int(results["count"][0])
     near = 1e-4 if plain.precision == "fp32" else 2e-2
-    pairs = ((found["boxes"], boxes), (found["scores"], scores))
+    pairs = ((results["boxes"], boxes), (results["scores"], scores))
     if count != len(scores) or any(np.abs(a[0, :count] - b).max() > near for a, b in pairs):
-        raise click.ClickException(f"{count} boxes on the device are not NumPy's {len(scores)}")
+        raise click.ClickException(f"{count} boxes on the device differ from NumPy's {len(scores)}")
     return calls, plain, count
 
 
@@ -189,9 +189,11 @@ def row(name: str, count: int, times: Mapping[str, Times]) -> str:
 @click.command(help=__doc__)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", type=click.Choice(("fp32", "mixed", "fp16")))
-@click.option("--runs", default=2000, show_default=True, help="At most.")
-@click.option("--seconds", default=10.0, show_default=True, help="At most, for each detector.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--runs", default=2000, show_default=True, help="Maximum number of runs.")
+@click.option("--seconds", default=10.0, show_default=True, help="Time limit per detector.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     device: str, precision: str | None, runs: int, seconds: float, output: Path | None
 ) -> None:

@@ -1,11 +1,11 @@
-"""What quantising costs and gives: MobileNet v2 and an SSD, calibrated on 100 pictures.
+"""Measures the accuracy and speed of quantized models: MobileNet v2 and an SSD.
 
     python benchmarks/quantize.py [--method int8] [--ranges minmax] [--write docs/performance.md]
 
-Pictures are crops of photographs; answers are judged on crops of other photographs than those that
-the ranges come from. Times are those of the quantised and of the float file, here and in LiteRT,
-run by run in the same process. MobileNet v2 is there as a quantised file alone: the float model has
-the real numbers of its weights, and no rounding of values.
+Images are crops of photographs; calibration and evaluation use different photographs. Runs of the
+quantized and the float file, in fourfold and in LiteRT, are interleaved in the same process.
+MobileNet v2 is available as a quantized file only: its float model has the dequantized weights, and
+no rounding of activations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fourfold.types import DType
 COMMAND = "python benchmarks/quantize.py --write docs/performance.md"
 HEADING = "## Quantising after training"
 PICTURES = 100
-# Photographs that ranges come from, and others that answers are judged on.
+# Photographs for calibration and for evaluation.
 CALIBRATING = (
     *("burger.jpg", "cat.bmp", "grace_hopper.bmp", "segmentation_input_rotation0.jpg"),
     *("coffee.png", "motorcycle_left.png", "brick.png", "coins.png"),
@@ -45,14 +45,14 @@ JUDGING = (
     *("cats_and_dogs.jpg", "bird_segmentation.bmp", "sunflower.bmp", "squat.bmp"),
     *("astronaut.png", "chelsea.png", "rocket.jpg", "horse.png"),
 )
-SURE = 0.5  # the score from which on a box counts
+MIN_SCORE = 0.5  # of a box that counts
 ROUNDINGS = ("dequantize", "fake_quantize", "quantize")
 Outputs = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Contest:
-    """A float model, how bytes of pictures become its input, and whether two answers agree."""
+    """A float model, the range of its input, and a function that compares answers."""
 
     title: str
     make: Callable[[Path], Path]
@@ -63,18 +63,18 @@ class Contest:
 
 
 def photographs(shared: Path, names: Sequence[str]) -> list[Path]:
-    """Those that are there: beside the models, or in the package scikit-image."""
+    """Return the available photographs, from the shared folder or from scikit-image."""
     spec = find_spec("skimage")
     roots = list(spec.submodule_search_locations or ()) if spec else []
     folders = [shared / "inputs", *(Path(root) / "data" for root in roots)]
-    found = [folder / name for name in names for folder in folders if (folder / name).is_file()]
-    if not found:
-        raise click.ClickException("there is no photograph: name the folder with --shared")
-    return found
+    paths = [folder / name for name in names for folder in folders if (folder / name).is_file()]
+    if not paths:
+        raise click.ClickException("no photographs were found; pass their folder with --shared")
+    return paths
 
 
 def crops(files: Sequence[Path], size: tuple[int, int], count: int, seed: int) -> list[np.ndarray]:
-    """Parts of photographs, some of them mirrored, as bytes."""
+    """Return random crops of photographs, some of them mirrored, as bytes."""
     random, found = np.random.default_rng(seed), []
     for number in range(count):
         with Image.open(files[number % len(files)]) as image:
@@ -90,9 +90,9 @@ def crops(files: Sequence[Path], size: tuple[int, int], count: int, seed: int) -
 
 
 def without_roundings(graph: Graph) -> Graph:
-    """The real numbers of a quantised graph, with inputs and outputs that are real, too.
+    """Return a quantized graph with float values, inputs and outputs.
 
-    A grid that begins at zero is what a relu6 left of one.
+    A quantization range that starts at zero stands for a relu6.
     """
     types = {
         name: one if name in graph.constants else replace(one, dtype=DType.F32)
@@ -108,7 +108,7 @@ def _real(node: Node) -> Node:
 
 
 def mobilenet(shared: Path) -> Path:
-    """The float file of a MobileNet v2 that was trained on ImageNet."""
+    """Write the float file of a MobileNet v2 that was trained on ImageNet."""
     source = shared / "models" / "tflite" / "tf2_mobilenet_v2_1.0_224_ptq.tflite"
     model = read_model(source)
     scale = next(n.attributes for n in model.main.nodes if isinstance(n.attributes, Dequantize))
@@ -130,7 +130,7 @@ def same_class(before: Outputs, after: Outputs) -> float:
 
 
 def same_boxes(before: Outputs, after: Outputs) -> float:
-    """The share of boxes, of those that either model is sure of, which both are, of one class."""
+    """Return the share of confident boxes on which both models agree."""
     sure = [_sure_boxes(outputs) for outputs in (before, after)]
     either = sure[0] | sure[1]
     return len(sure[0] & sure[1]) / len(either) if either else 1.0
@@ -139,7 +139,9 @@ def same_boxes(before: Outputs, after: Outputs) -> float:
 def _sure_boxes(outputs: Outputs) -> set[tuple[int, int]]:
     logits = max(outputs.values(), key=lambda array: array.shape[-1])
     scores = 1 / (1 + np.exp(-logits.reshape(-1, logits.shape[-1])[:, 1:].astype(np.float64)))
-    return {(int(box), int(scores[box].argmax())) for box in np.flatnonzero(scores.max(1) >= SURE)}
+    return {
+        (int(box), int(scores[box].argmax())) for box in np.flatnonzero(scores.max(1) >= MIN_SCORE)
+    }
 
 
 CONTESTS = (
@@ -187,17 +189,17 @@ def measure(contest: Contest, shared: Path, how: dict[str, Any]) -> dict[str, An
 def judge(
     contest: Contest, before: Path, after: Path, pictures: Sequence[np.ndarray], device: str
 ) -> float:
-    """How many answers of the quantised file are those of the float one."""
+    """Return the share of answers on which both files agree."""
     with (
         fourfold.Session(before, device, "fp32") as real,
         fourfold.Session(after, device, "fp32") as stored,
     ):
-        found = [contest.agree(real.run(one), stored.run(one)) for one in pictures]
-    return float(np.mean(found))
+        shares = [contest.agree(real.run(one), stored.run(one)) for one in pictures]
+    return float(np.mean(shares))
 
 
 def race(before: Path, after: Path, picture: np.ndarray, how: dict[str, Any]) -> dict[str, Times]:
-    """The times of both files, here and in LiteRT."""
+    """Time both files in fourfold and in LiteRT."""
     device, threads = how["device"], how["threads"]
     with (
         fourfold.Session(before, device, "fp32") as real,
@@ -247,13 +249,31 @@ def _line(row: dict[str, Any]) -> str:
 @click.option("--device", default="auto", show_default=True)
 @click.option("--method", default="int8", show_default=True)
 @click.option("--ranges", default="minmax", show_default=True)
-@click.option("--pictures", default=PICTURES, show_default=True, help="To calibrate, and to judge.")
-@click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of LiteRT.")
-@click.option("--runs", default=200, show_default=True, help="Of each, at most.")
-@click.option("--seconds", default=10.0, show_default=True, help="Of measuring times, at most.")
-@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
-@click.option("--write", type=click.Path(path_type=Path), help="The page that has the table.")
+@click.option(
+    "--pictures",
+    default=PICTURES,
+    show_default=True,
+    help="Images for calibration and for evaluation.",
+)
+@click.option(
+    "--threads", default=os.cpu_count() or 1, show_default=True, help="Threads of LiteRT."
+)
+@click.option("--runs", default=200, show_default=True, help="Maximum number of runs per engine.")
+@click.option(
+    "--seconds", default=10.0, show_default=True, help="Time limit of the timing per model."
+)
+@click.option(
+    "--shared",
+    default=SHARED,
+    type=click.Path(path_type=Path),
+    help="Folder with models and photographs.",
+)
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
 def main(shared: Path, output: Path | None, write: Path | None, **how: Any) -> None:
     rows = []
     for contest in CONTESTS:

@@ -1,9 +1,9 @@
-"""Every quantised model of a folder against LiteRT's optimised and its reference kernels.
+"""Compares all quantized models of a folder with LiteRT's optimized and reference kernels.
 
-The two disagree themselves, so they are the yardstick: our mean error to the nearer one may be 1.5
-times their own mean difference, or 0.4 % of the range of the output, whichever is larger. Vision
-models see photographs, and there the answers must be the same, too: top class, mask, key points or
-boxes as one of the two has them. Others get seeded random numbers.
+These two disagree with each other, which sets the limit: the mean error to the nearer one may be
+1.5 times their mean difference, or 0.4 % of the range of the output, whichever is larger. Vision
+models get photographs, and must also give the answer of one of the two: top class, mask, key points
+or boxes. Other models get seeded random numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADING = "## Quantised models"
 PHOTOGRAPHS = ("burger.jpg", "cat.bmp", "cats_and_dogs.jpg", "grace_hopper.bmp", "squat.bmp")
 DRAWS = 5
 SHARE_OF_RANGE, SHARE_OF_DIFFERENCE = 0.004, 1.5
-# What the answer of a vision model is; all others answer with numbers alone.
+# Kind of answer of each vision model; the others return plain numbers.
 ANSWERS = {
     "mobilenet_v1_0.25_128_quant": "top class",
     "mobilenet_v1_1.0_224_quant_embedding_extractor": "embedding",
@@ -45,9 +45,9 @@ ANSWERS = {
 }
 NUMBERS = (
     *("ad01_int8", "ds_cnn_quantized", "kws_ref_model", "str_ww_ref_model"),
-    *("okay_nabu", "lyragan"),  # they keep states: all run in step
+    *("okay_nabu", "lyragan"),  # stateful: all engines run in step
 )
-# Float values beside integer weights: LiteRT rounds the values while it runs.
+# Float activations with integer weights: LiteRT rounds activations at run time.
 WEIGHTS = (
     "dtln_1_dynamic",
     "emotion_model_quantized",
@@ -58,7 +58,7 @@ WEIGHTS = (
 # Its convolutions over 540 x 960 pixels take minutes in LiteRT's reference kernels.
 SMALLER = {"edsr_x2_int8": (1, 96, 128, 3)}
 FAST, PLAIN = "BUILTIN", "BUILTIN_REF"
-# One of its ops is newer than the reference kernels; the next best are those without XNNPACK.
+# The reference kernels lack one of its operators, so kernels without XNNPACK are used.
 PLAINER = {"edsr_x2_int8": "BUILTIN_WITHOUT_DEFAULT_DELEGATES"}
 
 Arrays = list[np.ndarray]
@@ -66,7 +66,7 @@ Arrays = list[np.ndarray]
 
 @dataclass(frozen=True)
 class Row:
-    """One model: errors in steps (or as they are, for floats), and whether answers agree."""
+    """Result of one model: errors in quantization steps (absolute for floats), and answers."""
 
     model: str
     fed: str
@@ -118,7 +118,7 @@ class Rival:
 
 
 def picture(path: Path, info: fourfold.TensorInfo) -> np.ndarray:
-    """A photograph as an input: bytes as they are, shifted for int8, -1 to 1 for floats."""
+    """Return a photograph as an input: uint8, shifted to int8, or float from -1 to 1."""
     with Image.open(path) as image:
         size = (info.shape[2], info.shape[1])
         pixels = np.asarray(image.convert("RGB").resize(size, Image.Resampling.BILINEAR))[None]
@@ -137,7 +137,7 @@ def feeds(session: fourfold.Session, name: str, shared: Path) -> list[Arrays]:
 
 
 def mean_error(ours: Sequence[Arrays], theirs: Sequence[Arrays]) -> list[float]:
-    """The mean difference of each output over all inputs; indices count where they differ."""
+    """Return the mean difference of each output; for indices the share that differs."""
     errors = []
     for output in range(len(ours[0])):
         pairs = [(a[output], b[output]) for a, b in zip(ours, theirs, strict=True)]
@@ -157,8 +157,8 @@ def output_ranges(results: Sequence[Arrays]) -> list[float]:
     ranges = []
     for output, first in enumerate(results[0]):
         indices = first.dtype.itemsize >= 4 and first.dtype.kind in "iu"
-        whole = np.concatenate([one[output].reshape(-1).astype(np.float64) for one in results])
-        ranges.append(1.0 if indices else float(np.ptp(whole)))
+        values = np.concatenate([one[output].reshape(-1).astype(np.float64) for one in results])
+        ranges.append(1.0 if indices else float(np.ptp(values)))
     return ranges
 
 
@@ -185,7 +185,7 @@ def compare(path: Path, shared: Path, device: str) -> Row:
 def open_session(
     path: Path, device: str, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[fourfold.Session, str]:
-    """All of it on the device, or all that can be; and in words what cannot."""
+    """Open a model on the device; also return which operators run on the CPU."""
     words: dict[str, Any] = {"precision": "fp32", "shapes": shapes, "placement": "gpu"}
     try:
         return fourfold.Session(path, device, strict=True, **words), ""
@@ -197,7 +197,7 @@ def open_session(
 def worst(
     ours: Sequence[Arrays], fast: Sequence[Arrays], plain: Sequence[Arrays]
 ) -> tuple[float, float, float]:
-    """Error, LiteRT's own difference and what is allowed, of the output that comes off worst."""
+    """Return error, LiteRT's own difference and the limit of the worst output."""
     near = [min(pair) for pair in zip(mean_error(ours, fast), mean_error(ours, plain), strict=True)]
     own, ranges = mean_error(fast, plain), output_ranges(fast)
     rows = []
@@ -230,14 +230,16 @@ def report(rows: Sequence[Row], device: str) -> str:
 @click.command(help=__doc__)
 @click.option("--shared", type=click.Path(path_type=Path), default=SHARED)
 @click.option("--device", default="auto", help="The device that fourfold runs on.")
-@click.option("--write", type=click.Path(path_type=Path), help="Page that gets the table.")
+@click.option(
+    "--write", type=click.Path(path_type=Path), help="Markdown page whose section is replaced."
+)
 @click.argument("models", nargs=-1)
 def main(shared: Path, device: str, write: Path | None, models: Sequence[str]) -> None:
     names = models or (*ANSWERS, *NUMBERS, *WEIGHTS)
     paths = {name: shared / "models" / "tflite" / f"{name}.tflite" for name in names}
     missing: Mapping[str, Path] = {n: path for n, path in paths.items() if not path.is_file()}
     if missing:
-        raise click.ClickException(f"skipped: there is no {next(iter(missing.values()))}")
+        raise click.ClickException(f"{next(iter(missing.values()))} was not found")
     rows = []
     for path in paths.values():
         rows.append(compare(path, shared, device))

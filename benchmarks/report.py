@@ -1,8 +1,7 @@
-"""Pages of reports: how long one takes to make, how large it is, and how soon Chromium shows it.
+"""Measures HTML reports: the time to create one, its size, and the time until Chromium shows it.
 
-MODELS are files or names; without them MobileNet v2 and ResNet-50, written here with random
-weights. A page is opened in a new tab each time, from navigation to all of it drawn, by the page's
-own clock.
+MODELS are files or names. The default is MobileNet v2 and ResNet-50 with random weights. Each page
+is opened in a new tab, and timed by its own clock from navigation until it is drawn.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ DRAWN = "performance.getEntriesByName('drawn')[0]?.startTime ?? 0"  # millisecon
 
 
 def make_report(model: Path, page: Path, device: str | None) -> dict[str, Any]:
-    """The page of a model, and what it took."""
+    """Create the page of a model, and return its time and size."""
     with fourfold.Session(model, device) as session:
         began = time.perf_counter()
         report = session.report(seconds=1.0)
@@ -48,7 +47,7 @@ def make_report(model: Path, page: Path, device: str | None) -> dict[str, Any]:
 
 
 def time_opening(browser: Browser, page: Path) -> float:
-    """Seconds from navigation until the whole page is drawn."""
+    """Return the seconds from navigation until the whole page is drawn."""
     tab = browser.page("about:blank", 1200, 900)
     tab.call("Page.navigate", url=page.as_uri())
     took = float(tab.wait_for(DRAWN))

@@ -1,4 +1,4 @@
-"""How long `session.resize` takes for a shape: never seen, in the store, and kept ready.
+"""Measures `session.resize` for a new shape, a cached one, and one that the session keeps.
 
 python benchmarks/resizing.py pnet.tflite=1x241x319x3 ultraface_rfb_320.tflite=2x240x320x3
 """
@@ -21,7 +21,7 @@ def seconds(session: fourfold.Session, shape: tuple[int, ...]) -> float:
 
 
 def measure(model: Path, shape: tuple[int, ...], device: str) -> list[float]:
-    """Never seen, kept ready, and in the store, of one model with one input."""
+    """Return the seconds for a new shape, a shape in the cache, and one that the session keeps."""
     with tempfile.TemporaryDirectory() as folder:
         with fourfold.Session(model, device=device, cache=folder) as session:
             own = session.inputs[0].shape
@@ -36,7 +36,7 @@ def measure(model: Path, shape: tuple[int, ...], device: str) -> list[float]:
 @click.argument("models", nargs=-1, required=True)
 @click.option("--device", default="auto", show_default=True)
 def main(models: tuple[str, ...], device: str) -> None:
-    click.echo("| model | shape | never seen | in the store | kept ready |")
+    click.echo("| model | shape | new | in the cache | kept by the session |")
     click.echo("|---|---|--:|--:|--:|")
     for one in models:
         path, _, sizes = one.rpartition("=")

@@ -1,4 +1,4 @@
-"""What the benchmarks share: where files are, what ran where, and how far two results are apart."""
+"""Shared by the benchmarks: paths, the description of the environment, and errors of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = ("numpy", "pyopencl", "pocl-binary-distribution", "ai-edge-litert")
 
 
 def describe_setting(device: fourfold.DeviceInfo) -> dict[str, Any]:
-    """What a number must come with: device, driver, versions, commit."""
+    """Describe the environment of a measurement: device, driver, versions and commit."""
     return {
         "device": device.name,
         "platform": device.platform,
@@ -44,7 +44,7 @@ def installed(package: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The commit that is checked out, with a plus sign where files differ from it."""
+    """Return the current commit, followed by a plus sign if the sources differ from it."""
     try:
         name = _git("rev-parse", "--short=12", "HEAD")
         return name + ("+" if _git("status", "--porcelain", "--", "src") else "")
@@ -58,12 +58,12 @@ def _git(*words: str) -> str:
 
 
 def relative_error(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
-    """The largest difference over all outputs, each relative to its output's range."""
+    """Return the largest difference over all outputs, each relative to its range."""
     return max((_error(a, b) for a, b in zip(ours, theirs, strict=True)), default=0.0)
 
 
 def _error(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Absolute up to one, then relative, where an output has no range; infinite for NaN."""
+    """Return the error of one output, relative to its range or, if constant, to its size."""
     if ours.shape != theirs.shape:
         return float("inf")
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
@@ -78,11 +78,11 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def replace_section(path: Path, heading: str, text: str) -> None:
-    """Puts a section into a page, in place of the one with its heading; the rest stays."""
+    """Replace the section of a page that has this heading, or append it."""
     page = path.read_text(encoding="utf-8") if path.is_file() else "# Coverage\n"
-    found = re.search(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    if found:
-        page = page[: found.start()] + text + "\n" + page[found.end() :]
+    section = re.search(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    if section:
+        page = page[: section.start()] + text + "\n" + page[section.end() :]
     else:
         page = f"{page.rstrip()}\n\n{text}"
     path.write_text(page.rstrip() + "\n", encoding="utf-8")

@@ -1,11 +1,11 @@
-"""Sessions under load for long: what grows, what hangs, what comes out wrong. Nothing should.
+"""Runs sessions under load for a long time, to find leaks, deadlocks and wrong results.
 
-Four loads: sessions opened, run and closed one after the other; one session run again and again;
-threads that share sessions of several kinds; many sessions open at once. Every result is compared
-with what the same session gave when it was alone. Memory, files, threads, objects of Python and of
-the driver are counted after a warm-up and at the end.
+Four loads: sessions opened, run and closed in sequence; one session run repeatedly; threads that
+share sessions of several kinds; many sessions open at once. Every result is compared with that of
+the same session without load. Memory, files, threads, and objects of Python and the driver are
+counted after a warm-up and at the end.
 
-    python benchmarks/soak.py                        # the whole of it, about a quarter of an hour
+    python benchmarks/soak.py                        # all loads, about 15 minutes
     python benchmarks/soak.py --seconds 10 --cycles 50 --runs 5000 --at-once 20
 """
 
@@ -41,11 +41,13 @@ def table_of(outcomes: list[loads.Outcome]) -> Table:
 
 @click.command(help=__doc__.replace("\n\n    ", "\n\n\b\n    "))
 @click.option("--device", default="auto", show_default=True)
-@click.option("--seconds", default=600.0, show_default=True, help="For which threads share.")
+@click.option(
+    "--seconds", default=600.0, show_default=True, help="Duration of the load with threads."
+)
 @click.option("--threads", default=16, show_default=True)
-@click.option("--sessions", default=8, show_default=True, help="That the threads share.")
-@click.option("--cycles", default=1000, show_default=True, help="Of open, run, close.")
-@click.option("--runs", default=100_000, show_default=True, help="Of one session.")
+@click.option("--sessions", default=8, show_default=True, help="Sessions that the threads share.")
+@click.option("--cycles", default=1000, show_default=True, help="Cycles of open, run and close.")
+@click.option("--runs", default=100_000, show_default=True, help="Runs of one session.")
 @click.option("--at-once", default=200, show_default=True, help="Sessions open at once.")
 @click.option("--json", "as_json", is_flag=True)
 def main(
@@ -73,7 +75,7 @@ def main(
     for error in [error for one in outcomes for error in one.errors[:3]]:
         print(error, file=sys.stderr)
     if any(one.wrong or one.stuck or one.errors for one in outcomes):
-        raise SystemExit("not all went well")
+        raise SystemExit("some loads failed")
 
 
 if __name__ == "__main__":

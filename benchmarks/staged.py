@@ -1,10 +1,10 @@
-"""Convolutions on matrix units with copies ahead beside those without, launch by launch.
+"""Compares matrix-unit convolutions with and without prefetching, launch by launch.
 
-A model is lowered as a list of launches, once with kernels whose warps read for themselves and once
-for each form of the kernels that copy ahead: those of `ops/kernels/matrix/staged.py`, which nothing
-but tuning takes, and of `ops/kernels/matrix/warpgroup.py`, whose warps multiply by fours. All are
-timed by the device's own clock, in turns; shown is the shortest time of each launch that has both.
-Outputs must agree.
+A model is lowered as a list of launches: once with kernels whose warps load their own operands, and
+once for each form of the kernels that prefetch, those of `ops/kernels/matrix/staged.py`, which only
+tuning selects, and of `ops/kernels/matrix/warpgroup.py`, in which four warps multiply together.
+Runs are interleaved and timed by the device's clock; the table shows the shortest time of each
+launch that has both. Outputs must agree.
 
 python benchmarks/staged.py resnet50 --device cuda:0 --batch 32 --forms "64x128x64 in 4"
 """
@@ -35,8 +35,8 @@ from fourfold.ops.base import registry
 from fourfold.options import CompileOptions
 
 OPTIONS = KernelOptions("mixed", form="list")
-PLAIN, AHEAD = "matrix", ("staged", "warpgroup")
-APART = 2e-2  # of an output's range, between two kernels in halves
+PLAIN, PREFETCHING = "matrix", ("staged", "warpgroup")
+MAX_ERROR = 2e-2  # of an output's range, between two fp16 kernels
 
 
 def batched_graph(path: Path, batch: int) -> Graph:
@@ -46,24 +46,24 @@ def batched_graph(path: Path, batch: int) -> Graph:
 
 
 def forms_of(graph: Graph, device: DeviceInfo) -> dict[str, list[str]]:
-    """For each key of a convolution that can copy ahead, its forms."""
+    """Return the prefetching forms of each convolution, by its key."""
     graph, target, _ = specialise_for(graph, device, OPTIONS)
     found: dict[str, list[str]] = {}
     for context in node_contexts(graph, choose_locations(graph, target.options), target):
         for variant in variants_of(registry()[context.node.op]):
-            if variant.name in AHEAD and variant.refuses(context) is None:
+            if variant.name in PREFETCHING and variant.refuses(context) is None:
                 forms = [f"{variant.name}: {form}" for form in variant.choices(context)]
                 found.setdefault(context.key, []).extend(forms)
     return found
 
 
 def players_of(graph: Graph, device: DeviceInfo, only: Sequence[str] = ()) -> dict[str, Player]:
-    """A player of the plan whose warps read for themselves, and of one for each form of the other
-    kernels, or only for some.
+    """Return a player for the plan without prefetching, and one for each form of the others, or
+    only for the forms in `only`.
     """
     keys = forms_of(graph, device)
     if not keys:
-        raise click.ClickException(f"no convolution can copy ahead on {device.name}")
+        raise click.ClickException(f"no convolution can prefetch on {device.name}")
     plain = dict.fromkeys(keys, PLAIN)
     choices: dict[str, Mapping[str, str]] = {PLAIN: plain}
     for form in dict.fromkeys(form for forms in keys.values() for form in forms):
@@ -91,34 +91,39 @@ def check(players: Mapping[str, Player], arrays: Sequence[np.ndarray]) -> None:
     expected: list[Any] = list(players[PLAIN].run(arrays))
     for form, player in players.items():
         error = relative_error(list(player.run(arrays)), expected)  # type: ignore[arg-type]
-        if not error < APART:
-            raise click.ClickException(f"{form} gives another result: {error:.1e} apart")
+        if not error < MAX_ERROR:
+            raise click.ClickException(f"{form} gives a different result: the error is {error:.1e}")
 
 
 def rows_of(
     players: Mapping[str, Player], times: Mapping[str, list[float]], graph: Graph
 ) -> list[dict[str, Any]]:
-    """Launches of the same node in all plans, those that have both kernels."""
+    """Return the launches of nodes that have both kinds of kernels."""
     work = {node.name or node.outputs[0]: flops(graph, node) for node in graph.nodes}
     rows = []
     for number, launch in enumerate(players[PLAIN].plan.launches):
-        found = {
+        seconds = {
             form: times[form][place]
             for form, player in players.items()
             for place, other in enumerate(player.plan.launches)
             if other.node == launch.node and form.partition(":")[0] in other.entry.split("_")
             if form != PLAIN
         }
-        if found:
-            form = min(found, key=lambda one: found[one])
+        if seconds:
+            form = min(seconds, key=lambda one: seconds[one])
             row = {"node": launch.node, "kernel": launch.entry, "flops": work.get(launch.node)}
-            row |= {PLAIN: times[PLAIN][number], "best": found[form], "form": form, "all": found}
+            row |= {
+                PLAIN: times[PLAIN][number],
+                "best": seconds[form],
+                "form": form,
+                "all": seconds,
+            }
             rows.append(row)
     return rows
 
 
 def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
-    click.echo(f"\n{title}\n\n| node | matrix, µs | copied ahead, µs | ratio | form | TFLOP/s |")
+    click.echo(f"\n{title}\n\n| node | matrix, µs | prefetched, µs | ratio | form | TFLOP/s |")
     click.echo("|---|--:|--:|--:|---|--:|")
     for row in rows:
         before, after = row[PLAIN], row["best"]
@@ -128,7 +133,7 @@ def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
     before = sum(row[PLAIN] for row in rows)
     after = sum(min(row[PLAIN], row["best"]) for row in rows)
     click.echo(
-        f"\nthese launches: {before * 1e3:.3f} ms by warps alone, {after * 1e3:.3f} with the "
+        f"\nthese launches: {before * 1e3:.3f} ms without prefetching, {after * 1e3:.3f} with the "
         f"better of both; all launches {whole * 1e3:.3f}, then {(whole - before + after) * 1e3:.3f}"
     )
 
@@ -138,8 +143,10 @@ def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
 @click.option("--device", default="cuda:0", show_default=True)
 @click.option("--batch", default=32, show_default=True)
 @click.option("--rounds", default=10, show_default=True)
-@click.option("--forms", default="", help="Only these, with commas: '128x128 in 2,64x64 in 3'.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--forms", default="", help="Comma-separated forms: '128x128 in 2,64x64 in 3'.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     models: tuple[str, ...],
     device: str,

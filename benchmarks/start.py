@@ -1,14 +1,14 @@
-"""From the start of a process to its first result: first ever, kept, and prepared.
+"""Measures the time from the start of a process to its first result: cold, cached and prepared.
 
-Every start is a new process. 'first' has an empty store and an empty driver cache, 'kept' finds
-both as the first left them, 'prepared' opens a prepared file with no store and an empty driver
-cache, 'prepared, again' the same once more. LiteRT's CPU start is measured in the same turns.
-'ours' comes after the imports and the loading of the driver: open, make, build, upload, first run.
-Shown is the quickest start of each kind, and the median of all; noise only ever adds.
+Every start is a new process. 'first' has empty caches of fourfold and the driver, 'kept' finds both
+filled, 'prepared' opens a prepared file without a cache and with an empty driver cache, and
+'prepared, again' repeats that. LiteRT's CPU start is interleaved with them. 'ours' excludes imports
+and the loading of the driver: open, make, build, upload, first run. The table shows the fastest
+start of each kind and the median.
 
---beside names other devices whose starts are measured in the same turns: the same GPU by another
-API. A second table has what the first device takes of each, and the build of a first start by
-itself: from the text of kernels to code.
+--beside adds starts on other devices, such as the same GPU with another API. A second table
+compares them with the first device, and shows the build of a first start: from kernel source to
+machine code.
 
 python benchmarks/start.py mobilenet_v1 resnet50 --device cuda:0 --beside opencl:0 \\
     --precision mixed --peers ncnn_vulkan,pytorch
@@ -36,14 +36,17 @@ from typing import Any
 
 import click
 from networks import NETWORKS, network_file
+from peers import TITLES
 from rich.console import Console
+from rich.table import Table
 from setting import ROOT, SHARED, WORK, describe_setting, write_json
-from start_table import beside_table, table_of
 
 from fourfold.backends import find_device
 
 EXTRA = ("posenet_mobilenet_385_float", "deeplab_v3_257_float", "face_landmark_fp16")
 PEER_ROUNDS = 3
+PARTS = ("python", "imports", "device", "open", "make", "build", "upload", "run")
+BESIDE = ("first", "kept", "prepared", "prepared, again")
 MADE = ("read", "rewrite", "probe", "lower", "keep")
 OURS = """
 import sys, time
@@ -96,17 +99,17 @@ CACHES = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "MESA_SHADER_CA
 
 
 def base_environment(root: Path = ROOT) -> dict[str, str]:
-    """As an installed package is run: with its files compiled, and found before all others."""
+    """Return the environment of an installed package: with bytecode, and first on the path."""
     variables = {**os.environ}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     bytecode = Path(tempfile.gettempdir()) / "fourfold-benchmark-bytecode"
-    found = [str(root / "src"), *variables.get("PYTHONPATH", "").split(os.pathsep)]
-    path = os.pathsep.join(dict.fromkeys(one for one in found if one))
+    paths = [str(root / "src"), *variables.get("PYTHONPATH", "").split(os.pathsep)]
+    path = os.pathsep.join(dict.fromkeys(one for one in paths if one))
     return {**variables, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(bytecode)}
 
 
 def child(script: str, words: list[str], root: Path = ROOT, **environment: str) -> dict[str, Any]:
-    """Run a script in a new process; 'total' is from before its start to its first result."""
+    """Run a script in a new process; 'total' counts from its start to its first result."""
     variables = base_environment(root)
     began = time.time()
     done = subprocess.run(
@@ -126,26 +129,32 @@ def child(script: str, words: list[str], root: Path = ROOT, **environment: str) 
 
 
 def parts(found: dict[str, Any]) -> dict[str, float]:
-    """The seconds of a start of ours, split."""
+    """Split the seconds of a start of fourfold into parts."""
     timings = dict(found["timings"])
-    made = sum(timings.get(name, 0.0) for name in (*MADE, "imports"))
+    compile_seconds = sum(timings.get(name, 0.0) for name in (*MADE, "imports"))
     own = {name: timings.get(name, 0.0) for name in ("device", "open", "build", "upload")}
     imports = found["total"] - found["python"] - found["session"] - found["run"]
-    row = {"python": found["python"], "imports": imports, **own, "make": made, "run": found["run"]}
+    row = {
+        "python": found["python"],
+        "imports": imports,
+        **own,
+        "make": compile_seconds,
+        "run": found["run"],
+    }
     row["total"] = found["total"]
     row["ours"] = found["session"] + found["run"] - own["device"]
     return row
 
 
 def best(rows: list[dict[str, float]]) -> dict[str, float]:
-    """The quickest start with its parts, and the medians of all."""
+    """Return the fastest start with its parts, and the medians of all."""
     quickest = min(rows, key=lambda row: row["total"])
     middle = {f"median {name}": median(row[name] for row in rows) for name in ("total", "ours")}
     return {**quickest, **middle}
 
 
 class Starts:
-    """All kinds of starts of one model, by the fourfold of a checkout."""
+    """All kinds of starts of one model, with the fourfold of a checkout."""
 
     def __init__(
         self, model: Path, device: str, precision: str, work: Path, root: Path = ROOT
@@ -196,7 +205,7 @@ class Starts:
 def measure(
     model: Path, devices: Sequence[Starts], firsts: int, rounds: int, threads: int
 ) -> dict[str, Any]:
-    """All starts of a model on some devices, in turns: those of the first, and of others beside."""
+    """Measure all starts of a model on some devices, interleaved."""
     noted: list[dict[str, list[dict[str, float]]]] = []
     for starts in devices:
         starts.prepare()
@@ -219,7 +228,7 @@ def measure(
 
 
 def measure_peer(name: str, starts: Starts, threads: int, rounds: int) -> dict[str, Any]:
-    """A peer's first start and later ones, in seconds; or why there is none."""
+    """Measure the first and later starts of a peer in seconds; or return why it is missing."""
     folder = starts.work / f"caches of {name}"
     folder.mkdir()
     where = {variable: str(folder) for variable in CACHES}
@@ -234,7 +243,7 @@ def measure_peer(name: str, starts: Starts, threads: int, rounds: int) -> dict[s
 
 
 def find_models(given: Sequence[str], shared: Path) -> Iterator[Path]:
-    """The files of models by name or path; without any, those that are there."""
+    """Yield the files of models by name or path; without any, those that are available."""
     for name in given or (*list(NETWORKS)[:2], *EXTRA):
         path = shared / "models" / "tflite" / f"{name}.tflite"
         if name in NETWORKS:
@@ -244,20 +253,92 @@ def find_models(given: Sequence[str], shared: Path) -> Iterator[Path]:
         elif path.is_file():
             yield path
         elif given:
-            raise click.ClickException(f"there is no model {name}")
+            raise click.ClickException(f"the model {name} was not found")
+
+
+def peer_rows(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the table rows of all peers of a model."""
+    empty = ("-",) * len(PARTS)
+    for name, found in row["peers"].items():
+        if "missing" in found:
+            yield (row["model"], f"{TITLES[name]}: {found['missing']}")
+            continue
+        for kind in ("first", "again"):
+            middle = found[kind] if kind == "first" else found["median again"]
+            shown = (f"{found[kind] * 1e3:.0f}", f"{middle * 1e3:.0f}")
+            share = of_litert(row, found[kind])
+            yield (row["model"], f"{TITLES[name]}, {kind}", *empty, *shown, "", "", "", "", share)
+
+
+def of_litert(row: dict[str, Any], seconds: float) -> str:
+    return f"{seconds / row['litert']['total']:.2f}" if row["litert"] else "-"
+
+
+def table_of(rows: list[dict[str, Any]]) -> Table:
+    table = Table(header_style="bold", title="milliseconds")
+    shown = (*PARTS, "total", "median total", "ours", "median ours")
+    columns = ("model", "start", *shown, "of first", "ours of first", "of LiteRT")
+    for name in columns:
+        table.add_column(name, justify="left" if name in columns[:2] else "right")
+    for row in rows:
+        for device, starts in ({"": row["starts"]} | row["beside"]).items():
+            for kind, found in starts.items():
+                cells = [f"{found[part] * 1e3:.0f}" for part in shown]
+                first = starts["first"]
+                cells += [f"{found[part] / first[part]:.1%}" for part in ("total", "ours")]
+                table.add_row(
+                    row["model"],
+                    f"{device} {kind}".lstrip(),
+                    *cells,
+                    of_litert(row, found["total"]),
+                )
+        if row["litert"]:
+            theirs = [f"{row['litert'][name] * 1e3:.0f}" for name in ("total", "median total")]
+            table.add_row(row["model"], "LiteRT CPU", *("-" for _ in PARTS), *theirs)
+        for cells in peer_rows(row):
+            table.add_row(*cells)
+    return table
+
+
+def beside_table(rows: list[dict[str, Any]], name: str) -> Table:
+    """Compare a device with others: the build of a first start, and whole starts."""
+    table = Table(header_style="bold", title="milliseconds, minimum of each")
+    for title in ("model", "what", name, "beside", "its", "ratio", "ratio of medians"):
+        table.add_column(title, justify="left" if title in ("model", "what", "beside") else "right")
+    for row in rows:
+        for other, found in row["beside"].items():
+            own, theirs = row["starts"]["first"]["build"], found["first"]["build"]
+            times = (f"{own * 1e3:.0f}", other, f"{theirs * 1e3:.0f}", f"{own / theirs:.2f}", "")
+            table.add_row(row["model"], "first, build", *times)
+            for kind in BESIDE:
+                table.add_row(row["model"], kind, *_pair(row["starts"][kind], other, found[kind]))
+    return table
+
+
+def _pair(own: dict[str, float], other: str, theirs: dict[str, float]) -> tuple[str, ...]:
+    ratios = (f"{own[which] / theirs[which]:.2f}" for which in ("total", "median total"))
+    return (f"{own['total'] * 1e3:.0f}", other, f"{theirs['total'] * 1e3:.0f}", *ratios)
 
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--beside", default="", help="Devices with commas that take turns with it.")
+@click.option("--beside", default="", help="Comma-separated devices to compare with.")
 @click.option("--precision", default="fp32", show_default=True)
-@click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of LiteRT.")
-@click.option("--firsts", default=2, show_default=True, help="First-ever starts of a model.")
-@click.option("--rounds", default=7, show_default=True, help="Of all other starts.")
-@click.option("--peers", default="", help="Names with commas, as tinygrad_opencl,ncnn_vulkan.")
-@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option(
+    "--threads", default=os.cpu_count() or 1, show_default=True, help="Threads of LiteRT."
+)
+@click.option("--firsts", default=2, show_default=True, help="Number of cold starts per model.")
+@click.option("--rounds", default=7, show_default=True, help="Number of all other starts.")
+@click.option(
+    "--peers", default="", help="Comma-separated names, such as tinygrad_opencl,ncnn_vulkan."
+)
+@click.option(
+    "--shared", default=SHARED, type=click.Path(path_type=Path), help="Folder with models."
+)
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(models: tuple[str, ...], **options: Any) -> None:
     console, rows = Console(), []
     console.width = max(console.width, 200)
@@ -272,21 +353,21 @@ def main(models: tuple[str, ...], **options: Any) -> None:
     if len(names) > 1:
         console.print(beside_table(rows, names[0]))
     if options["output"] is not None:
-        how = {name: options[name] for name in ("firsts", "rounds", "threads")}
-        write_json(options["output"], {"setting": setting, **how, "models": rows})
+        counts = {name: options[name] for name in ("firsts", "rounds", "threads")}
+        write_json(options["output"], {"setting": setting, **counts, "models": rows})
 
 
 def measure_all(
     model: Path, names: Sequence[str], work: Path, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """A model's row: its starts on all devices, and those of peers."""
+    """Return the row of a model: its starts on all devices, and those of peers."""
     devices = []
     for number, name in enumerate(names):
         folder = work / str(number)
         folder.mkdir()
         devices.append(Starts(model, name, options["precision"], folder))
-    how = {name: options[name] for name in ("firsts", "rounds", "threads")}
-    row = measure(model, devices, **how)
+    counts = {name: options[name] for name in ("firsts", "rounds", "threads")}
+    row = measure(model, devices, **counts)
     peers = [name for name in options["peers"].split(",") if name]
     row["peers"] = {
         name: measure_peer(name, devices[0], options["threads"], PEER_ROUNDS) for name in peers

@@ -1,8 +1,8 @@
-"""Many processes on one store, and a killer that ends them at random moments.
+"""Stress test of the store: many processes share one, and are killed at random times.
 
-Each process opens, runs and closes tiny models again and again, checks every result, and now and
-then damages an entry, prunes, or adds a choice. Nothing may fail but by the killer's hand, and the
-database must be whole in the end.
+Each process repeatedly opens, runs and closes tiny models, checks every result, and sometimes
+damages an entry, prunes the store, or adds a choice. Only killed processes may fail, and the
+database must be intact at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))  # for the tiny plan
 
 @dataclass
 class Outcome:
-    """What came of it."""
+    """Counts and results of a stress test."""
 
     opens: int = 0
     hits: int = 0
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def work(folder: str, opens: int, seed: int, notes: str) -> None:
-    """One process: every start must give the right result, whatever the others do."""
+    """Run one process; every start must give the right result."""
     from tiny_plan import X, line
 
     import fourfold
@@ -53,9 +53,9 @@ def work(folder: str, opens: int, seed: int, notes: str) -> None:
     for number in range(opens):
         model = bytes([chance.randrange(8)])
         with fourfold.Session(model, cache=folder) as session:
-            found = session.run(X)["the y"]
+            result = session.run(X)["the y"]
         a, b = _line_of(model)
-        if not np.array_equal(found, np.float32(a) * X + np.float32(b)):
+        if not np.array_equal(result, np.float32(a) * X + np.float32(b)):
             raise SystemExit(f"wrong result in process {seed}, start {number}")
         with open(notes, "a", encoding="ascii") as file:
             file.write("h" if session.hit else "m")
@@ -68,7 +68,7 @@ def _line_of(model: Any) -> tuple[float, float]:
 
 
 def _disturb(store: Any, chance: random.Random) -> None:
-    """What can happen to a store: an entry is damaged, everything is pruned, a choice is added."""
+    """Damage an entry, prune everything, or add a choice."""
     what = chance.randrange(3)
     if what == 0 and (names := store.contents.names()):
         path = store.contents.folder / chance.choice(names)
@@ -87,16 +87,21 @@ def _disturb(store: Any, chance: random.Random) -> None:
 
 
 def stress(folder: Path, processes: int, opens: int, kills_a_second: float, seed: int) -> Outcome:
-    """Run it; a killed process is started again until all starts are done."""
-    context = multiprocessing.get_context("spawn")  # PoCL does not live through a fork
+    """Run the test; killed processes are restarted until all starts are done."""
+    context = multiprocessing.get_context("spawn")  # PoCL does not survive a fork
     notes = [folder / f"notes-{number}" for number in range(processes)]
-    place = str(folder / "store")
+    store_path = str(folder / "store")
     chance, outcome, began = random.Random(seed), Outcome(), time.perf_counter()
     running: dict[int, Any] = {}
 
     def begin(number: int) -> None:
         left = opens - _count(notes[number])
-        words = (place, max(left, 1), seed * 1000 + number + outcome.killed, str(notes[number]))
+        words = (
+            store_path,
+            max(left, 1),
+            seed * 1000 + number + outcome.killed,
+            str(notes[number]),
+        )
         running[number] = context.Process(target=work, args=words)
         running[number].start()
 
@@ -140,8 +145,8 @@ def _is_whole(path: Path) -> bool:
 
 @click.command(help=__doc__)
 @click.option("--processes", default=16, show_default=True)
-@click.option("--opens", default=200, show_default=True, help="Of each process.")
-@click.option("--kills", default=1.0, show_default=True, help="A second.")
+@click.option("--opens", default=200, show_default=True, help="Starts per process.")
+@click.option("--kills", default=1.0, show_default=True, help="Kills per second.")
 @click.option("--seed", default=0, show_default=True)
 def main(processes: int, opens: int, kills: float, seed: int) -> None:
     with TemporaryDirectory() as folder:

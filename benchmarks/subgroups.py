@@ -1,7 +1,7 @@
-"""How long work-groups take to combine what they hold: by exchange, or through local memory alone.
+"""Compares reductions within work-groups: sub-group exchange, or local memory alone.
 
-Both are kernels as for a GPU with the device's sub-groups; on a CPU there are those for CPUs, too.
-All take turns; times are by the device's clock.
+Both are GPU kernels with the sub-groups of the device; on a CPU, kernels for CPUs are also
+measured. Runs are interleaved and timed by the device's clock.
 
 python benchmarks/subgroups.py --device Intel
 """
@@ -36,7 +36,7 @@ KINDS = {
 
 
 def graph_of(op: str, source: str, attributes: object) -> Graph:
-    """One node of an op."""
+    """Return a graph with one node."""
     types, constants = {"x": TensorType.parse(source)}, {}
     if op == "fully_connected":
         generator = np.random.default_rng(1)
@@ -58,7 +58,7 @@ def players_of(device: fourfold.DeviceInfo, graph: Graph) -> dict[str, Player]:
 
 
 def measure(device: fourfold.DeviceInfo, graph: Graph, seconds: float) -> dict[str, list[float]]:
-    """Seconds of the kernel in each form, run by run."""
+    """Return the seconds of the kernel in each form, run by run."""
     players = players_of(device, graph)
     x = np.random.default_rng(2).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
     times: dict[str, list[float]] = {name: [] for name in players}
@@ -76,11 +76,11 @@ def measure(device: fourfold.DeviceInfo, graph: Graph, seconds: float) -> dict[s
 
 @click.command(help=__doc__)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--seconds", default=4.0, show_default=True, help="For each row.")
+@click.option("--seconds", default=4.0, show_default=True, help="Measuring time per row.")
 def main(device: str, seconds: float) -> None:
     info = determine_facts(find_device(device), ("subgroups",))
     if not info.subgroups:
-        raise click.ClickException(f"{info.name} has no sub-groups that exchange numbers")
+        raise click.ClickException(f"{info.name} has no sub-group exchange")
     click.echo(f"{info}; µs, medians and minima\n")
     names = ["exchange", "memory", *(["as a CPU"] if info.is_cpu else [])]
     click.echo(f"| what | {' | '.join(names)} |\n|---|{'--:|' * len(names)}")

@@ -1,8 +1,8 @@
-"""What tuning gives and costs: the time of models with each level, and how long each search took.
+"""Measures the gain and cost of tuning: the time of models and of the search at each level.
 
     python benchmarks/tuning.py MODEL… [--precision P] [--device D] [--levels none,rapid,normal]
 
-`--save` writes the choices found as a table that the package can ship.
+`--save` writes the choices as a table that the package can ship.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fourfold.options import CompileOptions
 
 
 def seconds(lowering: LoweringInput, choices: dict[str, str], runs: int) -> tuple[float, float]:
-    """The median and the shortest time from array to array."""
+    """Return the median and the minimum time from array to array."""
     player, graph = make_player(lowering.device, lowering.plan(choices)), lowering.graph
     random = np.random.default_rng(0)
     arrays = [
@@ -57,13 +57,13 @@ def main() -> None:
         base = 0.0
         for level in arguments.levels.split(","):
             began = time.perf_counter()
-            found = tune(*lowering, find_level(level, arguments.deadline))
+            choices = tune(*lowering, find_level(level, arguments.deadline))
             cost = time.perf_counter() - began
-            middle, least = seconds(lowering, found, arguments.runs)
+            middle, least = seconds(lowering, choices, arguments.runs)
             base = base or middle
             numbers = f"{cost:9.1f} {middle * 1e3:10.3f} {least * 1e3:8.3f} {base / middle:6.2f}"
             print(f"{path.stem:32} {level:10} {numbers}", flush=True)
-            kept |= found
+            kept |= choices
         if arguments.save:
             table = {"device": device.name, "platform": device.platform, "choices": kept}
             arguments.save.write_text(json.dumps(table, indent=1, sort_keys=True))

@@ -1,8 +1,8 @@
-"""Every model of a folder by `fourfold verify`, in several precisions, each in a process.
+"""Runs `fourfold verify` on all models of a folder, in several precisions.
 
-A row has the verdict of each precision: 'right', where verify ends with 0; else that on the output
-that is furthest off, with its error; 'too slow' where it did not end in time. It ends with 1 if
-anything is not right.
+Each run is a new process. A row has the verdict of each precision: 'right' if verify exits with 0,
+else that of the output with the largest error; 'too slow' after the time limit. The exit status is
+1 if anything is not right.
 
 python benchmarks/verify_models.py --device cuda:0 --precisions fp32,mixed,fp16 --jobs 8
 """
@@ -36,7 +36,7 @@ COMMAND = "from fourfold.cli import main; main()"
 
 @dataclass(frozen=True)
 class Judgement:
-    """What verify says of one model in one precision."""
+    """The verdict of `fourfold verify` on one model in one precision."""
 
     model: str
     precision: str
@@ -66,16 +66,16 @@ def judge(model: Path, precision: str, device: str, seconds: float) -> Judgement
 
 
 def read_report(text: str, said: str) -> tuple[str, float | None]:
-    """What is wrong, and by how much, by the JSON of verify, or by what it said without any."""
+    """Return verdict and error from the JSON of verify, or its last message without JSON."""
     try:
         report = json.loads(text)
     except ValueError:
-        return (said.strip().splitlines() or ["it said nothing"])[-1], None
+        return (said.strip().splitlines() or ["no output"])[-1], None
     return (report["error"]["what"], None) if "error" in report else worst_output(report)
 
 
 def worst_output(report: Mapping[str, Any]) -> tuple[str, float | None]:
-    """The verdict on the output that is furthest off among those that are not right."""
+    """Return verdict and error of the wrong output with the largest error."""
     outputs = [output for sample in report["samples"].values() for output in sample["outputs"]]
     wrong = [
         (output["verdict"], output["difference"]["largest"])
@@ -88,15 +88,15 @@ def worst_output(report: Mapping[str, Any]) -> tuple[str, float | None]:
 def judge_all(
     models: Sequence[Path], precisions: Sequence[str], device: str, jobs: int, seconds: float
 ) -> list[Judgement]:
-    """In the order of the models, with a word on each that is not right as soon as it is known."""
-    asked = [(model, precision) for model in models for precision in precisions]
-    found = []
+    """Return all verdicts in the order of the models; prints each that is not right."""
+    pairs = [(model, precision) for model in models for precision in precisions]
+    judgements = []
     with ThreadPoolExecutor(jobs) as pool:
-        for one in pool.map(lambda pair: judge(*pair, device, seconds), asked):
-            found.append(one)
+        for one in pool.map(lambda pair: judge(*pair, device, seconds), pairs):
+            judgements.append(one)
             if not one.is_right:
                 click.echo(f"{one.model} in {one.precision}: {one}", err=True)
-    return found
+    return judgements
 
 
 @click.command(help=__doc__)
@@ -104,8 +104,10 @@ def judge_all(
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precisions", default=",".join(PRECISIONS), show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True)
-@click.option("--seconds", type=float, default=600.0, show_default=True, help="For one of them.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write all of it here.")
+@click.option("--seconds", type=float, default=600.0, show_default=True, help="Time limit per run.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     models: tuple[Path, ...],
     device: str,
@@ -117,23 +119,23 @@ def main(
     info = find_device(device)
     every = models or sorted(path for path in FOLDER.glob("*") if path.suffix in KINDS)
     if not every:
-        raise click.ClickException(f"there are no models in {FOLDER}: name some")
-    wanted = precisions.split(",")
-    found = judge_all(every, wanted, device, jobs, seconds)
-    table = Table("model", *wanted, safe_box=True)
-    for at in range(0, len(found), len(wanted)):
-        row = found[at : at + len(wanted)]
+        raise click.ClickException(f"no models were found in {FOLDER}; pass some")
+    names = precisions.split(",")
+    judgements = judge_all(every, names, device, jobs, seconds)
+    table = Table("model", *names, safe_box=True)
+    for at in range(0, len(judgements), len(names)):
+        row = judgements[at : at + len(names)]
         table.add_row(row[0].model, *map(str, row))
     Console().print(table)
-    for precision in wanted:
-        right = sum(one.is_right for one in found if one.precision == precision)
+    for precision in names:
+        right = sum(one.is_right for one in judgements if one.precision == precision)
         click.echo(f"{precision}: {right} of {len(every)} are right on {info.name}")
     if output is not None:
         write_json(
             output,
-            {"setting": describe_setting(info), "judgements": [asdict(one) for one in found]},
+            {"setting": describe_setting(info), "judgements": [asdict(one) for one in judgements]},
         )
-    if not all(one.is_right for one in found):
+    if not all(one.is_right for one in judgements):
         raise SystemExit(1)
 
 

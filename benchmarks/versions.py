@@ -1,8 +1,8 @@
-"""Two checkouts of fourfold beside each other: runs, first builds, kept and prepared starts.
+"""Compares two checkouts of fourfold: runs, first builds, cached and prepared starts.
 
-OTHER is another checkout, as `git worktree add ../before COMMIT` makes one. Both run the same
-models in turns, each in processes of its own with its own benchmarks, caches and kernels, so that
-whatever disturbs one disturbs the other. A ratio of 0.50 means half of the other's time.
+OTHER is another checkout, such as one created with `git worktree add ../before COMMIT`. Runs of
+both are interleaved, each in its own processes with its own benchmarks, caches and kernels, so that
+noise affects both. A ratio of 0.50 means half of the other's time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Rows = list[dict[str, Any]]
 
 
 def measure_runs(task: Task, roots: Mapping[str, Path], seconds: float) -> dict[str, Any]:
-    """The times of both from NumPy to NumPy, and of the device's part alone."""
+    """Measure both from NumPy to NumPy, and on the device alone."""
     with tempfile.TemporaryDirectory() as work:
         contestants = []
         for title, root in roots.items():
@@ -52,7 +52,7 @@ def measure_runs(task: Task, roots: Mapping[str, Path], seconds: float) -> dict[
 def measure_starts(
     model: Path, device: str, precision: str, roots: Mapping[str, Path], rounds: int
 ) -> dict[str, Any]:
-    """The quickest and the median start of each kind, both versions in turns."""
+    """Return the minimum and the median start of each kind, both versions interleaved."""
     noted: dict[str, dict[str, list[float]]] = {
         kind: {title: [] for title in roots} for kind in (*STARTS, BUILD)
     }
@@ -99,9 +99,11 @@ def table_of(rows: Rows) -> Table:
 @click.argument("models", nargs=-1)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", default="fp32", show_default=True)
-@click.option("--seconds", default=6.0, show_default=True, help="Of runs of a model.")
-@click.option("--rounds", default=5, show_default=True, help="Of starts; 0 leaves them out.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--seconds", default=6.0, show_default=True, help="Measuring time of runs per model.")
+@click.option("--rounds", default=5, show_default=True, help="Number of starts; 0 skips them.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(
     other: Path,
     models: Sequence[str],

@@ -1,7 +1,7 @@
-"""NVIDIA's Vulkan driver in a container, where its own manifest names a library that does not load.
+"""Finds NVIDIA's Vulkan driver in a container whose manifest names a library that cannot load.
 
-It is in two libraries; that for X11 needs X11's own, the other one nothing. A manifest that names
-one which loads is what Vulkan's loader, and so wgpu and ncnn, are told to read.
+The driver consists of two libraries, one of which needs X11. A manifest that names a library that
+loads is passed to the Vulkan loader, which wgpu and ncnn use.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 
 
 def find_vulkan_driver(folder: Path, library: str = "") -> str:
-    """Write the manifest and tell the loader, for this process and its children, unless a caller
-    told it already. Gives in words what is used.
+    """Write the manifest and set it for this process and its children, unless the environment
+    names one. Returns a description of what is used.
     """
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-    told = next((os.environ[name] for name in VARIABLES if name in os.environ), None)
-    if told is not None:
-        return f"the manifest {told}"
+    manifest = next((os.environ[name] for name in VARIABLES if name in os.environ), None)
+    if manifest is not None:
+        return f"the manifest {manifest}"
     name = library or next(filter(_loads, LIBRARIES), "")
     if not name:
         return "whatever manifests the loader finds"
@@ -37,7 +37,7 @@ def find_vulkan_driver(folder: Path, library: str = "") -> str:
 
 def _loads(name: str) -> bool:
     try:
-        CDLL(name).vk_icdGetInstanceProcAddr  # noqa: B018 - whether it is there
+        CDLL(name).vk_icdGetInstanceProcAddr  # noqa: B018 - checks that it exists
     except (OSError, AttributeError):
         return False
     return True

@@ -1,8 +1,8 @@
-"""Models in a browser: bytes of scripts, time from navigation to the first result, and of a run.
+"""Measures models in a browser: size of scripts, time to the first result, and time of a run.
 
-Each contestant gets a page of its own in a new Chromium, with nothing in any cache, and the same
-input; its results are compared with LiteRT's on the CPU. The others are taken from a folder in
-which `npm install onnxruntime-web @litertjs/core @litertjs/wasm-utils esbuild` was called.
+Each engine gets its own page in a new Chromium with empty caches, and the same input; results are
+compared with LiteRT on the CPU. The other engines come from a folder prepared with
+`npm install onnxruntime-web @litertjs/core @litertjs/wasm-utils esbuild`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from setting import ROOT, SHARED, WORK, commit, relative_error, write_json
-from web_pages import PAGES
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -32,7 +31,97 @@ import fourfold
 from fourfold.export.web.server import FolderServer
 
 MODELS = ("mobilenet_v1_025_224_float", "face_detection_short_range")
-WAIT = 300.0  # seconds for a page
+PAGE_TIMEOUT_S = 300.0
+_HEAD = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
+<script type="importmap">
+{"imports": {"@litertjs/wasm-utils": "./@litertjs/wasm-utils/dist/index.js"}}
+</script>
+<script type="module">
+const shape = new URLSearchParams(location.search).get('shape').split(',').map(Number);
+const input = fetch('input.bin').then((answer) => answer.arrayBuffer())
+  .then((bytes) => new Float32Array(bytes));
+const text = (array) => {
+  let letters = '';
+  for (const byte of new Uint8Array(array.buffer, array.byteOffset, array.byteLength)) {
+    letters += String.fromCharCode(byte);
+  }
+  return btoa(letters);
+};
+// Times count from the navigation. The scripts are all that is loaded but the model and its input.
+async function measure(open) {
+  try {
+    const run = await open();
+    const ready = performance.now();
+    const numbers = await input;
+    const outputs = await run(numbers);
+    const first = performance.now();
+    const times = [];
+    for (let number = 0; number < 10; number++) {
+      const began = performance.now();
+      await run(numbers);
+      times.push(performance.now() - began);
+    }
+    const files = performance.getEntriesByType('resource');
+    const scripts = files.filter((one) => !/\\/(model|input)\\./.test(one.name))
+      .reduce((sum, one) => sum + one.decodedBodySize, 0);
+    times.sort((one, other) => one - other);
+    globalThis.report = { ready, first, run: times[0], scripts, outputs: outputs.map(text) };
+  } catch (error) {
+    globalThis.report = { problem: String(error?.stack ?? error) };
+  }
+}
+"""
+_FOURFOLD = """
+import { open } from './fourfold.js';
+measure(async () => {
+  const model = await open('model.fourfold', { cache: false });
+  return async (numbers) => Object.values(await model.run([numbers]));
+});
+"""
+_LITERT = """
+import { loadAndCompile, loadLiteRt, Tensor } from './@litertjs/core/dist/index.js';
+measure(async () => {
+  await loadLiteRt('./@litertjs/core/wasm/', { jspi: JSPI });
+  const model = await loadAndCompile('model.tflite', { accelerator: 'webgpu' });
+  return async (numbers) => {
+    const tensor = new Tensor(numbers, shape);
+    const results = await model.run([tensor]);
+    const outputs = [];
+    for (const result of results) {
+      const moved = await result.moveTo('wasm');
+      outputs.push(new Float32Array(moved.toTypedArray()));
+      moved.delete();
+    }
+    if (!tensor.deleted) tensor.delete();
+    return outputs;
+  };
+});
+"""
+_ONNX_RUNTIME = """
+import * as ort from './onnxruntime-web/dist/ort.webgpu.bundle.min.mjs';
+measure(async () => {
+  ort.env.wasm.wasmPaths = new URL('./onnxruntime-web/dist/', location.href).href;
+  const options = { executionProviders: ['webgpu'] };
+  const session = await ort.InferenceSession.create('model.onnx', options);
+  return async (numbers) => {
+    const tensor = new ort.Tensor('float32', numbers, shape);
+    const results = await session.run({ [session.inputNames[0]]: tensor });
+    return session.outputNames.map((name) => results[name].data);
+  };
+});
+"""
+
+
+def _page(script: str) -> str:
+    return f"{_HEAD}{script}</script>\n"
+
+
+PAGES = {
+    "fourfold": _page(_FOURFOLD),
+    "litert": _page(_LITERT.replace("JSPI", "false")),
+    "litert-jspi": _page(_LITERT.replace("JSPI", "true")),
+    "onnxruntime-web": _page(_ONNX_RUNTIME),
+}
 
 
 def call_fourfold(*words: str) -> None:
@@ -50,7 +139,7 @@ def call_fourfold(*words: str) -> None:
 
 
 def make_folder(folder: Path, packages: Path, model: Path) -> None:
-    """All that the pages of a model load."""
+    """Create a folder with everything that the pages of a model load."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(model, folder / "model.tflite")
     call_fourfold("prepare", str(model), "--web", "-o", str(folder / "model.fourfold"))
@@ -65,13 +154,13 @@ def make_folder(folder: Path, packages: Path, model: Path) -> None:
 
 
 def build_player(packages: Path, output: Path) -> None:
-    """fourfold.js as `make web` builds it."""
+    """Build fourfold.js in the same way as `make web`."""
     script = ROOT / "web" / "build.mjs"
     subprocess.run(["node", script, output], cwd=packages, check=True, capture_output=True)
 
 
 def example(model: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Inputs for a model, and what LiteRT makes of them."""
+    """Return inputs for a model, and the outputs of LiteRT."""
     from ai_edge_litert.interpreter import Interpreter
 
     engine = Interpreter(str(model))
@@ -86,9 +175,9 @@ def example(model: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def visit(browser: Browser, address: str, outputs: list[np.ndarray]) -> dict[str, Any]:
-    """What a page tells of itself, with the error of its results."""
+    """Open a page, and return its report with the error of its results."""
     page = browser.page(address)
-    found: dict[str, Any] = page.wait_for("globalThis.report", WAIT)
+    found: dict[str, Any] = page.wait_for("globalThis.report", PAGE_TIMEOUT_S)
     page.close()
     if "problem" in found:
         return found
@@ -101,7 +190,7 @@ def visit(browser: Browser, address: str, outputs: list[np.ndarray]) -> dict[str
 
 
 def measure(folder: Path, model: Path, rounds: int) -> dict[str, Any]:
-    """Every contestant, the rounds of all of them mixed."""
+    """Measure all engines with interleaved rounds."""
     inputs, outputs = example(model)
     (folder / "input.bin").write_bytes(inputs[0].tobytes())
     shape = ",".join(map(str, inputs[0].shape))
@@ -148,17 +237,19 @@ def show(name: str, rows: dict[str, Any]) -> None:
 @click.option("--json", "output", type=click.Path(dir_okay=False, path_type=Path))
 def main(packages: Path, names: tuple[str, ...], rounds: int, output: Path | None) -> None:
     if browser_path() is None:
-        raise click.ClickException("there is no Chromium; apt-get install chromium")
-    found = {}
+        raise click.ClickException(
+            "Chromium was not found; install it with: apt-get install chromium"
+        )
+    results = {}
     for name in names:
         model = SHARED / "models" / "tflite" / f"{name}.tflite"
         folder = WORK / "web" / name
         make_folder(folder, packages.resolve(), model)
-        found[name] = measure(folder, model, rounds)
-        show(name, found[name])
+        results[name] = measure(folder, model, rounds)
+        show(name, results[name])
     if output is not None:
         setting = {"commit": commit(), "fourfold": fourfold.__version__}
-        write_json(output, {"setting": setting, "models": found})
+        write_json(output, {"setting": setting, "models": results})
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""WebGPU from Python: models beside ncnn's Vulkan, a launch, pipelines, and starts, in one run.
+"""Measures WebGPU from Python: models compared with ncnn, launches, pipelines and starts.
 
-MODELS are files or names; without them MobileNet v1, v2 and ResNet-50, written here with random
-weights. Engines have processes of their own and take turns (compare.py). 'by OpenCL' is fourfold on
-the same GPU, where OpenCL has it. A launch is timed by a plan of many that do nothing; pipelines
-and starts by new processes with empty caches ('first'), and once more with what those left.
+MODELS are files or names. The default is MobileNet v1, v2 and ResNet-50 with random weights. Each
+engine has its own process, and runs are interleaved (compare.py). 'by OpenCL' is fourfold with
+OpenCL on the same GPU, if available. Launches are timed with a plan of many empty kernels.
+Pipelines and starts are timed in new processes with empty caches ('first') and with filled ones.
 
-In a container with NVIDIA's driver, and with wheels instead of installed packages:
+In a container with NVIDIA's driver, with wheels instead of installed packages:
 
     python benchmarks/webgpu.py --wheels FOLDER --json webgpu.json
 
-FOLDER has the wheels of wgpu (its library is all that is used of it) and of ncnn.
+FOLDER has the wheels of wgpu (only its library is used) and of ncnn.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ print(json.dumps({"pipelines": kinds, "launches": len(session.plan.launches), "f
 
 
 def launch_costs(device: DeviceInfo) -> dict[str, float]:
-    """Microseconds that a launch takes: recorded by the host, and in all, beside other ones."""
+    """Return the microseconds per launch: recorded by the host, in total, and on the device."""
     launch = Launch("nothing", (BufferUse(0, 0),), (1,), (1,), "nothing", "nothing")
     plan = Plan(
         name="launches",
@@ -97,7 +97,7 @@ def launch_costs(device: DeviceInfo) -> dict[str, float]:
 
 
 def time_pipelines(model: Path, device: str, precision: str) -> dict[str, Any]:
-    """How long a first run takes, most of which is its pipelines: with empty caches, and again."""
+    """Time a first run, mostly the creation of pipelines, with empty and with filled caches."""
     found: dict[str, Any] = {"model": model.stem}
     with tempfile.TemporaryDirectory() as folder:
         where = dict.fromkeys(DRIVER_CACHES, folder)
@@ -107,7 +107,7 @@ def time_pipelines(model: Path, device: str, precision: str) -> dict[str, Any]:
 
 
 def time_starts(model: Path, device: str, precision: str, rounds: int) -> dict[str, Any]:
-    """Starts of ours, in seconds from the start of a process, and of ncnn, from its import."""
+    """Time starts of fourfold, from the start of a process, and of ncnn, from its import."""
     with tempfile.TemporaryDirectory() as folder:
         starts = Starts(model, device, precision, Path(folder))
         starts.prepare()
@@ -125,7 +125,7 @@ def time_starts(model: Path, device: str, precision: str, rounds: int) -> dict[s
 
 
 def beside(device: DeviceInfo) -> list[str]:
-    """The same GPU by OpenCL, if it is there."""
+    """Return fourfold with OpenCL on the same GPU, if available."""
     try:
         other = find_device(f"opencl:{device.name}")
     except DeviceError:
@@ -151,8 +151,8 @@ def more_lines(found: dict[str, Any]) -> Iterator[str]:
     for row in found["pipelines"]:
         for kind in ("first", "again"):
             one = row[kind]
-            told = f"{one['pipelines']} pipelines, first run {one['first run']:.3f} s"
-            yield f"{row['model']}, {kind}: {told}, the next {one['next run'] * 1e3:.2f} ms"
+            text = f"{one['pipelines']} pipelines, first run {one['first run']:.3f} s"
+            yield f"{row['model']}, {kind}: {text}, the next {one['next run'] * 1e3:.2f} ms"
     for row in found["starts"]:
         ours = ", ".join(f"{name} {one['total']:.3f}" for name, one in row["starts"].items())
         ncnn = row["ncnn"].get("missing") or f"first {row['ncnn']['first']:.3f}"
@@ -164,34 +164,36 @@ def more_lines(found: dict[str, Any]) -> Iterator[str]:
 @click.argument("models", nargs=-1)
 @click.option("--device", default="webgpu", show_default=True)
 @click.option("--precision", default="fp32", show_default=True)
-@click.option("--seconds", default=20.0, show_default=True, help="Of turns, for each model.")
-@click.option("--rounds", default=3, show_default=True, help="Of starts.")
-@click.option("--driver", default="", help="The library that a Vulkan manifest shall name.")
-@click.option("--wheels", type=click.Path(path_type=Path), help="A folder of wheels to unpack.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+@click.option("--seconds", default=20.0, show_default=True, help="Measuring time per model.")
+@click.option("--rounds", default=3, show_default=True, help="Number of starts.")
+@click.option("--driver", default="", help="Library for the Vulkan manifest.")
+@click.option("--wheels", type=click.Path(path_type=Path), help="Folder with wheels to unpack.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this JSON file."
+)
 def main(models: tuple[str, ...], **options: Any) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, packages = Path(name), Path(name, "packages")
-        click.echo(f"Vulkan by {find_vulkan_driver(folder, options['driver'])}")
+        click.echo(f"Vulkan driver: {find_vulkan_driver(folder, options['driver'])}")
         os.environ.update(unpack(options["wheels"], packages))  # for all processes that follow
         sys.path += [str(packages)]
-        found = measure_all(models, options)
+        results = measure_all(models, options)
     if options["output"] is not None:
-        write_json(options["output"], found)
+        write_json(options["output"], results)
 
 
 def measure_all(models: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     device = determine_facts(find_device(options["device"]), MEASURED)
-    asked = time.perf_counter() - began
-    click.echo(f"{device}: {device.units} units, found in {asked:.2f} s")
+    probe_seconds = time.perf_counter() - began
+    click.echo(f"{device}: {device.units} units, found in {probe_seconds:.2f} s")
     files, name = [*find_models(models or [*NETWORKS], SHARED)], device.address
     precision = options["precision"]
     peers = [*beside(device), NCNN]
     tasks = [Task(file, 1, precision, name, 1) for file in files]
-    how = {"patience": 300.0, "seconds": options["seconds"]}
+    limits = {"patience": 300.0, "seconds": options["seconds"]}
     found: dict[str, Any] = {"setting": describe_setting(device), "units": device.units}
-    found |= {"precision": precision, "models": run_all(tasks, peers, how, {})}
+    found |= {"precision": precision, "models": run_all(tasks, peers, limits, {})}
     click.echo("\n".join(table(found, peers)))
     found["launch"] = launch_costs(device)
     found["pipelines"] = [time_pipelines(file, name, precision) for file in files]

@@ -1,4 +1,4 @@
-/* BLAKE2b with digests of 16 bytes (RFC 7693), by which programs are told apart. */
+/* BLAKE2b (RFC 7693) with 16-byte digests: the keys of cached program binaries. */
 #ifndef FF_BLAKE2B_H
 #define FF_BLAKE2B_H
 

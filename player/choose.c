@@ -1,4 +1,4 @@
-/* Chooses the plan of a prepared file whose requirements a device meets. */
+/* Chooses a plan of a prepared file whose requirements the device meets. */
 #include "choose.h"
 
 #include <stdio.h>
@@ -9,15 +9,15 @@ static const ff_json *get(const ff_index *index, const ff_json *object, const ch
     return ff_json_get(&index->document, object, name);
 }
 
-/* A text of an object, "" where it has none. */
+/* Returns a string member of an object; "" if it has none. */
 static const char *text(const ff_index *index, const ff_json *object, const char *name) {
-    const char *found = ff_json_text(get(index, object, name));
-    return found == NULL ? "" : found;
+    const char *value = ff_json_text(get(index, object, name));
+    return value == NULL ? "" : value;
 }
 
 static const ff_json *list_of(const ff_index *index, const char *name) {
-    const ff_json *found = get(index, index->document.nodes, name);
-    return found != NULL && found->kind == FF_JSON_LIST ? found : NULL;
+    const ff_json *list = get(index, index->document.nodes, name);
+    return list != NULL && list->kind == FF_JSON_LIST ? list : NULL;
 }
 
 ff_status ff_index_read(ff_index *index, ff_container *file, const ff_device *device,
@@ -34,7 +34,8 @@ ff_status ff_index_read(ff_index *index, ff_container *file, const ff_device *de
         if (index->models && index->plans && index->binaries) return FF_OK;
     }
     ff_json_free(&index->document);
-    return ff_fail(error, FF_FILE, "the file is damaged: its index does not fit; prepare it again");
+    return ff_fail(error, FF_FILE,
+                   "the file is damaged: its index is invalid; prepare the model again");
 }
 
 const char *ff_index_model(const ff_index *index, size_t number) {
@@ -43,76 +44,79 @@ const char *ff_index_model(const ff_index *index, size_t number) {
     return item == NULL ? NULL : text(index, item, "name");
 }
 
-/* Whether a row was made on this device, with the driver of today. */
+/* Returns whether a plan was compiled for this device with its current driver. */
 static int is_same_device(const ff_index *index, const ff_json *row) {
-    const ff_json *made = get(index, row, "made_for");
+    const ff_json *made_for = get(index, row, "made_for");
     const ff_device *device = index->device;
     int64_t units;
-    return strcmp(text(index, made, "api"), "opencl") == 0 &&
-           strcmp(text(index, made, "name"), device->name) == 0 &&
-           strcmp(text(index, made, "platform"), device->platform) == 0 &&
-           strcmp(text(index, made, "driver"), device->driver) == 0 &&
-           strcmp(text(index, made, "version"), device->version) == 0 &&
-           ff_json_whole(get(index, made, "compute_units"), 0, UINT32_MAX, &units) &&
+    return strcmp(text(index, made_for, "api"), "opencl") == 0 &&
+           strcmp(text(index, made_for, "name"), device->name) == 0 &&
+           strcmp(text(index, made_for, "platform"), device->platform) == 0 &&
+           strcmp(text(index, made_for, "driver"), device->driver) == 0 &&
+           strcmp(text(index, made_for, "version"), device->version) == 0 &&
+           ff_json_integer(get(index, made_for, "compute_units"), 0, UINT32_MAX, &units) &&
            units == (int64_t)device->compute_units;
 }
 
 const ff_json *ff_index_fact(const ff_index *index, const char *name) {
     const ff_json *row = ff_json_first(&index->document, index->plans);
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
-        const ff_json *found = get(index, get(index, row, "facts"), name);
-        if (found != NULL && is_same_device(index, row)) return found;
+        const ff_json *fact = get(index, get(index, row, "facts"), name);
+        if (fact != NULL && is_same_device(index, row)) return fact;
     }
     return NULL;
 }
 
-int ff_index_knows(const ff_index *index, const char *name) {
-    const ff_json *found = ff_index_fact(index, name);
-    return found != NULL && found->kind == FF_JSON_TRUE;
+int ff_index_is_true(const ff_index *index, const char *name) {
+    const ff_json *fact = ff_index_fact(index, name);
+    return fact != NULL && fact->kind == FF_JSON_TRUE;
 }
 
-/* Whether a version is at most another one: numbers with points between them. */
-static int is_up_to(const char *wanted, const char *given) {
-    while (*wanted != 0) {
+/* Returns whether a dotted version number is at most another one. */
+static int is_at_most(const char *version, const char *limit) {
+    while (*version != 0) {
         char *after, *other;
-        unsigned long one = strtoul(wanted, &after, 10), two = strtoul(given, &other, 10);
-        if (after == wanted || (*after != 0 && *after != '.')) return 0;
-        if (one != two) return one < two;
-        wanted = after + (*after == '.');
-        given = other + (*other == '.');
+        unsigned long own_part = strtoul(version, &after, 10),
+                      limit_part = strtoul(limit, &other, 10);
+        if (after == version || (*after != 0 && *after != '.')) return 0;
+        if (own_part != limit_part) return own_part < limit_part;
+        version = after + (*after == '.');
+        limit = other + (*other == '.');
     }
     return 1;
 }
 
-/* Each image fits as a whole, or as a window that begins near what is read. */
+/* Returns whether each image fits as a whole, or as a window around the texels that are read. */
 static int has_images(const ff_index *index, const ff_json *images) {
     const ff_json_document *document = &index->document;
     const ff_json *item = ff_json_first(document, images);
     int64_t known, needed[3];
-    if (!ff_json_whole(ff_index_fact(index, "image_texels"), 0, INT64_MAX, &known)) known = 0;
+    if (!ff_json_integer(ff_index_fact(index, "image_texels"), 0, INT64_MAX, &known)) known = 0;
     for (; item != NULL; item = ff_json_next(document, item)) {
         const ff_json *number = ff_json_first(document, item);
         for (int i = 0; i < 3; i++, number = ff_json_next(document, number)) {
-            if (!ff_json_whole(number, 1, INT64_C(1) << 40, &needed[i])) return 0;
+            if (!ff_json_integer(number, 1, INT64_C(1) << 40, &needed[i])) return 0;
         }
         needed[1] += (int64_t)index->device->alignment / needed[2];
-        if (ff_index_knows(index, "image_windows") && needed[1] < needed[0]) needed[0] = needed[1];
+        if (ff_index_is_true(index, "image_windows") && needed[1] < needed[0])
+            needed[0] = needed[1];
         if (needed[0] > known) return 0;
     }
     return images->kind == FF_JSON_LIST;
 }
 
-static int has_text_fact(const ff_index *index, const char *fact, const char *wanted) {
+static int has_text_fact(const ff_index *index, const char *fact, const char *requested) {
     const char *known = ff_json_text(ff_index_fact(index, fact));
-    return wanted != NULL && (*wanted == 0 || (known != NULL && strcmp(wanted, known) == 0));
+    return requested != NULL &&
+           (*requested == 0 || (known != NULL && strcmp(requested, known) == 0));
 }
 
-/* Whether the device has one thing that a plan requires. What nobody knows counts as absent. */
-static int meets(const ff_index *index, const char *name, const ff_json *value) {
+/* Returns whether the device meets one requirement of a plan. Unknown facts count as absent. */
+static int meets_requirement(const ff_index *index, const char *name, const ff_json *value) {
     const ff_device *device = index->device;
     const struct {
         const char *name;
-        uint64_t most;
+        uint64_t limit;
     } sizes[] = {
         {"address_bits", device->address_bits}, {"work_group", device->max_work_group},
         {"local_memory", device->local_memory}, {"buffer_bytes", device->max_allocation},
@@ -123,17 +127,18 @@ static int meets(const ff_index *index, const char *name, const ff_json *value) 
     int64_t size;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (strcmp(name, sizes[i].name) != 0) continue;
-        if (!ff_json_whole(value, 0, INT64_MAX, &size) || (uint64_t)size > sizes[i].most) return 0;
-        return size == 0 || strcmp(name, "resident_groups") || ff_index_knows(index, "resident");
+        if (!ff_json_integer(value, 0, INT64_MAX, &size) || (uint64_t)size > sizes[i].limit)
+            return 0;
+        return size == 0 || strcmp(name, "resident_groups") || ff_index_is_true(index, "resident");
     }
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         if (strcmp(name, flags[i]) != 0) continue;
         return value->kind == FF_JSON_FALSE ||
-               (value->kind == FF_JSON_TRUE && ff_index_knows(index, name));
+               (value->kind == FF_JSON_TRUE && ff_index_is_true(index, name));
     }
     if (strcmp(name, "language") == 0) return words != NULL && strcmp(words, "opencl") == 0;
     if (strcmp(name, "language_version") == 0) {
-        return words != NULL && is_up_to(words, device->language_version);
+        return words != NULL && is_at_most(words, device->language_version);
     }
     if (strcmp(name, "subgroups") == 0 || strcmp(name, "dot_products") == 0) {
         return has_text_fact(index, name, words);
@@ -144,71 +149,72 @@ static int meets(const ff_index *index, const char *name, const ff_json *value) 
     return strcmp(name, "images") == 0 && has_images(index, value);
 }
 
-/* The first requirement of a row that the device does not meet; NULL where it meets all. */
-static const char *unmet(const ff_index *index, const ff_json *row) {
+/* Returns the first requirement of a plan that the device does not meet; NULL if it meets all. */
+static const char *find_unmet(const ff_index *index, const ff_json *row) {
     const ff_json *needed = get(index, row, "requirements");
     const ff_json *name = ff_json_first(&index->document, needed);
     if (needed == NULL || !get(index, needed, "language_version")) return "language_version";
     if (!get(index, needed, "language")) return "language";
     while (name != NULL) {
         const ff_json *value = ff_json_next(&index->document, name);
-        if (!meets(index, name->value.text, value)) return name->value.text;
+        if (!meets_requirement(index, name->value.text, value)) return name->value.text;
         name = ff_json_next(&index->document, value);
     }
     return NULL;
 }
 
-/* How the device that a plan was compiled for relates to this one: a position in its ranks. */
+/* How the device that a plan was compiled for relates to this one: an index into its ranks. */
 typedef enum relation { SAME_DEVICE, SAME_KIND, LARGER_DEVICE, OTHER_KIND } relation;
 
 static relation relation_of(const ff_index *index, const ff_json *row) {
-    const ff_json *made = get(index, row, "made_for");
+    const ff_json *made_for = get(index, row, "made_for");
     int64_t units = 0;
-    if (strcmp(text(index, made, "name"), index->device->name) == 0 &&
-        strcmp(text(index, made, "platform"), index->device->platform) == 0) {
+    if (strcmp(text(index, made_for, "name"), index->device->name) == 0 &&
+        strcmp(text(index, made_for, "platform"), index->device->platform) == 0) {
         return SAME_DEVICE;
     }
-    if (strcmp(text(index, made, "kind"), index->device->kind) != 0) return OTHER_KIND;
-    if (!ff_json_whole(get(index, row, "most_units"), 0, INT64_MAX, &units)) units = 0;
+    if (strcmp(text(index, made_for, "kind"), index->device->kind) != 0) return OTHER_KIND;
+    if (!ff_json_integer(get(index, row, "most_units"), 0, INT64_MAX, &units)) units = 0;
     return units >= (int64_t)index->device->compute_units ? SAME_KIND : LARGER_DEVICE;
 }
 
-/* The rank of a plan for this device, which the file holds; of two equal ones fp32 wins. */
+/* Returns the rank of a plan for this device; among plans of equal rank fp32 wins. */
 static int64_t rank_of(const ff_index *index, const ff_json *row) {
     const ff_json *item = ff_json_first(&index->document, get(index, row, "ranks"));
     int64_t rank;
     for (int i = (int)relation_of(index, row); item != NULL && i > 0; i--) {
         item = ff_json_next(&index->document, item);
     }
-    if (!ff_json_whole(item, 0, INT32_MAX, &rank)) rank = INT32_MAX;
+    if (!ff_json_integer(item, 0, INT32_MAX, &rank)) rank = INT32_MAX;
     return 2 * rank + (strcmp(text(index, row, "precision"), "fp32") != 0);
 }
 
-/* Whether a model runs whole on a device: it has one part, and that is no CPU engine's. */
+/* Returns whether a plan runs entirely on the device, without a CPU engine. */
 static int is_whole(const ff_index *index, const ff_json *row) {
     const ff_json *parts = get(index, row, "parts");
     const char *target = ff_json_text(ff_json_first(&index->document, parts));
     return parts != NULL && parts->count == 1 && target != NULL && strcmp(target, "gpu") == 0;
 }
 
-/* The words that are meant where none are given: "" where a row has it, else those of all rows. */
-static const char *meant(const ff_index *index, const ff_json **rows, size_t count,
-                         const char *name, const char *wanted) {
-    const char *found = NULL;
-    if (wanted != NULL && *wanted != 0) return wanted;
+/* Returns the value to select by if the caller names none: "" if a row has it or rows differ,
+ * else the value that all rows share. */
+static const char *default_value(const ff_index *index, const ff_json **rows, size_t count,
+                                 const char *name, const char *requested) {
+    const char *shared = NULL;
+    if (requested != NULL && *requested != 0) return requested;
     for (size_t i = 0; i < count; i++) {
-        const char *own = text(index, rows[i], name);
-        if (*own == 0) return own;
-        if (found != NULL && strcmp(found, own) != 0) return ""; /* several: none is meant */
-        found = own;
+        const char *value = text(index, rows[i], name);
+        if (*value == 0) return value;
+        if (shared != NULL && strcmp(shared, value) != 0) return ""; /* rows differ */
+        shared = value;
     }
-    return found == NULL ? "" : found;
+    return shared == NULL ? "" : shared;
 }
 
-/* The rows with the words that are meant come first; gives how many they are. */
-static size_t keep_words(const ff_index *index, const ff_json **rows, size_t count,
-                         const char *name, const char *wanted) {
-    const char *words = meant(index, rows, count, name, wanted);
+/* Moves the rows with the selected value to the front, and returns their number. */
+static size_t filter_by_text(const ff_index *index, const ff_json **rows, size_t count,
+                             const char *name, const char *requested) {
+    const char *words = default_value(index, rows, count, name, requested);
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (strcmp(text(index, rows[i], name), words) == 0) rows[kept++] = rows[i];
@@ -216,67 +222,69 @@ static size_t keep_words(const ff_index *index, const ff_json **rows, size_t cou
     return kept;
 }
 
-/* Whether a plan takes pixels in these words: of its only such input, or "name: words; ...". */
-static int takes_pixels(const ff_index *index, const ff_json *row, const char *wanted) {
+/* Returns whether a plan takes such pixels: those of its only image input, or "name: pixels; ...".
+ */
+static int takes_pixels(const ff_index *index, const ff_json *row, const char *requested) {
     const ff_json *pixels = get(index, row, "pixels"), *name, *words;
-    size_t found = 0, size = 0, count = pixels == NULL ? 0 : pixels->count;
-    if (wanted == NULL || *wanted == 0 || (strcmp(wanted, "auto") == 0 && count > 0)) return 1;
+    size_t matches = 0, size = 0, count = pixels == NULL ? 0 : pixels->count;
+    if (requested == NULL || *requested == 0 || (strcmp(requested, "auto") == 0 && count > 0))
+        return 1;
     for (name = ff_json_first(&index->document, pixels); name != NULL;
          name = ff_json_next(&index->document, words)) {
         char both[512];
         words = ff_json_next(&index->document, name);
         if (ff_json_text(words) == NULL) return 0;
-        if (count == 1 && strcmp(wanted, words->value.text) == 0) return 1;
+        if (count == 1 && strcmp(requested, words->value.text) == 0) return 1;
         snprintf(both, sizeof both, "%s: %s", name->value.text, words->value.text);
-        found += strstr(wanted, both) != NULL;
-        size += strlen(both) + 2; /* and what stands between two of them */
+        matches += strstr(requested, both) != NULL;
+        size += strlen(both) + 2; /* and the separator behind it */
     }
-    return count > 0 && found == count && size == strlen(wanted) + 2;
+    return count > 0 && matches == count && size == strlen(requested) + 2;
 }
 
-/* Whether a plan was made for shapes such as "image=1,320,320,3;mask=1,4". */
-static int has_shapes(const ff_index *index, const ff_json *row, const char *wanted) {
-    const ff_json *shapes = get(index, row, "shapes"), *name, *sides;
-    size_t items = 1, found = 0;
-    if (wanted == NULL || *wanted == 0) return 1;
-    for (const char *at = wanted; *at != 0; at++) items += *at == ';';
+/* Returns whether a plan was compiled for shapes such as "image=1,320,320,3;mask=1,4". */
+static int has_shapes(const ff_index *index, const ff_json *row, const char *requested) {
+    const ff_json *shapes = get(index, row, "shapes"), *name, *sizes;
+    size_t items = 1, matches = 0;
+    if (requested == NULL || *requested == 0) return 1;
+    for (const char *at = requested; *at != 0; at++) items += *at == ';';
     for (name = ff_json_first(&index->document, shapes); name != NULL;
-         name = ff_json_next(&index->document, sides)) {
-        char one[512];
+         name = ff_json_next(&index->document, sizes)) {
+        char item[512];
         const char *at;
-        size_t used = (size_t)snprintf(one, sizeof one, "%s", name->value.text), size;
-        sides = ff_json_next(&index->document, name);
-        for (const ff_json *side = ff_json_first(&index->document, sides); side != NULL;
-             side = ff_json_next(&index->document, side)) {
+        size_t used = (size_t)snprintf(item, sizeof item, "%s", name->value.text), size;
+        sizes = ff_json_next(&index->document, name);
+        for (const ff_json *size_item = ff_json_first(&index->document, sizes); size_item != NULL;
+             size_item = ff_json_next(&index->document, size_item)) {
             int64_t value;
-            if (used >= sizeof one || !ff_json_whole(side, 0, INT64_MAX, &value)) return 0;
-            used += (size_t)snprintf(one + used, sizeof one - used, "%c%lld",
-                                     side == ff_json_first(&index->document, sides) ? '=' : ',',
-                                     (long long)value);
+            if (used >= sizeof item || !ff_json_integer(size_item, 0, INT64_MAX, &value)) return 0;
+            used += (size_t)snprintf(
+                item + used, sizeof item - used, "%c%lld",
+                size_item == ff_json_first(&index->document, sizes) ? '=' : ',', (long long)value);
         }
-        at = used < sizeof one ? strstr(wanted, one) : NULL;
-        size = strlen(one);
-        found +=
-            at != NULL && (at == wanted || at[-1] == ';') && (at[size] == 0 || at[size] == ';');
+        at = used < sizeof item ? strstr(requested, item) : NULL;
+        size = strlen(item);
+        matches +=
+            at != NULL && (at == requested || at[-1] == ';') && (at[size] == 0 || at[size] == ';');
     }
-    return found == items && shapes != NULL && shapes->count == items;
+    return matches == items && shapes != NULL && shapes->count == items;
 }
 
-static ff_status choose_model(const ff_index *index, const char *wanted, size_t *model,
+static ff_status choose_model(const ff_index *index, const char *requested, size_t *model,
                               ff_error *error) {
     const char *name = ff_index_model(index, 0);
     size_t count = index->models->count;
     *model = 0;
-    if (wanted == NULL && count == 1) return FF_OK;
-    while (name != NULL && (wanted == NULL || strcmp(name, wanted) != 0)) {
+    if (requested == NULL && count == 1) return FF_OK;
+    while (name != NULL && (requested == NULL || strcmp(name, requested) != 0)) {
         name = ff_index_model(index, ++*model);
     }
     if (name != NULL) return FF_OK;
-    return ff_fail(error, FF_ARGUMENT, "the file has %llu models and none is called '%s'",
-                   (unsigned long long)count, wanted == NULL ? "" : wanted);
+    return ff_fail(error, FF_ARGUMENT, "none of the %llu models of the file is named '%s'",
+                   (unsigned long long)count, requested == NULL ? "" : requested);
 }
 
-/* The rows of a model that are as the options want them; gives how many. */
+/* Collects the plans of a model that match the options, and returns their number. */
 static size_t fitting_rows(const ff_index *index, const ff_options *options, size_t model,
                            const ff_json **rows) {
     const char *precision = options->precision;
@@ -284,16 +292,16 @@ static size_t fitting_rows(const ff_index *index, const ff_options *options, siz
     const ff_json *row = ff_json_first(&index->document, index->plans);
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
         int64_t own;
-        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model &&
+        if (ff_json_integer(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model &&
             is_whole(index, row)) {
             rows[count++] = row;
         }
     }
-    count = keep_words(index, rows, count, "signature", options->signature);
+    count = filter_by_text(index, rows, count, "signature", options->signature);
     for (size_t i = 0; i < count; i++) {
         if (takes_pixels(index, rows[i], options->pixels)) rows[kept++] = rows[i];
     }
-    count = keep_words(index, rows, kept, "postprocess", options->postprocess);
+    count = filter_by_text(index, rows, kept, "postprocess", options->postprocess);
     kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (precision != NULL && strcmp(text(index, rows[i], "precision"), precision)) continue;
@@ -302,31 +310,32 @@ static size_t fitting_rows(const ff_index *index, const ff_options *options, siz
     return kept;
 }
 
-static ff_status none_fits(const ff_index *index, size_t model, size_t count, const char *why,
-                           ff_error *error) {
+static ff_status fail_without_plan(const ff_index *index, size_t model, size_t count,
+                                   const char *why, ff_error *error) {
     const char *name = ff_index_model(index, model);
     const ff_json *row = ff_json_first(&index->document, index->plans);
     if (count > 0) {
         return ff_fail(
             error, FF_PLAN,
-            "no plan of '%s' can run on %s, which lacks '%s': prepare it for this device", name,
+            "no plan of '%s' can run on %s, which lacks '%s'; prepare it for this device", name,
             index->device->name, why);
     }
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
         int64_t own;
-        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model &&
+        if (ff_json_integer(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model &&
             !is_whole(index, row)) {
-            return ff_fail(error, FF_PLAN,
-                           "'%s' needs a CPU engine for some of its layers, which only Python has",
-                           name);
+            return ff_fail(
+                error, FF_PLAN,
+                "'%s' runs some layers in a CPU engine, which requires the Python package", name);
         }
     }
-    return ff_fail(error, FF_ARGUMENT, "'%s' was not prepared for what is asked of it", name);
+    return ff_fail(error, FF_ARGUMENT,
+                   "no plan of '%s' matches the options; prepare it with these options", name);
 }
 
 ff_status ff_index_choose(const ff_index *index, const ff_options *options, ff_choice *choice,
                           ff_error *error) {
-    const ff_json **rows = calloc(index->plans->count + 1, sizeof *rows), *one;
+    const ff_json **rows = calloc(index->plans->count + 1, sizeof *rows), *row;
     const char *why = "";
     size_t count;
     int64_t best = -1;
@@ -337,17 +346,17 @@ ff_status ff_index_choose(const ff_index *index, const ff_options *options, ff_c
     if (status == FF_OK) {
         count = fitting_rows(index, options, choice->model, rows);
         for (size_t i = 0; i < count; i++) {
-            const char *missing = unmet(index, rows[i]);
+            const char *missing = find_unmet(index, rows[i]);
             int64_t rank = rank_of(index, rows[i]);
             if (missing != NULL) why = missing;
             if (missing != NULL || (best >= 0 && rank >= best)) continue;
             best = rank;
             choice->row = rows[i];
         }
-        if (best < 0) status = none_fits(index, choice->model, count, why, error);
+        if (best < 0) status = fail_without_plan(index, choice->model, count, why, error);
     }
-    one = ff_json_first(&index->document, index->plans);
-    for (; status == FF_OK && one != choice->row; one = ff_json_next(&index->document, one)) {
+    row = ff_json_first(&index->document, index->plans);
+    for (; status == FF_OK && row != choice->row; row = ff_json_next(&index->document, row)) {
         choice->number++;
     }
     free(rows);

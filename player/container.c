@@ -1,4 +1,4 @@
-/* Reads and writes the file form of docs/internals/file-format.md. */
+/* Reads and writes the container format of docs/internals/file-format.md. */
 #include "container.h"
 
 #include <stdarg.h>
@@ -10,14 +10,14 @@
 
 enum {
     VERSION = 5,
-    HEADER = 64,
-    ENTRY = 48,
-    NAME = 16,
+    HEADER_BYTES = 64,
+    ENTRY_BYTES = 48,
+    NAME_BYTES = 16,
     ALIGNMENT = 64,
-    PAGE = 4096,
-    LARGE = 1 << 16,
-    MOST_SECTIONS = 1 << 20,
-    AT_ONCE = 16
+    PAGE_BYTES = 4096,
+    LARGE_SECTION_BYTES = 1 << 16,
+    MAX_SECTIONS = 1 << 20,
+    CRC_BYTES = 16
 };
 
 uint32_t ff_format(void) {
@@ -36,12 +36,12 @@ ff_status ff_fail(ff_error *error, ff_status status, const char *format, ...) {
 }
 
 ff_status ff_no_memory(ff_error *error) {
-    return ff_fail(error, FF_MEMORY, "the host has no memory left");
+    return ff_fail(error, FF_MEMORY, "the host is out of memory");
 }
 
-static ff_status damaged(ff_error *error, const char *why) {
-    return ff_fail(error, FF_FILE, "the file is damaged: %s; copy it again, or prepare it again",
-                   why);
+static ff_status fail_damaged(ff_error *error, const char *why) {
+    return ff_fail(error, FF_FILE,
+                   "the file is damaged: %s; copy it again or prepare the model again", why);
 }
 
 static uint32_t read_u32(const uint8_t *at) {
@@ -60,14 +60,14 @@ static void write_u64(uint8_t *at, uint64_t value) {
     for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Row n has what a byte becomes that n zero bytes follow. */
-static void fill_remainders(uint32_t (*rows)[256]) {
+/* Row n holds the CRC-32 of each byte value followed by n zero bytes. */
+static void fill_crc_tables(uint32_t (*rows)[256]) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t value = byte;
         for (int bit = 0; bit < 8; bit++) value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
         rows[0][byte] = value;
     }
-    for (int row = 1; row < AT_ONCE; row++) {
+    for (int row = 1; row < CRC_BYTES; row++) {
         for (int byte = 0; byte < 256; byte++) {
             uint32_t before = rows[row - 1][byte];
             rows[row][byte] = before >> 8 ^ rows[0][before & 255];
@@ -77,7 +77,7 @@ static void fill_remainders(uint32_t (*rows)[256]) {
 
 static uint32_t crc32_of(uint32_t (*rows)[256], const uint8_t *bytes, size_t size) {
     uint32_t crc = 0xFFFFFFFFu;
-    for (; size >= AT_ONCE; size -= AT_ONCE, bytes += AT_ONCE) {
+    for (; size >= CRC_BYTES; size -= CRC_BYTES, bytes += CRC_BYTES) {
         uint32_t sum = 0;
         uint32_t a = read_u32(bytes) ^ crc, b = read_u32(bytes + 4), c = read_u32(bytes + 8),
                  d = read_u32(bytes + 12);
@@ -93,17 +93,17 @@ static uint32_t crc32_of(uint32_t (*rows)[256], const uint8_t *bytes, size_t siz
     return ~crc;
 }
 
-/* Every entry lies in the file, and has a name in ASCII. */
+/* Checks that every section lies inside the file and has an ASCII name. */
 static ff_status check_entries(const ff_container *file, ff_error *error) {
     for (uint32_t number = 0; number < file->count; number++) {
-        const uint8_t *entry = file->table + (size_t)number * ENTRY;
-        uint64_t offset = read_u64(entry + NAME), size = read_u64(entry + NAME + 8);
-        if (offset % ALIGNMENT || offset < HEADER || offset > file->size ||
+        const uint8_t *entry = file->table + (size_t)number * ENTRY_BYTES;
+        uint64_t offset = read_u64(entry + NAME_BYTES), size = read_u64(entry + NAME_BYTES + 8);
+        if (offset % ALIGNMENT || offset < HEADER_BYTES || offset > file->size ||
             size > file->size - offset) {
-            return damaged(error, "a section lies outside of it");
+            return fail_damaged(error, "a section lies outside the file");
         }
-        for (int i = 0; i < NAME; i++) {
-            if (entry[i] > 127) return damaged(error, "a section has no name");
+        for (int i = 0; i < NAME_BYTES; i++) {
+            if (entry[i] > 127) return fail_damaged(error, "the name of a section is not ASCII");
         }
     }
     return FF_OK;
@@ -111,48 +111,49 @@ static ff_status check_entries(const ff_container *file, ff_error *error) {
 
 static ff_status check_header(ff_container *file, ff_error *error) {
     const uint8_t *head = file->bytes;
-    uint64_t start, most = file->size;
-    if (file->size < HEADER || memcmp(head, "FOURFOLD", 8) != 0) {
-        return ff_fail(error, FF_FILE, "the file is not one that 'fourfold prepare' has written");
+    uint64_t start, size = file->size;
+    if (file->size < HEADER_BYTES || memcmp(head, "FOURFOLD", 8) != 0) {
+        return ff_fail(error, FF_FILE, "the file was not written by 'fourfold prepare'");
     }
-    if (crc32_of(file->remainders, head, HEADER - 4) != read_u32(head + 60)) {
-        return damaged(error, "the checksum of its header does not hold");
+    if (crc32_of(file->crc_tables, head, HEADER_BYTES - 4) != read_u32(head + 60)) {
+        return fail_damaged(error, "the checksum of its header is wrong");
     }
     if (read_u32(head + 8) != VERSION) {
         return ff_fail(error, FF_FILE,
-                       "the file has format %u and this player reads format %u: prepare it again",
+                       "the file has format %u, but this player reads format %u; prepare it again",
                        read_u32(head + 8), (unsigned)VERSION);
     }
-    if (read_u32(head + 12) != HEADER || read_u64(head + 16) != file->size) {
-        return damaged(error, "it has not as many bytes as were written");
+    if (read_u32(head + 12) != HEADER_BYTES || read_u64(head + 16) != file->size) {
+        return fail_damaged(error, "its size differs from the size in its header");
     }
     start = read_u64(head + 24);
     file->count = read_u32(head + 32);
-    if (file->count > MOST_SECTIONS || start < HEADER || start > most ||
-        (uint64_t)file->count * ENTRY > most - start) {
-        return damaged(error, "its table of sections lies outside of it");
+    if (file->count > MAX_SECTIONS || start < HEADER_BYTES || start > size ||
+        (uint64_t)file->count * ENTRY_BYTES > size - start) {
+        return fail_damaged(error, "its table of sections lies outside the file");
     }
     file->table = head + start;
-    if (crc32_of(file->remainders, file->table, (size_t)file->count * ENTRY) !=
+    if (crc32_of(file->crc_tables, file->table, (size_t)file->count * ENTRY_BYTES) !=
         read_u32(head + 36)) {
-        return damaged(error, "the checksum of its table does not hold");
+        return fail_damaged(error, "the checksum of its table is wrong");
     }
     return check_entries(file, error);
 }
 
-ff_status ff_container_of(ff_container *file, const void *bytes, size_t size, ff_error *error) {
+ff_status ff_container_open_memory(ff_container *file, const void *bytes, size_t size,
+                                   ff_error *error) {
     ff_status status;
     int mapped = file->mapped;
     memset(file, 0, sizeof *file);
     file->bytes = bytes;
     file->size = size;
     file->mapped = mapped;
-    file->remainders = malloc(AT_ONCE * sizeof *file->remainders);
-    if (file->remainders == NULL) {
+    file->crc_tables = malloc(CRC_BYTES * sizeof *file->crc_tables);
+    if (file->crc_tables == NULL) {
         ff_container_close(file);
         return ff_no_memory(error);
     }
-    fill_remainders(file->remainders);
+    fill_crc_tables(file->crc_tables);
     status = check_header(file, error);
     if (status == FF_OK) {
         file->checked = calloc(file->count ? file->count : 1, 1);
@@ -171,72 +172,72 @@ ff_status ff_container_open(ff_container *file, const char *path, ff_error *erro
         return ff_fail(error, FF_FILE, "cannot read '%s': %s", path, why);
     }
     file->mapped = 1;
-    return ff_container_of(file, bytes, size, error);
+    return ff_container_open_memory(file, bytes, size, error);
 }
 
 void ff_container_close(ff_container *file) {
     if (file->mapped) ff_unmap_file(file->bytes, file->size);
-    free(file->remainders);
+    free(file->crc_tables);
     free(file->checked);
     memset(file, 0, sizeof *file);
 }
 
 ff_status ff_container_section(ff_container *file, int64_t number, const char *name,
-                               ff_section *found, ff_error *error) {
+                               ff_section *section, ff_error *error) {
     const uint8_t *entry;
     if (number < 0 || number >= (int64_t)file->count) {
-        return damaged(error, "it names a section that it does not have");
+        return fail_damaged(error, "it refers to a section that does not exist");
     }
-    entry = file->table + (size_t)number * ENTRY;
-    if (strlen(name) > NAME || strncmp((const char *)entry, name, NAME) != 0) {
-        return damaged(error, "a section has another name than it should");
+    entry = file->table + (size_t)number * ENTRY_BYTES;
+    if (strlen(name) > NAME_BYTES || strncmp((const char *)entry, name, NAME_BYTES) != 0) {
+        return fail_damaged(error, "a section has an unexpected name");
     }
-    found->bytes = file->bytes + read_u64(entry + NAME);
-    found->size = (size_t)read_u64(entry + NAME + 8);
+    section->bytes = file->bytes + read_u64(entry + NAME_BYTES);
+    section->size = (size_t)read_u64(entry + NAME_BYTES + 8);
     if (!file->checked[number]) {
-        if (crc32_of(file->remainders, found->bytes, found->size) != read_u32(entry + 32)) {
-            return damaged(error, "the checksum of a section does not hold");
+        if (crc32_of(file->crc_tables, section->bytes, section->size) != read_u32(entry + 32)) {
+            return fail_damaged(error, "the checksum of a section is wrong");
         }
         file->checked[number] = 1;
     }
     return FF_OK;
 }
 
-static size_t aligned(size_t place, size_t size) {
-    size_t step = size >= LARGE ? PAGE : ALIGNMENT;
-    return (place + step - 1) / step * step;
+static size_t align(size_t offset, size_t size) {
+    size_t step = size >= LARGE_SECTION_BYTES ? PAGE_BYTES : ALIGNMENT;
+    return (offset + step - 1) / step * step;
 }
 
 int ff_container_write(const char *path, const char *const names[2], const ff_section sections[2]) {
-    static const uint8_t zeros[PAGE];
-    uint8_t head[HEADER + 2 * ENTRY] = "FOURFOLD";
-    uint32_t (*rows)[256] = malloc(AT_ONCE * sizeof *rows);
-    size_t place = sizeof head, sizes[5] = {sizeof head};
+    static const uint8_t zeros[PAGE_BYTES];
+    uint8_t head[HEADER_BYTES + 2 * ENTRY_BYTES] = "FOURFOLD";
+    uint32_t(*rows)[256] = malloc(CRC_BYTES * sizeof *rows);
+    size_t offset = sizeof head, sizes[5] = {sizeof head};
     const void *pieces[5] = {head};
     int good;
     if (rows == NULL) return 0;
-    fill_remainders(rows);
+    fill_crc_tables(rows);
     for (int i = 0; i < 2; i++) {
-        uint8_t *entry = head + HEADER + i * ENTRY;
-        size_t start = aligned(place, sections[i].size);
+        uint8_t *entry = head + HEADER_BYTES + i * ENTRY_BYTES;
+        size_t start = align(offset, sections[i].size);
         memcpy(entry, names[i], strlen(names[i]));
-        write_u64(entry + NAME, start);
-        write_u64(entry + NAME + 8, sections[i].size);
+        write_u64(entry + NAME_BYTES, start);
+        write_u64(entry + NAME_BYTES + 8, sections[i].size);
         write_u32(entry + 32, crc32_of(rows, sections[i].bytes, sections[i].size));
         write_u32(entry + 36, (uint32_t)i);
         pieces[1 + 2 * i] = zeros;
-        sizes[1 + 2 * i] = start - place;
+        sizes[1 + 2 * i] = start - offset;
         pieces[2 + 2 * i] = sections[i].bytes;
         sizes[2 + 2 * i] = sections[i].size;
-        place = start + sections[i].size;
+        offset = start + sections[i].size;
     }
     write_u32(head + 8, VERSION);
-    write_u32(head + 12, HEADER);
-    write_u64(head + 16, place);
-    write_u64(head + 24, HEADER);
+    write_u32(head + 12, HEADER_BYTES);
+    write_u64(head + 16, offset);
+    write_u64(head + 24, HEADER_BYTES);
     write_u32(head + 32, 2);
-    write_u32(head + 36, crc32_of(rows, head + HEADER, 2 * ENTRY));
-    write_u32(head + 60, crc32_of(rows, head, HEADER - 4));
+    write_u32(head + 36, crc32_of(rows, head + HEADER_BYTES, 2 * ENTRY_BYTES));
+    write_u32(head + 60, crc32_of(rows, head, HEADER_BYTES - 4));
     good = ff_write_file(path, pieces, sizes, 5);
     free(rows);
     return good;

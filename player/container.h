@@ -1,4 +1,4 @@
-/* The file form: a header, a table of sections, and sections that are used where they lie. */
+/* The container format: a header, a table of sections, and sections that are used in place. */
 #ifndef FF_CONTAINER_H
 #define FF_CONTAINER_H
 
@@ -14,23 +14,24 @@ typedef struct ff_container {
     size_t size;
     int mapped;
     uint32_t count;
-    uint8_t *checked;            /* for each section whether its checksum was found right */
-    uint32_t (*remainders)[256]; /* of CRC-32, for several bytes at once */
+    uint8_t *checked;            /* one flag per section: its checksum was verified */
+    uint32_t (*crc_tables)[256]; /* lookup tables of CRC-32, for CRC_BYTES at once */
 } ff_container;
 
-/* A file of sections at a path, or in memory; nothing is believed before its checksum held. */
+/* Opens a container from a path or from memory, and verifies header and table. */
 ff_status ff_container_open(ff_container *file, const char *path, ff_error *error);
-ff_status ff_container_of(ff_container *file, const void *bytes, size_t size, ff_error *error);
+ff_status ff_container_open_memory(ff_container *file, const void *bytes, size_t size,
+                                   ff_error *error);
 void ff_container_close(ff_container *file);
 
-/* The bytes of a section that must have this name. */
+/* Returns the bytes of a section after checking its name and checksum. */
 ff_status ff_container_section(ff_container *file, int64_t number, const char *name,
-                               ff_section *found, ff_error *error);
+                               ff_section *section, ff_error *error);
 
-/* Writes a file of two sections, of which the second may be large. */
+/* Writes a container with two sections; returns 0 on failure. */
 int ff_container_write(const char *path, const char *const names[2], const ff_section sections[2]);
 
-/* An error, whose text is made as printf makes it; gives the status. */
+/* Fills in an error with a text formatted as by printf, and returns the status. */
 ff_status ff_fail(ff_error *error, ff_status status, const char *format, ...)
 #if defined(__GNUC__) && !defined(_WIN32)
     __attribute__((format(printf, 3, 4)))

@@ -1,4 +1,4 @@
-/* The functions of fourfold.h: handles, locks and what callers may ask. */
+/* Implements fourfold.h: handles, locks, and checks of arguments. */
 #include "fourfold.h"
 
 #include <ctype.h>
@@ -15,20 +15,20 @@ const char *ff_status_name(ff_status status) {
 
 ff_status ff_devices(ff_device **devices, size_t *count, ff_error *error) {
     ff_opencl cl;
-    ff_found_device *found = NULL;
+    ff_device_entry *entries = NULL;
     ff_status status;
     *devices = NULL;
     *count = 0;
     status = ff_opencl_load(&cl, error);
-    if (status == FF_OK) status = ff_opencl_devices(&cl, &found, count, error);
+    if (status == FF_OK) status = ff_opencl_devices(&cl, &entries, count, error);
     if (status != FF_OK) return status;
     *devices = malloc(*count * sizeof **devices);
     if (*devices == NULL) {
-        ff_opencl_free_devices(found, *count);
+        ff_opencl_free_devices(entries, *count);
         return ff_no_memory(error);
     }
-    for (size_t i = 0; i < *count; i++) (*devices)[i] = found[i].facts;
-    free(found);
+    for (size_t i = 0; i < *count; i++) (*devices)[i] = entries[i].facts;
+    free(entries);
     return FF_OK;
 }
 
@@ -46,43 +46,43 @@ static int contains(const char *text, const char *part) {
     return 0;
 }
 
-static int is_called(const ff_device *device, const char *wanted) {
-    if (wanted[strspn(wanted, "0123456789")] == 0) {
-        return strtoul(wanted, NULL, 10) == device->number;
+static int matches_device(const ff_device *device, const char *requested) {
+    if (requested[strspn(requested, "0123456789")] == 0) {
+        return strtoul(requested, NULL, 10) == device->number;
     }
-    return strcmp(wanted, device->kind) == 0 || contains(device->name, wanted) ||
-           contains(device->platform, wanted) || contains(device->vendor, wanted);
+    return strcmp(requested, device->kind) == 0 || contains(device->name, requested) ||
+           contains(device->platform, requested) || contains(device->vendor, requested);
 }
 
-static ff_status choose_device(ff_player *player, const char *wanted, ff_error *error) {
+static ff_status choose_device(ff_player *player, const char *requested, ff_error *error) {
     ff_status status =
         ff_opencl_devices(&player->cl, &player->devices, &player->device_count, error);
-    int any = wanted == NULL || *wanted == 0;
+    int any = requested == NULL || *requested == 0;
     if (status != FF_OK) {
         player->devices = NULL;
         player->device_count = 0;
         return status;
     }
     for (size_t i = 0; player->device == NULL && i < player->device_count; i++) {
-        if (is_called(&player->devices[i].facts, any ? "gpu" : wanted)) {
+        if (matches_device(&player->devices[i].facts, any ? "gpu" : requested)) {
             player->device = &player->devices[i];
         }
     }
     if (any && player->device == NULL) player->device = player->devices;
     if (player->device != NULL) return FF_OK;
     return ff_fail(error, FF_OPENCL,
-                   "there is no device '%s'; this machine has %u, the first is %s", wanted,
+                   "no OpenCL device matches '%s'; this machine has %u, the first is %s", requested,
                    (unsigned)player->device_count, player->devices[0].facts.name);
 }
 
 static ff_status make_context(ff_player *player, ff_error *error) {
-    intptr_t how[3] = {CL_CONTEXT_PLATFORM, (intptr_t)player->device->platform, 0};
+    intptr_t properties[3] = {CL_CONTEXT_PLATFORM, (intptr_t)player->device->platform, 0};
     int32_t status = 0;
     player->context =
-        player->cl.CreateContext(how, 1, &player->device->device, NULL, NULL, &status);
+        player->cl.CreateContext(properties, 1, &player->device->device, NULL, NULL, &status);
     if (status == 0) return FF_OK;
     player->context = NULL;
-    return ff_opencl_fail(error, "making a context", status);
+    return ff_opencl_fail(error, "creating a context", status);
 }
 
 static void free_player(ff_player *player) {
@@ -91,7 +91,7 @@ static void free_player(ff_player *player) {
     ff_container_close(&player->file);
     ff_opencl_free_devices(player->devices, player->device_count);
     ff_lock_free(player->lock);
-    ff_lock_free(player->alone);
+    ff_lock_free(player->resident_lock);
     free(player);
 }
 
@@ -105,9 +105,9 @@ static ff_player *open_player(ff_container file, const char *device, ff_error *e
     }
     player->file = file;
     player->users = 1;
-    player->lock = ff_lock_make();
-    player->alone = ff_lock_make();
-    if (player->lock == NULL || player->alone == NULL) status = ff_no_memory(error);
+    player->lock = ff_lock_create();
+    player->resident_lock = ff_lock_create();
+    if (player->lock == NULL || player->resident_lock == NULL) status = ff_no_memory(error);
     if (status == FF_OK) status = ff_opencl_load(&player->cl, error);
     if (status == FF_OK) status = choose_device(player, device, error);
     if (status == FF_OK) {
@@ -127,7 +127,7 @@ ff_player *ff_open(const char *path, const char *device, ff_error *error) {
 
 ff_player *ff_open_memory(const void *bytes, size_t size, const char *device, ff_error *error) {
     ff_container file = {0};
-    if (ff_container_of(&file, bytes, size, error) != FF_OK) return NULL;
+    if (ff_container_open_memory(&file, bytes, size, error) != FF_OK) return NULL;
     return open_player(file, device, error);
 }
 
@@ -144,31 +144,32 @@ const ff_device *ff_player_device(const ff_player *player) {
 }
 
 void ff_close(ff_player *player) {
-    size_t left;
+    size_t users_left;
     if (player == NULL) return;
-    ff_lock_take(player->lock);
-    left = --player->users;
-    ff_lock_give(player->lock);
-    if (left == 0) free_player(player);
+    ff_lock_acquire(player->lock);
+    users_left = --player->users;
+    ff_lock_release(player->lock);
+    if (users_left == 0) free_player(player);
 }
 
-/* What a self-test found wrong with this device rules plans out, as far as they rest on it. */
+/* Rejects a plan that depends on something the self-test found broken on this device. */
 static ff_status check_self_test(const ff_model *model, ff_error *error) {
-    const char *wrong = ff_json_text(ff_index_fact(&model->player->index, "self_test"));
+    const char *failures = ff_json_text(ff_index_fact(&model->player->index, "self_test"));
     int halves = strcmp(model->plan.precision, "fp32") != 0;
-    if (wrong == NULL || !(strstr(wrong, "floats") || strstr(wrong, "bytes") ||
-                           strstr(wrong, "branches") || (halves && strstr(wrong, "halves")))) {
+    if (failures == NULL ||
+        !(strstr(failures, "floats") || strstr(failures, "bytes") || strstr(failures, "branches") ||
+          (halves && strstr(failures, "halves")))) {
         return FF_OK;
     }
-    return ff_fail(error, FF_DEVICE, "%s does not compute right: a self-test found wrong %s",
-                   model->player->device->facts.name, wrong);
+    return ff_fail(error, FF_DEVICE, "%s computes wrong results; its self-test failed for: %s",
+                   model->player->device->facts.name, failures);
 }
 
-/* All of a model; what was made before something failed is given back by `ff_unload`. */
+/* Loads a model; after a failure `ff_unload` releases what was created. */
 static ff_status load(ff_model *model, const ff_options *options, ff_error *error) {
     ff_player *player = model->player;
     const ff_json_document *index = &player->index.document;
-    double began = ff_seconds(), built;
+    double start = ff_seconds(), build_start;
     ff_status status = ff_index_choose(&player->index, options, &model->choice, error);
     const ff_json *needed;
     int64_t groups = 0;
@@ -179,22 +180,22 @@ static ff_status load(ff_model *model, const ff_options *options, ff_error *erro
     if (status != FF_OK) return status;
     model->name = ff_index_model(&player->index, model->choice.model);
     needed = ff_json_get(index, model->choice.row, "requirements");
-    ff_json_whole(ff_json_get(index, needed, "resident_groups"), 0, INT64_MAX, &groups);
+    ff_json_integer(ff_json_get(index, needed, "resident_groups"), 0, INT64_MAX, &groups);
     model->resident = groups > 0;
     status = check_self_test(model, error);
     if (status != FF_OK) return status;
-    built = ff_seconds();
+    build_start = ff_seconds();
     status = ff_program_load(model, options->cache, error);
-    model->build_seconds = ff_seconds() - built;
-    if (status == FF_OK) status = ff_memory_make(model, error);
-    model->open_seconds = ff_seconds() - began;
+    model->build_seconds = ff_seconds() - build_start;
+    if (status == FF_OK) status = ff_memory_create(model, error);
+    model->open_seconds = ff_seconds() - start;
     return status;
 }
 
 ff_model *ff_load(ff_player *player, const ff_options *options, ff_error *error) {
     static const ff_options any;
     ff_model *model = calloc(1, sizeof *model);
-    ff_lock *lock = ff_lock_make();
+    ff_lock *lock = ff_lock_create();
     ff_status status;
     if (model == NULL || lock == NULL) {
         free(model);
@@ -204,10 +205,10 @@ ff_model *ff_load(ff_player *player, const ff_options *options, ff_error *error)
     }
     model->lock = lock;
     model->player = player;
-    ff_lock_take(player->lock);
+    ff_lock_acquire(player->lock);
     player->users++;
     status = load(model, options == NULL ? &any : options, error);
-    ff_lock_give(player->lock);
+    ff_lock_release(player->lock);
     if (status == FF_OK) return model;
     ff_unload(model);
     return NULL;
@@ -265,15 +266,15 @@ static ff_status check_arrays(const ff_port *ports, size_t count, const void *co
     return FF_OK;
 }
 
-/* Runs of one model take turns, and those of all models whose groups wait for each other. */
-static void begin(ff_model *model) {
-    ff_lock_take(model->lock);
-    if (model->resident) ff_lock_take(model->player->alone);
+/* Serializes runs of one model, and of all models whose work-groups wait for each other. */
+static void lock_model(ff_model *model) {
+    ff_lock_acquire(model->lock);
+    if (model->resident) ff_lock_acquire(model->player->resident_lock);
 }
 
-static ff_status end(ff_model *model, ff_status status) {
-    if (model->resident) ff_lock_give(model->player->alone);
-    ff_lock_give(model->lock);
+static ff_status unlock_model(ff_model *model, ff_status status) {
+    if (model->resident) ff_lock_release(model->player->resident_lock);
+    ff_lock_release(model->lock);
     return status;
 }
 
@@ -286,18 +287,18 @@ ff_status ff_run(ff_model *model, const void *const *inputs, void *const *output
         status = check_arrays(plan->outputs, plan->output_count, targets, "output", error);
     }
     if (status != FF_OK) return status;
-    begin(model);
-    return end(model, ff_play(model, inputs, outputs, error));
+    lock_model(model);
+    return unlock_model(model, ff_play(model, inputs, outputs, error));
 }
 
 ff_status ff_replay(ff_model *model, ff_error *error) {
-    begin(model);
-    return end(model, ff_play_again(model, error));
+    lock_model(model);
+    return unlock_model(model, ff_play_replay(model, error));
 }
 
 ff_status ff_reset(ff_model *model, ff_error *error) {
-    begin(model);
-    return end(model, ff_play_reset(model, error));
+    lock_model(model);
+    return unlock_model(model, ff_play_reset(model, error));
 }
 
 ff_status ff_profile(ff_model *model, const void *const *inputs, size_t runs, ff_launch *launches,
@@ -311,16 +312,16 @@ ff_status ff_profile(ff_model *model, const void *const *inputs, size_t runs, ff
         launches[i].title = plan->launches[i].title;
         launches[i].node = plan->launches[i].node;
     }
-    begin(model);
-    status = ff_play_timed(model, inputs, runs, launches, span == NULL ? &shortest : span, error);
-    return end(model, status);
+    lock_model(model);
+    status = ff_play_profile(model, inputs, runs, launches, span == NULL ? &shortest : span, error);
+    return unlock_model(model, status);
 }
 
 ff_status ff_save_binary(ff_model *model, const char *folder, char *path, size_t room,
                          ff_error *error) {
     ff_status status;
-    ff_lock_take(model->lock);
+    ff_lock_acquire(model->lock);
     status = ff_program_save(model, folder, path, room, error);
-    ff_lock_give(model->lock);
+    ff_lock_release(model->lock);
     return status;
 }

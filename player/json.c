@@ -1,4 +1,4 @@
-/* A strict reader of JSON: one pass, no recursion deeper than a file of ours has. */
+/* A strict JSON parser: one pass, with a limit on nesting. */
 #include "json.h"
 
 #include <errno.h>
@@ -7,103 +7,102 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 32, LONGEST_NUMBER = 64 };
+enum { MAX_DEPTH = 32, MAX_NUMBER_BYTES = 64 };
 
 typedef struct reader {
     ff_json_document *document;
     const uint8_t *at, *end;
-    char *texts; /* where the next text goes; none is longer than its quoted form */
+    char *texts; /* where the next string goes; none is longer than its quoted form */
 } reader;
 
 static uint32_t read_value(reader *in, int depth);
 
-static void skip_blanks(reader *in) {
+static void skip_whitespace(reader *in) {
     while (in->at < in->end && strchr(" \t\r\n", *in->at) != NULL && *in->at != 0) in->at++;
 }
 
-static int take(reader *in, char sign) {
-    skip_blanks(in);
-    if (in->at == in->end || *in->at != (uint8_t)sign) return 0;
+static int accept(reader *in, char code) {
+    skip_whitespace(in);
+    if (in->at == in->end || *in->at != (uint8_t)code) return 0;
     in->at++;
     return 1;
 }
 
-/* The number of a new node; 0, which is that of the whole text, where memory is short. */
+/* Returns the index of a new node; 0, the index of the root, if memory runs out. */
 static uint32_t add_node(ff_json_document *document, ff_json_kind kind) {
-    if (document->count == document->room) {
-        uint32_t room = document->room * 2;
+    if (document->count == document->capacity) {
+        uint32_t capacity = document->capacity * 2;
         ff_json *nodes =
-            room > UINT32_MAX / 4 ? NULL : realloc(document->nodes, room * sizeof *nodes);
+            capacity > UINT32_MAX / 4 ? NULL : realloc(document->nodes, capacity * sizeof *nodes);
         if (nodes == NULL) return 0;
         document->nodes = nodes;
-        document->room = room;
+        document->capacity = capacity;
     }
     memset(&document->nodes[document->count], 0, sizeof *document->nodes);
     document->nodes[document->count].kind = kind;
     return document->count++;
 }
 
-static int read_hex(reader *in, uint32_t *found) {
-    *found = 0;
+static int read_hex(reader *in, uint32_t *code) {
+    *code = 0;
     if (in->end - in->at < 4) return 0;
     for (int i = 0; i < 4; i++) {
         static const char digits[] = "0123456789abcdefABCDEF";
         const char *digit = *in->at == 0 ? NULL : strchr(digits, *in->at++);
         if (digit == NULL) return 0;
-        *found =
-            *found << 4 | (uint32_t)(digit - digits < 16 ? digit - digits : digit - digits - 6);
+        *code = *code << 4 | (uint32_t)(digit - digits < 16 ? digit - digits : digit - digits - 6);
     }
     return 1;
 }
 
-static char *put_utf8(char *to, uint32_t sign) {
-    int more = sign < 0x80 ? 0 : sign < 0x800 ? 1 : sign < 0x10000 ? 2 : 3;
+static char *put_utf8(char *to, uint32_t code) {
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
     static const uint8_t first[] = {0, 0xC0, 0xE0, 0xF0};
-    *to++ = (char)(first[more] | sign >> 6 * more);
-    while (more-- > 0) *to++ = (char)(0x80 | (sign >> 6 * more & 63));
+    *to++ = (char)(first[more] | code >> 6 * more);
+    while (more-- > 0) *to++ = (char)(0x80 | (code >> 6 * more & 63));
     return to;
 }
 
-/* \u0041, or two of them that make one sign. */
+/* Reads \u0041, or a surrogate pair of two such escapes. */
 static char *read_code(reader *in, char *to) {
-    uint32_t sign, low;
-    if (!read_hex(in, &sign) || sign == 0 || (sign & 0xFC00) == 0xDC00) return NULL;
-    if ((sign & 0xFC00) == 0xD800) {
+    uint32_t code, low;
+    if (!read_hex(in, &code) || code == 0 || (code & 0xFC00) == 0xDC00) return NULL;
+    if ((code & 0xFC00) == 0xD800) {
         if (in->end - in->at < 6 || in->at[0] != '\\' || in->at[1] != 'u') return NULL;
         in->at += 2;
         if (!read_hex(in, &low) || (low & 0xFC00) != 0xDC00) return NULL;
-        sign = 0x10000 + ((sign & 0x3FF) << 10 | (low & 0x3FF));
+        code = 0x10000 + ((code & 0x3FF) << 10 | (low & 0x3FF));
     }
-    return put_utf8(to, sign);
+    return put_utf8(to, code);
 }
 
 static char *read_escape(reader *in, char *to) {
-    static const char names[] = "\"\\/bfnrt", signs[] = "\"\\/\b\f\n\r\t";
-    const char *found;
+    static const char names[] = "\"\\/bfnrt", codes[] = "\"\\/\b\f\n\r\t";
+    const char *escape;
     if (in->at == in->end) return NULL;
     if (*in->at == 'u') {
         in->at++;
         return read_code(in, to);
     }
-    found = *in->at == 0 ? NULL : strchr(names, *in->at);
-    if (found == NULL) return NULL;
+    escape = *in->at == 0 ? NULL : strchr(names, *in->at);
+    if (escape == NULL) return NULL;
     in->at++;
-    *to++ = signs[found - names];
+    *to++ = codes[escape - names];
     return to;
 }
 
-/* A sign beyond ASCII: as long as its first byte says, the shortest form, no surrogate. */
+/* Copies a code point beyond ASCII; rejects overlong forms and surrogates. */
 static char *copy_utf8(reader *in, char *to) {
     uint8_t first = *in->at;
     size_t more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    uint32_t sign = first & (0x3F >> more);
+    static const uint32_t min_code[] = {0, 0x80, 0x800, 0x10000};
+    uint32_t code = first & (0x3F >> more);
     if (first < 0xC2 || first > 0xF4 || (size_t)(in->end - in->at) <= more) return NULL;
     for (size_t i = 1; i <= more; i++) {
         if ((in->at[i] & 0xC0) != 0x80) return NULL;
-        sign = sign << 6 | (in->at[i] & 0x3F);
+        code = code << 6 | (in->at[i] & 0x3F);
     }
-    if (sign < least[more] || sign > 0x10FFFF || (sign >= 0xD800 && sign < 0xE000)) return NULL;
+    if (code < min_code[more] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return NULL;
     memcpy(to, in->at, more + 1);
     in->at += more + 1;
     return to + more + 1;
@@ -112,7 +111,7 @@ static char *copy_utf8(reader *in, char *to) {
 static uint32_t read_text(reader *in) {
     char *start = in->texts, *to = start;
     uint32_t node;
-    if (!take(in, '"')) return 0;
+    if (!accept(in, '"')) return 0;
     while (to != NULL && in->at < in->end && *in->at != '"') {
         if (*in->at < 0x20) return 0;
         if (*in->at == '\\') {
@@ -139,14 +138,14 @@ static size_t digits(const char *text) {
     return strspn(text, "0123456789");
 }
 
-/* Whether a text is a number of JSON; `real` says whether it has a point or an exponent. */
+/* Returns whether a text is a JSON number; `real` is set if it has a fraction or an exponent. */
 static int is_number(const char *text, int *real) {
-    size_t whole;
+    size_t integer_digits;
     *real = 0;
     text += *text == '-';
-    whole = digits(text);
-    if (whole == 0 || (whole > 1 && *text == '0')) return 0;
-    text += whole;
+    integer_digits = digits(text);
+    if (integer_digits == 0 || (integer_digits > 1 && *text == '0')) return 0;
+    text += integer_digits;
     if (*text == '.') {
         *real = 1;
         if (digits(++text) == 0) return 0;
@@ -162,7 +161,7 @@ static int is_number(const char *text, int *real) {
     return *text == 0;
 }
 
-/* The C library reads numbers with the point of the program's language. */
+/* strtod expects the decimal point of the current locale. */
 static double to_real(char *text) {
     char *point = strchr(text, '.');
     if (point != NULL) *point = localeconv()->decimal_point[0];
@@ -170,9 +169,9 @@ static double to_real(char *text) {
 }
 
 static uint32_t read_number(reader *in) {
-    char text[LONGEST_NUMBER];
+    char text[MAX_NUMBER_BYTES];
     size_t size = 0;
-    int64_t whole = 0;
+    int64_t integer = 0;
     double value = 0;
     int real;
     uint32_t node;
@@ -184,12 +183,12 @@ static uint32_t read_number(reader *in) {
     if (!is_number(text, &real)) return 0;
     if (real) value = to_real(text);
     errno = 0;
-    if (!real) whole = strtoll(text, NULL, 10);
+    if (!real) integer = strtoll(text, NULL, 10);
     if (errno == ERANGE || value - value != 0) return 0;
     node = add_node(in->document, real ? FF_JSON_REAL : FF_JSON_INTEGER);
     if (node == 0) return 0;
     if (real) in->document->nodes[node].value.real = value;
-    else in->document->nodes[node].value.integer = whole;
+    else in->document->nodes[node].value.integer = integer;
     return node;
 }
 
@@ -208,15 +207,15 @@ static uint32_t read_word(reader *in) {
     return 0;
 }
 
-/* The members of a list or an object, of which the first sign was read. */
+/* Reads the members of a list or an object after its opening bracket. */
 static uint32_t read_members(reader *in, uint32_t node, int depth) {
     int object = in->document->nodes[node].kind == FF_JSON_OBJECT;
     char close = object ? '}' : ']';
     uint32_t last = 0;
-    if (take(in, close)) return node;
+    if (accept(in, close)) return node;
     do {
         uint32_t key = 0, value;
-        if (object && ((key = read_text(in)) == 0 || !take(in, ':'))) return 0;
+        if (object && ((key = read_text(in)) == 0 || !accept(in, ':'))) return 0;
         value = read_value(in, depth - 1);
         if (value == 0) return 0;
         if (object) in->document->nodes[key].next = value;
@@ -224,12 +223,12 @@ static uint32_t read_members(reader *in, uint32_t node, int depth) {
         else in->document->nodes[last].next = object ? key : value;
         last = value;
         in->document->nodes[node].count++;
-    } while (take(in, ','));
-    return take(in, close) ? node : 0;
+    } while (accept(in, ','));
+    return accept(in, close) ? node : 0;
 }
 
 static uint32_t read_value(reader *in, int depth) {
-    skip_blanks(in);
+    skip_whitespace(in);
     if (in->at == in->end || depth == 0) return 0;
     if (*in->at == '"') return read_text(in);
     if (*in->at == '{' || *in->at == '[') {
@@ -245,14 +244,14 @@ int ff_json_read(ff_json_document *document, const uint8_t *text, size_t size) {
     uint32_t top;
     memset(document, 0, sizeof *document);
     if (size == 0 || size > UINT32_MAX / 2) return 0;
-    document->room = 256;
-    document->nodes = calloc(document->room, sizeof *document->nodes);
+    document->capacity = 256;
+    document->nodes = calloc(document->capacity, sizeof *document->nodes);
     document->texts = malloc(size);
     in.texts = document->texts;
-    document->count = 1; /* the whole text, put there when it was read: 0 stands for none */
+    document->count = 1; /* node 0 is the root, which is filled in at the end */
     if (document->nodes != NULL && document->texts != NULL) {
-        top = read_value(&in, DEEPEST);
-        skip_blanks(&in);
+        top = read_value(&in, MAX_DEPTH);
+        skip_whitespace(&in);
         if (top != 0 && in.at == in.end) {
             document->nodes[0] = document->nodes[top];
             return 1;
@@ -279,44 +278,45 @@ const ff_json *ff_json_next(const ff_json_document *document, const ff_json *ite
 
 const ff_json *ff_json_get(const ff_json_document *document, const ff_json *object,
                            const char *name) {
-    const ff_json *key, *value, *found = NULL;
+    const ff_json *key, *value, *member = NULL;
     if (object == NULL || object->kind != FF_JSON_OBJECT) return NULL;
     for (key = ff_json_first(document, object); key != NULL; key = ff_json_next(document, value)) {
         value = ff_json_next(document, key);
-        if (strcmp(key->value.text, name) == 0) found = value; /* of equal names the last counts */
+        if (strcmp(key->value.text, name) == 0) member = value; /* the last of equal keys wins */
     }
-    return found;
+    return member;
 }
 
 const char *ff_json_text(const ff_json *value) {
     return value != NULL && value->kind == FF_JSON_TEXT ? value->value.text : NULL;
 }
 
-int ff_json_whole(const ff_json *value, int64_t low, int64_t high, int64_t *found) {
+int ff_json_integer(const ff_json *value, int64_t low, int64_t high, int64_t *result) {
     if (value == NULL || value->kind != FF_JSON_INTEGER) return 0;
-    *found = value->value.integer;
-    return *found >= low && *found <= high;
+    *result = value->value.integer;
+    return *result >= low && *result <= high;
 }
 
-int ff_json_real(const ff_json *value, double *found) {
+int ff_json_real(const ff_json *value, double *result) {
     if (value == NULL || (value->kind != FF_JSON_REAL && value->kind != FF_JSON_INTEGER)) return 0;
-    *found = value->kind == FF_JSON_REAL ? value->value.real : (double)value->value.integer;
+    *result = value->kind == FF_JSON_REAL ? value->value.real : (double)value->value.integer;
     return 1;
 }
 
-size_t ff_json_put(char *room, size_t size, size_t used, const char *text) {
+size_t ff_json_put(char *buffer, size_t size, size_t used, const char *text) {
     size_t more = strlen(text);
-    if (used + more < size) memcpy(room + used, text, more + 1);
+    if (used + more < size) memcpy(buffer + used, text, more + 1);
     return used + more;
 }
 
-size_t ff_json_quote(char *room, size_t size, size_t used, const char *text) {
-    used = ff_json_put(room, size, used, "\"");
+size_t ff_json_quote(char *buffer, size_t size, size_t used, const char *text) {
+    used = ff_json_put(buffer, size, used, "\"");
     for (; *text != 0; text++) {
-        char one[8] = {*text, 0};
-        if (*text == '"' || *text == '\\') snprintf(one, sizeof one, "\\%c", *text);
-        else if ((uint8_t)*text < 0x20) snprintf(one, sizeof one, "\\u%04x", (unsigned)*text);
-        used = ff_json_put(room, size, used, one);
+        char escaped[8] = {*text, 0};
+        if (*text == '"' || *text == '\\') snprintf(escaped, sizeof escaped, "\\%c", *text);
+        else if ((uint8_t)*text < 0x20)
+            snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)*text);
+        used = ff_json_put(buffer, size, used, escaped);
     }
-    return ff_json_put(room, size, used, "\"");
+    return ff_json_put(buffer, size, used, "\"");
 }

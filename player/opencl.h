@@ -1,4 +1,4 @@
-/* OpenCL 1.2 as far as a player needs it, found at run time: no headers, nothing to link with. */
+/* The part of OpenCL 1.2 that the player uses, loaded at run time without headers or linking. */
 #ifndef FF_OPENCL_H
 #define FF_OPENCL_H
 
@@ -10,7 +10,7 @@
 #define FF_CALL
 #endif
 
-/* Handles of the driver. */
+/* Any handle of the driver. */
 typedef struct ff_cl_object *ff_cl;
 
 enum {
@@ -36,14 +36,14 @@ enum {
     CL_CONTEXT_PLATFORM = 0x1084
 };
 
-typedef struct ff_cl_image_shape { /* cl_image_desc */
+typedef struct ff_cl_image_desc { /* cl_image_desc */
     uint32_t type;
-    size_t width, others[5];
+    size_t width, other_sizes[5];
     uint32_t samples[2];
     ff_cl buffer;
-} ff_cl_image_shape;
+} ff_cl_image_desc;
 
-#define FF_CL_STATUS(X)                                                                         \
+#define FF_CL_STATUS_FUNCTIONS(X)                                                               \
     X(GetPlatformIDs, (uint32_t, ff_cl *, uint32_t *))                                          \
     X(GetPlatformInfo, (ff_cl, uint32_t, size_t, void *, size_t *))                             \
     X(GetDeviceIDs, (ff_cl, uint64_t, uint32_t, ff_cl *, uint32_t *))                           \
@@ -69,13 +69,13 @@ typedef struct ff_cl_image_shape { /* cl_image_desc */
     X(Finish, (ff_cl))                                                                          \
     X(GetEventProfilingInfo, (ff_cl, uint32_t, size_t, void *, size_t *))
 
-#define FF_CL_OBJECTS(X)                                                                        \
+#define FF_CL_OBJECT_FUNCTIONS(X)                                                               \
     X(CreateContext, (const intptr_t *, uint32_t, const ff_cl *, void *, void *, int32_t *))    \
     X(CreateCommandQueue, (ff_cl, ff_cl, uint64_t, int32_t *))                                  \
     X(CreateBuffer, (ff_cl, uint64_t, size_t, const void *, int32_t *))                         \
     X(CreateSubBuffer, (ff_cl, uint64_t, uint32_t, const size_t *, int32_t *))                  \
     X(CreateImage,                                                                              \
-      (ff_cl, uint64_t, const uint32_t *, const ff_cl_image_shape *, void *, int32_t *))        \
+      (ff_cl, uint64_t, const uint32_t *, const ff_cl_image_desc *, void *, int32_t *))         \
     X(CreateProgramWithSource, (ff_cl, uint32_t, const char **, const size_t *, int32_t *))     \
     X(CreateProgramWithBinary,                                                                  \
       (ff_cl, uint32_t, const ff_cl *, const size_t *, const uint8_t **, int32_t *, int32_t *)) \
@@ -85,27 +85,27 @@ typedef struct ff_cl_image_shape { /* cl_image_desc */
 
 typedef struct ff_opencl {
 #define FF_MEMBER(name, parameters) int32_t(FF_CALL *name) parameters;
-    FF_CL_STATUS(FF_MEMBER)
+    FF_CL_STATUS_FUNCTIONS(FF_MEMBER)
 #undef FF_MEMBER
 #define FF_MEMBER(name, parameters) ff_cl(FF_CALL *name) parameters;
-    FF_CL_OBJECTS(FF_MEMBER)
+    FF_CL_OBJECT_FUNCTIONS(FF_MEMBER)
 #undef FF_MEMBER
 } ff_opencl;
 
-/* A device with the handles by which its driver knows it. */
-typedef struct ff_found_device {
+/* A device with its OpenCL handles. */
+typedef struct ff_device_entry {
     ff_device facts;
     ff_cl platform, device;
-} ff_found_device;
+} ff_device_entry;
 
-/* The library. It stays loaded: drivers have threads that outlive their last object. */
+/* Loads the library, which stays loaded: threads of drivers outlive their last object. */
 ff_status ff_opencl_load(ff_opencl *cl, ff_error *error);
-/* All devices, in the order of platforms. */
-ff_status ff_opencl_devices(const ff_opencl *cl, ff_found_device **devices, size_t *count,
+/* Lists all devices, in the order of platforms. */
+ff_status ff_opencl_devices(const ff_opencl *cl, ff_device_entry **devices, size_t *count,
                             ff_error *error);
-void ff_opencl_free_devices(ff_found_device *devices, size_t count);
+void ff_opencl_free_devices(ff_device_entry *devices, size_t count);
 
-/* What a call that failed means. */
-ff_status ff_opencl_fail(ff_error *error, const char *doing, int32_t status);
+/* Reports a failed call: `action` says what the player was doing. */
+ff_status ff_opencl_fail(ff_error *error, const char *action, int32_t status);
 
 #endif

@@ -1,12 +1,12 @@
-/* Reads the record of a plan: every number within its bounds, or the whole is refused. */
+/* Parses the record of a plan, and rejects it if any number is out of bounds. */
 #include "plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t MOST_BYTES = INT64_C(1) << 48, MOST_SIDE = INT64_C(1) << 40;
-enum { PROTOCOL_BYTES = 192 };
+static const int64_t MAX_BYTES = INT64_C(1) << 48, MAX_GRID_SIZE = INT64_C(1) << 40;
+enum { MIN_PROTOCOL_BYTES = 192 };
 
 static const struct {
     char name[7];
@@ -18,7 +18,7 @@ static const struct {
 static const char *const KINDS[] = {"arena",    "constants", "input", "output",
                                     "variable", "state",     "host",  "host_protocol"};
 
-/* The members of a list, one after the other. */
+/* Iterates over the members of a list. */
 typedef struct cursor {
     const ff_json_document *document;
     const ff_json *at;
@@ -35,12 +35,12 @@ static const ff_json *next(cursor *items) {
     return item;
 }
 
-static int is_list(const ff_json *value, size_t least, size_t most) {
-    return value != NULL && value->kind == FF_JSON_LIST && value->count >= least &&
-           value->count <= most;
+static int is_list(const ff_json *value, size_t min_count, size_t max_count) {
+    return value != NULL && value->kind == FF_JSON_LIST && value->count >= min_count &&
+           value->count <= max_count;
 }
 
-/* "f32[1,224,224,3]"; the product of all sides stays below 2**48 bytes. */
+/* Parses a type such as "f32[1,224,224,3]" of at most MAX_BYTES. */
 static int read_type(const char *text, ff_tensor *found, uint64_t *shape) {
     size_t type = 0, count = sizeof TYPES / sizeof *TYPES;
     uint64_t bytes;
@@ -54,14 +54,14 @@ static int read_type(const char *text, ff_tensor *found, uint64_t *shape) {
     found->element_bytes = TYPES[type].size;
     bytes = TYPES[type].size;
     while (*text != ']') {
-        uint64_t side = 0;
+        uint64_t size = 0;
         size_t digits = strspn(text, "0123456789");
-        if (digits == 0 || digits > 13 || found->rank == FF_MOST_AXES) return 0;
-        for (; digits > 0; digits--) side = side * 10 + (uint64_t)(*text++ - '0');
-        if (side > (uint64_t)MOST_BYTES / bytes) return 0;
-        empty = empty || side == 0;
-        bytes *= side ? side : 1;
-        shape[found->rank++] = side;
+        if (digits == 0 || digits > 13 || found->rank == FF_MAX_AXES) return 0;
+        for (; digits > 0; digits--) size = size * 10 + (uint64_t)(*text++ - '0');
+        if (size > (uint64_t)MAX_BYTES / bytes) return 0;
+        empty = empty || size == 0;
+        bytes *= size ? size : 1;
+        shape[found->rank++] = size;
         if (*text == ',' && text[1] != ']') text++;
         else if (*text != ']') return 0;
     }
@@ -79,15 +79,15 @@ static int read_buffer(const ff_plan *plan, const ff_json *item, ff_buffer *buff
     kind = ff_json_text(next(&parts));
     while (kind != NULL && number < count && strcmp(kind, KINDS[number]) != 0) number++;
     if (kind == NULL || number == count) return 0;
-    if (!ff_json_whole(next(&parts), 0, MOST_BYTES - 1, &bytes)) return 0;
+    if (!ff_json_integer(next(&parts), 0, MAX_BYTES - 1, &bytes)) return 0;
     buffer->kind = (ff_buffer_kind)number;
     buffer->bytes = buffer->allocated = (uint64_t)bytes;
     buffer->start = -1;
     if (item->count == 4) {
         most = (int64_t)plan->constants.size - bytes;
-        if (!ff_json_whole(next(&parts), 0, most, &buffer->start)) return 0;
+        if (!ff_json_integer(next(&parts), 0, most, &buffer->start)) return 0;
     }
-    if (buffer->kind == FF_HOST_PROTOCOL && bytes < PROTOCOL_BYTES) return 0;
+    if (buffer->kind == FF_HOST_PROTOCOL && bytes < MIN_PROTOCOL_BYTES) return 0;
     if (buffer->kind != FF_CONSTANTS && buffer->kind != FF_VARIABLE && buffer->kind != FF_STATE) {
         uint64_t steps = ((uint64_t)bytes + FF_BUFFER_ALIGNMENT - 1) / FF_BUFFER_ALIGNMENT;
         buffer->allocated = (steps ? steps : 1) * FF_BUFFER_ALIGNMENT;
@@ -111,11 +111,11 @@ static int read_buffers(ff_plan *plan, const ff_json *list) {
     return constants == plan->constants.size;
 }
 
-/* An image of constants is a number of vectors of four. */
+/* Parses an image of constants: a matrix with four columns. */
 static int read_image(const ff_plan *plan, const ff_json *item, ff_argument *argument) {
     const ff_buffer *buffer = &plan->buffers[argument->number];
     ff_tensor type = {0};
-    uint64_t shape[FF_MOST_AXES], first;
+    uint64_t shape[FF_MAX_AXES], first;
     const char *text = ff_json_text(item);
     if (text == NULL || !read_type(text, &type, shape) || type.type > FF_F32) return 0;
     if (type.rank != 2 || shape[1] != 4 || shape[0] == 0 || argument->offset % 4) return 0;
@@ -130,28 +130,28 @@ static int read_argument(const ff_plan *plan, const ff_json *item, ff_argument *
     cursor parts = members(&plan->record, item);
     int64_t number, offset, most;
     if (item->kind != FF_JSON_LIST) {
-        if (!ff_json_whole(item, INT32_MIN, INT32_MAX, &number)) return 0;
+        if (!ff_json_integer(item, INT32_MIN, INT32_MAX, &number)) return 0;
         argument->number = (int32_t)number;
         return 1;
     }
     if (!is_list(item, 2, 3)) return 0;
-    if (!ff_json_whole(next(&parts), 0, (int64_t)plan->buffer_count - 1, &number)) return 0;
+    if (!ff_json_integer(next(&parts), 0, (int64_t)plan->buffer_count - 1, &number)) return 0;
     most = (int64_t)plan->buffers[number].bytes;
-    if (!ff_json_whole(next(&parts), 0, most ? most - 1 : 0, &offset)) return 0;
+    if (!ff_json_integer(next(&parts), 0, most ? most - 1 : 0, &offset)) return 0;
     argument->is_buffer = 1;
     argument->number = (int32_t)number;
     argument->offset = (uint64_t)offset;
     return item->count == 2 || read_image(plan, next(&parts), argument);
 }
 
-static int read_sides(const ff_plan *plan, const ff_json *list, size_t sides[3], uint32_t *axes) {
+static int read_sizes(const ff_plan *plan, const ff_json *list, size_t sizes[3], uint32_t *axes) {
     cursor items = members(&plan->record, list);
-    int64_t side;
+    int64_t size;
     if (!is_list(list, 1, 3)) return 0;
     for (*axes = 0; *axes < list->count; ++*axes) {
-        if (!ff_json_whole(next(&items), 1, MOST_SIDE - 1, &side)) return 0;
-        sides[*axes] = (size_t)side;
-        if ((int64_t)sides[*axes] != side) return 0;
+        if (!ff_json_integer(next(&items), 1, MAX_GRID_SIZE - 1, &size)) return 0;
+        sizes[*axes] = (size_t)size;
+        if ((int64_t)sizes[*axes] != size) return 0;
     }
     return 1;
 }
@@ -172,14 +172,14 @@ static int read_launch(ff_plan *plan, const ff_json *item, ff_plan_launch *launc
         if (!read_argument(plan, next(&arguments), &plan->arguments[plan->arguments_used++]))
             return 0;
     }
-    if (!read_sides(plan, next(&parts), launch->grid, &launch->axes)) return 0;
-    if (!read_sides(plan, next(&parts), launch->local, &axes) || axes != launch->axes) return 0;
+    if (!read_sizes(plan, next(&parts), launch->grid, &launch->axes)) return 0;
+    if (!read_sizes(plan, next(&parts), launch->local, &axes) || axes != launch->axes) return 0;
     for (uint32_t i = 0; i < axes; i++) {
         if (launch->grid[i] % launch->local[i]) return 0;
     }
     launch->title = ff_json_text(next(&parts));
     launch->node = ff_json_text(next(&parts));
-    if (!ff_json_whole(next(&parts), 1, INT32_MAX, &stages)) return 0;
+    if (!ff_json_integer(next(&parts), 1, INT32_MAX, &stages)) return 0;
     launch->stages = (uint32_t)stages;
     return launch->title != NULL && launch->node != NULL;
 }
@@ -193,7 +193,7 @@ static int read_quantization(ff_plan *plan, const ff_json *item, ff_tensor *tens
     zeros = next(&parts);
     axis = next(&parts);
     if (!is_list(scales, 0, SIZE_MAX) || !is_list(zeros, 0, SIZE_MAX)) return 0;
-    if (axis->kind != FF_JSON_NULL && !ff_json_whole(axis, -64, 63, &whole)) return 0;
+    if (axis->kind != FF_JSON_NULL && !ff_json_integer(axis, -64, 63, &whole)) return 0;
     if (axis->kind != FF_JSON_NULL && whole < 0) whole += (int64_t)tensor->rank;
     tensor->axis = (int)whole;
     tensor->scales = plan->scales + plan->scales_used;
@@ -204,8 +204,8 @@ static int read_quantization(ff_plan *plan, const ff_json *item, ff_tensor *tens
     }
     items = members(&plan->record, zeros);
     for (; tensor->zero_point_count < zeros->count; tensor->zero_point_count++) {
-        int64_t *place = &plan->zero_points[plan->zero_points_used++];
-        if (!ff_json_whole(next(&items), INT64_MIN, INT64_MAX, place)) return 0;
+        int64_t *zero_point = &plan->zero_points[plan->zero_points_used++];
+        if (!ff_json_integer(next(&items), INT64_MIN, INT64_MAX, zero_point)) return 0;
     }
     return 1;
 }
@@ -215,28 +215,28 @@ static int read_port(ff_plan *plan, const ff_json *item, const ff_json *name, ff
     const ff_json *pixels = ff_json_get(&plan->record, plan->record.nodes, "pixels");
     ff_tensor *tensor = &port->tensor;
     const char *type;
-    const ff_json *how;
+    const ff_json *quantization;
     int64_t number;
     tensor->axis = -1;
     tensor->name = ff_json_text(name);
     if (!is_list(item, 4, 4) || tensor->name == NULL || !ff_json_text(next(&parts))) return 0;
     type = ff_json_text(next(&parts));
     if (type == NULL || !read_type(type, tensor, port->shape)) return 0;
-    if (!ff_json_whole(next(&parts), 0, (int64_t)plan->buffer_count - 1, &number)) return 0;
+    if (!ff_json_integer(next(&parts), 0, (int64_t)plan->buffer_count - 1, &number)) return 0;
     if (plan->buffers[number].bytes < tensor->bytes) return 0;
     port->buffer = (uint32_t)number;
     tensor->pixels = ff_json_text(ff_json_get(&plan->record, pixels, tensor->name));
     if (tensor->pixels == NULL) tensor->pixels = "";
-    how = next(&parts);
-    return how->kind == FF_JSON_NULL || read_quantization(plan, how, tensor);
+    quantization = next(&parts);
+    return quantization->kind == FF_JSON_NULL || read_quantization(plan, quantization, tensor);
 }
 
 static int read_ports(ff_plan *plan, const char *what, const char *names, ff_port **ports,
                       size_t *count) {
     const ff_json *list = ff_json_get(&plan->record, plan->record.nodes, what);
-    const ff_json *own = ff_json_get(&plan->record, plan->record.nodes, names);
-    cursor items = members(&plan->record, list), texts = members(&plan->record, own);
-    if (!is_list(list, 0, SIZE_MAX) || !is_list(own, list->count, list->count)) return 0;
+    const ff_json *name_list = ff_json_get(&plan->record, plan->record.nodes, names);
+    cursor items = members(&plan->record, list), texts = members(&plan->record, name_list);
+    if (!is_list(list, 0, SIZE_MAX) || !is_list(name_list, list->count, list->count)) return 0;
     *ports = calloc(list->count + 1, sizeof **ports);
     if (*ports == NULL) return 0;
     for (*count = 0; *count < list->count; ++*count) {
@@ -278,14 +278,14 @@ ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document
     int64_t number;
     memset(plan, 0, sizeof *plan);
     for (int i = 0; status == FF_OK && i < 4; i++) {
-        if (!ff_json_whole(next(&numbers), 0, INT32_MAX, &number)) number = -1;
+        if (!ff_json_integer(next(&numbers), 0, INT32_MAX, &number)) number = -1;
         status = ff_container_section(file, number, names[i], found[i], error);
     }
     if (status == FF_OK &&
         !(ff_json_read(&plan->record, record.bytes, record.size) && read_record(plan))) {
-        status =
-            ff_fail(error, FF_FILE,
-                    "the file is damaged: the record of a plan does not fit; prepare it again");
+        status = ff_fail(
+            error, FF_FILE,
+            "the file is damaged: the record of a plan is invalid; prepare the model again");
     }
     if (status != FF_OK) ff_plan_free(plan);
     return status;

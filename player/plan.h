@@ -1,11 +1,11 @@
-/* A plan as plain data, read from its sections and checked. */
+/* A plan as plain data, parsed from its sections and validated. */
 #ifndef FF_PLAN_H
 #define FF_PLAN_H
 
 #include "container.h"
 #include "json.h"
 
-enum { FF_MOST_AXES = 16, FF_BUFFER_ALIGNMENT = 64 };
+enum { FF_MAX_AXES = 16, FF_BUFFER_ALIGNMENT = 64 };
 
 typedef enum ff_buffer_kind {
     FF_ARENA,
@@ -20,17 +20,17 @@ typedef enum ff_buffer_kind {
 
 typedef struct ff_buffer {
     ff_buffer_kind kind;
-    uint64_t bytes;     /* that it holds */
-    uint64_t allocated; /* that a device sets aside */
-    int64_t start;      /* where its first bytes are in the constants; -1 where it has none */
+    uint64_t bytes;     /* size of the contents */
+    uint64_t allocated; /* size on the device */
+    int64_t start;      /* offset of its initial bytes in the constants; -1 if it has none */
 } ff_buffer;
 
 typedef struct ff_argument {
     int is_buffer;
-    int32_t number;  /* to pass, or of the buffer */
+    int32_t number;  /* the value to pass, or the index of the buffer */
     uint64_t offset; /* in elements */
-    uint64_t texels; /* of an image of it; 0 where it is no image */
-    uint32_t texel;  /* bytes of one */
+    uint64_t texels; /* width of an image of the buffer; 0 if it is passed as a pointer */
+    uint32_t texel;  /* bytes per texel */
 } ff_argument;
 
 typedef struct ff_plan_launch {
@@ -43,7 +43,7 @@ typedef struct ff_plan_launch {
 typedef struct ff_port {
     ff_tensor tensor;
     uint32_t buffer;
-    uint64_t shape[FF_MOST_AXES];
+    uint64_t shape[FF_MAX_AXES];
 } ff_port;
 
 typedef struct ff_plan {
@@ -53,7 +53,7 @@ typedef struct ff_plan {
     ff_plan_launch *launches;
     ff_port *inputs, *outputs;
     size_t buffer_count, launch_count, input_count, output_count;
-    /* What all of that points into. */
+    /* Storage that the fields above point into. */
     ff_json_document record;
     ff_argument *arguments;
     double *scales;
@@ -61,7 +61,7 @@ typedef struct ff_plan {
     size_t arguments_used, scales_used, zero_points_used;
 } ff_plan;
 
-/* The plan in the sections of a file whose numbers are a list in JSON. */
+/* Reads a plan from the sections that a JSON list numbers. */
 ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document *index,
                        const ff_json *sections, ff_error *error);
 void ff_plan_free(ff_plan *plan);

@@ -1,4 +1,4 @@
-/* Files, libraries, locks and the time on Linux, Android and other systems like them. */
+/* Files, libraries, locks and time on Linux, Android and other POSIX systems. */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
 #include "platform.h"
@@ -19,24 +19,24 @@ struct ff_lock {
     pthread_mutex_t mutex;
 };
 
-int ff_map_file(const char *path, const uint8_t **bytes, size_t *size, char *why, size_t room) {
-    struct stat about;
+int ff_map_file(const char *path, const uint8_t **bytes, size_t *size, char *why, size_t capacity) {
+    struct stat info;
     void *mapped = MAP_FAILED;
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file >= 0 && fstat(file, &about) == 0) {
-        if (!S_ISREG(about.st_mode)) {
+    if (file >= 0 && fstat(file, &info) == 0) {
+        if (!S_ISREG(info.st_mode)) {
             errno = EISDIR;
-        } else if (about.st_size <= 0 || (uint64_t)about.st_size > SIZE_MAX) {
+        } else if (info.st_size <= 0 || (uint64_t)info.st_size > SIZE_MAX) {
             errno = ENODATA;
         } else {
-            mapped = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+            mapped = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
         }
     }
-    if (mapped == MAP_FAILED) snprintf(why, room, "%s", strerror(errno));
+    if (mapped == MAP_FAILED) snprintf(why, capacity, "%s", strerror(errno));
     if (file >= 0) close(file);
     if (mapped == MAP_FAILED) return 0;
     *bytes = mapped;
-    *size = (size_t)about.st_size;
+    *size = (size_t)info.st_size;
     return 1;
 }
 
@@ -57,23 +57,23 @@ static int write_all(int file, const uint8_t *bytes, size_t size) {
 
 int ff_write_file(const char *path, const void *const *pieces, const size_t *sizes, size_t count) {
     size_t length = strlen(path);
-    char *aside = malloc(length + 8);
-    int file, good;
-    if (aside == NULL) return 0;
-    snprintf(aside, length + 8, "%s.XXXXXX", path);
-    file = mkstemp(aside); /* of a new name, and for nobody else to read */
-    good = file >= 0;
-    for (size_t i = 0; good && i < count; i++) good = write_all(file, pieces[i], sizes[i]);
+    char *temporary = malloc(length + 8);
+    int file, ok;
+    if (temporary == NULL) return 0;
+    snprintf(temporary, length + 8, "%s.XXXXXX", path);
+    file = mkstemp(temporary); /* a new name, readable by the owner only */
+    ok = file >= 0;
+    for (size_t i = 0; ok && i < count; i++) ok = write_all(file, pieces[i], sizes[i]);
     if (file >= 0) {
-        good = close(file) == 0 && good;
-        good = good && rename(aside, path) == 0;
-        if (!good) unlink(aside);
+        ok = close(file) == 0 && ok;
+        ok = ok && rename(temporary, path) == 0;
+        if (!ok) unlink(temporary);
     }
-    free(aside);
-    return good;
+    free(temporary);
+    return ok;
 }
 
-void ff_make_folder(const char *path) {
+void ff_create_folder(const char *path) {
     mkdir(path, 0700);
 }
 
@@ -94,12 +94,12 @@ void ff_free_library(void *library) {
 }
 
 int ff_find_function(void *library, const char *name, void *function) {
-    void *found = dlsym(library, name);
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
+    void *symbol = dlsym(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
 }
 
-ff_lock *ff_lock_make(void) {
+ff_lock *ff_lock_create(void) {
     ff_lock *lock = malloc(sizeof *lock);
     if (lock != NULL && pthread_mutex_init(&lock->mutex, NULL) != 0) {
         free(lock);
@@ -108,11 +108,11 @@ ff_lock *ff_lock_make(void) {
     return lock;
 }
 
-void ff_lock_take(ff_lock *lock) {
+void ff_lock_acquire(ff_lock *lock) {
     pthread_mutex_lock(&lock->mutex);
 }
 
-void ff_lock_give(ff_lock *lock) {
+void ff_lock_release(ff_lock *lock) {
     pthread_mutex_unlock(&lock->mutex);
 }
 
@@ -128,5 +128,5 @@ double ff_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 #else
-typedef int ff_not_here; /* a file may not be empty */
+typedef int ff_unused; /* C99 requires a declaration in every file */
 #endif

@@ -1,4 +1,4 @@
-/* Files, libraries, locks and the time on Windows. */
+/* Files, libraries, locks and time on Windows. */
 #ifdef _WIN32
 #include "platform.h"
 
@@ -11,16 +11,16 @@ struct ff_lock {
     CRITICAL_SECTION section;
 };
 
-/* Paths are UTF-8, as everywhere else. */
-static wchar_t *wide(const char *path) {
+/* Converts a UTF-8 path; the caller frees the result. */
+static wchar_t *to_wide(const char *path) {
     int size = MultiByteToWideChar(CP_UTF8, 0, path, -1, NULL, 0);
-    wchar_t *made = size > 0 ? malloc((size_t)size * sizeof *made) : NULL;
-    if (made != NULL) MultiByteToWideChar(CP_UTF8, 0, path, -1, made, size);
-    return made;
+    wchar_t *converted = size > 0 ? malloc((size_t)size * sizeof *converted) : NULL;
+    if (converted != NULL) MultiByteToWideChar(CP_UTF8, 0, path, -1, converted, size);
+    return converted;
 }
 
-int ff_map_file(const char *path, const uint8_t **bytes, size_t *size, char *why, size_t room) {
-    wchar_t *name = wide(path);
+int ff_map_file(const char *path, const uint8_t **bytes, size_t *size, char *why, size_t capacity) {
+    wchar_t *name = to_wide(path);
     LARGE_INTEGER length = {0};
     HANDLE file, mapping = NULL;
     const void *view = NULL;
@@ -32,7 +32,7 @@ int ff_map_file(const char *path, const uint8_t **bytes, size_t *size, char *why
         mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
         if (mapping != NULL) view = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
     }
-    if (view == NULL) snprintf(why, room, "Windows' error %lu", GetLastError());
+    if (view == NULL) snprintf(why, capacity, "Windows error %lu", GetLastError());
     if (mapping != NULL) CloseHandle(mapping);
     if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
     if (view == NULL) return 0;
@@ -57,52 +57,53 @@ static int write_all(HANDLE file, const uint8_t *bytes, size_t size) {
 }
 
 int ff_write_file(const char *path, const void *const *pieces, const size_t *sizes, size_t count) {
-    size_t room = strlen(path) + 32;
-    char *aside = malloc(room);
-    wchar_t *target = wide(path), *source = NULL;
+    size_t capacity = strlen(path) + 32;
+    char *temporary = malloc(capacity);
+    wchar_t *target = to_wide(path), *source = NULL;
     HANDLE file = INVALID_HANDLE_VALUE;
-    int good;
-    if (aside != NULL) {
-        snprintf(aside, room, "%s.%lx%lx", path, GetCurrentProcessId(), GetCurrentThreadId());
-        source = wide(aside);
+    int ok;
+    if (temporary != NULL) {
+        snprintf(temporary, capacity, "%s.%lx%lx", path, GetCurrentProcessId(),
+                 GetCurrentThreadId());
+        source = to_wide(temporary);
     }
     if (source != NULL && target != NULL) {
         file = CreateFileW(source, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
     }
-    good = file != INVALID_HANDLE_VALUE;
-    for (size_t i = 0; good && i < count; i++) good = write_all(file, pieces[i], sizes[i]);
+    ok = file != INVALID_HANDLE_VALUE;
+    for (size_t i = 0; ok && i < count; i++) ok = write_all(file, pieces[i], sizes[i]);
     if (file != INVALID_HANDLE_VALUE) {
-        good = CloseHandle(file) && good;
-        good = good && MoveFileExW(source, target, MOVEFILE_REPLACE_EXISTING);
-        if (!good) DeleteFileW(source);
+        ok = CloseHandle(file) && ok;
+        ok = ok && MoveFileExW(source, target, MOVEFILE_REPLACE_EXISTING);
+        if (!ok) DeleteFileW(source);
     }
-    free(aside);
+    free(temporary);
     free(source);
     free(target);
-    return good;
+    return ok;
 }
 
-void ff_make_folder(const char *path) {
-    wchar_t *name = wide(path);
+void ff_create_folder(const char *path) {
+    wchar_t *name = to_wide(path);
     if (name != NULL) CreateDirectoryW(name, NULL);
     free(name);
 }
 
 int ff_file_exists(const char *path) {
-    wchar_t *name = wide(path);
-    int found = name != NULL && GetFileAttributesW(name) != INVALID_FILE_ATTRIBUTES;
+    wchar_t *name = to_wide(path);
+    int symbol = name != NULL && GetFileAttributesW(name) != INVALID_FILE_ATTRIBUTES;
     free(name);
-    return found;
+    return symbol;
 }
 
 void ff_remove_file(const char *path) {
-    wchar_t *name = wide(path);
+    wchar_t *name = to_wide(path);
     if (name != NULL) DeleteFileW(name);
     free(name);
 }
 
 void *ff_load_library(const char *path) {
-    wchar_t *name = wide(path);
+    wchar_t *name = to_wide(path);
     void *library = name == NULL ? NULL : (void *)LoadLibraryW(name);
     free(name);
     return library;
@@ -113,22 +114,22 @@ void ff_free_library(void *library) {
 }
 
 int ff_find_function(void *library, const char *name, void *function) {
-    FARPROC found = GetProcAddress(library, name);
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
+    FARPROC symbol = GetProcAddress(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
 }
 
-ff_lock *ff_lock_make(void) {
+ff_lock *ff_lock_create(void) {
     ff_lock *lock = malloc(sizeof *lock);
     if (lock != NULL) InitializeCriticalSection(&lock->section);
     return lock;
 }
 
-void ff_lock_take(ff_lock *lock) {
+void ff_lock_acquire(ff_lock *lock) {
     EnterCriticalSection(&lock->section);
 }
 
-void ff_lock_give(ff_lock *lock) {
+void ff_lock_release(ff_lock *lock) {
     LeaveCriticalSection(&lock->section);
 }
 
@@ -145,5 +146,5 @@ double ff_seconds(void) {
     return (double)now.QuadPart / (double)rate.QuadPart;
 }
 #else
-typedef int ff_not_here; /* a file may not be empty */
+typedef int ff_unused; /* C99 requires a declaration in every file */
 #endif

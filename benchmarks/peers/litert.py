@@ -14,7 +14,7 @@ from peers import Missing, Opened, Task
 
 
 def open_litert(model: str, inputs: Sequence[np.ndarray], threads: int) -> RunModel | None:
-    """A function that runs the model once on these inputs; None where LiteRT is not installed."""
+    """Return a function that runs the model once; None if LiteRT is not installed."""
     if not ENGINE.installed():
         return None
     return open_file(Path(model).read_bytes(), inputs, threads)

@@ -1,4 +1,4 @@
-"""Writes ONNX files: the graph in ONNX's words, as the bytes of its protocol buffers."""
+"""Writes a graph as an ONNX file, without the packages onnx or protobuf."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Attribute = int | float | str | Sequence[int]
 
 
 def onnx_bytes(graph: Graph) -> bytes:
-    """A model with the inputs and outputs of the graph, those of rank four as NCHW."""
+    """Return a model with the ports of the graph, those of rank four as NCHW."""
     file = OnnxFile()
     names = [f"in{place}" for place in range(len(graph.inputs))]
     results = translate(graph, file, names)
@@ -103,8 +103,8 @@ class OnnxFile:
     def clip(self, x: str, most: float | None) -> str:
         if most is None:
             return self.node("Relu", [x])
-        ends = [self.tensor(f"limit_{end:g}", np.array(end, np.float32)) for end in (0.0, most)]
-        return self.node("Clip", [x, *ends])
+        limits = [self.tensor(f"limit_{end:g}", np.array(end, np.float32)) for end in (0.0, most)]
+        return self.node("Clip", [x, *limits])
 
     def prelu(self, x: str, slope: Constant) -> str:
         return self.node("PRelu", [x, self.tensor(slope.name, slope.array.reshape(-1, 1, 1))])
@@ -165,8 +165,8 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])

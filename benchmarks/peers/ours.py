@@ -18,8 +18,8 @@ from fourfold.errors import FourfoldError
 from fourfold.runtime.device_memory import fresh_array
 from peers import MEAN, STD, Missing, Opened, Task, picture_of
 
-APART = {"fp32": 1e-4}  # of an output's range, from bytes instead of floats; else
-HALVES_APART = 2e-2
+MAX_ERROR = {"fp32": 1e-4}  # of an output's range, between bytes and floats
+MAX_FP16_ERROR = 2e-2
 Call = Callable[[], object]
 
 
@@ -51,7 +51,7 @@ def _session(task: Task, pixels: fourfold.Pixels | None = None) -> fourfold.Sess
         return fourfold.Session(task.model, task.device, precision, shapes=shapes, pixels=pixels)
     with tempfile.TemporaryDirectory() as folder:
         file = _prepared_file(task, Path(folder), pixels)
-        # What is prepared says how it takes pictures.
+        # The prepared file contains the pixels option.
         return fourfold.Session(file, task.device, precision, shapes=shapes)
 
 
@@ -63,55 +63,55 @@ def _prepared_file(task: Task, folder: Path, pixels: fourfold.Pixels | None) -> 
         words += ["--shape", f"{name}={','.join(map(str, sizes))}"]
     if pixels is not None:
         words += ["--pixels", pixels.order, "--mean", str(MEAN), "--std", str(STD)]
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "fourfold", *words], capture_output=True, text=True, check=False
     )
-    if made.returncode:
-        raise Missing(f"preparing failed: {made.stderr.strip()[:200]}")
+    if process.returncode:
+        raise Missing(f"preparing failed: {process.stderr.strip()[:200]}")
     return file
 
 
 def _from_bytes(task: Task, plain: fourfold.Session) -> Call:
-    """A picture as bytes, scaled as it is read; what comes of it is that of the floats."""
+    """Run on an image as bytes, after checking that floats give the same result."""
     picture = picture_of(task)
     session = _session(task, fourfold.Pixels(MEAN, STD, "rgb"))
     floats = (picture.astype(np.float32) - np.float32(MEAN)) / np.float32(STD)
     error = relative_error(list(session.run(picture).values()), list(plain.run(floats).values()))
-    if not error < APART.get(plain.precision, HALVES_APART):
-        raise Missing(f"bytes give another result than floats: {error:.1e} apart")
+    if not error < MAX_ERROR.get(plain.precision, MAX_FP16_ERROR):
+        raise Missing(f"bytes and floats give different results: the error is {error:.1e}")
     return lambda: session.run(picture)
 
 
 def _on_device(session: fourfold.Session, arrays: list[np.ndarray]) -> Call:
-    """Memory of the device in and out, and all of it done when the call returns."""
-    given = []
+    """Run with inputs and outputs in device memory, and wait until the run is done."""
+    inputs = []
     for info, array in zip(session.inputs, arrays, strict=True):
-        given.append(fresh_array(session.device, info))
-        given[-1].memory.write(array)
-    results = session.run(given, keep_on_device=True)
-    return lambda: session.run(given, out=results)
+        inputs.append(fresh_array(session.device, info))
+        inputs[-1].memory.write(array)
+    results = session.run(inputs, keep_on_device=True)
+    return lambda: session.run(inputs, out=results)
 
 
 def _from_torch(session: fourfold.Session, arrays: list[np.ndarray]) -> Call:
-    """PyTorch's own tensors on the GPU, in and out, where a session takes them."""
+    """Run with PyTorch tensors on the GPU as inputs and outputs."""
     if session.device.api != "cuda":
-        raise Missing("only CUDA takes PyTorch's tensors where they are")
+        raise Missing("PyTorch tensors on the GPU require CUDA")
     try:
         import torch
     except ImportError as error:
         raise Missing("torch is not installed") from error
     expected = session.run(arrays)
-    given = [torch.from_numpy(array).cuda() for array in arrays]
+    inputs = [torch.from_numpy(array).cuda() for array in arrays]
     results: dict[str, Any] = {
         name: torch.empty(array.shape, dtype=torch.from_numpy(array).dtype, device="cuda")
         for name, array in expected.items()
     }
     torch.cuda.synchronize()
     try:
-        session.run(given, out=results)
+        session.run(inputs, out=results)
     except FourfoldError as error:
         raise Missing(str(error).splitlines()[0]) from error
-    found = [one.cpu().numpy() for one in results.values()]
-    if relative_error(found, list(expected.values())) != 0:
-        raise Missing("tensors give another result than arrays")
-    return lambda: session.run(given, out=results)
+    outputs = [one.cpu().numpy() for one in results.values()]
+    if relative_error(outputs, list(expected.values())) != 0:
+        raise Missing("tensors and arrays give different results")
+    return lambda: session.run(inputs, out=results)

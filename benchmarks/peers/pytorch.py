@@ -1,8 +1,8 @@
-"""PyTorch: on CUDA a graph that is replayed, in half where asked for; else plain calls on the CPU.
+"""PyTorch: a CUDA graph, in fp16 on request, or plain calls on the CPU.
 
-Channels come last in memory. Padding that differs between the sides of a picture costs PyTorch a
-kernel of its own; for the times it is made even, which is the same work without it, and the
-outputs to judge by come from a run with the true padding.
+Tensors are channels-last. Asymmetric padding costs PyTorch an extra kernel; timed runs use
+symmetric padding, which is the same work without it. The outputs to compare come from a run with
+the exact padding.
 """
 
 from __future__ import annotations
@@ -66,33 +66,33 @@ def _on_cuda(torch: Any, task: Task) -> Opened:
         return [one.float().cpu().numpy() for one in results]
 
     facts = {"torch": torch.__version__, "on": torch.cuda.get_device_name()}
-    # A replay reads and writes tensors that are where they are; all else comes on top.
+    # A replay uses tensors in place.
     ways = {"bytes": lambda: _from_bytes(torch, task), "tensors": lambda: device}
     return Opened(run, device, check, True, facts, {**ways, "torch": lambda: device})
 
 
 def _from_bytes(torch: Any, task: Task) -> Callable[[], object]:
-    """A picture of bytes, scaled on the device within the graph."""
+    """Run on an image as bytes, normalized on the device within the graph."""
     engine = Engine(torch, "cuda", torch.float16 if task.half else torch.float32, exact=False)
     host = torch.from_numpy(picture_of(task)).pin_memory()
-    given = host.to("cuda")
+    pixels = host.to("cuda")
 
     def forward() -> list[Any]:
-        scaled = (given.to(engine.dtype) - MEAN) / STD
+        scaled = (pixels.to(engine.dtype) - MEAN) / STD
         return translate(task.graph, engine, [scaled.permute(0, 3, 1, 2)])
 
     captured = Captured(torch, engine, forward)
 
     def run() -> list[np.ndarray]:
-        given.copy_(host, non_blocking=True)
+        pixels.copy_(host, non_blocking=True)
         return captured.results()
 
     return run
 
 
 class Captured:
-    """A CUDA graph of the network, the tensors that a replay fills, and the engine: its constants
-    are read by every replay, and nobody else holds them.
+    """A CUDA graph of the network and its output tensors. Holds the engine, because replays read
+    the constants that it owns.
     """
 
     def __init__(self, torch: Any, engine: Engine, forward: Callable[[], list[Any]]) -> None:
@@ -113,7 +113,7 @@ class Captured:
 
 
 class Engine:
-    """The network in torch's functions; constants are moved to the device once."""
+    """Runs the network with torch functions; constants are uploaded once."""
 
     def __init__(self, torch: Any, device: str, dtype: Any, exact: bool) -> None:
         self.torch, self.functions = torch, torch.nn.functional
@@ -133,7 +133,7 @@ class Engine:
         return self.kept[constant.name]
 
     def padded(self, x: Any, padding: Padding, value: float = 0.0) -> tuple[Any, Pair]:
-        """The input and the padding that the next function is to add itself."""
+        """Return the padded input, and the padding that the next function has to add."""
         even = padding.top == padding.bottom and padding.left == padding.right
         if even or not self.exact:
             return x, (padding.bottom, padding.right)

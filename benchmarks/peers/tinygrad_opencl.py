@@ -1,4 +1,4 @@
-"""tinygrad on the same OpenCL driver, its kernels captured by TinyJit."""
+"""tinygrad with the same OpenCL driver, with kernels captured by TinyJit."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def open_peer(task: Task) -> Opened:
 
 
 def find_loader() -> None:
-    """tinygrad looks for libOpenCL by its plain name; the one that PyOpenCL brings serves, too."""
+    """Let tinygrad load the OpenCL library that is bundled with PyOpenCL."""
     try:
         import pyopencl
     except ImportError:
         return
-    found = sorted(Path(pyopencl.__file__).parent.glob("**/libOpenCL*.so*"))
-    if found:
-        os.environ.setdefault("OPENCL_PATH", str(found[0]))
+    libraries = sorted(Path(pyopencl.__file__).parent.glob("**/libOpenCL*.so*"))
+    if libraries:
+        os.environ.setdefault("OPENCL_PATH", str(libraries[0]))
 
 
 class Engine:
-    """The network in tinygrad's methods; constants are moved to the device once."""
+    """Runs the network with tinygrad methods; constants are uploaded once."""
 
     def __init__(self, tensor: Any, dtype: Any) -> None:
         self.tensor, self.dtype = tensor, dtype

@@ -1,6 +1,6 @@
-"""Walks a rewritten graph and says it in another engine's words.
+"""Translates a rewritten graph to another engine.
 
-Values of rank four are NCHW there, whatever the engine keeps in memory; others are as they are.
+Values of rank four are NCHW there, whatever layout the engine uses in memory; others are unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Value = Any
 
 @dataclass(frozen=True)
 class Constant:
-    """An array of the model under a name of its own."""
+    """A named array of the model."""
 
     name: str
     array: np.ndarray
@@ -35,7 +35,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Convolution:
-    """Weights are [O,I / groups,H,W]."""
+    """Attributes of a convolution with weights of shape [O, I / groups, H, W]."""
 
     weights: Constant
     bias: Constant | None
@@ -46,7 +46,7 @@ class Convolution:
 
 
 class Engine(Protocol):
-    """What an engine has to know for these networks."""
+    """Operations that an engine must provide."""
 
     def convolve(self, x: Value, how: Convolution) -> Value: ...
     def connect(self, x: Value, weights: Constant, bias: Constant | None) -> Value: ...
@@ -65,7 +65,7 @@ class Engine(Protocol):
 
 
 def translate(graph: Graph, engine: Engine, inputs: Sequence[Value]) -> list[Value]:
-    """The outputs, in the order of the graph's."""
+    """Translate a graph, and return its outputs in order."""
     walk = _Walk(graph, engine, dict(zip(graph.inputs, inputs, strict=True)))
     for node in graph.nodes:
         walk.take(node)
@@ -145,16 +145,16 @@ class _Walk:
         return self.engine.average_pool(self.first(node), node.attributes)
 
     def resize_bilinear(self, node: Node) -> Value:
-        how = node.attributes
-        assert isinstance(how, Resize)
-        if not (how.align_corners or how.half_pixel_centers):
+        attributes = node.attributes
+        assert isinstance(attributes, Resize)
+        if not (attributes.align_corners or attributes.half_pixel_centers):
             raise Missing("no translation of resize_bilinear with centres at corners")
-        return self.engine.resize(self.first(node), how.size, how.align_corners)
+        return self.engine.resize(self.first(node), attributes.size, attributes.align_corners)
 
     def mean(self, node: Node) -> Value:
-        how = node.attributes
-        assert isinstance(how, Reduce)
-        if how != Reduce((1, 2), keep_dims=True):
+        attributes = node.attributes
+        assert isinstance(attributes, Reduce)
+        if attributes != Reduce((1, 2), keep_dims=True):
             raise Missing("no translation of other means than over rows and columns")
         return self.engine.mean(self.first(node))
 

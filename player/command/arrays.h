@@ -1,14 +1,14 @@
-/* Arrays in files: NumPy's .npy, and raw bytes. */
+/* Reads and writes arrays as NumPy's .npy files or raw bytes. */
 #ifndef FF_ARRAYS_H
 #define FF_ARRAYS_H
 
 #include "../fourfold.h"
 
-/* The bytes of a tensor from a file, to be freed; NULL where the file does not fit it. */
+/* Returns the bytes of a tensor from a file, to be freed; NULL if the file does not match it. */
 void *ff_read_array(const char *path, const ff_tensor *tensor, ff_error *error);
 ff_status ff_write_array(const char *path, const ff_tensor *tensor, const void *bytes,
                          ff_error *error);
-/* Numbers that are the same in each run: floats from 0 to 1, bytes, other integers 0 or 1. */
-void *ff_make_up_array(const ff_tensor *tensor, ff_error *error);
+/* Returns reproducible values: floats from 0 to 1, bytes of any value, other integers 0 or 1. */
+void *ff_random_array(const ff_tensor *tensor, ff_error *error);
 
 #endif

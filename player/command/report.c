@@ -1,4 +1,4 @@
-/* Makes lines of JSON. */
+/* Formats lines of JSON. */
 #include "report.h"
 
 #include <stdarg.h>
@@ -9,13 +9,13 @@
 #include "../json.h"
 
 static int grow(ff_line *line, size_t more) {
-    size_t room = 2 * (line->used + more) + 256;
+    size_t capacity = 2 * (line->used + more) + 256;
     char *text;
-    if (line->used + more < line->room) return 1;
-    text = realloc(line->text, room);
+    if (line->used + more < line->capacity) return 1;
+    text = realloc(line->text, capacity);
     if (text == NULL) return 0;
     line->text = text;
-    line->room = room;
+    line->capacity = capacity;
     return 1;
 }
 
@@ -35,7 +35,7 @@ void ff_add(ff_line *line, const char *format, ...) {
 void ff_add_text(ff_line *line, const char *name, const char *text) {
     size_t size = ff_json_quote(NULL, 0, 0, text);
     ff_add(line, "\"%s\": ", name);
-    if (grow(line, size)) line->used = ff_json_quote(line->text, line->room, line->used, text);
+    if (grow(line, size)) line->used = ff_json_quote(line->text, line->capacity, line->used, text);
 }
 
 void ff_add_tensor(ff_line *line, const ff_tensor *tensor) {
@@ -58,21 +58,21 @@ void ff_add_tensor(ff_line *line, const ff_tensor *tensor) {
     else ff_add(line, "], %d]", tensor->axis);
 }
 
-/* Whether this machine's processor adds up products of bytes by fours, as Linux tells. */
+/* Returns whether the CPU has 8-bit dot products (AVX-512 VNNI), according to /proc/cpuinfo. */
 static int multiplies_bytes(void) {
     char text[8192];
-    int dots = 0, vectors = 0;
+    int has_vnni = 0, has_vl = 0;
     FILE *file = fopen("/proc/cpuinfo", "r");
     while (file != NULL && fgets(text, sizeof text, file) != NULL) {
         if (strncmp(text, "flags", 5) != 0) continue;
         for (char *word = strtok(text, " \t\n"); word != NULL; word = strtok(NULL, " \t\n")) {
-            dots = dots || strcmp(word, "avx512_vnni") == 0;
-            vectors = vectors || strcmp(word, "avx512vl") == 0;
+            has_vnni = has_vnni || strcmp(word, "avx512_vnni") == 0;
+            has_vl = has_vl || strcmp(word, "avx512vl") == 0;
         }
         break;
     }
     if (file != NULL) fclose(file);
-    return dots && vectors;
+    return has_vnni && has_vl;
 }
 
 void ff_add_device(ff_line *line, const ff_device *device) {
@@ -105,14 +105,14 @@ void ff_add_device(ff_line *line, const ff_device *device) {
            (unsigned long long)device->image_texels, multiplies_bytes() ? "true" : "false");
 }
 
-void ff_tell(ff_line *line) {
+void ff_print_line(ff_line *line) {
     if (line->text != NULL) printf("%s\n", line->text);
     fflush(stdout);
     free(line->text);
     memset(line, 0, sizeof *line);
 }
 
-void ff_tell_error(const char *model, size_t number, const ff_error *error, int json) {
+void ff_print_error(const char *model, size_t number, const ff_error *error, int json) {
     ff_line line = {0};
     if (!json) {
         fprintf(stderr, "error: %s%s%s\n", model ? model : "", model ? ": " : "", error->text);
@@ -125,5 +125,5 @@ void ff_tell_error(const char *model, size_t number, const ff_error *error, int 
     }
     ff_add_text(&line, "error", error->text);
     ff_add(&line, ", \"status\": \"%s\"}", ff_status_name(error->status));
-    ff_tell(&line);
+    ff_print_line(&line);
 }

@@ -1,4 +1,4 @@
-/* Steps that a tool asks for one by one while a model is open: see --steps. */
+/* Commands that a tool sends one by one while a model is loaded: see --steps. */
 #ifndef FF_STEPS_H
 #define FF_STEPS_H
 
@@ -6,7 +6,7 @@
 
 #include "../fourfold.h"
 
-/* Loads a model, reads steps until the end, and answers each with a line. */
-ff_status ff_do_steps(ff_player *player, const ff_options *options, FILE *steps, ff_error *error);
+/* Loads a model, and answers each line of a stream of steps with a line of JSON. */
+ff_status ff_run_steps(ff_player *player, const ff_options *options, FILE *steps, ff_error *error);
 
 #endif

@@ -18,6 +18,8 @@ from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     import difflib
+
+    from fourfold.types import OpenInput
 else:
     difflib = lazy_import("difflib")
 
@@ -65,7 +67,12 @@ class UnsupportedError(FourfoldError):
 
 
 class InputError(FourfoldError):
-    """Invalid arguments: names, shapes, dtypes, options."""
+    """Invalid arguments: names, shapes, dtypes, options.
+
+    `open_inputs` lists the inputs of a model whose sizes are open and were not set.
+    """
+
+    open_inputs: tuple[OpenInput, ...] = ()
 
 
 class DeviceError(FourfoldError):

@@ -146,7 +146,7 @@ class Session:
         request, store = open_request(self._source, options)
         self.device = request.device
         limit = options.shape_limit(request.config)
-        open_ = partial(self._open_with_any_api, request, store, limit)
+        open_ = partial(self._open, request, store, limit)
         open_() if progress is None else stages.open_with_progress(open_, request, progress)
 
     @classmethod
@@ -154,33 +154,27 @@ class Session:
         """Open a model with options that were collected in a `SessionOptions`."""
         return cls(source, **options.keywords())
 
-    def _open_with_any_api(self, request: Request, store: Store | None, limit: int) -> None:
+    def _open(self, request: Request, store: Store | None, limit: int) -> None:
         """Open the model. If the GPU's preferred API has neither a plan nor a compiler, and the
         caller did not ask for that API, open it with another one.
         """
+        make = partial(ModelInstance, store=store)
         try:
-            self._open(request, store, limit)
+            instances = InstanceCache(request, make, limit)
         except (DeviceError, InputError) as error:
             other = other_api.other_device(request, self._options.wanted_device(request.config))
             if other is None:
                 raise
             backends.warn_other_api(other, error)
-            self.device = other
-            self._open(request._replace(device=other), store, limit)
-
-    def _open(self, request: Request, store: Store | None, limit: int) -> None:
-        self._opened_with = (request, store, limit)
+            self.device, request = other, request._replace(device=other)
+            instances = InstanceCache(request, make, limit)
+        self._opened_with, self._instances = (request, store, limit), instances
         self._lock, self._closed, self._forked = threading.Lock(), False, False
         self._waiter: in_flight.Waiter | None = None
         self._bound: dict[str, device_memory.MemoryBinding] = {}  # device memory by port name
-        self._instances = self._make_instances()
         self._direct = self._instance.direct
         self._repeated: repeated_runs.RepeatedRuns | None = None
         forks.follow(self, Session._leave_to_parent)
-
-    def _make_instances(self) -> InstanceCache:
-        request, store, limit = self._opened_with
-        return InstanceCache(request, partial(ModelInstance, store=store), limit)
 
     @property
     def _instance(self) -> ModelInstance:
@@ -581,7 +575,9 @@ class Session:
         if self.device != CPU:
             forks.check_not_lost(self.device.api)
         shapes = {info.name: info.shape for info in self._instance.inputs}
-        self._instances, self._forked = self._make_instances(), False
+        request, store, limit = self._opened_with
+        self._instances = InstanceCache(request, partial(ModelInstance, store=store), limit)
+        self._forked = False
         self._instances.change(shapes)
         self._direct = self._instance.direct
 

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 Shape = tuple[int, ...]
+OPEN = -1  # a size that a model leaves open
+EXAMPLE_SIZE = 224  # for an open size in examples and where a command needs a number
 MAX_FLOAT16 = 65504.0
 
 
@@ -105,6 +108,20 @@ class Quantization:
         if self.axis is None:
             return f"q({self.scale[0]:g},{self.zero_point[0]})"
         return f"q(axis {self.axis}, {len(self.scale)} scales)"
+
+
+class OpenInput(NamedTuple):
+    """An input as a model declares it; -1 in `sizes` is a size that the model leaves open."""
+
+    name: str
+    dtype: DType
+    sizes: Shape
+
+    @property
+    def example_shape(self) -> Shape:
+        """A possible shape: a batch of 1, and an example for every other open size."""
+        sizes = enumerate(self.sizes)
+        return tuple((EXAMPLE_SIZE if axis else 1) if n == OPEN else n for axis, n in sizes)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def test_translations_agree_with_litert(name: str, batch: int, tmp_path: Path) -
 
 
 def test_ncnn_gets_one_blob_for_each_reader() -> None:
-    from peers.ncnn_file import NcnnFile
+    from peers.ncnn_vulkan import NcnnFile
 
     file = NcnnFile()
     x = file.layer("Input", [], [])
@@ -84,7 +84,7 @@ def test_fourfold_beside_itself_in_several_ways(tmp_path: Path) -> None:
 
 
 def test_ways_are_shown_beside_the_first_engine() -> None:
-    from ways import ways_table
+    from compare import ways_table
 
     def engine(median: float, **others: object) -> dict[str, object]:
         return {"missing": "", "facts": {}, "seconds": {"run": numbers(median)}, **others}
@@ -117,11 +117,11 @@ def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
 
 
 def test_least_memory_counts_what_lives_at_once() -> None:
-    from memory import peak_live_bytes
+    from memory import least_bytes
 
     from fourfold.compiler.rewrite import rewrite
 
     graph = rewrite(read_model(tiny_model()).main)
     features, pooled, logits = 16 * 16 * 8 * 4, 8 * 4, 10 * 4
-    assert peak_live_bytes(graph, half=False) in (features + pooled, features + pooled + logits)
-    assert peak_live_bytes(graph, half=True) == peak_live_bytes(graph, half=False) // 2
+    assert least_bytes(graph, half=False) in (features + pooled, features + pooled + logits)
+    assert least_bytes(graph, half=True) == least_bytes(graph, half=False) // 2

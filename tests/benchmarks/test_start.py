@@ -34,7 +34,7 @@ def test_devices_take_turns(tmp_path: Path) -> None:
 
 def test_what_a_device_takes_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from start_table import beside_table
+    from start import beside_table
 
     kinds = ("first", "kept", "prepared", "prepared, again")
     own, other = (

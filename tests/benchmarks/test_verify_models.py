@@ -34,7 +34,7 @@ REPORT = {
         (json.dumps({"samples": {}}), "", ("a layer is wrong", None)),
         (json.dumps({"error": {"what": "no such device"}}), "", ("no such device", None)),
         ("", "Traceback\nKeyError: 3\n", ("KeyError: 3", None)),
-        ("", "", ("it said nothing", None)),
+        ("", "", ("no output", None)),
     ],
 )
 def test_reports(text: str, said: str, verdict: tuple[str, float | None]) -> None:

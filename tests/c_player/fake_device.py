@@ -1,4 +1,4 @@
-"""Prepared files for a driver that is not there: tests/c_player/fake_opencl.c."""
+"""Prepared files for the fake OpenCL driver of tests/c_player/fake_opencl.c."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from c_player.build import LIBRARY, SANITIZED, STRICT, built, command
-from tiny_plan import COUNT, line
+from c_player.build import LIBRARY, SANITIZED, STRICT, build_program, command
+from tiny_plan import COUNT, line, with_plan
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Buffer, BufferUse, CompiledModel, Launch, Port, Requirements
@@ -22,14 +22,14 @@ from fourfold.store.draft import Draft
 from fourfold.types import DType, Quantization, TensorType
 
 HERE = Path(__file__).parent
-LENIENT = ("-Wno-missing-field-initializers", "-shared", "-fPIC")
+LIBRARY_FLAGS = ("-Wno-missing-field-initializers", "-shared", "-fPIC")
 QUIET = {"ASAN_OPTIONS": "allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 KIND = TensorType(DType.F32, (COUNT,))
 
 
 @cache
 def driver() -> Path:
-    return built((HERE / "fake_opencl.c",), (*STRICT, *LENIENT))
+    return build_program((HERE / "fake_opencl.c",), (*STRICT, *LIBRARY_FLAGS))
 
 
 def fake_environment(**more: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ def fake_environment(**more: str) -> dict[str, str]:
 
 
 def run_fake(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """What fourfold-run does on the fake device, with sanitizers."""
+    """Run fourfold-run on the fake device, with sanitizers."""
     words = [str(command(SANITIZED)), *map(str, arguments)]
     environment = fake_environment(**more)
     return subprocess.run(
@@ -46,8 +46,8 @@ def run_fake(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess
 
 
 def play_files(paths: Sequence[Path], *arguments: str, **more: str) -> list[str]:
-    """What tests/c_player/play_files.c tells of files, with sanitizers, on the fake device."""
-    program = built((*LIBRARY, HERE / "play_files.c"), SANITIZED)
+    """Run tests/c_player/play_files.c on the fake device, with sanitizers."""
+    program = build_program((*LIBRARY, HERE / "play_files.c"), SANITIZED)
     done = subprocess.run(
         [str(program), *arguments],
         input="".join(f"{path}\n" for path in paths),
@@ -64,24 +64,24 @@ def play_files(paths: Sequence[Path], *arguments: str, **more: str) -> list[str]
     return lines
 
 
-def told_by_fake(*arguments: str | Path, status: int = 0, **more: str) -> list[dict[str, Any]]:
+def run_fake_json(*arguments: str | Path, status: int = 0, **more: str) -> list[dict[str, Any]]:
     done = run_fake(*arguments, "--json", **more)
     assert (done.returncode, done.stderr) == (status, ""), (done.stdout, done.stderr)
     return [json.loads(one) for one in done.stdout.splitlines()]
 
 
 def fake_device(facts: Mapping[str, Fact] | None = None, **more: str) -> DeviceInfo:
-    """The device as `--probe` tells of it, with some facts that trials would have told."""
-    (told,) = told_by_fake("--probe", **more)
+    """Return the device that `--probe` reports, with some probed facts."""
+    (report,) = run_fake_json("--probe", **more)
     names = {field.name for field in fields(DeviceInfo)} - {"image_texels"}
-    device = DeviceInfo(**{name: value for name, value in told.items() if name in names})
+    device = DeviceInfo(**{name: value for name, value in report.items() if name in names})
     return device.with_facts(facts or {})
 
 
 def prepare_fake(
     path: Path, device: DeviceInfo, plans: Mapping[str, Sequence[CompiledModel]]
 ) -> Path:
-    """A prepared file of some models, each with its plans for a device."""
+    """Write a prepared file with some models, each with its plans for a device."""
     draft = Draft()
     for name, several in plans.items():
         number = draft.add_model(name, name, 1)
@@ -92,15 +92,15 @@ def prepare_fake(
 
 
 def stepped(name: str = "line_bytes") -> CompiledModel:
-    """The line as a persistent kernel, whose pointers step in bytes."""
+    """Return the line as a persistent kernel, with offsets in bytes."""
     compiled = line()
     (launch,) = compiled.plan.launches
     plan = replace(compiled.plan, launches=(launch._replace(entry=name, stages=2),))
-    return replace(compiled, plan=plan)
+    return with_plan(compiled, plan)
 
 
 def flagged() -> CompiledModel:
-    """The line as a kernel that reaches host memory, and waits for its input there."""
+    """Return the line as a kernel that waits for its input in host memory."""
     compiled = stepped("line_flags")
     (launch,) = compiled.plan.launches
     arena, constants, x, y = compiled.plan.buffers
@@ -111,11 +111,11 @@ def flagged() -> CompiledModel:
         launches=(launch._replace(arguments=(*launch.arguments, BufferUse(4, 0))),),
         requirements=Requirements(resident_groups=4, reaches_host=True, address_bits=64),
     )
-    return replace(compiled, plan=plan)
+    return with_plan(compiled, plan)
 
 
 def everything() -> CompiledModel:
-    """A plan with each kind of buffer, argument and port; its kernels are empty."""
+    """Return a plan with each kind of buffer, argument and port, and empty kernels."""
     constants = np.arange(4096, dtype=np.uint8)
     buffers = (
         Buffer("arena", "arena", 640),

@@ -1,9 +1,9 @@
-/* A driver of OpenCL that does no more than a player asks for, and dies of what it may not ask.
+/* A fake OpenCL driver for tests: aborts on invalid calls of the player.
  *
- * Commands are done when somebody waits for them, so that memory which is gone by then is seen. The
- * environment says what the device is, and which call fails:
- *   FAKE_KIND=gpu|cpu  FAKE_UNIFIED=1  FAKE_FAIL=number of the call  FAKE_LATE=1  FAKE_BUILD=fails
- *   FAKE_TEXELS=of an image  FAKE_PLATFORM=name  FAKE_DIES=1 while it loads a binary */
+ * Commands run when the player waits for them, so that use of freed memory is detected. Environment
+ * variables configure the device, and the call that fails:
+ *   FAKE_KIND=gpu|cpu  FAKE_UNIFIED=1  FAKE_FAIL=index of a call  FAKE_LATE=1  FAKE_BUILD=fails
+ *   FAKE_TEXELS=image size limit  FAKE_PLATFORM=name  FAKE_DIES=1 (crash when loading a binary) */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 
 #include "opencl.h"
 
-enum { MOST_ARGUMENTS = 64, READY = 0, DONE = 16, LATE = 32 };
+enum { MAX_ARGUMENTS = 64, READY = 0, DONE = 16, LATE = 32 };
 
 struct ff_cl_object {
     int users;
-    struct ff_cl_object *parent; /* that is held meanwhile */
+    struct ff_cl_object *parent; /* kept alive by this object */
     uint8_t *bytes;
     size_t size, start;
     char *text;
@@ -24,7 +24,7 @@ struct ff_cl_object {
         ff_cl memory;
         int64_t number;
         size_t size;
-    } arguments[MOST_ARGUMENTS];
+    } arguments[MAX_ARGUMENTS];
     struct command *first, *last;
 };
 
@@ -33,20 +33,20 @@ typedef struct command {
     ff_cl object;
     size_t start, size;
     void *host;
-    struct ff_cl_object kernel; /* as it was when it was launched */
+    struct ff_cl_object kernel; /* copy at the time of the launch */
     struct command *next;
 } command;
 
 static struct ff_cl_object platform = {1}, device = {1};
 static int calls, wish, lates;
 
-static void insist(int right, const char *what) {
+static void require(int right, const char *what) {
     if (right) return;
-    fprintf(stderr, "the player did what it may not: %s\n", what);
+    fprintf(stderr, "invalid call of the player: %s\n", what);
     abort();
 }
 
-/* Whether this call is the one that is to fail; each wish counts calls anew. */
+/* Returns whether this call has to fail; a new value of FAKE_FAIL restarts the count. */
 static int fails(void) {
     const char *wanted = getenv("FAKE_FAIL");
     int number = wanted == NULL ? 0 : atoi(wanted);
@@ -67,12 +67,12 @@ static ff_cl make(ff_cl parent, int32_t *status) {
 }
 
 static int32_t release(ff_cl object) {
-    insist(object != NULL && object->users > 0, "it gives back what it does not hold");
+    require(object != NULL && object->users > 0, "releases an object that it does not own");
     if (__atomic_sub_fetch(&object->users, 1, __ATOMIC_SEQ_CST) > 0) return 0;
-    insist(object->first == NULL, "it gives back a queue that is not empty");
-    insist(object->mapped == 0, "it gives back memory that is mapped");
+    require(object->first == NULL, "releases a queue that is not empty");
+    require(object->mapped == 0, "releases memory that is mapped");
     if (object->parent != NULL) release(object->parent);
-    if (object->size > 0 && !object->is_used) free(object->bytes); /* parts have no size */
+    if (object->size > 0 && !object->is_used) free(object->bytes); /* sub-buffers have no size */
     free(object->text);
     free(object);
     return 0;
@@ -100,12 +100,12 @@ int32_t clGetPlatformIDs(uint32_t room, ff_cl *found, uint32_t *count) {
 
 int32_t clGetPlatformInfo(ff_cl object, uint32_t what, size_t room, void *to, size_t *told) {
     const char *name = setting("FAKE_PLATFORM", "Fake Platform");
-    insist(object == &platform && what == 0x0902, "an unknown platform");
+    require(object == &platform && what == 0x0902, "an unknown platform");
     return answer(name, strlen(name) + 1, room, to, told);
 }
 
 int32_t clGetDeviceIDs(ff_cl object, uint64_t kind, uint32_t room, ff_cl *found, uint32_t *count) {
-    insist(object == &platform && kind == 0xFFFFFFFFu, "an unknown platform");
+    require(object == &platform && kind == 0xFFFFFFFFu, "an unknown platform");
     if (fails()) return -1;
     if (count != NULL) *count = 1;
     if (found != NULL && room > 0) *found = &device;
@@ -136,7 +136,7 @@ int32_t clGetDeviceInfo(ff_cl object, uint32_t what, size_t room, void *to, size
                    {0x100D, 64, 4},
                    {0x1016, 1, 4},
                    {0x1040, (uint64_t)atoi(setting("FAKE_TEXELS", "65536")), sizeof(size_t)}};
-    insist(object == &device, "an unknown device");
+    require(object == &device, "an unknown device");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (texts[i].what != what) continue;
         return answer(texts[i].text, strlen(texts[i].text) + 1, room, to, told);
@@ -151,21 +151,21 @@ int32_t clGetDeviceInfo(ff_cl object, uint32_t what, size_t room, void *to, size
 
 ff_cl clCreateContext(const intptr_t *how, uint32_t count, const ff_cl *devices, void *call,
                       void *data, int32_t *status) {
-    insist(how[0] == 0x1084 && how[1] == (intptr_t)&platform && how[2] == 0, "another platform");
-    insist(count == 1 && devices[0] == &device && !call && !data, "an unknown device");
+    require(how[0] == 0x1084 && how[1] == (intptr_t)&platform && how[2] == 0, "another platform");
+    require(count == 1 && devices[0] == &device && !call && !data, "an unknown device");
     return make(NULL, status);
 }
 
 ff_cl clCreateCommandQueue(ff_cl context, ff_cl own, uint64_t flags, int32_t *status) {
-    insist(own == &device && (flags & ~(uint64_t)CL_PROFILING) == 0, "an unknown queue");
+    require(own == &device && (flags & ~(uint64_t)CL_PROFILING) == 0, "an unknown queue");
     return make(context, status);
 }
 
 ff_cl clCreateBuffer(ff_cl context, uint64_t flags, size_t size, const void *from,
                      int32_t *status) {
     ff_cl made = size == 0 || size > 1u << 26 ? NULL : make(context, status);
-    insist(((flags & (CL_COPY | CL_USE)) != 0) == (from != NULL), "a copy of nothing");
-    insist(!(flags & CL_USE) || (flags & CL_READ_ONLY), "memory of the file that kernels write to");
+    require(((flags & (CL_COPY | CL_USE)) != 0) == (from != NULL), "a copy without a source");
+    require(!(flags & CL_USE) || (flags & CL_READ_ONLY), "a writable buffer in the mapped file");
     if (size == 0 || size > 1u << 26) *status = -61;
     if (made == NULL) return NULL;
     made->size = size;
@@ -178,9 +178,10 @@ ff_cl clCreateBuffer(ff_cl context, uint64_t flags, size_t size, const void *fro
 ff_cl clCreateSubBuffer(ff_cl buffer, uint64_t flags, uint32_t kind, const size_t *region,
                         int32_t *status) {
     ff_cl made;
-    insist(flags == 0 && kind == CL_REGION && buffer->start == 0, "an unknown part");
-    insist(region[1] > 0 && region[0] + region[1] <= buffer->size, "a part beyond its buffer");
-    insist(region[0] % 128 == 0, "a part that starts where none may");
+    require(flags == 0 && kind == CL_REGION && buffer->start == 0, "an invalid sub-buffer");
+    require(region[1] > 0 && region[0] + region[1] <= buffer->size,
+            "a sub-buffer beyond its buffer");
+    require(region[0] % 128 == 0, "a misaligned sub-buffer");
     made = make(buffer, status);
     if (made == NULL) return NULL;
     made->bytes = buffer->bytes + region[0];
@@ -189,16 +190,16 @@ ff_cl clCreateSubBuffer(ff_cl buffer, uint64_t flags, uint32_t kind, const size_
 }
 
 ff_cl clCreateImage(ff_cl context, uint64_t flags, const uint32_t *form,
-                    const ff_cl_image_shape *shape, void *from, int32_t *status) {
+                    const ff_cl_image_desc *shape, void *from, int32_t *status) {
     size_t texel = form[1] == CL_HALF_FLOAT ? 8 : 16, room = shape->buffer->size;
-    insist(flags == CL_READ_ONLY && !from && form[0] == CL_RGBA, "an unknown image");
-    insist(context != NULL && shape->type == CL_IMAGE_OF_BUFFER, "an unknown image");
-    insist(shape->width > 0 && shape->width <= (size_t)atoi(setting("FAKE_TEXELS", "65536")),
-           "an image that is too long");
+    require(flags == CL_READ_ONLY && !from && form[0] == CL_RGBA, "an unknown image");
+    require(context != NULL && shape->type == CL_IMAGE_OF_BUFFER, "an unknown image");
+    require(shape->width > 0 && shape->width <= (size_t)atoi(setting("FAKE_TEXELS", "65536")),
+            "an image that is too long");
     if (shape->buffer->parent != NULL && shape->buffer->start > 0) {
         room = shape->buffer->parent->size - shape->buffer->start;
     }
-    insist(shape->width * texel <= room, "an image beyond its buffer");
+    require(shape->width * texel <= room, "an image beyond its buffer");
     return make(shape->buffer, status);
 }
 
@@ -214,14 +215,14 @@ static ff_cl make_program(ff_cl context, const void *text, size_t size, int is_b
 
 ff_cl clCreateProgramWithSource(ff_cl context, uint32_t count, const char **texts,
                                 const size_t *sizes, int32_t *status) {
-    insist(count == 1, "several texts");
+    require(count == 1, "several sources");
     return make_program(context, texts[0], sizes[0], 0, status);
 }
 
 ff_cl clCreateProgramWithBinary(ff_cl context, uint32_t count, const ff_cl *devices,
                                 const size_t *sizes, const uint8_t **binaries, int32_t *taken,
                                 int32_t *status) {
-    insist(count == 1 && devices[0] == &device, "an unknown device");
+    require(count == 1 && devices[0] == &device, "an unknown device");
     if (getenv("FAKE_DIES") != NULL) _Exit(9);
     *taken = *status = sizes[0] < 4 || memcmp(binaries[0], "FAKE", 4) != 0 ? -42 : 0;
     return *status ? NULL : make_program(context, binaries[0], sizes[0], 1, status);
@@ -229,7 +230,7 @@ ff_cl clCreateProgramWithBinary(ff_cl context, uint32_t count, const ff_cl *devi
 
 int32_t clBuildProgram(ff_cl program, uint32_t count, const ff_cl *devices, const char *options,
                        void *call, void *data) {
-    insist(count == 1 && devices[0] == &device && options && !call && !data, "an unknown build");
+    require(count == 1 && devices[0] == &device && options && !call && !data, "an unknown build");
     if (!program->is_binary && getenv("FAKE_BUILD") != NULL) return -11;
     return fails() ? -5 : 0;
 }
@@ -237,14 +238,14 @@ int32_t clBuildProgram(ff_cl program, uint32_t count, const ff_cl *devices, cons
 int32_t clGetProgramBuildInfo(ff_cl program, ff_cl own, uint32_t what, size_t room, void *to,
                               size_t *told) {
     static const char log[] = "\n  line 1: nothing is right\nmore\n";
-    insist(program->text != NULL && own == &device && what == CL_BUILD_LOG, "an unknown log");
+    require(program->text != NULL && own == &device && what == CL_BUILD_LOG, "an unknown log");
     return answer(log, sizeof log, room, to, told);
 }
 
 int32_t clGetProgramInfo(ff_cl program, uint32_t what, size_t room, void *to, size_t *told) {
     size_t size = strlen(program->text) + 4;
     if (what == CL_BINARY_SIZES) return answer(&size, sizeof size, room, to, told);
-    insist(what == CL_BINARIES && room == sizeof(void *), "an unknown question");
+    require(what == CL_BINARIES && room == sizeof(void *), "an unknown query");
     if (fails()) return -5;
     memcpy(*(char **)to, "FAKE", 4);
     memcpy(*(char **)to + 4, program->text, size - 4);
@@ -260,8 +261,8 @@ ff_cl clCreateKernel(ff_cl program, const char *entry, int32_t *status) {
 }
 
 int32_t clSetKernelArg(ff_cl kernel, uint32_t number, size_t size, const void *value) {
-    insist(size == 4 || size == 8, "an argument of an odd size");
-    if (number >= MOST_ARGUMENTS) return -49;
+    require(size == 4 || size == 8, "an argument of an odd size");
+    if (number >= MAX_ARGUMENTS) return -49;
     kernel->arguments[number].size = size;
     kernel->arguments[number].number = 0;
     memcpy(&kernel->arguments[number].number, value, size);
@@ -269,7 +270,7 @@ int32_t clSetKernelArg(ff_cl kernel, uint32_t number, size_t size, const void *v
     return fails() ? -5 : 0;
 }
 
-/* The memory of a pointer argument: a buffer, or nowhere, and a step. */
+/* Returns the address of a pointer argument: a buffer or NULL, and an offset. */
 static float *pointer(const struct ff_cl_object *kernel, int number, size_t step) {
     ff_cl memory = kernel->arguments[number].memory;
     int64_t offset = kernel->arguments[number + 1].number * (int64_t)step;
@@ -277,7 +278,7 @@ static float *pointer(const struct ff_cl_object *kernel, int number, size_t step
     return (float *)(void *)(memory->bytes + offset);
 }
 
-/* y = a * x + b; by other names its steps are bytes, and a flag says that it is done. */
+/* Computes y = a * x + b; other entry names use byte offsets, and set the completion flag. */
 static void line(const struct ff_cl_object *kernel) {
     size_t step = strcmp(kernel->text, "line") == 0 ? sizeof(float) : 1;
     const float *x = pointer(kernel, 0, step), *c = pointer(kernel, 2, step);
@@ -286,7 +287,7 @@ static void line(const struct ff_cl_object *kernel) {
     if (strcmp(kernel->text, "line_flags") == 0) flags = (uint32_t *)(void *)pointer(kernel, 7, 1);
     for (int64_t i = 0; i < kernel->arguments[6].number; i++) y[i] = c[0] * x[i] + c[1];
     if (flags == NULL) return;
-    insist(flags[READY] > 0, "a kernel that waits for ever");
+    require(flags[READY] > 0, "a kernel waits forever");
     flags[DONE] = 1;
     flags[LATE] = getenv("FAKE_LATE") != NULL && lates++ == 0;
     if (flags[LATE]) memset(y, 0, 4);
@@ -325,9 +326,10 @@ int32_t clEnqueueNDRangeKernel(ff_cl queue, ff_cl kernel, uint32_t axes, const s
                                const ff_cl *before, ff_cl *event) {
     command one = {LAUNCH};
     int32_t status = 0;
-    insist(axes >= 1 && axes <= 3 && !from && !count && !before, "an unknown launch");
+    require(axes >= 1 && axes <= 3 && !from && !count && !before, "an unknown launch");
     for (uint32_t i = 0; i < axes; i++) {
-        insist(local[i] > 0 && grid[i] > 0 && grid[i] % local[i] == 0, "parts of groups");
+        require(local[i] > 0 && grid[i] > 0 && grid[i] % local[i] == 0,
+                "a grid that is not a multiple of the work-group");
     }
     one.kernel = *kernel;
     status = put_in(queue, one, 0);
@@ -338,22 +340,25 @@ int32_t clEnqueueNDRangeKernel(ff_cl queue, ff_cl kernel, uint32_t axes, const s
 int32_t clEnqueueWriteBuffer(ff_cl queue, ff_cl buffer, uint32_t wait, size_t start, size_t size,
                              const void *from, uint32_t count, const ff_cl *before, ff_cl *event) {
     command one = {WRITE, buffer, start, size, (void *)(uintptr_t)from};
-    insist(size > 0 && start + size <= buffer->size && !count && !before && !event, "a wild write");
+    require(size > 0 && start + size <= buffer->size && !count && !before && !event,
+            "a write out of bounds");
     return put_in(queue, one, (int)wait);
 }
 
 int32_t clEnqueueReadBuffer(ff_cl queue, ff_cl buffer, uint32_t wait, size_t start, size_t size,
                             void *to, uint32_t count, const ff_cl *before, ff_cl *event) {
     command one = {READ, buffer, start, size, to};
-    insist(size > 0 && start + size <= buffer->size && !count && !before && !event, "a wild read");
+    require(size > 0 && start + size <= buffer->size && !count && !before && !event,
+            "a read out of bounds");
     return put_in(queue, one, (int)wait);
 }
 
 ff_cl clEnqueueMapBuffer(ff_cl queue, ff_cl buffer, uint32_t wait, uint64_t how, size_t start,
                          size_t size, uint32_t count, const ff_cl *before, ff_cl *event,
                          int32_t *status) {
-    insist(wait && how == CL_MAP_BOTH && start == 0 && size <= buffer->size, "a wild mapping");
-    insist(queue && !count && !before && !event, "an unknown mapping");
+    require(wait && how == CL_MAP_BOTH && start == 0 && size <= buffer->size,
+            "a mapping out of bounds");
+    require(queue && !count && !before && !event, "an unknown mapping");
     *status = fails() ? -12 : 0;
     if (*status != 0) return NULL;
     buffer->mapped++;
@@ -362,20 +367,20 @@ ff_cl clEnqueueMapBuffer(ff_cl queue, ff_cl buffer, uint32_t wait, uint64_t how,
 
 int32_t clEnqueueUnmapMemObject(ff_cl queue, ff_cl buffer, void *memory, uint32_t count,
                                 const ff_cl *before, ff_cl *event) {
-    insist(queue && !count && !before && !event, "an unknown mapping");
-    insist(buffer->mapped > 0 && memory == buffer->bytes, "memory that is not mapped");
+    require(queue && !count && !before && !event, "an unknown mapping");
+    require(buffer->mapped > 0 && memory == buffer->bytes, "memory that is not mapped");
     buffer->mapped--;
     return 0;
 }
 
 int32_t clGetEventProfilingInfo(ff_cl event, uint32_t what, size_t room, void *to, size_t *told) {
     uint64_t time = what == CL_STARTED ? 1000 : 3000;
-    insist(event->users > 0, "an unknown event");
+    require(event->users > 0, "an unknown event");
     return answer(&time, sizeof time, room, to, told);
 }
 
 int32_t clFlush(ff_cl queue) {
-    insist(queue->users > 0, "an unknown queue");
+    require(queue->users > 0, "an unknown queue");
     return 0;
 }
 

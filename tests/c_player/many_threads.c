@@ -1,4 +1,4 @@
-/* Threads that open, load, run and close at once: on a model of their own, and on one of all. */
+/* Opens, loads, runs and closes models in several threads: one of their own and a shared one. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static ff_player *player;
 static ff_model *shared;
 static const char *path;
 
-/* y = 2 x + 1, for numbers of this thread only. */
+/* Checks y = 2 x + 1 for numbers of this thread. */
 static int is_right(ff_model *model, int seed) {
     float x[COUNT], y[COUNT] = {0};
     const void *inputs[1] = {x};
@@ -27,8 +27,8 @@ static int is_right(ff_model *model, int seed) {
     return 1;
 }
 
-static void *work(void *given) {
-    int number = *(int *)given, good = 1;
+static void *work(void *argument) {
+    int number = *(int *)argument, good = 1;
     ff_error error;
     ff_options options = {0};
     options.model = number % 2 ? "one" : "two";
@@ -42,7 +42,7 @@ static void *work(void *given) {
             ff_close(other);
         }
     }
-    *(int *)given = good;
+    *(int *)argument = good;
     return NULL;
 }
 
@@ -65,9 +65,9 @@ int main(int count, char **arguments) {
         pthread_join(threads[i], NULL);
         good = good && results[i] == 1;
     }
-    ff_close(player); /* the model keeps what it needs */
+    ff_close(player); /* the model stays usable */
     good = good && is_right(shared, 9);
     ff_unload(shared);
-    puts(good ? "all threads got what they asked for" : "a thread got something else");
+    puts(good ? "all threads got the right results" : "a thread got a wrong result");
     return !good;
 }

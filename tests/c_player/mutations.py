@@ -1,4 +1,4 @@
-"""Damages prepared files: bytes as a disk would, fields as an attacker would, sums made right."""
+"""Damages prepared files: random bytes, and forged fields with valid checksums."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ EXTREMES = (0, 1, -1, 2, 63, 64, 65, 255, 4096, 2**31 - 1, 2**31, -(2**31), 2**3
 HUGE = (2**48, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63), 10**30, 0.5, 1e308, None, True, "", [], {})
 TEXTS = ("", "x" * 5000, "f32[", "f32[9999999999999]", "f32[0]", "u8[1,1,1]", "constants", "host")
 NUMBER = re.compile(rb"(?<![\w\"])-?\d+(?:\.\d+)?(?![\w\"])")
-Values = list[tuple[Any, Any]]  # a container, and where something is in it
+Values = list[tuple[Any, Any]]  # containers with a key or index of a value
 
 
 def sealed(head: list[Any], entries: list[list[Any]], body: bytes) -> bytes:
-    """A file whose checksums hold, whatever its fields say."""
+    """Return a file with valid checksums for any fields."""
     table = b"".join(ENTRY.pack(*one) for one in entries)
     data = bytearray(body)
     start = HEADER.size
@@ -37,7 +37,7 @@ def parts(data: bytes) -> tuple[list[Any], list[list[Any]]]:
 
 
 def resealed(data: bytes) -> bytes:
-    """The same file with checksums that hold."""
+    """Return a file with its checksums recomputed."""
     head, entries = parts(data)
     for entry in entries:
         entry[3] = crc32(data[entry[1] : entry[1] + entry[2]])
@@ -45,7 +45,7 @@ def resealed(data: bytes) -> bytes:
 
 
 def flip(data: bytes, draw: random.Random) -> bytes:
-    """Some bytes changed, or some missing, as after a bad copy."""
+    """Change some bytes, or truncate the file, as after a bad copy."""
     changed = bytearray(data)
     for _ in range(draw.choice((1, 1, 2, 8, 64))):
         changed[draw.randrange(len(changed))] = draw.randrange(256)
@@ -55,7 +55,7 @@ def flip(data: bytes, draw: random.Random) -> bytes:
 
 
 def lie(data: bytes, draw: random.Random) -> bytes:
-    """A header or table with another number in it, and checksums that hold."""
+    """Change a number in the header or table, with valid checksums."""
     head, entries = parts(data)
     if draw.random() < 0.3:
         place, most = draw.choice(((1, 32), (2, 32), (3, 64), (4, 64), (5, 32)))
@@ -71,10 +71,10 @@ def lie(data: bytes, draw: random.Random) -> bytes:
 
 
 def rewritten(data: bytes, change: Callable[[bytes], bytes], draw: random.Random) -> bytes:
-    """A file with another text in one of its sections of JSON, and checksums that hold."""
+    """Change the text of a JSON section, with valid checksums."""
     head, entries = parts(data)
-    known = [one for one in entries if one[0].rstrip(b"\0") in (b"plan", b"index")]
-    entry = draw.choice(known)
+    records = [one for one in entries if one[0].rstrip(b"\0") in (b"plan", b"index")]
+    entry = draw.choice(records)
     text = change(data[entry[1] : entry[1] + entry[2]])
     start = -(-len(data) // 64) * 64
     body = data.ljust(start, b"\0") + text
@@ -90,7 +90,7 @@ def _values(value: Any) -> Values:
 
 
 def reshape(data: bytes, draw: random.Random) -> bytes:
-    """Other values in a record: extreme numbers, other types, missing and doubled members."""
+    """Change values in a record: extreme numbers, other types, missing or repeated members."""
 
     def change(text: bytes) -> bytes:
         record = json.loads(text)
@@ -106,7 +106,7 @@ def _change(holder: Any, key: Any, draw: random.Random) -> None:
     try:
         old, way = holder[key], draw.random()
     except (KeyError, IndexError):
-        return  # an earlier change took it away
+        return  # removed by an earlier change
     if isinstance(old, int | float) and way < 0.6:
         holder[key] = draw.choice((*EXTREMES, old + 1, old * 2, old - 1))
     elif isinstance(old, str) and way < 0.5:
@@ -120,7 +120,7 @@ def _change(holder: Any, key: Any, draw: random.Random) -> None:
 
 
 def retype(data: bytes, draw: random.Random) -> bytes:
-    """A record that is no JSON, or hardly: bytes, brackets and numbers changed in its text."""
+    """Change bytes, brackets and numbers in the text of a record."""
 
     def change(text: bytes) -> bytes:
         way, place = draw.random(), draw.randrange(len(text))
@@ -137,10 +137,10 @@ def retype(data: bytes, draw: random.Random) -> bytes:
     return rewritten(data, change, draw)
 
 
-WAYS = (flip, lie, reshape, reshape, reshape, retype)
+MUTATIONS = (flip, lie, reshape, reshape, reshape, retype)
 
 
 def mutated(data: bytes, seed: int) -> bytes:
-    """A damaged file; the same seed, the same damage."""
+    """Return a damaged file; the seed determines the damage."""
     draw = random.Random(seed)
-    return draw.choice(WAYS)(data, draw)
+    return draw.choice(MUTATIONS)(data, draw)

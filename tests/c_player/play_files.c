@@ -1,8 +1,8 @@
-/* Opens, loads, runs and closes every model of each file that standard input names; with a number
- * as argument again and again, while the fake driver's first call fails, its second, ... its last.
+/* Opens, loads, runs and closes every model of the files named on standard input. With a number N
+ * as argument it repeats this while the first to the N-th call of the fake driver fails.
  *
- * A line is told for each: how many models ran, and a digest of what they gave. The file's bytes
- * lie in memory of exactly their size, so that a read beyond them is seen. */
+ * Prints a line for each file: how many models ran, and a digest of their outputs. The bytes of a
+ * file are in memory of exactly their size, so that sanitizers detect reads beyond it. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

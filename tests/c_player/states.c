@@ -1,4 +1,4 @@
-/* Runs a model three times on ones, resets it, and runs it again: a line of each first output. */
+/* Runs a model three times on ones, resets it, runs it again, and prints each first output. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-"""The player in C takes the plan of a prepared file that the Python engine takes."""
+"""Checks that the C player chooses the same plan of a prepared file as Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from c_player.fake_device import EVERYTHING, everything, fake_device, told_by_fake
+from c_player.fake_device import EVERYTHING, everything, fake_device, run_fake_json
 from tiny_plan import line
 
 from fourfold.device import DeviceInfo, Fact
@@ -40,7 +40,7 @@ NEEDS: dict[str, tuple[Any, ...]] = {
     "alignment": (1, 128, 256),
     "images": ([], [[65536, 1, 16]], [[65537, 8, 8]], [[70000, 65536, 16]]),
 }
-MADE: dict[str, tuple[Any, ...]] = {
+MADE_FOR: dict[str, tuple[Any, ...]] = {
     "name": ("Fake GPU", "another"),
     "platform": ("Fake Platform", "another"),
     "kind": ("gpu", "cpu"),
@@ -57,7 +57,7 @@ ROWS: dict[str, tuple[Any, ...]] = {
 
 
 def worded(**texts: str) -> CompileOptions:
-    """Options with these words for pixels or postprocessing, whatever they mean."""
+    """Return options with arbitrary texts for pixels or postprocessing."""
 
     class Worded(CompileOptions):
         pixels_text = texts.get("pixels_text", "")  # type: ignore[assignment]
@@ -67,7 +67,7 @@ def worded(**texts: str) -> CompileOptions:
 
 
 ANY = CompileOptions(any_precision=True)
-WANTED: tuple[tuple[CompileOptions, tuple[str, ...]], ...] = (
+OPTION_CASES: tuple[tuple[CompileOptions, tuple[str, ...]], ...] = (
     (ANY, ()),
     (CompileOptions("mixed"), ("--precision", "mixed")),
     (replace(ANY, signature="serve"), ("--signature", "serve")),
@@ -86,7 +86,7 @@ def some(draw: random.Random, choices: dict[str, tuple[Any, ...]], most: int) ->
 
 
 def shuffled(path: Path, device: DeviceInfo, seed: int) -> Prepared:
-    """A file of one model whose rows differ in all that a choice looks at, but play the same."""
+    """Write a file whose plans differ in everything that the choice depends on."""
     draw, draft = random.Random(seed), Draft()
     draft.add_compiled(draft.add_model("line", "line", 1), device, line(), {})
     draft.write(path)
@@ -97,7 +97,7 @@ def shuffled(path: Path, device: DeviceInfo, seed: int) -> Prepared:
         {
             **first,
             **{name: draw.choice(values) for name, values in ROWS.items()},
-            "made_for": {**first["made_for"], **some(draw, MADE, 3)},
+            "made_for": {**first["made_for"], **some(draw, MADE_FOR, 3)},
             "requirements": {**first["requirements"], **some(draw, NEEDS, 2)},
         }
         for _ in range(draw.randrange(1, 9))
@@ -112,7 +112,7 @@ def shuffled(path: Path, device: DeviceInfo, seed: int) -> Prepared:
 
 
 def reindexed(path: Path, index: dict[str, Any]) -> None:
-    """The same file with another index."""
+    """Replace the index of a file."""
     file = Container.open(path)
     sections = [Section(name, file.section(n, name)) for n, name in enumerate(file.names)]
     sections[0] = Section("index", json.dumps(index).encode())
@@ -122,8 +122,8 @@ def reindexed(path: Path, index: dict[str, Any]) -> None:
 def expected(
     prepared: Prepared, bare: DeviceInfo, facts: Facts, wanted: CompileOptions
 ) -> int | None:
-    """The number of the row that Python takes; None where there is none. It may ask what the player
-    in C knows: what any row of this device tells.
+    """Return the index of the plan that Python chooses; None if there is none. Python may use the
+    facts that the C player knows: those in any plan for this device.
     """
     own = any(facts_in_row(one, bare) for one in prepared.index["plans"])
 
@@ -138,42 +138,42 @@ def expected(
 
 
 @pytest.mark.parametrize("seeds", [range(start, start + 20) for start in range(0, 60, 20)])
-def test_rows_of_all_kinds(seeds: range, tmp_path: Path) -> None:
+def test_chooses_the_plan_that_python_chooses(seeds: range, tmp_path: Path) -> None:
     facts: Facts = {**EVERYTHING, "forward_progress": False, "resident": True}
     known, bare, played = fake_device(facts), fake_device(), 0
     for seed in seeds:
         prepared = shuffled(tmp_path / "f", known, seed)
-        wanted, words = WANTED[seed % len(WANTED)]
-        found = expected(prepared, bare, facts, wanted)
-        lines = told_by_fake(tmp_path / "f", *words, status=0 if found is not None else 1)
-        assert lines[0].get("plan") == found, (seed, words, prepared.index["plans"], lines)
-        played += found is not None
+        wanted, words = OPTION_CASES[seed % len(OPTION_CASES)]
+        row = expected(prepared, bare, facts, wanted)
+        lines = run_fake_json(tmp_path / "f", *words, status=0 if row is not None else 1)
+        assert lines[0].get("plan") == row, (seed, words, prepared.index["plans"], lines)
+        played += row is not None
     assert played > 4
 
 
-def test_a_requirement_of_another_name_is_refused(tmp_path: Path) -> None:
+def test_rejects_an_unknown_requirement(tmp_path: Path) -> None:
     index = shuffled(tmp_path / "f", fake_device(), 0).index
     needs = {"language": "opencl", "language_version": "1.2", "x": 1}
     reindexed(tmp_path / "f", {**index, "plans": [{**index["plans"][0], "requirements": needs}]})
-    (told,) = told_by_fake(tmp_path / "f", status=1)
-    assert (told["status"], "lacks 'x'" in told["error"]) == ("plan", True)
+    (report,) = run_fake_json(tmp_path / "f", status=1)
+    assert (report["status"], "lacks 'x'" in report["error"]) == ("plan", True)
 
 
-def test_a_model_in_parts_is_told_apart(tmp_path: Path) -> None:
+def test_rejects_a_model_with_cpu_parts(tmp_path: Path) -> None:
     index = shuffled(tmp_path / "f", fake_device(), 0).index
     rows = [{**row, "parts": ["gpu", "litert"]} for row in index["plans"]]
     reindexed(tmp_path / "f", {**index, "plans": rows})
-    (told,) = told_by_fake(tmp_path / "f", status=1)
-    assert (told["status"], "which only Python has" in told["error"]) == ("plan", True)
+    (report,) = run_fake_json(tmp_path / "f", status=1)
+    assert (report["status"], "requires the Python package" in report["error"]) == ("plan", True)
 
 
-def test_a_model_is_chosen_by_its_name(tmp_path: Path) -> None:
+def test_selects_a_model_by_name(tmp_path: Path) -> None:
     draft, device = Draft(), fake_device(EVERYTHING)
     for name, compiled in {"one": line(), "two": everything()}.items():
         draft.add_compiled(draft.add_model(name, name, 1), device, compiled, {})
     draft.write(tmp_path / "f")
-    assert [one["model"] for one in told_by_fake(tmp_path / "f")] == ["one", "two"]
-    (told,) = told_by_fake(tmp_path / "f", "--model", "two")
-    assert (told["model"], told["number"]) == ("two", 1)
-    (told,) = told_by_fake(tmp_path / "f", "--model", "three", status=1)
-    assert told["status"] == "argument"
+    assert [one["model"] for one in run_fake_json(tmp_path / "f")] == ["one", "two"]
+    (report,) = run_fake_json(tmp_path / "f", "--model", "two")
+    assert (report["model"], report["number"]) == ("two", 1)
+    (report,) = run_fake_json(tmp_path / "f", "--model", "three", status=1)
+    assert report["status"] == "argument"

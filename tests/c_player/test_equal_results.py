@@ -1,4 +1,4 @@
-"""The player in C gives bit for bit what the Python engine gives, from the same prepared file."""
+"""Checks that the C player and Python give bit-identical results for a prepared file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from c_player.build import command, told
+from c_player.build import command, run_json
 from model_collection import or_skipped
 
 import fourfold
@@ -28,7 +28,7 @@ RUNS = 3
 
 
 def draw(info: fourfold.TensorInfo) -> np.ndarray:
-    """Numbers as an input may hold them, the same in each run."""
+    """Return reproducible random values for an input."""
     random = np.random.default_rng(zlib.crc32(info.name.encode()))
     if info.dtype.kind == "f":
         return random.uniform(-1, 1, info.shape).astype(info.dtype)
@@ -45,14 +45,16 @@ def save(folder: Path, arrays: list[np.ndarray]) -> None:
 def check(line: dict[str, Any], expected: dict[str, np.ndarray]) -> None:
     assert [one["name"] for one in line["outputs"]] == [*expected]
     for one, array in zip(line["outputs"], expected.values(), strict=True):
-        found = np.load(one["file"])
-        assert (found.dtype, found.shape) == (array.dtype, array.shape)
-        assert found.tobytes() == array.tobytes(), one["name"]
+        output = np.load(one["file"])
+        assert (output.dtype, output.shape) == (array.dtype, array.shape)
+        assert output.tobytes() == array.tobytes(), one["name"]
 
 
 @pytest.mark.parametrize("launches", ["list", "one"])
 @pytest.mark.parametrize("model", SLOW, ids=lambda model: model.stem)
-def test_real_models(device: DeviceInfo, model: Path, launches: str, tmp_path: Path) -> None:
+def test_matches_python_on_real_models(
+    device: DeviceInfo, model: Path, launches: str, tmp_path: Path
+) -> None:
     command()
     path, draft = tmp_path / "model.fourfold", Draft()
     prepare_model(draft, model, device, CompileOptions(launches=launches), {})
@@ -64,7 +66,7 @@ def test_real_models(device: DeviceInfo, model: Path, launches: str, tmp_path: P
     session.close()
     save(tmp_path / "in", arrays)
     where = ("--inputs", tmp_path / "in", "--output", tmp_path / "out", "--runs", str(RUNS))
-    (line,) = told(path, "--device", str(device.ordinal), *where)
+    (line,) = run_json(path, "--device", str(device.ordinal), *where)
     assert line["program"] == "file"
     assert not any(one["made_up"] for one in line["inputs"])
     check(line, dict(expected))

@@ -1,4 +1,4 @@
-"""Ways in and out, facts, faults and kept binaries of the player in C, on a driver that checks."""
+"""Checks transfers, facts, failures and cached binaries on the fake driver."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from c_player.fake_device import (
     play_files,
     prepare_fake,
     run_fake,
+    run_fake_json,
     stepped,
-    told_by_fake,
 )
 from tiny_plan import X, line
 
@@ -34,11 +34,11 @@ WAITING: dict[str, Fact] = {"resident": True, "reaches_host": True, "self_test":
 
 
 def play(path: Path, folder: Path, *more: str, **environment: str) -> tuple[Any, np.ndarray]:
-    """What the file's only model makes of X."""
+    """Run the only model of a file on X."""
     np.save(folder / "x.npy", X)
     where = ("--input", folder / "x.npy", "--output", folder / "out")
-    (told,) = told_by_fake(path, *where, *more, **environment)
-    return told, np.load(folder / "out" / "0.0.npy")
+    (report,) = run_fake_json(path, *where, *more, **environment)
+    return report, np.load(folder / "out" / "0.0.npy")
 
 
 @pytest.mark.parametrize(
@@ -60,59 +60,59 @@ def play(path: Path, folder: Path, *more: str, **environment: str) -> tuple[Any,
         *("flags", "late"),
     ],
 )
-def test_ways_in_and_out(
+def test_transfer_paths(
     compiled: Any, settings: dict[str, str], facts: dict[str, Fact], tmp_path: Path
 ) -> None:
     path = prepare_fake(tmp_path / "f", fake_device(facts, **settings), {"line": [compiled]})
-    told, y = play(path, tmp_path, "--bench", "--profile", "--seconds", "0", **settings)
+    report, y = play(path, tmp_path, "--bench", "--profile", "--seconds", "0", **settings)
     assert np.array_equal(y, 2 * X + 1)
-    assert told["profile"]["launches"][0]["seconds"] == told["profile"]["span"] == 2e-6
-    assert told["bench"]["runs"] >= 3
-    assert told["outputs"][0]["quantization"] == [[0.5], [3], None]
+    assert report["profile"]["launches"][0]["seconds"] == report["profile"]["span"] == 2e-6
+    assert report["bench"]["runs"] >= 3
+    assert report["outputs"][0]["quantization"] == [[0.5], [3], None]
 
 
-def test_all_kinds_of_buffers_arguments_and_ports(tmp_path: Path) -> None:
+def test_supports_all_buffers_arguments_and_ports(tmp_path: Path) -> None:
     for texels in (65536, 200):
         device = fake_device({**EVERYTHING, "image_texels": texels})
         path = prepare_fake(tmp_path / "f", device, {"all": [everything()]})
-        (told,) = told_by_fake(path, "--profile", FAKE_TEXELS=str(texels))
-        assert [one["type"] for one in told["inputs"]] == ["i8[1,48]", "u8[1,5,5,3]"]
-        assert [one["pixels"] for one in told["inputs"]] == ["", "rgb from 0 to 1"]
-        assert [one["bytes"] for one in told["outputs"]] == [64, 128, 0]
-        assert told["outputs"][0]["quantization"] == [[0.5, 0.25], [1, 2], 0]
-        assert [one["node"] for one in told["profile"]["launches"]][1] == 'b = "second"(a)'
-        assert told["device_bytes"] == everything().plan.device_bytes
+        (report,) = run_fake_json(path, "--profile", FAKE_TEXELS=str(texels))
+        assert [one["type"] for one in report["inputs"]] == ["i8[1,48]", "u8[1,5,5,3]"]
+        assert [one["pixels"] for one in report["inputs"]] == ["", "rgb from 0 to 1"]
+        assert [one["bytes"] for one in report["outputs"]] == [64, 128, 0]
+        assert report["outputs"][0]["quantization"] == [[0.5, 0.25], [1, 2], 0]
+        assert [one["node"] for one in report["profile"]["launches"]][1] == 'b = "second"(a)'
+        assert report["device_bytes"] == everything().plan.device_bytes
 
 
 @pytest.mark.parametrize("fact", sorted(set(EVERYTHING) - {"image_windows", "self_test"}))
-def test_a_fact_that_nobody_knows_counts_as_absent(fact: str, tmp_path: Path) -> None:
+def test_unknown_facts_count_as_absent(fact: str, tmp_path: Path) -> None:
     facts = {name: value for name, value in EVERYTHING.items() if name != fact}
     path = prepare_fake(tmp_path / "f", fake_device(facts), {"all": [everything()]})
-    (told,) = told_by_fake(path, status=1)
+    (report,) = run_fake_json(path, status=1)
     needed = "images" if fact == "image_texels" else fact
-    assert told["status"] == "plan"
-    assert f"lacks '{needed}'" in told["error"]
+    assert report["status"] == "plan"
+    assert f"lacks '{needed}'" in report["error"]
 
 
 @pytest.mark.parametrize("settings", [GPU, CPU], ids=["gpu", "cpu"])
-def test_every_call_that_can_fail(settings: dict[str, str], tmp_path: Path) -> None:
+def test_handles_failures_of_every_driver_call(settings: dict[str, str], tmp_path: Path) -> None:
     facts = {**EVERYTHING, **POINTERS, **WAITING}
     plans = {"all": [everything()], "line": [stepped()], "flags": [flagged()]}
     path = prepare_fake(tmp_path / "f", fake_device(facts, **settings), plans)
     lines = play_files([path], "400", **settings)
     fine = [one.split()[2] == "3" for one in lines]
     last = max(number for number, good in enumerate(fine) if not good)
-    assert 100 < last < 350  # there are that many calls, and none of the numbers behind them is one
-    assert fine.count(False) > 80  # not all answers are missed
-    found = {one.split()[4] for one, good in zip(lines, fine, strict=True) if not good}
-    assert found <= {"opencl:", "memory:", "plan:", "device:", "build:"}
+    assert 100 < last < 350  # later numbers exceed the number of calls
+    assert fine.count(False) > 80  # some failures are tolerated
+    statuses = {one.split()[4] for one, good in zip(lines, fine, strict=True) if not good}
+    assert statuses <= {"opencl:", "memory:", "plan:", "device:", "build:"}
 
 
-def test_binaries_are_kept_and_used(tmp_path: Path) -> None:
+def test_caches_binaries(tmp_path: Path) -> None:
     device = fake_device()
     path, cache = prepare_fake(tmp_path / "f", device, {"line": [line()]}), tmp_path / "cache"
-    found = [play(path, tmp_path, "--cache", str(cache))[0]["program"] for _ in range(2)]
-    assert found == ["text", "cache"]
+    origins = [play(path, tmp_path, "--cache", str(cache))[0]["program"] for _ in range(2)]
+    assert origins == ["text", "cache"]
     (entry,) = cache.iterdir()
     parts = program_parts(line().plan.program, device)
     file = Container.open(entry)
@@ -123,57 +123,57 @@ def test_binaries_are_kept_and_used(tmp_path: Path) -> None:
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_kept_binary_that_is_damaged_or_deadly_is_made_again(tmp_path: Path) -> None:
+def test_rebuilds_damaged_and_crashing_binaries(tmp_path: Path) -> None:
     path, cache = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]}), tmp_path / "c"
-    how = ("--cache", str(cache))
-    play(path, tmp_path, *how)
+    options = ("--cache", str(cache))
+    play(path, tmp_path, *options)
     (entry,) = cache.iterdir()
     data = bytearray(entry.read_bytes())
     data[-1] ^= 1
     entry.write_bytes(data)
-    assert play(path, tmp_path, *how)[0]["program"] == "text"
-    assert run_fake(path, *how, FAKE_DIES="1").returncode == 9
-    assert len([*cache.iterdir()]) == 2  # the mark that it died
-    assert [play(path, tmp_path, *how)[0]["program"] for _ in range(2)] == ["text", "cache"]
+    assert play(path, tmp_path, *options)[0]["program"] == "text"
+    assert run_fake(path, *options, FAKE_DIES="1").returncode == 9
+    assert len([*cache.iterdir()]) == 2  # the entry and the marker of the crash
+    assert [play(path, tmp_path, *options)[0]["program"] for _ in range(2)] == ["text", "cache"]
     assert len([*cache.iterdir()]) == 1
 
 
-def test_binaries_can_be_written(tmp_path: Path) -> None:
+def test_saves_binaries(tmp_path: Path) -> None:
     path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
-    (told,) = told_by_fake(path, "--save-binaries", tmp_path / "b")
-    file = Path(told["binary"]["file"])
-    assert file.stat().st_size == told["binary"]["bytes"]
+    (report,) = run_fake_json(path, "--save-binaries", tmp_path / "b")
+    file = Path(report["binary"]["file"])
+    assert file.stat().st_size == report["binary"]["bytes"]
     assert read_binary(Container.open(file)).startswith(b"FAKE")
 
 
-def test_kernels_that_do_not_build(tmp_path: Path) -> None:
+def test_reports_build_errors(tmp_path: Path) -> None:
     path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
-    (told,) = told_by_fake(path, status=1, FAKE_BUILD="fails")
-    assert told["status"] == "build"
-    assert told["error"].endswith("line 1: nothing is right")
+    (report,) = run_fake_json(path, status=1, FAKE_BUILD="fails")
+    assert report["status"] == "build"
+    assert report["error"].endswith("line 1: nothing is right")
 
 
 @pytest.mark.parametrize("wrong", ["floats", "halves, branches", "bytes"])
-def test_a_device_that_does_not_compute_right(wrong: str, tmp_path: Path) -> None:
+def test_rejects_a_device_that_fails_its_self_test(wrong: str, tmp_path: Path) -> None:
     path = prepare_fake(tmp_path / "f", fake_device({"self_test": wrong}), {"line": [line()]})
-    (told,) = told_by_fake(path, status=1)
-    assert told["status"] == "device"
-    assert told["error"].endswith(f"a self-test found wrong {wrong}")
+    (report,) = run_fake_json(path, status=1)
+    assert report["status"] == "device"
+    assert report["error"].endswith(f"its self-test failed for: {wrong}")
 
 
-def test_halves_matter_only_where_there_are_some(tmp_path: Path) -> None:
+def test_fp16_failures_only_affect_fp16_plans(tmp_path: Path) -> None:
     facts = {**EVERYTHING, "self_test": "halves"}
     plans = {"mixed": [everything()], "line": [line()]}
     path = prepare_fake(tmp_path / "f", fake_device(facts), plans)
-    first, second = told_by_fake(path, status=1)
+    first, second = run_fake_json(path, status=1)
     assert first["status"] == "device"
     assert "error" not in second
 
 
-def test_one_model_that_fails_stops_no_other(tmp_path: Path) -> None:
+def test_continues_after_a_model_fails(tmp_path: Path) -> None:
     plans = {"needy": [everything()], "line": [line()]}
     path = prepare_fake(tmp_path / "f", fake_device(), plans)
-    first, second = told_by_fake(path, status=1)
+    first, second = run_fake_json(path, status=1)
     assert (first["model"], first["status"]) == ("needy", "plan")
     assert (second["model"], second["number"]) == ("line", 1)
     assert "error" not in second

@@ -1,4 +1,4 @@
-"""Each number of a plan's record is held against what it counts, though checksums hold."""
+"""Checks that every number of a plan's record is validated, even with valid checksums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 
 def forge(*place: Any) -> Callable[[Record, Any], None]:
-    """Puts another value at a place in the record."""
+    """Return a function that replaces one value of the record."""
 
     def change(record: Any, value: Any) -> None:
         for key in place[:-1]:
@@ -27,12 +27,12 @@ def forge(*place: Any) -> Callable[[Record, Any], None]:
     return change
 
 
-# The first launch's arguments are a pointer into each of ten buffers, three images, two numbers.
-FORGED: list[tuple[Callable[[Record, Any], None], Any]] = [
-    (forge("buffers", 6, 3), 4096 - 127),  # where a variable's first bytes are
+# The first launch has a pointer into each of ten buffers, three images and two numbers.
+FORGERIES: list[tuple[Callable[[Record, Any], None], Any]] = [
+    (forge("buffers", 6, 3), 4096 - 127),  # offset of a variable's initial bytes
     (forge("buffers", 6, 3), -1),
-    (forge("buffers", 2, 3), 3073),  # where a part of the constants is
-    (forge("buffers", 2, 2), 1025),  # more constants than there are
+    (forge("buffers", 2, 3), 3073),  # offset of a part of the constants
+    (forge("buffers", 2, 2), 1025),  # more constants than the section has
     (forge("buffers", 2, 2), 1023),
     (forge("buffers", 1, 1), "arena"),
     (forge("buffers", 0, 2), -1),
@@ -40,14 +40,17 @@ FORGED: list[tuple[Callable[[Record, Any], None], Any]] = [
     (forge("buffers", 0, 1), "attic"),
     (forge("buffers", 8), ["counters", "host_protocol", 191]),
     (forge("buffers", 8), ["counters", "state"]),
-    (forge("launches", 0, 1, 0), [10, 0]),  # a buffer that is not there
+    (forge("launches", 0, 1, 0), [10, 0]),  # a buffer that does not exist
     (forge("launches", 0, 1, 0), [-1, 0]),
-    (forge("launches", 0, 1, 0), [0, 640]),  # as far as its end
+    (forge("launches", 0, 1, 0), [0, 640]),  # the end of the buffer
     (forge("launches", 0, 1, 0), [0]),
-    (forge("launches", 0, 1, 10), [1, 0, "f32[193,4]"]),  # an image of one texel too many
+    (forge("launches", 0, 1, 10), [1, 0, "f32[193,4]"]),  # an image with one texel too many
     (forge("launches", 0, 1, 10), [1, 4, "f32[192,4]"]),
     (forge("launches", 0, 1, 10), [1, 2, "f32[32,4]"]),
-    (forge("launches", 0, 1, 10), [0, 0, "f32[32,4]"]),  # of what are no constants
+    (
+        forge("launches", 0, 1, 10),
+        [0, 0, "f32[32,4]"],
+    ),  # an image of a buffer that holds no constants
     (forge("launches", 0, 1, 10), [1, 0, "f32[32,3]"]),
     (forge("launches", 0, 1, 10), [1, 0, "u8[32,4]"]),
     (forge("launches", 0, 1, 10), [1, 0, "f32[0,4]"]),
@@ -55,13 +58,13 @@ FORGED: list[tuple[Callable[[Record, Any], None], Any]] = [
     (forge("launches", 0, 1, 13), 0.5),
     (forge("launches", 0, 0), None),
     (forge("launches", 0, 2), [64, 4, 3.0]),
-    (forge("launches", 0, 2), [65, 4, 2]),  # parts of groups
+    (forge("launches", 0, 2), [65, 4, 2]),  # not a multiple of the work-group
     (forge("launches", 0, 2), []),
     (forge("launches", 0, 2), [64, 4]),
     (forge("launches", 0, 3), [0, 2, 1]),
     (forge("launches", 0, 3), [16, 2, 1, 1]),
     (forge("launches", 0, 6), 0),
-    (forge("inputs", 0, 1), "i8[1,49]"),  # more than its buffer has
+    (forge("inputs", 0, 1), "i8[1,49]"),  # larger than its buffer
     (forge("inputs", 0, 1), "i8[281474976710657]"),
     (forge("inputs", 0, 1), "i8[4294967296,4294967296]"),
     (forge("inputs", 0, 1), "i8[1,48"),
@@ -82,29 +85,29 @@ FORGED: list[tuple[Callable[[Record, Any], None], Any]] = [
 
 
 def forged(path: Path, whole: Path, change: Callable[[Record, Any], None], value: Any) -> Path:
-    """The file with another record of its plan, and checksums that hold."""
+    """Write the file with a changed record of its plan, and valid checksums."""
     file = Container.open(whole)
     sections = [Section(name, file.section(n, name)) for n, name in enumerate(file.names)]
-    place = file.names.index("plan")
-    record = json.loads(bytes(sections[place].data))
+    index = file.names.index("plan")
+    record = json.loads(bytes(sections[index].data))
     change(record, value)
-    sections[place] = Section("plan", json.dumps(record).encode())
+    sections[index] = Section("plan", json.dumps(record).encode())
     write_container(path, sections, 0o600, sync=False)
     return path
 
 
-def test_each_of_them_is_refused(tmp_path: Path) -> None:
-    whole = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
-    paths = [forged(tmp_path / str(n), whole, *one) for n, one in enumerate(FORGED)]
-    good, *lines = play_files([whole, *paths])
+def test_rejects_forged_records(tmp_path: Path) -> None:
+    valid = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
+    paths = [forged(tmp_path / str(n), valid, *one) for n, one in enumerate(FORGERIES)]
+    good, *lines = play_files([valid, *paths])
     assert good.split()[1:3] == ["1", "1"]
-    for (_, value), told in zip(FORGED, lines, strict=True):
-        assert "the record of a plan does not fit" in told, (value, told)
+    for (_, value), report in zip(FORGERIES, lines, strict=True):
+        assert "the record of a plan is invalid" in report, (value, report)
 
 
 @pytest.mark.parametrize("least", [[1, 764, "f32[1,4]"], [0, 639], [9, 0]])
-def test_what_just_fits_is_played(least: list[Any], tmp_path: Path) -> None:
-    whole = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
-    place = 10 if len(least) == 3 else 0
-    path = forged(tmp_path / "f", whole, forge("launches", 0, 1, place), least)
+def test_accepts_values_at_the_limits(least: list[Any], tmp_path: Path) -> None:
+    valid = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
+    position = 10 if len(least) == 3 else 0
+    path = forged(tmp_path / "f", valid, forge("launches", 0, 1, position), least)
     assert play_files([path])[0].split()[1:3] == ["1", "1"]

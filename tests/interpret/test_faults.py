@@ -527,5 +527,5 @@ def test_a_text_that_is_no_tree_is_refused() -> None:
     kernel.store(floats(kernel, "dst", True), name("unknown", "int") + x, const(1.0))
     with pytest.raises(BuildError, match="unknown"):
         play(*alone(kernel, given={}))
-    with pytest.raises(BuildError, match="brackets"):
+    with pytest.raises(BuildError, match="parentheses"):
         parse('(kernel one_0 "one" float')

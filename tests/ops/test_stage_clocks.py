@@ -86,7 +86,7 @@ def test_without_a_clock_the_plan_is_a_list(
     device: DeviceInfo, one_launch: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("opencl", "cuda"):
-        clock = f"fourfold.codegen.{name}.joining.PersistentKernel.stage_clock"
+        clock = f"fourfold.codegen.{name}.language.PersistentKernel.stage_clock"
         monkeypatch.setattr(clock, lambda self, device: None)
     with Session(deep_onnx(), device, cache=None) as session:
         profile = session.profile(IMAGE, runs=1)

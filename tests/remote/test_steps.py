@@ -89,12 +89,12 @@ def test_differences_are_those_of_numpy(process: PlanProcess) -> None:
 def test_a_type_that_there_is_not(process: PlanProcess) -> None:
     process.ask(f"keep {FIRST} 0 64")
     for name in ("f8", "DType.F32", "x32", "i24", "i"):
-        with pytest.raises(StepFailed, match="there is no type"):
+        with pytest.raises(StepFailed, match="unknown type"):
             process.ask(f"compare {FIRST} 0 64 {name}")
 
 
 def test_what_was_not_kept_is_not_compared(process: PlanProcess) -> None:
-    with pytest.raises(StepFailed, match="other bytes were kept"):
+    with pytest.raises(StepFailed, match="the number of bytes differs"):
         process.ask(f"compare {FIRST} 0 64 f32")
 
 

@@ -243,7 +243,7 @@ def test_what_only_others_need_is_not_computed(
         monkeypatch.setenv("FOURFOLD_LAUNCHES", place)
     with fourfold.Session(heads(), where, cache=None) as session:
         whole = session._instance
-        monkeypatch.setattr(whole.player, "run", None)
+        monkeypatch.setattr(whole.executor, "run", None)
         for _ in range(3):
             agrees(session.run(FEEDS, outputs=["scores"]), "scores")
         cut = session._instances.cut_to(["scores"])
@@ -251,8 +251,8 @@ def test_what_only_others_need_is_not_computed(
         assert [info.name for info in cut.outputs] == ["scores"]
         assert [info.name for info in cut.inputs] == ["x", "z"]
         if place == "list":
-            assert [launch.node.split()[0] for launch in cut.plan.launches] == ["scores"]
-        assert cut.plan.stages == (0 if place == "cpu" else 1)
+            assert [launch.node.split()[0] for launch in cut.model.launches] == ["scores"]
+        assert cut.model.stages == (0 if place == "cpu" else 1)
     assert made == [(), ("scores",)]
 
 

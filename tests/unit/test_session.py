@@ -104,7 +104,7 @@ def test_a_closed_session_says_so(device: DeviceInfo) -> None:
 
 @pytest.mark.needs_device
 def test_no_such_device() -> None:
-    with pytest.raises(DeviceError, match="no device 'nothing like this'"):
+    with pytest.raises(DeviceError, match="device 'nothing like this' was not found"):
         fourfold.Session(matrix(), device="nothing like this", cache=None)
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from fourfold.backends.cpu.numpy.graph_file import write_graph
 from fourfold.backends.cpu.registry import placement_environment
 from fourfold.compiler.load import LoadedModel, load_model
-from fourfold.compiler.memory_limit import within_limit
+from fourfold.compiler.memory_limit import smaller_options, too_large
 from fourfold.compiler.outputs import share_left_out
 from fourfold.compiler.partition import Partition
 from fourfold.compiler.pipeline import (
@@ -64,7 +64,6 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collection()
 def compile_model(
     source: str | bytes,
     device: DeviceInfo,
@@ -91,16 +90,20 @@ def compile_model(
     timings = Timings() if timings is None else timings
     placement = PlacementOptions() if placement is None else placement
     title = title or ("the model" if isinstance(source, bytes) else os.path.basename(source))
-    with timings.stage("read"):
-        problem = read_problem(source, device, options, placement, title=title, origin=origin)
-    log.debug("read %d nodes", len(problem.graph.nodes))
-
-    def compile_with(smaller: CompileOptions) -> CompiledModel:
-        recorded = RecordedChoices({} if choices is None else choices)
-        decision = decide(replace(problem, compile_options=smaller), recorded, timings)
-        return _assemble(decision, recorded)
-
-    return within_limit(title, options, compile_with)
+    limit, models = options.memory_limit, list[CompiledModel]()
+    with _no_collection():
+        with timings.stage("read"):
+            problem = read_problem(source, device, options, placement, title=title, origin=origin)
+        log.debug("read %d nodes", len(problem.graph.nodes))
+        for sacrificed, smaller in smaller_options(options):
+            recorded = RecordedChoices({} if choices is None else choices)
+            decision = decide(replace(problem, compile_options=smaller), recorded, timings)
+            models.append(_assemble(decision, recorded))
+            if limit is None or models[-1].device_bytes <= limit:
+                if sacrificed:
+                    log.warn_once(f"{title} keeps memory_limit={limit} with {sacrificed}")
+                return models[-1]
+    raise too_large(title, min(models, key=lambda model: model.device_bytes), options)
 
 
 def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:

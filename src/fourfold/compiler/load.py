@@ -11,7 +11,6 @@ from fourfold.compiler.pixel_inputs import InputSizes, find_pictures, frame_size
 from fourfold.compiler.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.errors import FourfoldError, InputError
 from fourfold.formats import Model, ReadOptions, read_model
-from fourfold.formats.inputs import SHAPE_NEEDED
 from fourfold.graph import Graph
 from fourfold.graph.metadata import encode_metadata
 from fourfold.options import CompileOptions
@@ -106,7 +105,7 @@ def _read_for(read: ReadShaped, shapes: Mapping[str, Shape], pixels: PixelsOptio
     try:
         found = read({})
     except InputError as error:
-        if error.what.startswith(SHAPE_NEEDED.partition("{")[0]):
+        if error.open_inputs:
             return _read_open(read, shapes, pixels, error)
         raise
     own = dict(zip(found.input_names, _input_sizes(found), strict=True))
@@ -134,7 +133,7 @@ def _read_open(
             continue
         if all(sizes.admitted for sizes in _input_sizes(found)):
             return found
-    raise error
+    raise InputError(error.what, error.why, error.fix) from error
 
 
 def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fourfold.errors import DeviceError
@@ -31,29 +31,7 @@ def smaller_options(options: CompileOptions) -> Iterator[tuple[str, CompileOptio
         yield ", ".join(sacrificed), replace(options, precision="mixed")
 
 
-def within_limit(
-    title: str, options: CompileOptions, compile_with: Callable[[CompileOptions], CompiledModel]
-) -> CompiledModel:
-    """Return the model compiled with the options, or with the first smaller ones that keep the
-    memory limit.
-    """
-    limit = options.memory_limit
-    if limit is None:
-        return compile_with(options)
-    smallest: CompiledModel | None = None
-    for sacrificed, smaller in smaller_options(options):
-        model = compile_with(smaller)
-        if model.device_bytes <= limit:
-            if sacrificed:
-                log.warn_once(f"{title} keeps memory_limit={limit} with {sacrificed}")
-            return model
-        if smallest is None or model.device_bytes < smallest.device_bytes:
-            smallest = model
-    assert smallest is not None
-    raise _too_large(title, smallest, options)
-
-
-def _too_large(title: str, smallest: CompiledModel, options: CompileOptions) -> DeviceError:
+def too_large(title: str, smallest: CompiledModel, options: CompileOptions) -> DeviceError:
     limit, needed = options.memory_limit, smallest.device_bytes
     assert limit is not None
     weights, arena = smallest.bytes("constants"), smallest.bytes("arena")

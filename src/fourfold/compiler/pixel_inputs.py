@@ -8,12 +8,11 @@ from typing import NamedTuple
 from fourfold.compiler.rewrite.take_pixels import Pictures
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
-from fourfold.formats.inputs import OPEN
 from fourfold.graph import Graph
 from fourfold.processing.pixels import AUTO, Pixels, PixelsOption, metadata_pixels
 from fourfold.processing.pixels.colors import describe_frames
 from fourfold.processing.pixels.pixels import channels_first, height_and_width
-from fourfold.types import DType, Quantization, Shape, TensorType
+from fourfold.types import OPEN, DType, Quantization, Shape, TensorType
 
 _IMAGE_RANK = 4
 _BYTES = (DType.U8, DType.I8)

@@ -121,8 +121,19 @@ def decide(
             units = _assignment_problem(problem, support)
             assignment = assign_units(units, problem.placement_options)
             placement = _describe(problem, units, assignment)
-        lowered = _lower_parts(problem, support, assignment, choices, timings)
-        if lowered is not None:
+        lowered: dict[int, LoweredPart] = {}
+        refused = len(support.refused)
+        for number, partition in enumerate(assignment.partitions):
+            if partition.target != GPU:
+                continue
+            graph = problem.part_graph(partition)
+            try:
+                lowering = prepare_lowering(graph, problem.device, problem.compile_options, timings)
+                with timings.stage("lower"):
+                    lowered[number] = LoweredPart(lowering, lowering.plan(choices))
+            except UnsupportedError as error:
+                support.refuse(error.refusals, partition.names)
+        if len(support.refused) == refused:
             return Decision(problem, assignment, placement, lowered)
         if problem.model.holds_variables:
             problem = problem.with_variables_on_cpu()
@@ -151,34 +162,3 @@ def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> Ass
         costs=costs,
         bound=bind_units(support.units, {} if source is None else source.states),
     )
-
-
-def _lower_parts(
-    problem: PlacementProblem,
-    support: SupportCheck,
-    assignment: Assignment,
-    choices: Mapping[str, str],
-    timings: Timings,
-) -> Mapping[int, LoweredPart] | None:
-    """Lower each part on the device; None where lowering refused one, which `support` notes."""
-    lowered: dict[int, LoweredPart] = {}
-    refused = len(support.refused)
-    for number, partition in enumerate(assignment.partitions):
-        if partition.target == GPU:
-            try:
-                lowered[number] = _lower_part(problem, partition, choices, timings)
-            except UnsupportedError as error:
-                support.refuse(error.refusals, partition.names)
-    return lowered if len(support.refused) == refused else None
-
-
-def _lower_part(
-    problem: PlacementProblem,
-    partition: Partition,
-    choices: Mapping[str, str],
-    timings: Timings,
-) -> LoweredPart:
-    graph = problem.part_graph(partition)
-    lowering = prepare_lowering(graph, problem.device, problem.compile_options, timings)
-    with timings.stage("lower"):
-        return LoweredPart(lowering, lowering.plan(choices))

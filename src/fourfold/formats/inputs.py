@@ -11,7 +11,7 @@ from fourfold.errors import InputError, nearest
 from fourfold.formats.batch import batch_growth
 from fourfold.formats.budget import check_shape
 from fourfold.formats.builder import GraphBuilder
-from fourfold.types import DType, Shape, TensorType
+from fourfold.types import OPEN, DType, OpenInput, Shape, TensorType
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,19 @@ class ReadOptions:
 DEFAULTS = ReadOptions()
 
 
-OPEN = -1  # marks a dynamic size
 # Error for dynamic sizes other than the batch that the caller does not set.
 SHAPE_NEEDED = "the shape of input '{}' is needed"
+
+
+def shape_needed(name: str, sizes: Shape) -> InputError:
+    """Return the error for an input with open sizes other than the batch, and no shape."""
+    declared = ", ".join("?" if size == OPEN else str(size) for size in sizes)
+    example = ",".join(map(str, OpenInput(name, DType.F32, sizes).example_shape))
+    return InputError(
+        SHAPE_NEEDED.format(name),
+        f"the model has dynamic sizes there: [{declared}]",
+        f"pass shapes={{{name!r}: ({example})}}, or --shape {name}={example}, with your sizes",
+    )
 
 
 @dataclass(frozen=True)

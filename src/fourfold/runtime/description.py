@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fourfold.runtime.instance import ModelInstance
+from fourfold.runtime.open_instance import OpenInstance
 from fourfold.runtime.opened import ORIGINS, device_text
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.support.display import count_text, html_table, size_text, time_text
@@ -14,21 +15,28 @@ from fourfold.support.display import count_text, html_table, size_text, time_tex
 FEW = 3  # inputs or outputs that a line has room for
 
 
-def session_line(instance: ModelInstance, closed: bool) -> str:
+def session_line(instance: ModelInstance | OpenInstance, closed: bool) -> str:
     state = "closed, " if closed else ""
-    where = f"{device_text(instance.request.device)}, {instance.model.precision}"
+    where = f"{device_text(instance.request.device)}, {instance.request.compile_options.precision}"
+    if not isinstance(instance, ModelInstance):
+        ports = _ports_text(instance.inputs)
+        return f"<Session {instance.request.title}: {state}{where}; {ports}; not compiled yet>"
     ports = f"{_ports_text(instance.inputs)} -> {_ports_text(instance.outputs)}"
     return f"<Session {instance.request.title}: {state}{where}; {ports}>"
 
 
-def session_html(instance: ModelInstance, closed: bool) -> str:
+def session_html(instance: ModelInstance | OpenInstance, closed: bool) -> str:
     title = f"Session of {instance.request.title}{' (closed)' if closed else ''}"
     return html_table(title, (), _rows(instance))
 
 
-def _rows(instance: ModelInstance) -> Iterator[Sequence[str]]:
-    model = instance.model
+def _rows(instance: ModelInstance | OpenInstance) -> Iterator[Sequence[str]]:
     yield "device", device_text(instance.request.device)
+    if not isinstance(instance, ModelInstance):
+        yield "compiled", "at the first run: sizes of inputs are open"
+        yield from (("input", f"{port.name}: {port.type_text}") for port in instance.inputs)
+        return
+    model = instance.model
     yield "precision", model.precision
     yield "opened from", ORIGINS[instance.origin]
     yield "runs", instance.placement.summary if instance.in_parts else "all on the device"

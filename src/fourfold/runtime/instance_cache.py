@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from fourfold.errors import DeviceError, FourfoldError
+from fourfold.errors import DeviceError, FourfoldError, InputError
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.request import Request
 from fourfold.support.lazy import lazy_import
@@ -16,8 +16,9 @@ from fourfold.support.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold.runtime import opened
+    from fourfold.runtime import open_instance, opened
 else:
+    open_instance = lazy_import("fourfold.runtime.open_instance")
     opened = lazy_import("fourfold.runtime.opened")
 
 log = Log("runtime")
@@ -39,7 +40,13 @@ class InstanceCache:
     def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
         self._first, self._make, self._limit = first, make, max(limit, 1)
         self._instances: OrderedDict[ShapesKey, ModelInstance] = OrderedDict()
-        self.current = self._make_ready(first)
+        try:
+            self.current = make(first, make_room=self._make_room)
+        except InputError as error:
+            if not error.open_inputs:
+                raise
+            self.current = cast("ModelInstance", open_instance.OpenInstance(first, error))
+        self._log_opened(self.current)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
         self._instances[_key(first)] = self.current
         # Cut ones are beside those, and do not count among them; None where cutting does not pay.
@@ -80,11 +87,15 @@ class InstanceCache:
             raise
 
     def _make_ready(self, request: Request) -> ModelInstance:
-        made = self._make(request, make_room=self._make_room)
-        if log.hears(INFO):
-            placed = made.placement if made.in_parts else None
-            log.info("%s", opened.describe_opening(request, made.model, made.origin, placed))
-        return made
+        instance = self._make(request, make_room=self._make_room)
+        self._log_opened(instance)
+        return instance
+
+    def _log_opened(self, instance: ModelInstance) -> None:
+        if log.hears(INFO) and isinstance(instance, ModelInstance):
+            placement = instance.placement if instance.in_parts else None
+            request, model = instance.request, instance.model
+            log.info("%s", opened.describe_opening(request, model, instance.origin, placement))
 
     def _make_room(self, needed: int) -> None:
         """Close what was not used for the longest time until the rest and what is needed keep the

@@ -7,13 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold import backends
-from fourfold.backends.cpu.registry import placement_environment
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.plan import CompiledModel, Plan
 from fourfold.runtime.binary_cache import start_player
 from fourfold.runtime.request import Request, model_key_parts
-from fourfold.store.entry import COMPILED, read_compiled
 from fourfold.store.keys import Parts, device_key, program_parts
 from fourfold.store.prepared import Prepared, facts_in_row, is_for, is_prepared
 from fourfold.store.shipped import known_choices
@@ -21,10 +19,12 @@ from fourfold.support.lazy import lazy_import
 from fourfold.support.log import DEBUG, Log
 
 if TYPE_CHECKING:
+    from fourfold.backends.cpu import registry as engines
     from fourfold.compiler import compile as compiler
     from fourfold.plan import placement as placements
     from fourfold.store.store import Store
 else:
+    engines = lazy_import("fourfold.backends.cpu.registry")
     compiler = lazy_import("fourfold.compiler.compile")
     placements = lazy_import("fourfold.plan.placement")
 
@@ -49,7 +49,11 @@ def load_compiled(request: Request, store: Store | None) -> LoadResult:
             what = f"model={request.name!r} was passed for {request.title}"
             raise InputError(what, "only a prepared file holds several models", "leave model= out")
         found = None if store is None else _from_store(request, store)
-        loaded = _compile(request, store) if found is None else found
+        if found is None:
+            model = compile_request(request, tuned_choices(request.device, store))
+            _store_model(request, store, model)
+            found = LoadResult(model, "model", partial(_stored_binary, store, request.device))
+        loaded = found
     _report_fallbacks(request, loaded.model)
     return loaded
 
@@ -113,14 +117,12 @@ def _stored_binary(store: Store | None, device: DeviceInfo, plan: Plan) -> bytes
     return None if store is None else store.find_binary(program_parts(plan.program, device))
 
 
-def _compile(request: Request, store: Store | None) -> LoadResult:
-    model = compile_request(request, tuned_choices(request.device, store))
+def _store_model(request: Request, store: Store | None, model: CompiledModel) -> None:
     if store is not None:
         with request.timings.stage("keep"):
             backends.store_facts(request.device, store)  # they are part of the key
             if model.cacheable and model.is_data:
                 store.put_model(request.title, model_key_parts(request, store), model)
-    return LoadResult(model, "model", partial(_stored_binary, store, request.device))
 
 
 def compile_request(request: Request, choices: Mapping[str, str]) -> CompiledModel:
@@ -169,7 +171,7 @@ def tuned_choices(device: DeviceInfo, store: Store | None) -> Mapping[str, str]:
 
 def why_stored_is_unused(request: Request, store: Store, parts: Parts) -> tuple[str, ...]:
     """Return why a stored model with these parts is not used; () where it is, or none exists."""
-    model = store.find(COMPILED, parts, read_compiled, counted=False)
+    model = store.find_model(parts, counted=False)
     return () if model is None else why_outdated(request, store, model)
 
 
@@ -185,7 +187,7 @@ def why_outdated(request: Request, store: Store, model: CompiledModel) -> tuple[
     reasons = [] if same else ["tuning has found better choices since"]
     reasons += model.requirements.over_limits(device)
     if model.environment:
-        now = placement_environment(request.placement_options.thread_count)
+        now = engines.placement_environment(request.placement_options.thread_count)
         changed = [name for name in now if now[name] != model.environment.get(name)]
         reasons += [f"{name} changed: {model.environment.get(name)!r} then" for name in changed]
     return tuple(reasons)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.plan import Port
 from fourfold.support.lazy import lazy_import
-from fourfold.types import DType, Quantization, Shape, dequantize, to_integers
+from fourfold.types import OPEN, DType, Quantization, Shape, dequantize, to_integers
 
 if TYPE_CHECKING:
     from fourfold.graph.metadata import TensorMetadata
@@ -103,7 +103,7 @@ class TensorInfo:
         """'float32[1, 224, 224, 3]', with a question mark where the model leaves a size open."""
         open_sizes = self.signature or self.shape
         pairs = zip(self.shape, open_sizes, strict=False)
-        sizes = ", ".join(f"{size}?" if own == -1 else str(size) for size, own in pairs)
+        sizes = ", ".join(_size_text(size, own) for size, own in pairs)
         return f"{'text' if self.is_text else self.dtype}[{sizes}]"
 
     def __repr__(self) -> str:
@@ -118,6 +118,12 @@ class TensorInfo:
             yield "quantised", f"quantised {self.quantization}"
         if self.pixels:
             yield "pixels", f"pixels {self.pixels}"
+
+
+def _size_text(size: int, declared: int) -> str:
+    if size == OPEN:
+        return "?"
+    return f"{size}?" if declared == OPEN else str(size)
 
 
 def describe_ports(

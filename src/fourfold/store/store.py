@@ -34,9 +34,9 @@ log = Log("store")
 class Store(Entries):
     """What is kept in one folder, or in memory. Safe for any number of threads and processes."""
 
-    def find_model(self, parts: Parts) -> CompiledModel | None:
-        """Return the model that was compiled for exactly these parts."""
-        return self.find(COMPILED, parts, read_compiled)
+    def find_model(self, parts: Parts, counted: bool = True) -> CompiledModel | None:
+        """Return the model that was compiled for exactly these parts; `counted` notes the use."""
+        return self.find(COMPILED, parts, read_compiled, counted)
 
     def put_model(self, title: str, parts: Parts, model: CompiledModel) -> None:
         self.put(COMPILED, title, parts, compiled_sections(model))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.errors import ModelError, Refusal
+from fourfold.errors import InputError, ModelError, Refusal
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN
@@ -15,7 +15,7 @@ from fourfold.formats.inputs import ReadOptions
 from fourfold.formats.onnx.file import FileRecord, GraphRecord, ValueRecord
 from fourfold.formats.onnx.schema import NIBBLES
 from fourfold.formats.onnx.scope import Scope, needed_nodes, read_names
-from fourfold.formats.onnx.sizes import declare_input, settle_names
+from fourfold.formats.onnx.sizes import declare_input, open_inputs, settle_names
 from fourfold.formats.onnx.tensors import ExternalFiles
 from fourfold.formats.onnx.walk import Walk
 from fourfold.graph import Graph
@@ -96,6 +96,9 @@ def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions
         try:
             shape = options.shapes.get(record.name)
             declared.append(declare_input(record, walk.named, shape))
+        except InputError as error:
+            error.open_inputs = open_inputs(inputs)
+            raise
         except ValueError as error:
             what = f"input '{record.name}' is not valid"
             raise ModelError(what, str(error), EXPORT_AGAIN) from error

@@ -14,7 +14,7 @@ import numpy as np
 
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, report_damage, unsupported
-from fourfold.formats.inputs import OPEN, ReadOptions, open_sizes
+from fourfold.formats.inputs import ReadOptions, open_sizes
 from fourfold.formats.model import Model, SourceGraph
 from fourfold.formats.names import printable, short_properties, unique
 from fourfold.formats.onnx.convert import rules
@@ -39,7 +39,7 @@ from fourfold.formats.protobuf import MessageWriter
 from fourfold.formats.rule_table import summary
 from fourfold.formats.source import Content, ModelSource
 from fourfold.graph.metadata import ModelMetadata
-from fourfold.types import DType, Shape
+from fourfold.types import OPEN, DType, Shape
 
 MIN_IR_VERSION = 4  # first IR version in which initializers need not be inputs
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.errors import InputError
 from fourfold.formats.budget import check_shape
-from fourfold.formats.inputs import OPEN, SHAPE_NEEDED, DeclaredInput, open_sizes
+from fourfold.formats.inputs import SHAPE_NEEDED, DeclaredInput, open_sizes, shape_needed
 from fourfold.formats.onnx.file import NodeRecord, Size, ValueRecord
 from fourfold.formats.onnx.schema import (
     AttributeField,
@@ -18,10 +18,9 @@ from fourfold.formats.onnx.schema import (
     port_dtype,
 )
 from fourfold.formats.onnx.scope import inner_graphs
-from fourfold.types import DType, Shape, TensorType
+from fourfold.types import OPEN, DType, OpenInput, Shape, TensorType
 
 NamedSizes = Mapping[str, int]
-EXAMPLE = 224
 
 
 def settle_names(inputs: Sequence[ValueRecord], shapes: Mapping[str, Shape]) -> NamedSizes:
@@ -60,7 +59,7 @@ def declare_input(value: ValueRecord, named: NamedSizes, requested: Shape | None
         if resolved is None and axis == 0:
             resolved = 1
         if resolved is None and requested is None:
-            raise _unsettled(value, named)
+            raise shape_needed(value.name, _declared_sizes(value))
         shape.append(1 if resolved is None else resolved)
     check_shape(tuple(shape))
     left_open = tuple(size if isinstance(size, int) else OPEN for size in sizes)
@@ -78,20 +77,19 @@ def _own_sizes(value: ValueRecord, requested: Shape | None) -> tuple[Size, ...]:
     return ("",) * len(requested or ())
 
 
-def _unsettled(value: ValueRecord, named: NamedSizes) -> InputError:
-    sizes = value.sizes or ()
-    declared = ", ".join(str(size) if size != "" else "?" for size in sizes)
-    filled = [
-        size if isinstance(size, int) else named.get(size, 1 if axis == 0 else EXAMPLE)
-        for axis, size in enumerate(sizes)
-    ]
-    what = SHAPE_NEEDED.format(value.name)
-    why = f"the model has dynamic sizes there: [{declared}]"
-    text = ",".join(map(str, filled))
-    fix = (
-        f"pass shapes={{{value.name!r}: ({text})}}, or --shape {value.name}={text}, with your sizes"
+def _declared_sizes(value: ValueRecord) -> Shape:
+    return tuple(size if isinstance(size, int) else OPEN for size in value.sizes or ())
+
+
+def open_inputs(inputs: Sequence[ValueRecord]) -> tuple[OpenInput, ...]:
+    """Return the inputs as the file declares them; () if one does not declare type or rank."""
+    if any(value.element is None or value.sizes is None for value in inputs):
+        return ()
+    return tuple(
+        OpenInput(value.name, port_dtype(value.element), _declared_sizes(value))
+        for value in inputs
+        if value.element is not None
     )
-    return InputError(what, why, fix)
 
 
 def _contradiction(name: str, one: int, other: int) -> InputError:

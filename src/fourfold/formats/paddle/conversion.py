@@ -11,15 +11,13 @@ from fourfold.errors import InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN, FileOperator, Names, OverwritingConversion
-from fourfold.formats.inputs import SHAPE_NEEDED, DeclaredInput, ReadOptions
+from fourfold.formats.inputs import DeclaredInput, ReadOptions, shape_needed
 from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.records import OperatorRecord, Program, Variable
 from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.foreign import Foreign
-from fourfold.types import DType, Shape, TensorType
-
-EXAMPLE = 224
+from fourfold.types import DType, OpenInput, Shape, TensorType
 
 
 @dataclass
@@ -103,10 +101,14 @@ def convert_program(
             raise ModelError(f"'{name}' is defined twice", "names must be unique", EXPORT_AGAIN)
     for name, array in parameters.items():
         builder.constant(name, array)
-    inputs = [
-        declare_feed(name, program.variables.get(name), options.shapes.get(name))
-        for name in program.feeds
-    ]
+    try:
+        inputs = [
+            declare_feed(name, program.variables.get(name), options.shapes.get(name))
+            for name in program.feeds
+        ]
+    except InputError as error:
+        error.open_inputs = open_inputs(program)
+        raise
     conversion.take_inputs(inputs, options)
     if builder.batch_factor != 1:
         own = convert_program(program, parameters, size, ReadOptions(follow_batch=False))
@@ -115,6 +117,16 @@ def convert_program(
         conversion.number = number
         conversion.add_record(record)
     return conversion
+
+
+def open_inputs(program: Program) -> tuple[OpenInput, ...]:
+    """Return the inputs as the program declares them."""
+    feeds = ((name, program.variables.get(name)) for name in program.feeds)
+    return tuple(
+        OpenInput(name, variable.dtype, tuple(variable.sizes))
+        for name, variable in feeds
+        if variable is not None and variable.dtype is not None
+    )
 
 
 def declare_feed(name: str, variable: Variable | None, shape: Shape | None) -> DeclaredInput:
@@ -127,10 +139,7 @@ def declare_feed(name: str, variable: Variable | None, shape: Shape | None) -> D
         raise ModelError(what, why, EXPORT_AGAIN)
     sizes = variable.sizes
     if shape is None and -1 in sizes[1:]:
-        filled = ",".join(str(EXAMPLE if size == -1 else size) for size in (1, *sizes[1:]))
-        why = f"the model has dynamic sizes there: {list(sizes)}"
-        fix = f"pass shapes={{{name!r}: ({filled})}}, or --shape {name}={filled}, with your sizes"
-        raise InputError(SHAPE_NEEDED.format(name), why, fix)
+        raise shape_needed(name, tuple(sizes))
     try:
         return DeclaredInput.of(name, variable.dtype, sizes)
     except ValueError as error:

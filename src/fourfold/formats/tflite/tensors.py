@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.budget import check_shape
-from fourfold.formats.inputs import OPEN, DeclaredInput, open_sizes
+from fourfold.formats.inputs import DeclaredInput, open_sizes
 from fourfold.formats.names import unique
 from fourfold.formats.tflite.records import (
     DimensionRecord,
@@ -18,7 +18,7 @@ from fourfold.formats.tflite.records import (
     SubgraphRecord,
     TensorRecord,
 )
-from fourfold.types import DType, Quantization, Shape, TensorType
+from fourfold.types import OPEN, DType, Quantization, Shape, TensorType
 
 
 @dataclass(frozen=True)

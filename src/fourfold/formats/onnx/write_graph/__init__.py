@@ -10,7 +10,6 @@ from enum import IntEnum
 import numpy as np
 
 from fourfold.errors import InputError, Refusal, UnsupportedError
-from fourfold.formats.inputs import OPEN
 from fourfold.formats.onnx.schema import (
     ELEMENTS,
     AttributeField,
@@ -35,7 +34,7 @@ from fourfold.formats.rule_table import Unconvertible, summary
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.support.version import VERSION
-from fourfold.types import DType, Quantization, silent_arithmetic
+from fourfold.types import OPEN, DType, Quantization, silent_arithmetic
 
 _LAYERS = ("conv2d", "conv3d", "depthwise_conv2d", "fully_connected", "transpose_conv2d")
 _BITS = 30  # bits of the largest number; float32 has 24

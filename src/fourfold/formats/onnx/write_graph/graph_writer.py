@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.inputs import OPEN
 from fourfold.formats.onnx.write_graph.operator_list import Port, element_of
 from fourfold.formats.onnx.write_graph.written_values import WrittenValues, identity
 from fourfold.formats.rule_table import register
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Node
 from fourfold.ops.base.axis_orders import Order
-from fourfold.types import Shape
+from fourfold.types import OPEN, Shape
 
 
 @dataclass(frozen=True)

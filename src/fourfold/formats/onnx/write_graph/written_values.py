@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.formats.inputs import OPEN
 from fourfold.formats.onnx.schema import ELEMENTS
 from fourfold.formats.onnx.write_graph.operator_list import (
     OperatorList,
@@ -24,7 +23,7 @@ from fourfold.formats.onnx.write_graph.operator_list import (
 from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.ops.base.axis_orders import Order, compose_orders, keeps_order, pad_rank, permuted
-from fourfold.types import DType, Quantization, Shape, TensorType
+from fourfold.types import OPEN, DType, Quantization, Shape, TensorType
 
 GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
 _WITHOUT_POINT = frozenset({DType.I32, DType.I4})  # types whose zero point is always zero

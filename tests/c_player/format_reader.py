@@ -1,6 +1,6 @@
-"""A second player, by docs/internals/file-format.md alone: nothing of fourfold is imported.
+"""A second player, written from docs/internals/file-format.md alone, without fourfold.
 
-Layouts, kinds and element types are read from the tables of the page itself.
+Layouts, kinds and element types are read from the tables of that page.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ FLAGS = cl.mem_flags
 
 
 def table(heading: str, first: str) -> list[list[str]]:
-    """The rows of a table by the titles of its section and of its first column."""
+    """Return the rows of a table by the titles of its section and its first column."""
     text = PAGE.read_text(encoding="utf-8").split(f"\n## {heading}")[1].split("\n## ")[0]
     rows = [line[1:-1].split("|") for line in text.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in row] for row in rows]
     start = next(n for n, row in enumerate(cells) if row[0] == first)
-    found = []
+    result = []
     for row in cells[start + 2 :]:
         if len(row) != len(cells[start]) or row[1].startswith("--"):
             break
-        found.append(row)
-    return found
+        result.append(row)
+    return result
 
 
 def quoted(text: str) -> list[str]:
@@ -40,7 +40,7 @@ def quoted(text: str) -> list[str]:
 
 
 def fields(data: memoryview, heading: str) -> dict[str, Any]:
-    """The numbers of a layout by what the page says that they are."""
+    """Return the fields of a layout by their description on the page."""
     found: dict[str, Any] = {}
     for at, kind, what in table(heading, "at"):
         size = SIZES.get(kind) or int(kind.split()[0])
@@ -50,18 +50,18 @@ def fields(data: memoryview, heading: str) -> dict[str, Any]:
 
 
 def element_types() -> dict[str, np.dtype]:
-    """NumPy's names of the element types, each of as many bytes as the page says."""
-    found = {}
+    """Return NumPy's element types by name, checked against the sizes on the page."""
+    types = {}
     for names, sizes, _ in table("A plan", "type"):
         for name, size in zip(quoted(names), sizes.split(","), strict=True):
             letter = "?" if name == "bool" else f"{name[0]}{int(size)}"
-            found[name] = np.dtype(letter)
-            assert found[name].itemsize == int(size)
-    return found
+            types[name] = np.dtype(letter)
+            assert types[name].itemsize == int(size)
+    return types
 
 
 class File:
-    """The sections of a file, each checked."""
+    """The sections of a file, with verified checksums."""
 
     def __init__(self, data: bytes) -> None:
         self.data = memoryview(data)
@@ -80,16 +80,16 @@ class File:
         assert entry["name in ASCII, filled up with zeros"] == name.encode().ljust(16, b"\0")
         start, size = entry["where the section starts"], entry["its size"]
         assert start % (4096 if size >= 65536 else 64) == 0
-        found = self.data[start : start + size]
-        assert crc32(found) == entry["CRC-32 of the section"]
-        return found
+        content = self.data[start : start + size]
+        assert crc32(content) == entry["CRC-32 of the section"]
+        return content
 
     def record(self, number: int, name: str) -> Any:
         return json.loads(bytes(self.section(number, name)))
 
 
-class ByThePage:
-    """The first plan of a model in a prepared file, played on the first device of OpenCL."""
+class FormatReader:
+    """Runs a plan of a prepared file on the first OpenCL device."""
 
     def __init__(self, data: bytes, row: int = 0) -> None:
         file = File(data)
@@ -124,12 +124,12 @@ class ByThePage:
             for name in re.findall(r"`([\w ]+)`", row[0])
         }
         (own,) = (one["section"] for one in index["binaries"] if one["parts"] == parts)
-        made = cl.Program(self.context, [device], [bytes(file.section(own, "binary"))])
-        return made.build(self.plan["options"])
+        program = cl.Program(self.context, [device], [bytes(file.section(own, "binary"))])
+        return program.build(self.plan["options"])
 
     def _buffer(self, name: str, kind: str, size: int, start: int | None = None) -> cl.Buffer:
-        known = {one: row[2:] for row in table("A plan", "kind") for one in quoted(row[0])}
-        before, allocated = known[kind]
+        kinds = {one: row[2:] for row in table("A plan", "kind") for one in quoted(row[0])}
+        before, allocated = kinds[kind]
         first = self.constants[start or 0 :][:size]
         if "zeros" in before and start is None:
             first = np.zeros(size, np.uint8)
@@ -168,7 +168,7 @@ class ByThePage:
         return outputs
 
     def reset(self) -> None:
-        """The first content of variables again."""
+        """Reset variables to their initial values."""
         for (_, kind, size, *start), buffer in zip(self.plan["buffers"], self.buffers, strict=True):
             if kind == "variable":
                 first = self.constants[start[0] :][:size] if start else np.zeros(size, np.uint8)

@@ -1,4 +1,4 @@
-"""Who knows nothing but the page of the file format plays prepared files right."""
+"""Checks that a reader written from the file format page alone runs prepared files."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def prepared(model: Path, device: DeviceInfo, path: Path, launches: str) -> Path
 @pytest.mark.parametrize("launches", ["list", "one"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.stem)
 def test_models(device: DeviceInfo, model: Path, launches: str, tmp_path: Path) -> None:
-    from c_player.by_the_page import ByThePage
+    from c_player.format_reader import FormatReader
 
     path = prepared(model, device, tmp_path / "m.fourfold", launches)
     session = fourfold.Session(str(path), device=device.address, cache=None)
     arrays = [draw(info) for info in session.inputs]
     expected = session.run(arrays)
-    other = ByThePage(path.read_bytes())
+    other = FormatReader(path.read_bytes())
     assert other.plan["input_names"] == [info.name for info in session.inputs]
     assert other.plan["output_names"] == [*expected]
     for found, array in zip(other.run(arrays), expected.values(), strict=True):
@@ -46,13 +46,13 @@ def test_models(device: DeviceInfo, model: Path, launches: str, tmp_path: Path) 
 
 
 def test_states(device: DeviceInfo, tmp_path: Path) -> None:
-    from c_player.by_the_page import ByThePage
+    from c_player.format_reader import FormatReader
 
     model = tmp_path / "stream.tflite"
     model.write_bytes(stream(start=0.5))
     path = prepared(model, device, tmp_path / "m.fourfold", "list")
     session = fourfold.Session(str(path), device=device.address, cache=None)
-    other = ByThePage(path.read_bytes())
+    other = FormatReader(path.read_bytes())
     for run in range(4):
         if run == 3:
             session.reset()

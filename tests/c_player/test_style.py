@@ -1,4 +1,4 @@
-"""The player's files and functions stay small, begin with a sentence, and depend on little."""
+"""Checks the style of the C player: short files and functions, few system headers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from c_player.build import PLAYER
 
-FILE, FUNCTION = 450, 50
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 450, 50
 FILES = sorted(PLAYER.rglob("*.[ch]"))
 BODY = re.compile(r"^[a-z][^\n;]*(?:\n[^\n;{}]*)*? \{\n.*?^\}", re.MULTILINE | re.DOTALL)
 SYSTEM = re.compile(r"#include <(.*?)>")
@@ -19,25 +19,27 @@ PORTABLE = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_files_are_short_and_begin_with_a_sentence(path: Path) -> None:
+def test_files_are_short_and_start_with_a_comment(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert re.match(r"/\* [A-Za-z][^*]*[.:]", text)
-    assert len(text.splitlines()) <= FILE
+    assert len(text.splitlines()) <= MAX_FILE_LINES
     long = [
         found[0].splitlines()[0]
         for found in BODY.finditer(text)
-        if found[0].count("\n") >= FUNCTION
+        if found[0].count("\n") >= MAX_FUNCTION_LINES
     ]
     assert long == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_only_the_platform_s_files_know_the_system(path: Path) -> None:
+def test_only_platform_files_include_system_headers(path: Path) -> None:
     if not path.name.startswith("platform_"):
         assert set(SYSTEM.findall(path.read_text(encoding="utf-8"))) <= PORTABLE
 
 
-def test_functions_are_found() -> None:
-    found = [one[0] for path in FILES for one in BODY.finditer(path.read_text(encoding="utf-8"))]
-    assert len(found) > 150
-    assert any(one.startswith("ff_status ff_run(") for one in found)
+def test_pattern_finds_functions() -> None:
+    functions = [
+        one[0] for path in FILES for one in BODY.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert len(functions) > 150
+    assert any(one.startswith("ff_status ff_run(") for one in functions)
