@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fourfold.codegen.c_style.grid_barrier import grid_barrier, host_handshake
+from fourfold.codegen.c_style.grid_barrier import clock_functions, grid_barrier, host_handshake
 from fourfold.codegen.c_style.sharing import line_fetching
-from fourfold.codegen.c_style.stage_clock import clock_functions
 from fourfold.codegen.cuda.dialect import CUDA
-from fourfold.codegen.cuda.prelude import FUNCTIONS
+from fourfold.codegen.cuda.language import FUNCTIONS
 from fourfold.codegen.cuda.vectors import HALF_INSTRUCTIONS
 from fourfold.plan import BufferUse, Launch, Plan, Program
 from fourfold.plan.host_protocol import DONE

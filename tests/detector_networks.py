@@ -7,7 +7,7 @@ import numpy as np
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.context import KernelOptions, Target
-from fourfold.codegen.language import make_target
-from fourfold.codegen.registry import find_language
+from fourfold.codegen.language import find_language, make_target
 from fourfold.device import DeviceInfo
 
 LARGE = replace(NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152)

@@ -7,7 +7,7 @@ import numpy as np
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.base.window import Padding
 from fourfold.ops.concat import Concat

@@ -15,7 +15,7 @@ from fake_cuda import FakeCuda
 
 from fourfold.backends.cuda import devices as found
 from fourfold.backends.cuda import nvrtc
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.image import Image
 from fourfold.plan import Program
 
@@ -34,8 +34,8 @@ def installed(driver: FakeCuda) -> Iterator[FakeCuda]:
     """Makes a driver that of this machine."""
     forget_drivers()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loader, "library", lambda: driver)
-        patch.setattr(loader, "quick_library", lambda: driver)
+        patch.setattr(calls, "library", lambda: driver)
+        patch.setattr(calls, "quick_library", lambda: driver)
         yield driver
         forget_drivers()
 

@@ -13,7 +13,7 @@ from fourfold.backends.cpu.reference import evaluate
 from fourfold.compiler.rewrite import Pass, check
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce, Resize
 from fourfold.ops.base.window import Padding, Pool2d
 from fourfold.ops.cast import Cast

@@ -19,7 +19,7 @@ from model_collection import TFLITE
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.tools.report.verification import compare_outputs
 

@@ -18,7 +18,7 @@ from fourfold.codegen.context import KernelOptions
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite import convert
 from fourfold.formats.tflite.operation import RULES
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.session import explain_stage
 
 PAGE = ROOT / "docs" / "add-an-op.md"

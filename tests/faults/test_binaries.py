@@ -11,7 +11,7 @@ import pytest
 from faults.setting import World
 from tiny_plan import line
 
-from fourfold.backends.opencl.backend import OpenCLBackend
+from fourfold.backends.opencl import OpenCLBackend
 from fourfold.store.keys import program_parts
 from fourfold.store.store import Store
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.options import DEFAULTS
+from fourfold.formats.inputs import DEFAULTS
 from fourfold.graph.metadata import decode_metadata, encode_metadata
 
 

@@ -1,5 +1,6 @@
-"""Text of a GPU language stands in the folder of that language, or in that of what those of the C
-family share, and nowhere else.
+"""Text of a GPU language stands in `codegen`, in the folder of that language, and nowhere else.
+
+Languages of the C family share the folder `c_style`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from house.source import Module, imported, modules
+from house.source import PACKAGE, Module, imported, modules
 
-from fourfold.codegen.registry import languages
+from fourfold.codegen.language import languages
 
-# What tells such text from any other, in the languages that are there and in those to come.
+# Words and shapes that only occur in kernel text.
 TOKENS = re.compile(
     r"""
     __kernel | __global | __local\b | __shared__ | __device__ | __attribute__ | __builtin_
@@ -22,20 +23,27 @@ TOKENS = re.compile(
     | \bas_(float|int|uint|half|uchar|char)\d*\( | \bconvert_(float|half|int|uint|u?char|short|long)
     | \bbarrier\( | \bmem_fence\b | CLK_ | \bvload | \bvstore | \bread_image | \bimage1d_buffer_t
     | \bsub_group_ | \batomic_(inc|add|max) | \basm\b | \#pragma | \#define | \#if\b | -cl-
-    | @(compute|workgroup_size|group|binding) | \bvar<
+    | @(compute|workgroup_size|group|binding) | \bvar< | \bvec[234]< | \bfn\ \w+\(
+    | \bworkgroupUniformLoad | \batomic(Add|Load|Store|Max)\b
+    | __(restrict|launch_bounds|forceinline|shfl|ldg|cvta) | \bwgmma\b | \bcp\.async | \bmma\.sync
+    | \b(fma|mad|mad24)\( | \bnative_(exp|log|sqrt|rsqrt|recip|sin|cos) | \breqd_work_group_size
+    | \bvoid\ \w+\( | \bfor\ \(int\b | \brestrict\b | ;\s*\n\s*\}
     | \b(const|static)\s+(float|int|uint|half|void)\b | \bcl_khr_
     """,
     re.VERBOSE,
 )
-# Names of extensions, as drivers list them: data of an API, no text of a program.
+KERNEL_FILES = {".cl", ".cu", ".cuh", ".metal", ".ptx", ".spv", ".wgsl"}
+# Names of extensions, as drivers list them: data of an API, not kernel text.
 DRIVERS_TELL = ("backends/claims.py", "backends/opencl/devices.py")
 
 
 def texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
-    """Every string of a module, what it says of itself included."""
+    """Yield all strings and byte strings of a module, including docstrings."""
     for node in module.nodes(ast.Constant):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node, node.value
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            yield node, node.value.decode("latin-1")
 
 
 def found_in(text: str) -> str | None:
@@ -55,6 +63,12 @@ def test_no_text_of_a_language_outside_its_folder() -> None:
         if (found := found_in(text)) is not None
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_of_a_language_outside_its_folder() -> None:
+    files = (path for path in PACKAGE.rglob("*") if path.suffix in KERNEL_FILES)
+    below = (path.relative_to(PACKAGE).as_posix() for path in files)
+    assert [path for path in below if not path.startswith(OWN)] == []
 
 
 def test_drivers_tell_names_only() -> None:
@@ -92,6 +106,10 @@ def test_only_players_know_a_language_by_name() -> None:
         "const float4 a = vload4(0, b);",
         "__global__ void f(float *x) { x[threadIdx.x] = 0; }",
         "@compute @workgroup_size(64) fn main()",
+        "let v: vec4<f32> = x[i];",
+        "for (int i = 0; i < 4; i++)",
+        "a = fma(b, c, a);",
+        "x = 1;\n}",
     ],
 )
 def test_such_text_is_recognised(text: str) -> None:

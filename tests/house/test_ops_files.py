@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from house.source import PACKAGE, modules
 
-from fourfold.ops.base import Case, Op
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, Op, registry
 from fourfold.types import TensorType
 
 FOLDER = PACKAGE / "ops"

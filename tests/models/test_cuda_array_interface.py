@@ -13,7 +13,7 @@ from onnx_writer import small_model
 import fourfold
 from fourfold.backends import backend_of
 from fourfold.backends.cuda import binding as cu
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.devices import context_of
 from fourfold.backends.cuda.import_memory import read_interface
 from fourfold.backends.cuda.memory import OwnMemory
@@ -158,8 +158,8 @@ def test_a_run_begins_behind_the_stream_that_is_named(
 
 def test_nobody_waits_for_what_is_done(session: fourfold.Session) -> None:
     """Whoever names no stream has finished, as far as another than the default one is concerned."""
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
         pytest.skip("only the imagined driver counts")
     given = told(session, stream=None)
     session.run(given)

@@ -16,7 +16,7 @@ from stateful_models import svdf
 import fourfold
 from fourfold.backends import find_device
 from fourfold.backends.cuda import binding as cu
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.bound_memory import BoundMemory
 from fourfold.backends.cuda.devices import context_of, stream_of
 from fourfold.backends.cuda.memory import CudaMemory
@@ -115,7 +115,7 @@ def test_one_model_after_the_other(cuda: DeviceInfo) -> None:
     with open_session(cuda) as first, open_session(cuda, small_model("Neg", {"x": (1, 5)})) as last:
         expected = -first.run(picture(3))["scores"]
         source = Tensor(cuda, picture(3))
-        driver: Any = loader.library()
+        driver: Any = calls.library()
         for _ in range(3):
             copied = list(getattr(driver, "copied", ()))
             kept = first.run(source, keep_on_device=True)["scores"]
@@ -224,7 +224,7 @@ def test_memory_of_another_gpu(session: fourfold.Session) -> None:
     with pytest.raises(InputError, match="memory is on cuda:1, the model on cuda:0") as caught:
         session.run(given)
     assert "x.to('cuda:0')" in caught.value.fix
-    if not hasattr(loader.library(), "copied"):
+    if not hasattr(calls.library(), "copied"):
         return
     there = Interface(find_device("cuda:1"), picture(1))
     with pytest.raises(InputError, match="memory is on cuda:1, the model on cuda:0"):

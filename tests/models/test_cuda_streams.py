@@ -18,7 +18,7 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 import fourfold
 from fourfold.backends import find_device
 from fourfold.backends.cuda import binding as cu
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.devices import context_of
 from fourfold.backends.cuda.memory import OwnMemory
 from fourfold.device import DeviceInfo
@@ -150,9 +150,9 @@ def test_streams_of_libraries(cuda: DeviceInfo, library: str, name: str) -> None
 def test_what_is_no_stream(cuda: DeviceInfo) -> None:
     with pytest.raises(DeviceError, match="is not a device"):
         find_device(object())
-    if isinstance(loader.library(), loader.CDLL):
+    if isinstance(calls.library(), calls.CDLL):
         return
-    driver: Any = loader.library()
+    driver: Any = calls.library()
     driver.failures["cuStreamGetCtx"] = 400
     with pytest.raises(DeviceError, match="not a CUDA stream"):
         find_device(Stream(77))
@@ -195,8 +195,8 @@ def test_threads_and_sessions(cuda: DeviceInfo) -> None:
 
 
 def test_sessions_of_one_model_share_its_weights(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
         pytest.skip("only the imagined driver counts")
     sessions = [open_session(cuda, matrix()) for _ in range(3)]
     weights = sessions[0].plan.bytes("constants")
@@ -211,8 +211,8 @@ def test_sessions_of_one_model_share_its_weights(cuda: DeviceInfo) -> None:
 
 
 def test_everything_is_given_back(cuda: DeviceInfo, form: str) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
         pytest.skip("only the imagined driver counts")
     with open_session(cuda) as session:
         list(session.stream([picture(seed) for seed in range(4)]))
@@ -229,8 +229,8 @@ def test_everything_is_given_back(cuda: DeviceInfo, form: str) -> None:
 
 @pytest.mark.usefixtures("form")
 def test_a_session_that_nobody_closes(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
         pytest.skip("only the imagined driver counts")
     session = open_session(cuda)
     list(session.stream([picture(seed) for seed in range(4)]))
@@ -243,8 +243,8 @@ def test_a_session_that_nobody_closes(cuda: DeviceInfo) -> None:
 
 
 def test_no_memory_for_one_more_run(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
         pytest.skip("only the imagined driver has little memory")
     with open_session(cuda) as session:
         expected, held = session.run(picture(1))["scores"], dict(driver.held)
@@ -258,8 +258,8 @@ def test_no_memory_for_one_more_run(cuda: DeviceInfo) -> None:
 
 
 def test_a_driver_that_captures_no_such_launches(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
         pytest.skip("it does")
     driver.failures["cuStreamEndCapture"] = 900
     with open_session(cuda) as session:

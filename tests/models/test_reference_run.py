@@ -12,7 +12,7 @@ from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import read_model
 from fourfold.formats.model import Model
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.types import TensorType
 
 CONFORMANCE = SHARED / "conformance" / "tflite"

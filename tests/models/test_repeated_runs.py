@@ -15,7 +15,7 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.backends.cuda import binding as cu
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.bound_memory import BoundMemory
 from fourfold.backends.cuda.bound_run import BoundRun
 from fourfold.backends.cuda.devices import context_of
@@ -210,7 +210,7 @@ def test_behind_a_run_in_flight(
 
 
 def test_a_launch_that_fails(session: fourfold.Session, played: list[bool]) -> None:
-    failures = getattr(loader.library(), "failures", None)
+    failures = getattr(calls.library(), "failures", None)
     if failures is None:
         pytest.skip("a real driver does not fail when it is told to")
     source, target = array(session, 0), targets(session)
@@ -222,7 +222,7 @@ def test_a_launch_that_fails(session: fourfold.Session, played: list[bool]) -> N
     del failures[LAUNCH]
     check(session, 0, session.run(source, out=target))
     assert played == [True, True]
-    assert loader.library().contexts == 0
+    assert calls.library().contexts == 0
 
 
 class Tensor:

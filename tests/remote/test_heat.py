@@ -6,7 +6,7 @@ import pytest
 from remote.machine_setup import SERIAL, FakeMachine
 
 from fourfold.backends.remote import timer
-from fourfold.backends.remote.adb import AdbLink
+from fourfold.backends.remote.link import AdbLink
 from fourfold.backends.remote.timer import HeatWatch, read_state, signs_of_heat
 
 CLOCK = "/sys/class/devfreq/1c00000.gpu/max_freq"

@@ -9,11 +9,9 @@ import pytest
 from remote.machine_setup import HOST, SERIAL, FakeMachine
 
 from fourfold.backends.connections import ConnectionLost
-from fourfold.backends.remote import adb as adb_module
-from fourfold.backends.remote.adb import AdbLink, find_phone
-from fourfold.backends.remote.link import Link
+from fourfold.backends.remote import link as link_module
+from fourfold.backends.remote.link import AdbLink, Link, SshLink, find_phone
 from fourfold.backends.remote.machine import Machine, _family
-from fourfold.backends.remote.ssh import SshLink
 from fourfold.errors import DeviceError, InputError
 
 NO_PROCESS = 2**22 + 7  # beyond the largest number of a process
@@ -99,7 +97,7 @@ def test_a_phone_that_is_not_there(machine: FakeMachine) -> None:
 
 def test_without_adb(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(adb_module, "android_folders", lambda: ((), ()))
+    monkeypatch.setattr(link_module, "android_folders", lambda: ((), ()))
     with pytest.raises(InputError, match="adb is not installed"):
         find_phone("auto")
 

@@ -7,7 +7,7 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.base.window import Padding, Pool2d
 from fourfold.ops.batch_matmul import BatchMatmul

@@ -18,7 +18,7 @@ import fourfold
 from fourfold.backends import find_device, find_target
 from fourfold.backends.cuda import nvrtc
 from fourfold.backends.cuda.architectures import architecture_name, older_architectures
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.image import Image, unpack
 from fourfold.cli import main
 from fourfold.plan import Program
@@ -42,7 +42,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_drivers()
-    monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was loaded"))
+    monkeypatch.setattr(calls, "library", lambda: pytest.fail("the driver was loaded"))
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from fourfold.codegen.expression import const, name
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Node
 from fourfold.ops.arg_max import ArgMax
-from fourfold.ops.base import Alias, Case, Region
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Alias, Case, Region, registry
 from fourfold.ops.base.rules import Reduce, Resize
 from fourfold.ops.base.window import Padding, Pool2d, same
 from fourfold.ops.cast import Cast

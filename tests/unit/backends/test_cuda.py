@@ -21,7 +21,7 @@ from fourfold.backends import Player, backends, determine_facts, find_device, fi
 from fourfold.backends.cuda import devices as found
 from fourfold.backends.cuda import driver as driver_file
 from fourfold.backends.cuda import nvrtc, program
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.boards import BOARDS, find_board
 from fourfold.backends.cuda.image import Image, unpack
 from fourfold.backends.cuda.traced import ClockedPlayer
@@ -30,7 +30,7 @@ from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.plan import Plan
 from fourfold.runtime.stage_times import read_notes
 from fourfold.store.keys import loadable_parts, program_parts
@@ -52,7 +52,7 @@ def absent() -> None:
 
 def test_without_a_driver_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_drivers()
-    monkeypatch.setattr(loader, "library", absent)
+    monkeypatch.setattr(calls, "library", absent)
     with pytest.raises(DeviceError, match="driver is not installed") as caught:
         find_device("cuda:0")
     assert "libcuda" in caught.value.why
@@ -60,7 +60,7 @@ def test_without_a_driver_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_it_is_listed_where_its_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was called"))
+    monkeypatch.setattr(calls, "library", lambda: pytest.fail("the driver was called"))
     monkeypatch.setattr(driver_file, "library_name", absent)
     assert not backends()["cuda"].listed
     monkeypatch.setattr(driver_file, "library_name", lambda: "libcuda.so.1")

@@ -13,7 +13,7 @@ from stateful_models import svdf
 import fourfold
 from fourfold.backends.cuda import binding as cu
 from fourfold.backends.cuda import port_memory
-from fourfold.backends.cuda.binding import calls, loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.bound_memory import BoundMemory
 from fourfold.backends.cuda.memory import CudaMemory, OwnMemory
 from fourfold.backends.cuda.player import Player
@@ -135,7 +135,7 @@ def test_in_a_forked_child_the_driver_is_left_alone(
     lost = forks.lost | {"cuda"}
     monkeypatch.setattr(forks, "lost", lost)
     monkeypatch.setattr(calls, "lost", lost)
-    driver: Any = loader.library()
+    driver: Any = calls.library()
     called = list(getattr(driver, "names", ()))
     with pytest.raises(DeviceError, match="before this process was forked"):
         session.run(X)
@@ -158,7 +158,7 @@ def test_memory_of_results_is_used_again(session: fourfold.Session) -> None:
     assert {one.memory.address for one in again.values()} == places
     np.testing.assert_array_equal(again["scores"].numpy(), session.run(X)["scores"])
     shown = again["scores"].__cuda_array_interface__["data"][0]
-    driver: Any = loader.library()
+    driver: Any = calls.library()
     held = dict(getattr(driver, "held", {}))
     del again
     if held:
@@ -168,8 +168,8 @@ def test_memory_of_results_is_used_again(session: fourfold.Session) -> None:
 
 
 def test_spare_memory_is_given_up_for_others(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
         pytest.skip("only the imagined driver has little memory")
     with fourfold.Session(small_onnx(), cuda, cache="memory"):
         kept = [OwnMemory(cuda, 1 << 16) for _ in range(4)]

@@ -15,7 +15,7 @@ from imagined_gpu import forget_drivers
 
 from fourfold.backends import find_device
 from fourfold.backends.cuda import driver, nvrtc
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.errors import DeviceError
 from fourfold.plan import Program
 
@@ -88,9 +88,9 @@ def install_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     def install(path: Path | str) -> None:
         monkeypatch.setattr(driver, "_NAMES", (str(path),))
         monkeypatch.setattr(driver, "library_name", cache(driver.library_name.__wrapped__))
-        monkeypatch.setattr(loader, "library_name", driver.library_name)
+        monkeypatch.setattr(calls, "library_name", driver.library_name)
         for name in ("library", "quick_library"):
-            monkeypatch.setattr(loader, name, cache(getattr(loader, name).__wrapped__))
+            monkeypatch.setattr(calls, name, cache(getattr(calls, name).__wrapped__))
         forget_drivers()
 
     yield install

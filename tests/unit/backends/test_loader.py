@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.backends.opencl.binding import loader
+from fourfold.backends.opencl.binding import calls
 
 SYSTEM = ["libOpenCL.so.1", "libOpenCL.so"]
 FRAMEWORK = "/System/Library/Frameworks/OpenCL.framework/OpenCL"
@@ -29,9 +29,9 @@ def pyopencl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    loader._path.cache_clear()
+    calls._path.cache_clear()
     yield
-    loader._path.cache_clear()
+    calls._path.cache_clear()
 
 
 def test_linux_takes_the_one_of_pyopencl_first(
@@ -40,7 +40,7 @@ def test_linux_takes_the_one_of_pyopencl_first(
     monkeypatch.setattr(sys, "platform", "linux")
     module = pyopencl / f"_cl{EXTENSION_SUFFIXES[0]}"
     module.write_bytes(b"")
-    assert list(loader._candidates()) == [str(module), *SYSTEM]
+    assert list(calls._candidates()) == [str(module), *SYSTEM]
     assert os.environ["PYOPENCL_HOME"] == str(pyopencl)  # where it looks for drivers beside it
 
 
@@ -48,10 +48,10 @@ def test_linux_takes_the_systems_where_pyopencl_has_none(
     pyopencl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    assert list(loader._candidates()) == SYSTEM
+    assert list(calls._candidates()) == SYSTEM
     assert os.environ["PYOPENCL_HOME"] == ""
-    monkeypatch.setattr(loader, "_pyopencl", lambda: None)
-    assert list(loader._candidates()) == SYSTEM
+    monkeypatch.setattr(calls, "_pyopencl", lambda: None)
+    assert list(calls._candidates()) == SYSTEM
 
 
 @pytest.mark.parametrize(("platform", "path"), [("win32", "OpenCL.dll"), ("darwin", FRAMEWORK)])
@@ -60,7 +60,7 @@ def test_other_systems_bring_their_own(
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     (pyopencl / f"_cl{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
-    assert list(loader._candidates()) == [path]
+    assert list(calls._candidates()) == [path]
 
 
 @pytest.mark.usefixtures("fresh")
@@ -72,14 +72,14 @@ def test_the_first_that_can_be_loaded_is_taken(monkeypatch: pytest.MonkeyPatch) 
         if path != "good.so":
             raise OSError(f"{path}: no such file")
 
-    monkeypatch.setattr(loader, "CDLL", load)
-    monkeypatch.setattr(loader, "_candidates", lambda: iter(("bad.so", "good.so", "other.so")))
-    assert loader._path() == "good.so"
+    monkeypatch.setattr(calls, "CDLL", load)
+    monkeypatch.setattr(calls, "_candidates", lambda: iter(("bad.so", "good.so", "other.so")))
+    assert calls._path() == "good.so"
     assert tried == ["bad.so", "good.so"]
 
 
 @pytest.mark.usefixtures("fresh")
 def test_without_any_library_all_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "_candidates", lambda: iter(("no-such-a.so", "no-such-b.so")))
+    monkeypatch.setattr(calls, "_candidates", lambda: iter(("no-such-a.so", "no-such-b.so")))
     with pytest.raises(OSError, match=r"no-such-a\.so.*no-such-b\.so"):
-        loader._path()
+        calls._path()

@@ -17,12 +17,11 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.backends import backends, devices, discovery, find_device
-from fourfold.backends.cuda import nvrtc
-from fourfold.backends.cuda.backend import CudaBackend
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda import CudaBackend, nvrtc
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.image import Image
+from fourfold.backends.interpreter import InterpretBackend
 from fourfold.backends.interpreter import device as interpreted
-from fourfold.backends.interpreter.backend import InterpretBackend
 from fourfold.cli import main
 from fourfold.errors import DeviceError, InputError
 from fourfold.plan import Program
@@ -44,7 +43,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     """One GPU, which CUDA offers and the interpreter, too; there is no compiler for CUDA."""
     made = FakeCuda()
     for name in ("library", "quick_library"):
-        monkeypatch.setattr(loader, name, lambda: made)
+        monkeypatch.setattr(calls, name, lambda: made)
     monkeypatch.setattr(CudaBackend, "listed", True)
     monkeypatch.setattr(InterpretBackend, "listed", True)
     monkeypatch.setattr(type(backends()["opencl"]), "listed", False)

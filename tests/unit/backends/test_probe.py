@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fourfold.backends.null import NULL_GPU
+from fourfold.backends.opencl import OpenCLBackend, feature_probes, probe
 from fourfold.backends.opencl import binding as cl
-from fourfold.backends.opencl import feature_probes, probe
-from fourfold.backends.opencl.backend import OpenCLBackend
 from fourfold.codegen.opencl import probes
 from fourfold.codegen.opencl.prelude import build_options
 from fourfold.device import IMAGES, PROBED, WAITING, DeviceInfo, is_fact

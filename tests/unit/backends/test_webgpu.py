@@ -21,12 +21,12 @@ from fourfold.backends import Player, backends
 from fourfold.backends.null import NULL_GPU
 from fourfold.backends.probing import check_verdict
 from fourfold.backends.webgpu import devices, probe, program
-from fourfold.backends.webgpu.binding import adapter, commands, device, loader
+from fourfold.backends.webgpu.binding import adapter, calls, device, objects
 from fourfold.backends.webgpu.binding.structures import Limits
 from fourfold.backends.webgpu.devices import device_of
 from fourfold.backends.webgpu.facts import device_info
 from fourfold.backends.webgpu.probe import measure_units
-from fourfold.codegen.wgsl import probes, renderer
+from fourfold.codegen.wgsl import language, probes
 from fourfold.device import LOOP_SELF_TEST, DeviceInfo
 from fourfold.errors import BuildError, DeviceError, ModelError
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
@@ -88,9 +88,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeWebGpu]:
     """An imagined library, for one test."""
     forget()
     made = FakeWebGpu(KERNELS)
-    for module in (loader, adapter, device):
+    for module in (calls, adapter, device):
         monkeypatch.setattr(module, "library", lambda: made)
-    for module in (loader, commands):
+    for module in (calls, objects):
         monkeypatch.setattr(module, "quick_library", lambda: made)
     yield made
     forget()
@@ -237,7 +237,7 @@ def test_a_program_without_its_marks_is_damaged() -> None:
     with pytest.raises(ModelError, match="the program is damaged"):
         program.split_modules(Program("//# line x0\nfn line() {}", ""))
     assert program.split_modules(Program("", "")) == {}
-    assert program.MARK == renderer.MARK
+    assert program.MARK == language.MARK
 
 
 def test_a_lost_device_is_opened_again(fake: FakeWebGpu) -> None:

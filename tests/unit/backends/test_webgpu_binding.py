@@ -12,7 +12,7 @@ import pytest
 
 from fourfold.backends.webgpu import binding as wg
 from fourfold.backends.webgpu import devices
-from fourfold.backends.webgpu.binding import adapter, calls, loader, objects, structures
+from fourfold.backends.webgpu.binding import adapter, calls, objects, structures
 from fourfold.errors import DeviceError
 
 # Structures of ours that stand for several, or have a shorter name.
@@ -73,7 +73,7 @@ def test_all_callbacks_are_one_structure(header: Any) -> None:
 
 def test_every_function_is_there_and_takes_as_much(header: Any) -> None:
     assert wg.version()[0] == wg.KNOWN
-    for name, (result, arguments) in loader._SIGNATURES.items():
+    for name, (result, arguments) in calls._SIGNATURES.items():
         known = header.ffi.typeof(getattr(header.lib, name))
         sizes = [ctypes.sizeof(one) for one in arguments]
         assert sizes == [header.ffi.sizeof(one) for one in known.args], name
@@ -123,7 +123,7 @@ def test_without_the_package_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) ->
     def absent() -> None:
         raise OSError("the package wgpu is not installed")
 
-    monkeypatch.setattr(loader, "library", absent)
+    monkeypatch.setattr(calls, "library", absent)
     error = complaint()
     assert (error.what, error.why) == (
         "WebGPU cannot be used",
@@ -157,8 +157,8 @@ def test_a_package_without_its_library_is_told_apart(
     (tmp_path / "empty_package" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     for name, why in (("empty_package", "has no"), ("no_such_package", "not installed")):
-        monkeypatch.setattr(loader, "PACKAGE", name)
-        loader._path.cache_clear()
+        monkeypatch.setattr(calls, "PACKAGE", name)
+        calls._path.cache_clear()
         with pytest.raises(OSError, match=why):
-            loader._path()
-    loader._path.cache_clear()
+            calls._path()
+    calls._path.cache_clear()

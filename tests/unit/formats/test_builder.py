@@ -7,7 +7,7 @@ import pytest
 
 from fourfold.formats.budget import FOLD_LIMIT, MAX_ELEMENTS, Budget, check_shape
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.refusal import TypeMismatch, Unconvertible
+from fourfold.formats.rule_table import TypeMismatch, Unconvertible
 from fourfold.graph import NONE
 from fourfold.ops.reshape import Reshape
 from fourfold.types import TensorType

@@ -12,9 +12,8 @@ from fourfold.errors import FourfoldError, InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import Conversion, FileOperator, report_damage, unsupported
-from fourfold.formats.inputs import DeclaredInput
-from fourfold.formats.options import ReadOptions
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.inputs import DeclaredInput, ReadOptions
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import NONE
 from fourfold.ops.reshape import Reshape
 from fourfold.types import DType, TensorType

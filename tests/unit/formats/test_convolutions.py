@@ -8,12 +8,17 @@ import pytest
 from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.convolutions import MAX_SPLIT_GROUPS, Deconvolution, convolve, deconvolve
 from fourfold.formats.operator_nodes import OperatorNodes
-from fourfold.formats.pools import add_pool, count_windows
-from fourfold.formats.refusal import Unconvertible
-from fourfold.ops.base.pooling import PoolAxes
-from fourfold.ops.base.window import Padding, Pair
+from fourfold.formats.rule_table import Unconvertible
+from fourfold.formats.windows import (
+    MAX_SPLIT_GROUPS,
+    Deconvolution,
+    add_pool,
+    convolve,
+    count_windows,
+    deconvolve,
+)
+from fourfold.ops.base.window import Padding, Pair, PoolAxes
 from fourfold.ops.conv2d import Conv2d
 from fourfold.types import DType, Quantization, TensorType
 

@@ -15,8 +15,7 @@ from fourfold.formats.batch import (
 )
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.inputs import DeclaredInput, declare_inputs, open_sizes
-from fourfold.formats.options import ReadOptions
+from fourfold.formats.inputs import DeclaredInput, ReadOptions, declare_inputs, open_sizes
 from fourfold.graph import NONE
 from fourfold.ops.concat import Concat
 from fourfold.types import DType, Shape, TensorType

@@ -16,8 +16,7 @@ from fourfold.formats import formats, read_model
 from fourfold.formats.onnx.write_graph import operators
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.ops.base import Case
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, registry
 
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 

@@ -9,7 +9,7 @@ from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.operator_nodes import MAX_LIST_LENGTH, PositionalOperator
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.types import DType, TensorType
 
 

@@ -10,7 +10,7 @@ import pytest
 import tflite_writer as writer
 from model_collection import TFLITE, needs_models, or_skipped
 
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")

@@ -12,10 +12,10 @@ from runtimes import interpreter, run
 from fourfold.backends.cpu.reference import NumpyPart, evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import formats, read_model
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.formats.tflite.records import FileRecord
+from fourfold.formats.tflite.write_graph import file_of
 from fourfold.formats.tflite.write_graph.serialize import serialize
-from fourfold.formats.tflite.write_graph.walk import file_of
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.types import DType, TensorType

@@ -15,8 +15,7 @@ from fourfold.formats.tflite.write_graph.node_writer import Grids
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
-from fourfold.ops.base import Case
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, registry
 from fourfold.types import DType, Quantization, dequantize, to_integers
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")

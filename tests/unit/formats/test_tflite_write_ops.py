@@ -16,8 +16,7 @@ from fourfold.formats.tflite.write_graph.expand import expansions
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.ops.base import Case, Op
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, Op, registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 

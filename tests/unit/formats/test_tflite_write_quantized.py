@@ -12,7 +12,7 @@ from runtimes import interpreter, run
 
 from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import formats, read_model
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
 from fourfold.types import DType, Quantization, dequantize, to_integers

@@ -9,7 +9,7 @@ from op_inputs import case_graph
 from fourfold.backends.cpu.numpy.graph_file import read_graph, write_graph
 from fourfold.errors import ModelError
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.custom import Custom
 from fourfold.types import DType, Quantization, TensorType
 

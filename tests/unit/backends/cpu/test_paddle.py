@@ -14,8 +14,7 @@ from fourfold.backends.cpu.registry import find_engine
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.paddle.program import read_program
-from fourfold.formats.paddle.reader import read_parameters
+from fourfold.formats.paddle.reader import read_parameters, read_program
 from fourfold.plan.targets import GPU
 
 ENGINE = find_engine("paddle")

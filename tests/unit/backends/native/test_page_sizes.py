@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.backends.native import TARGETS, build, build_player
+from fourfold.backends import native
+from fourfold.backends.native import TARGETS, build_player
 from fourfold.errors import InputError
 
 ROOT = Path(__file__).parents[4]
@@ -46,7 +47,7 @@ def _small_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "sources"
     folder.mkdir()
     (folder / "main.c").write_text("int main(void) { return 0; }\n")
-    monkeypatch.setattr(build, "SOURCE_FOLDERS", (folder, folder))
+    monkeypatch.setattr(native, "SOURCE_FOLDERS", (folder, folder))
 
 
 @pytest.mark.usefixtures("_small_sources")
@@ -69,7 +70,7 @@ def test_player_segments_with_the_system_linker(
 @pytest.mark.parametrize("name", [name for name, one in TARGETS.items() if one.is_android])
 def test_player_segments_with_the_ndk(name: str, tmp_path: Path) -> None:
     try:
-        build.find_compiler(TARGETS[name])
+        native.find_compiler(TARGETS[name])
     except InputError as error:
         pytest.skip(f"the Android NDK is not installed: {error.why}")
     program = build_player(TARGETS[name], os.fspath(tmp_path / "cache"))

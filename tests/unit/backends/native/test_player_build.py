@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fourfold.backends.native import TARGETS, build, build_player, find_target_machine
+from fourfold.backends import native
+from fourfold.backends.native import TARGETS, build_player, find_target_machine
 from fourfold.cli import main
 from fourfold.config import android_folders
 from fourfold.errors import InputError
 from fourfold.support.packages import installed_version
 
 ROOT = Path(__file__).parents[4]
-SOURCE_FOLDERS = build.SOURCE_FOLDERS  # before a test changes them
+SOURCE_FOLDERS = native.SOURCE_FOLDERS  # before a test changes them
 PROGRAM = """#include "answer.h"
 #include <stdio.h>
 int main(void) { printf("%d\\n", ANSWER); return 0; }
@@ -41,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made.mkdir()
     (made / "main.c").write_text(PROGRAM)
     (made / "answer.h").write_text("#define ANSWER 42\n")
-    monkeypatch.setattr(build, "SOURCE_FOLDERS", (made, made))
+    monkeypatch.setattr(native, "SOURCE_FOLDERS", (made, made))
     return made
 
 
@@ -88,7 +89,7 @@ def test_a_mistake_in_the_sources_is_told_and_nothing_is_kept(folder: Path, tmp_
 def test_another_machine_needs_zig(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "installed_version", lambda name: None)
+    monkeypatch.setattr(native, "installed_version", lambda name: None)
     with pytest.raises(InputError, match=r"fourfold\[player\]"):
         build_player(TARGETS["x86_64-windows"], os.fspath(tmp_path))
 
@@ -99,7 +100,7 @@ def test_another_machine_needs_zig(
 def test_zig_compiles_for_other_machines(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(build, "_system_compiler", lambda: None)
+    monkeypatch.setattr(native, "_system_compiler", lambda: None)
     content = build_player(TARGETS[name], os.fspath(tmp_path)).read_bytes()
     if name in MARKS:
         assert (content[:4], content[18:19]) == (b"\x7fELF", MARKS[name])

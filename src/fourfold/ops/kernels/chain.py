@@ -1,29 +1,135 @@
 """A mean over the pixels, small matrix products and a softmax in one kernel.
 
 A work-group computes one picture and keeps intermediate values in local memory. On a CPU it is one
-work-item with private memory.
+work-item with private memory. A cost model decides whether a chain runs as one kernel or as
+several, and orders the candidates for tuning.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fourfold.codegen.broadcast import mask_beyond
 from fourfold.codegen.combine import Combine, Team, combine_lanes, exchange, team_ids
-from fourfold.codegen.context import NodeContext
+from fourfold.codegen.context import NodeContext, Target
 from fourfold.codegen.expression import Expression, Pointer, const, exp, load, maximum, widen
 from fourfold.codegen.kernel import Variable
 from fourfold.codegen.location import Stored
 from fourfold.codegen.view import View
+from fourfold.device import DeviceInfo
 from fourfold.graph import Node
 from fourfold.ops.kernels.conv.tile import CPU_VECTOR_CHANNELS, ConvTile
 from fourfold.ops.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.ops.kernels.joined import Memories, PartContext, Parts
 from fourfold.ops.kernels.reduce import PARALLEL_TOTALS, add_run, reduce_lanes, start_value
 from fourfold.types import DType, TensorType
+
+PRODUCTS = ("conv2d", "fully_connected")
+CPU_CHANNELS = 32  # that a CPU work-item computes at once
+GPU_CHANNELS = 4
+MAX_LOST_TRANSITIONS = 2.0  # in transitions between kernels
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Cost rates of a device, in clocks of a GPU or nanoseconds of a CPU.
+
+    `pixels` and `weights` are the bytes that one unit reads per clock or nanosecond, `kernel` is
+    the fixed cost of a node and `transition` the cost of going from one kernel to the next.
+    """
+
+    pixels: float
+    weights: float
+    kernel: float
+    transition: float
+
+
+def can_chain(target: Target) -> bool:
+    """Return True if a kernel can hold the intermediate values of a chain.
+
+    They are in local memory, or in a private array where a work-item runs alone.
+    """
+    device, capabilities = target.device, target.capabilities
+    alone = device.is_cpu or device.max_work_group == 1
+    shared = capabilities.local_memory and device.local_memory > 0
+    return (
+        capabilities.private_arrays and CPU_VECTOR_CHANNELS in capabilities.widths
+        if alone
+        else shared
+    )
+
+
+def chain_rates(device: DeviceInfo) -> Rates:
+    """Return a rough fit to measurements with PoCL, or an estimate for GPUs.
+
+    The transition of a resident device was measured on an H200.
+    """
+    if device.is_cpu:
+        return Rates(60.0, 30.0, 50.0, 500.0)
+    if device.resident:
+        return Rates(64.0, 64.0, 800.0, 2700.0)
+    return Rates(32.0, 32.0, 1000.0, 10_000.0)
+
+
+def chain_cost(
+    nodes: Sequence[Node], types: Mapping[str, TensorType], apart: int, device: DeviceInfo
+) -> float:
+    """Estimate the cost if the first `apart` nodes run separately and the others as one kernel."""
+    rate, total, kernels = chain_rates(device), 0.0, float(apart < len(nodes))
+    for number, node in enumerate(nodes):
+        if node.op == "reshape":
+            continue
+        alone = number < apart
+        units = _units(node, types, device) if alone else 1
+        total += rate.kernel + _reading(node, types, rate) / units
+        kernels += alone
+    return total + kernels * rate.transition
+
+
+def forms(nodes: Sequence[Node], types: Mapping[str, TensorType], device: DeviceInfo) -> list[int]:
+    """Return how many leading nodes to run separately, the cheapest count first.
+
+    The remaining nodes are one kernel; fewer than two make no chain.
+    """
+    kernels = [number for number, node in enumerate(nodes) if node.op != "reshape"]
+    counts = [*kernels[:-1], len(nodes)]
+    return sorted(counts, key=lambda count: chain_cost(nodes, types, count, device))
+
+
+def is_heavy(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> bool:
+    """Return True if running the node on one unit costs more than a chain could save."""
+    if node.op == "reshape":
+        return False
+    rate, units = chain_rates(device), _units(node, types, device)
+    return _reading(node, types, rate) * (1 - 1 / units) > MAX_LOST_TRANSITIONS * rate.transition
+
+
+def _reading(node: Node, types: Mapping[str, TensorType], rate: Rates) -> float:
+    """Return how long one unit takes to read the larger input of the node."""
+    if node.op in PRODUCTS:
+        return types[str(node.inputs[1])].bytes / rate.weights
+    return types[str(node.inputs[0])].bytes / rate.pixels
+
+
+def _units(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> int:
+    """Return how many units share the work if the node runs alone, at least one."""
+    return max(1, min(_shares(node, types, device), device.compute_units))
+
+
+def _shares(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> int:
+    """Return among how many units the work of a node could be divided."""
+    output = types[node.outputs[0]]
+    if node.op == "softmax":
+        return output.pixels
+    if node.op == "mean":
+        return output.pixels * output.slices
+    channels = CPU_CHANNELS if device.is_cpu else GPU_CHANNELS
+    return output.pixels * -(-output.channels // channels)
+
 
 ITEMS = 256
 MIN_HELD_SLICES = 64  # slices; one memory size for most kernels lets them share a text

@@ -1,21 +1,23 @@
-"""Convolutions and transposed convolutions for formats that store filters as [O,I,H,W]."""
+"""Convolutions, transposed convolutions and pools for formats with channels first ([O,I,H,W])."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.formats.channels_first import check_padding, check_window, with_line, without_line
+from fourfold.formats.axes import as_pair, check_padding, check_window, with_line, without_line
 from fourfold.formats.operator_nodes import OperatorNodes
-from fourfold.formats.refusal import Unconvertible
-from fourfold.ops.base.window import NO_PADDING, Padding, Pair
+from fourfold.formats.rule_table import Unconvertible
+from fourfold.ops.average_pool import AveragePool
+from fourfold.ops.base.window import NO_PADDING, Padding, Pair, Pool2d, PoolAxes
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
+from fourfold.ops.pad import Pad
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose_conv2d import TransposeConv2d
-from fourfold.types import TensorType
+from fourfold.types import Shape, TensorType
 
 MAX_SPLIT_GROUPS = 32  # groups that are split into one node each
 VECTOR_CHANNELS = 4  # channels that fill a vector of a kernel
@@ -32,13 +34,17 @@ def convolve(
     check_padding(*attributes.padding.height, *attributes.padding.width)
     source, filters = with_line(nodes, image), _filters_with_line(nodes, weights)
     if _is_depthwise(nodes, x, weights, bias, attributes.groups):
-        window = (attributes.stride, attributes.dilation, attributes.padding)
-        each = DepthwiseConv2d(*window, kind.shape[0] // attributes.groups)
-        inputs = (source, nodes.transposed(filters, (1, 2, 3, 0), "filters"), bias)
-        result = nodes.add("depthwise_conv2d", *inputs, attributes=each, part="conv")
+        each = DepthwiseConv2d(
+            stride=attributes.stride,
+            dilation=attributes.dilation,
+            padding=attributes.padding,
+            multiplier=kind.shape[0] // attributes.groups,
+        )
+        turned = nodes.transposed(filters, (1, 2, 3, 0), "filters")
+        result = nodes.add("depthwise_conv2d", source, turned, bias, attributes=each, part="conv")
     else:
-        inputs = (source, nodes.transposed(filters, (0, 2, 3, 1), "filters"), bias)
-        result = nodes.add("conv2d", *inputs, attributes=attributes, part="conv")
+        turned = nodes.transposed(filters, (0, 2, 3, 1), "filters")
+        result = nodes.add("conv2d", source, turned, bias, attributes=attributes, part="conv")
     return without_line(nodes, result, x.rank)
 
 
@@ -182,3 +188,75 @@ def _last_part(nodes: OperatorNodes, value: str, group: int, groups: int) -> str
     count = shape[3] // groups
     box = Slice((0, 0, 0, group * count), (*shape[:3], count), (1, 1, 1, 1))
     return nodes.add("slice", value, attributes=box, part=f"group{group}")
+
+
+def count_windows(size: int, reach: int, stride: int, padding: Pair, up: bool) -> int:
+    """Return the number of windows along an axis.
+
+    With `up`, the last one may extend past the end, unless it would start in the padding there.
+    """
+    space = size + sum(padding) - reach
+    count = (-(-space // stride) if up else space // stride) + 1
+    if count < 1:
+        raise ValueError(f"a window of {reach} is larger than the padded {size + sum(padding)}")
+    return count - (count > 1 and (count - 1) * stride >= size + padding[0])
+
+
+def add_pool(
+    nodes: OperatorNodes,
+    image: str,
+    attributes: PoolAxes,
+    average: bool,
+    counts_padding: bool = False,
+) -> str:
+    """Add a pool of [N,...,C].
+
+    An average may count the padding, but never positions beyond it that a last window covers.
+    """
+    check_window(*attributes.filter, *attributes.stride, *attributes.dilation)
+    check_padding(*attributes.before, *attributes.after)
+    if average and counts_padding and _is_flat(attributes):
+        image, attributes = _padded(nodes, image, attributes)
+    x = nodes.type_of(image)
+    plain = _plain(attributes, x.shape[1:-1])
+    if plain is not None and x.dtype.is_float:
+        name = "average_pool2d" if average else "max_pool2d"
+        value = nodes.add(name, with_line(nodes, image), attributes=plain, part="pool")
+        return without_line(nodes, value, x.rank)
+    if not average:
+        return nodes.add("max_pool", image, attributes=attributes, part="pool")
+    wide = AveragePool(**vars(attributes), counts_padding=counts_padding)
+    return nodes.add("average_pool", image, attributes=wide, part="pool")
+
+
+def _is_flat(attributes: PoolAxes) -> bool:
+    """Return True for a pool of an image or a row without dilation."""
+    return attributes.axes <= 2 and max(attributes.dilation) == 1
+
+
+def _padded(nodes: OperatorNodes, image: str, attributes: PoolAxes) -> tuple[str, PoolAxes]:
+    """Pad the image with zeros instead of the pool, which is faster than counting padding."""
+    if not any(attributes.before + attributes.after):
+        return image, attributes
+    pad = Pad((0, *attributes.before, 0), (0, *attributes.after, 0))
+    none = (0,) * attributes.axes
+    inner = replace(attributes, before=none, after=none)
+    return nodes.add("pad", image, attributes=pad, part="padded"), inner
+
+
+def _plain(attributes: PoolAxes, sizes: Shape) -> Pool2d | None:
+    """Return the attributes as those of a 2-D pool; None if it cannot be expressed as one.
+
+    Positions that the last window covers beyond the end become padding.
+    """
+    if not _is_flat(attributes):
+        return None
+    around = [(0, 0)] * (2 - attributes.axes)
+    for axis in range(attributes.axes):
+        reach = (attributes.size[axis] - 1) * attributes.stride[axis] + attributes.filter[axis]
+        before = attributes.before[axis]
+        around.append((before, max(reach - sizes[axis] - before, 0)))
+    filter, stride = as_pair(attributes.filter), as_pair(attributes.stride)
+    if any(max(pads) >= taps for pads, taps in zip(around, filter, strict=True)):
+        return None
+    return Pool2d(filter, stride, Padding(*around[0], *around[1]))
