@@ -1,16 +1,16 @@
-"""Which CPU engine runs what stays behind is the format's business: nobody else names one."""
+"""Each format names the CPU engine of its fallback operators; no other module names an engine."""
 
 from __future__ import annotations
 
 import ast
 
-from house.source import Module, imported, modules
+from house.source import Module, imported_names, modules
 
 from fourfold.backends.cpu.registry import engine_names
 from fourfold.plan.targets import GPU, NUMPY
 
-# An engine itself, the formats that name one, and fourfold inside LiteRT, which is about LiteRT.
-AT_HOME = (
+# The engines, the formats that name one, and the LiteRT delegate and its public module.
+ALLOWED = (
     "backends/cpu/",
     "formats/onnx/",
     "formats/paddle/",
@@ -20,36 +20,36 @@ AT_HOME = (
 )
 
 
-def names_of_runtimes() -> set[str]:
+def runtime_engines() -> set[str]:
     return {*engine_names()} - {NUMPY}
 
 
-def others() -> list[Module]:
-    return [module for module in modules() if not module.path.startswith(AT_HOME)]
+def checked_modules() -> list[Module]:
+    return [module for module in modules() if not module.path.startswith(ALLOWED)]
 
 
-def test_there_are_engines() -> None:
+def test_engines_are_registered() -> None:
     assert {NUMPY, "litert"} <= {*engine_names()}
     assert GPU not in engine_names()
 
 
-def test_nobody_else_imports_an_engine() -> None:
-    runtimes = tuple(f"fourfold.backends.cpu.{name}" for name in names_of_runtimes())
-    wrong = [
+def test_no_other_module_imports_an_engine() -> None:
+    runtimes = tuple(f"fourfold.backends.cpu.{name}" for name in runtime_engines())
+    violations = [
         f"{module.at(node)}: {name}"
-        for module in others()
+        for module in checked_modules()
         for node in module.nodes(ast.Import, ast.ImportFrom)
-        for name in imported(node)
+        for name in imported_names(node)
         if name.startswith(runtimes)
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
-def test_nobody_else_spells_the_name_of_an_engine() -> None:
-    wrong = [
+def test_no_other_module_names_an_engine() -> None:
+    violations = [
         f"{module.at(node)}: {node.value!r}"
-        for module in others()
+        for module in checked_modules()
         for node in module.nodes(ast.Constant)
-        if isinstance(node, ast.Constant) and node.value in names_of_runtimes()
+        if isinstance(node, ast.Constant) and node.value in runtime_engines()
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)

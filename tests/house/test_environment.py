@@ -1,35 +1,39 @@
-"""Only config.py reads the environment; only cli/ speaks to the terminal."""
+"""Only config.py reads the environment, and only cli/ prints."""
 
 from __future__ import annotations
 
 import ast
 
-from house.source import imported, modules
+from house.source import imported_names, modules
 
-READERS = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
-SPEAKERS = {"print", "input"}
+ENVIRONMENT_FUNCTIONS = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
+TERMINAL_FUNCTIONS = {"print", "input"}
 
 
 def test_only_config_reads_the_environment() -> None:
-    wrong = []
+    violations = []
     for module in modules():
         if module.path == "config.py":
             continue
         for node in ast.walk(module.tree):
-            taken = {name for name in imported(node) if name in {f"os.{one}" for one in READERS}}
-            if taken or (isinstance(node, ast.Attribute) and node.attr in READERS):
-                wrong.append(module.at(node))
-    assert not wrong, "\n".join(wrong)
+            imports = {
+                name
+                for name in imported_names(node)
+                if name in {f"os.{one}" for one in ENVIRONMENT_FUNCTIONS}
+            }
+            if imports or (isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT_FUNCTIONS):
+                violations.append(module.at(node))
+    assert not violations, "\n".join(violations)
 
 
-def test_only_the_command_line_prints() -> None:
-    wrong = [
+def test_only_the_cli_prints() -> None:
+    violations = [
         module.at(node)
         for module in modules()
         if module.package != "cli"
         for node in module.nodes(ast.Call)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in SPEAKERS
+        and node.func.id in TERMINAL_FUNCTIONS
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)

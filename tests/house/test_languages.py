@@ -1,5 +1,5 @@
-"""Text of a GPU language stands in the folder of that language, or in that of what those of the C
-family share, and nowhere else.
+"""Text of a GPU language appears only in that language's folder, or in the folder that the C-like
+languages share.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from house.source import Module, imported, modules
+from house.source import Module, imported_names, modules
 
 from fourfold.codegen.registry import languages
 
-# What tells such text from any other, in the languages that are there and in those to come.
+# Tokens that identify text of a GPU language, including languages not supported yet.
 TOKENS = re.compile(
     r"""
     __kernel | __global | __local\b | __shared__ | __device__ | __attribute__ | __builtin_
@@ -27,58 +27,58 @@ TOKENS = re.compile(
     """,
     re.VERBOSE,
 )
-# Names of extensions, as drivers list them: data of an API, no text of a program.
-DRIVERS_TELL = ("backends/claims.py", "backends/opencl/devices.py")
+# These list extension names as drivers report them, which is data and not program text.
+EXTENSION_LISTS = ("backends/claims.py", "backends/opencl/devices.py")
 
 
-def texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
-    """Every string of a module, what it says of itself included."""
+def strings(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield every string constant of a module, docstrings included."""
     for node in module.nodes(ast.Constant):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node, node.value
 
 
-def found_in(text: str) -> str | None:
+def language_token(text: str) -> str | None:
     match = TOKENS.search(text)
     return None if match is None else match[0]
 
 
-OWN = tuple(f"codegen/{name}/" for name in (*languages(), "c_style"))
+LANGUAGE_FOLDERS = tuple(f"codegen/{name}/" for name in (*languages(), "c_style"))
 
 
-def test_no_text_of_a_language_outside_its_folder() -> None:
-    wrong = [
-        f"{module.at(node)}: {found!r}"
+def test_no_gpu_language_text_outside_its_folder() -> None:
+    violations = [
+        f"{module.at(node)}: {token!r}"
         for module in modules()
-        if not module.path.startswith((*OWN, *DRIVERS_TELL))
-        for node, text in texts(module)
-        if (found := found_in(text)) is not None
+        if not module.path.startswith((*LANGUAGE_FOLDERS, *EXTENSION_LISTS))
+        for node, text in strings(module)
+        if (token := language_token(text)) is not None
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
-def test_drivers_tell_names_only() -> None:
-    found = {
-        found_in(text)
+def test_extension_lists_contain_only_extension_names() -> None:
+    tokens = {
+        language_token(text)
         for module in modules()
-        if module.path in DRIVERS_TELL
-        for _, text in texts(module)
+        if module.path in EXTENSION_LISTS
+        for _, text in strings(module)
     }
-    assert found == {None, "cl_khr_"}
+    assert tokens == {None, "cl_khr_"}
 
 
-def test_only_players_know_a_language_by_name() -> None:
-    """All others ask for the one of a device."""
+def test_only_backends_import_a_language_by_name() -> None:
+    """Other modules use the language of a device."""
     folders = tuple(f"fourfold.codegen.{name}" for name in languages())
-    wrong = [
+    violations = [
         f"{module.at(node)}: {name}"
         for module in modules()
-        if not module.path.startswith((*OWN, "backends/"))
+        if not module.path.startswith((*LANGUAGE_FOLDERS, "backends/"))
         for node in module.nodes(ast.Import, ast.ImportFrom)
-        for name in imported(node)
+        for name in imported_names(node)
         if name.startswith(folders)
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
 @pytest.mark.parametrize(
@@ -94,17 +94,17 @@ def test_only_players_know_a_language_by_name() -> None:
         "@compute @workgroup_size(64) fn main()",
     ],
 )
-def test_such_text_is_recognised(text: str) -> None:
-    assert found_in(text) is not None
+def test_recognizes_gpu_language_text(text: str) -> None:
+    assert language_token(text) is not None
 
 
-def test_every_language_that_a_driver_compiles_has_such_text() -> None:
-    for folder in set(OWN) - {"codegen/tree/"}:  # trees are read by a player of our own
-        found = [
+def test_every_driver_compiled_language_contains_its_text() -> None:
+    for folder in set(LANGUAGE_FOLDERS) - {"codegen/tree/"}:  # our own interpreter reads trees
+        matches = [
             text
             for module in modules()
             if module.path.startswith(folder)
-            for _, text in texts(module)
-            if found_in(text) is not None
+            for _, text in strings(module)
+            if language_token(text) is not None
         ]
-        assert found, folder
+        assert matches, folder

@@ -1,4 +1,4 @@
-"""Locks of modules are open in a forked child, whoever held them in the parent."""
+"""Module-level locks are released in a forked child, no matter which thread held them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import ast
 
 from house.source import modules
 
-PLAIN = {"Lock", "RLock", "Condition", "Semaphore"}
-# A child may not call a driver that its parent called, and nobody else takes these.
+LOCK_TYPES = {"Lock", "RLock", "Condition", "Semaphore"}
+# A child must not call a driver that its parent initialized, and only driver calls take these.
 DRIVERS = "backends/opencl/"
 
 
-def test_no_lock_of_a_module_stays_locked_after_a_fork() -> None:
-    wrong = [
-        f"{module.at(node)}: make it a ForkSafeLock, see forks.py"
+def test_module_level_locks_are_fork_safe() -> None:
+    violations = [
+        f"{module.at(node)}: use ForkSafeLock, see forks.py"
         for module in modules()
         if not module.path.startswith(DRIVERS)
         for node in module.tree.body
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)
-        if getattr(node.value.func, "attr", getattr(node.value.func, "id", "")) in PLAIN
+        if getattr(node.value.func, "attr", getattr(node.value.func, "id", "")) in LOCK_TYPES
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)

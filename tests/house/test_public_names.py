@@ -1,4 +1,4 @@
-"""The public names are listed, few, and there."""
+"""The public names are listed in `__all__`, few, and importable."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from types import ModuleType
 
 import fourfold
 
-NEEDED = {"Session", "devices", "FourfoldError"}
+REQUIRED = {"Session", "devices", "FourfoldError"}
 
 
-def test_the_list_is_short_and_has_no_name_twice() -> None:
+def test_all_is_short_and_has_no_duplicates() -> None:
     names = list(fourfold.__all__)
     assert len(names) == len(set(names)) <= 21
-    assert set(names) >= NEEDED
+    assert set(names) >= REQUIRED
 
 
-def test_every_listed_name_is_there() -> None:
+def test_every_listed_name_is_importable() -> None:
     assert [name for name in fourfold.__all__ if not hasattr(fourfold, name)] == []
 
 
-def test_nothing_else_is_public() -> None:
-    found = {
+def test_no_other_name_is_public() -> None:
+    public = {
         name
         for name, item in vars(fourfold).items()
         if not name.startswith("_") and not isinstance(item, ModuleType)
     }
-    found -= {"annotations", "TYPE_CHECKING"}
-    assert found <= set(fourfold.__all__)
+    public -= {"annotations", "TYPE_CHECKING"}
+    assert public <= set(fourfold.__all__)

@@ -32,8 +32,8 @@ def test_rows_divide_the_height_and_fit_the_l1_cache(size: int, rows: int) -> No
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 11, 37])
-def test_every_number_of_rows_is_one_choice(size: int) -> None:
-    wanted = {f"{rows} rows" for rows in range(1, min(8, size) + 1)}
-    found = row_choices(size)
-    assert set(found) == wanted
-    assert len(found) == len(wanted)
+def test_row_counts_are_unique_choices(size: int) -> None:
+    expected = {f"{rows} rows" for rows in range(1, min(8, size) + 1)}
+    result = row_choices(size)
+    assert set(result) == expected
+    assert len(result) == len(expected)
