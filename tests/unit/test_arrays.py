@@ -50,8 +50,8 @@ def session(request: pytest.FixtureRequest, device: DeviceInfo) -> Iterator[four
     if request.param == "cpu" and not litert.ENGINE.installed():
         pytest.skip("LiteRT is not installed")
     where = device if request.param == "device" else "cpu"
-    with fourfold.Session(matrix(), where, cache=None) as opened:
-        yield opened
+    with fourfold.Session(matrix(), where, cache=None) as session:
+        yield session
 
 
 @pytest.mark.parametrize("form", ["alone", "list", "tuple", "dict"])
@@ -148,9 +148,9 @@ def test_python_buffers_are_one_dimensional_arrays(device: DeviceInfo) -> None:
     """Their error suggests a reshape; `bytes` are read as numbers, not as text."""
     flat = X.ravel()
     one_axis = [arrays_of_python.array("f", flat), (ctypes.c_float * 8)(*flat), deque(flat)]
-    with fourfold.Session(matrix(), device, cache=None) as opened:
+    with fourfold.Session(matrix(), device, cache=None) as session:
         for value in one_axis:
             with pytest.raises(InputError, match=r"has shape \(8,\)") as caught:
-                opened.run({"x": value})
+                session.run({"x": value})
             assert "reshape((2, 4))" in caught.value.fix
     assert as_array(b"\x00\xff", "it").tolist() == as_array(bytearray(b"\x00\xff"), "it").tolist()

@@ -25,8 +25,8 @@ def import_library(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[fourfold.Session]:
-    with fourfold.Session(matrix(), "cpu", cache=None) as opened:
-        yield opened
+    with fourfold.Session(matrix(), "cpu", cache=None) as session:
+        yield session
 
 
 def check_accepted(session: fourfold.Session, given: Any) -> None:

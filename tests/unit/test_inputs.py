@@ -101,7 +101,7 @@ def test_rejects_scalars_for_other_shapes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "expected_value", "values"),
+    ("dtype", "target_dtype", "values"),
     [
         (np.float64, np.float32, [0.1, -np.inf, np.nan]),
         (np.float16, np.float32, [0.5, 2]),
@@ -117,18 +117,19 @@ def test_rejects_scalars_for_other_shapes() -> None:
     ],
 )
 def test_converts_dtypes_of_one_kind_and_warns_once(
-    caplog: pytest.LogCaptureFixture, dtype: Any, expected_value: Any, values: list[Any]
+    caplog: pytest.LogCaptureFixture, dtype: Any, target_dtype: Any, values: list[Any]
 ) -> None:
     array, warned = np.array(values, dtype), set[str]()
-    expected = np.array(values, array.dtype.newbyteorder("=")).astype(expected_value)
+    expected = np.array(values, array.dtype.newbyteorder("=")).astype(target_dtype)
     with caplog.at_level(logging.WARNING, "fourfold"):
         for _ in range(3):
-            (result,), _ = match([info((len(values),), expected_value)], array, warned)
-            assert result.dtype == np.dtype(expected_value)
+            (result,), _ = match([info((len(values),), target_dtype)], array, warned)
+            assert result.dtype == np.dtype(target_dtype)
             np.testing.assert_array_equal(result, expected)
     assert [record.getMessage() for record in caplog.records] == [
-        f"input 'x' comes as {array.dtype} and is converted to {np.dtype(expected_value)} in every run: "
-        f"x.astype(np.{np.dtype(expected_value)}) saves it"
+        f"input 'x' comes as {array.dtype} and is converted to "
+        f"{np.dtype(target_dtype)} in every run: "
+        f"x.astype(np.{np.dtype(target_dtype)}) saves it"
     ]
 
 

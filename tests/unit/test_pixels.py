@@ -71,9 +71,9 @@ def expected(picture: np.ndarray, pixels: Pixels) -> np.ndarray:
 def check_output(
     session: fourfold.Session, picture: np.ndarray, pixels: Pixels, tolerance: float
 ) -> None:
-    output, expected_value = session.run(picture)["y"], expected(picture, pixels)
-    assert output.shape == expected_value.shape
-    np.testing.assert_allclose(output, expected_value, atol=tolerance, equal_nan=False)
+    output, expected_output = session.run(picture)["y"], expected(picture, pixels)
+    assert output.shape == expected_output.shape
+    np.testing.assert_allclose(output, expected_output, atol=tolerance, equal_nan=False)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])

@@ -21,8 +21,8 @@ from fourfold.errors import DeviceError, InputError
 
 @pytest.fixture(scope="module")
 def session(device: DeviceInfo) -> Iterator[fourfold.Session]:
-    with fourfold.Session(matrix(), device, cache=None) as opened:
-        yield opened
+    with fourfold.Session(matrix(), device, cache=None) as session:
+        yield session
 
 
 def test_describes_inputs_and_outputs(session: fourfold.Session) -> None:
@@ -47,13 +47,13 @@ def test_later_runs_do_not_overwrite_results(session: fourfold.Session) -> None:
 
 def test_shapes_option_changes_the_batch(device: DeviceInfo) -> None:
     x = numbers(3, rows=5)
-    with fourfold.Session(matrix(), device, shapes={"x": (5, 4)}, cache=None) as opened:
-        np.testing.assert_allclose(opened.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
+    with fourfold.Session(matrix(), device, shapes={"x": (5, 4)}, cache=None) as session:
+        np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
 def test_duplicate_output_names_become_unique(device: DeviceInfo) -> None:
-    with fourfold.Session(matrix(repeat=True), device, cache=None) as opened:
-        results = opened.run(numbers(1))
+    with fourfold.Session(matrix(repeat=True), device, cache=None) as session:
+        results = session.run(numbers(1))
     assert len(results) == 2
     first, second = results.values()
     np.testing.assert_array_equal(first, second)
@@ -95,11 +95,11 @@ def test_rejects_invalid_inputs(session: fourfold.Session, value: object, messag
 
 
 def test_closed_session_does_not_run(device: DeviceInfo) -> None:
-    opened = fourfold.Session(matrix(), device, cache=None)
-    opened.close()
-    opened.close()
+    session = fourfold.Session(matrix(), device, cache=None)
+    session.close()
+    session.close()
     with pytest.raises(InputError, match="closed"):
-        opened.run(numbers(1))
+        session.run(numbers(1))
 
 
 @pytest.mark.needs_device

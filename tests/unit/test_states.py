@@ -32,8 +32,8 @@ def open_session(model: bytes, device: DeviceInfo | str, **options: Any) -> four
 
 def check_next_run(session: fourfold.Session, reference: InStep, seed: int) -> None:
     x = reference.draw(seed)
-    outputs, expected_value = session.run(x).values(), reference.run(x)
-    for array, expected in zip(outputs, expected_value, strict=True):
+    outputs, expected_outputs = session.run(x).values(), reference.run(x)
+    for array, expected in zip(outputs, expected_outputs, strict=True):
         assert array.shape == expected.shape
         np.testing.assert_allclose(array, expected, atol=TOLERANCE[session.precision])
 

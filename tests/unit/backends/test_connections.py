@@ -34,9 +34,9 @@ def test_a_command_holds_all_until_it_ends() -> None:
     def command() -> None:
         with connections.held():
             for _ in range(2):
-                with connections.using("a", Opened) as opened:
-                    seen.append(opened)
-                assert not opened.closed
+                with connections.using("a", Opened) as session:
+                    seen.append(session)
+                assert not session.closed
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

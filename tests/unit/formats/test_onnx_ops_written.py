@@ -104,17 +104,17 @@ def _differences(
     case: Case, where: str, results: Sequence[np.ndarray], expected: Sequence[np.ndarray]
 ) -> list[str]:
     differences = []
-    for result, expected_value in zip(results, expected, strict=True):
-        if (result.dtype, result.shape) != (expected_value.dtype, expected_value.shape):
+    for result, reference in zip(results, expected, strict=True):
+        if (result.dtype, result.shape) != (reference.dtype, reference.shape):
             differences.append(
-                f"{where}: {result.dtype}{result.shape}, not {expected_value.dtype}{expected_value.shape}"
+                f"{where}: {result.dtype}{result.shape}, not {reference.dtype}{reference.shape}"
             )
             continue
         # Values halfway between two quantization steps may round either way.
-        steps = 1 if expected_value.dtype in (np.int16, np.uint16) else 0
-        limit = TOLERANCE * case.tolerance * max(1.0, float(np.abs(expected_value).max(initial=0)))
-        limit = limit if expected_value.dtype.kind == "f" else steps
-        error = np.abs(result.astype(np.float64) - expected_value.astype(np.float64)).max(initial=0)
+        steps = 1 if reference.dtype in (np.int16, np.uint16) else 0
+        limit = TOLERANCE * case.tolerance * max(1.0, float(np.abs(reference).max(initial=0)))
+        limit = limit if reference.dtype.kind == "f" else steps
+        error = np.abs(result.astype(np.float64) - reference.astype(np.float64)).max(initial=0)
         if not error <= limit:
             differences.append(f"{where}: off by {error:.3g}, allowed {limit:.3g}")
     return differences

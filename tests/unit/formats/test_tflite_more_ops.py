@@ -282,12 +282,12 @@ def test_detection(regular: bool, background: bool) -> None:
     data = write([boxes, scores, anchors, *outputs], [operator], ["b", "s"], names)
     graph = read_model(data).main
     inputs = {name: draw(graph.types[name], 0, 1) for name in graph.inputs}
-    expected_value = litert(data, list(inputs.values()))
+    expected_outputs = litert(data, list(inputs.values()))
     results = list(evaluate(graph, inputs).values())
-    number = int(expected_value[3][0])
+    number = int(expected_outputs[3][0])
     assert number > 0
-    np.testing.assert_array_equal(results[3], expected_value[3])
-    for array, expected in zip(results[:3], expected_value[:3], strict=True):
+    np.testing.assert_array_equal(results[3], expected_outputs[3])
+    for array, expected in zip(results[:3], expected_outputs[:3], strict=True):
         np.testing.assert_allclose(array[:, :number], expected[:, :number], rtol=1e-5, atol=1e-5)
 
 
