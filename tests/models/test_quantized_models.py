@@ -1,4 +1,4 @@
-"""Small quantised models give on every device what LiteRT's optimised kernels give."""
+"""Small quantized models agree with LiteRT's optimized kernels on every device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def litert(path: Path, array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", SMALL)
-def test_model(name: str, precision: str, device: DeviceInfo) -> None:
+def test_model_agrees_with_litert(name: str, precision: str, device: DeviceInfo) -> None:
     path = at_hand(TFLITE / f"{name}.tflite")
     with fourfold.Session(path, device, precision, placement="gpu", strict=True) as session:
         info = session.inputs[0]
