@@ -1,4 +1,4 @@
-"""Small ONNX models for tests, written with ONNX's own package."""
+"""Small ONNX models for tests, written with the onnx package."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def graph(
 def model(graph: object, opset: int = OPSET, functions: Sequence[object] = ()) -> bytes:
     sets = [helper.make_opsetid("", opset)]
     sets += [helper.make_opsetid(one.domain, 1) for one in functions]  # type: ignore[attr-defined]
-    made = helper.make_model(graph, opset_imports=sets, functions=functions, ir_version=9)
-    content: bytes = made.SerializeToString()
+    result = helper.make_model(graph, opset_imports=sets, functions=functions, ir_version=9)
+    content: bytes = result.SerializeToString()
     return content
 
 
@@ -50,7 +50,7 @@ def small_model(
     opset: int = OPSET,
     **attributes: object,
 ) -> bytes:
-    """One operator that reads these inputs and constants, in this order, and gives 'y'."""
+    """Return one operator that reads these inputs and constants, in this order, and writes 'y'."""
     names = [*shapes, *(constants or {})]
     inputs = [(name, "float", sizes) for name, sizes in shapes.items()]
     nodes = [node(op, names, ["y"], **attributes)]
