@@ -42,13 +42,11 @@ OPTIMISED = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help_text = "run device tests on this device only, or on 'all'; else on this environment's PoCL"
+    help_text = "device for the tests, or 'all' (default: the PoCL of this environment)"
     parser.addoption("--device", default=None, help=help_text)
-    help_text = (
-        "have PoCL optimise kernels of ops' cases and whole models only, to build in half the time"
-    )
+    help_text = "let PoCL optimize only kernels of op cases and models, which halves build times"
     parser.addoption("--quick-builds", action="store_true", help=help_text)
-    help_text = "seconds for which threads share sessions in the slow form of tests/soak"
+    help_text = "duration of the slow thread tests in tests/soak, in seconds"
     parser.addoption("--soak", default=600.0, type=float, help=help_text)
 
 

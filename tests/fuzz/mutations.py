@@ -126,16 +126,20 @@ def try_again(case: Case, limits: Limits) -> int:
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("fuzz.mutations", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--cases", type=int, default=1000, help="how many (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="other cases (default: 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--cases", type=int, default=1000, help="number of cases (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the cases (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes (default: 1)")
     parser.add_argument("--models", type=Path, help="an archive or a folder of files to damage")
-    parser.add_argument("--memory", type=int, default=2048, help="MiB a case (default: 2048)")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds a case (default: 60)")
-    parser.add_argument("--play", action="store_true", help="interpret the plans that are small")
+    parser.add_argument(
+        "--memory", type=int, default=2048, help="memory limit per case in MiB (default: 2048)"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=60.0, help="time limit per case in seconds"
+    )
+    parser.add_argument("--play", action="store_true", help="run small plans in the interpreter")
     parser.add_argument("--json", type=Path, help="write all findings to this file")
-    parser.add_argument("--case", help="try one again: TITLE:NUMBER")
-    parser.add_argument("--list", action="store_true", help="the titles of all files")
+    parser.add_argument("--case", help="repeat one case, as TITLE:NUMBER")
+    parser.add_argument("--list", action="store_true", help="list the titles of all files")
     parser.add_argument("--pack", type=Path, help="write an archive of all files, for --models")
     return parser.parse_args(words)
 
