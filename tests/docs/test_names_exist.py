@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from architecture.source import modules
 from docs.blocks import ROOT
-from house.source import modules
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md")))
 # Pages about the code; guides also name tensors and models of examples.

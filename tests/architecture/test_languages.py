@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from house.source import Module, imported_names, modules
+from architecture.source import Module, imported_names, modules
 
 from fourfold.codegen.registry import languages
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from house.source import PACKAGE, modules
+from architecture.source import PACKAGE, modules
 
 from fourfold.ops.base import Case, Op
 from fourfold.ops.base.registry import registry

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from house.source import FUNCTIONS, Module, modules
+from architecture.source import FUNCTIONS, Module, modules
 
 # Files found by a registry define functions with the same names and are reached through their file.
 # Names inside the folder of a language, backend, format or CPU engine are private to it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from house.source import modules
+from architecture.source import modules
 
 LOCK_TYPES = {"Lock", "RLock", "Condition", "Semaphore"}
 # A child must not call a driver that its parent initialized, and only driver calls take these.

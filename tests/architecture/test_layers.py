@@ -7,7 +7,7 @@ import re
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from house.source import FUNCTIONS, PACKAGE, Module, imported_names, modules
+from architecture.source import FUNCTIONS, PACKAGE, Module, imported_names, modules
 
 # Packages and top-level modules in pipeline order. Each may import those before it.
 PACKAGES = (

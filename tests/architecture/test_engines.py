@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from house.source import Module, imported_names, modules
+from architecture.source import Module, imported_names, modules
 
 from fourfold.backends.cpu.registry import engine_names
 from fourfold.plan.targets import GPU, NUMPY

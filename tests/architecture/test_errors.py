@@ -6,7 +6,7 @@ import ast
 import pickle
 
 import pytest
-from house.source import modules
+from architecture.source import modules
 
 from fourfold import errors
 from fourfold.errors import BuildError, FourfoldError, Refusal, UnsupportedError

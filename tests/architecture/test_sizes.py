@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from house.source import FUNCTIONS, Function, modules
+from architecture.source import FUNCTIONS, Function, modules
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_CLASS_LINES, MAX_POSITIONAL = 400, 50, 400, 7
 LONG_FILES = {"session.py"}  # the documented public class

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from house.source import imported_names, modules
+from architecture.source import imported_names, modules
 
 ENVIRONMENT_FUNCTIONS = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
 TERMINAL_FUNCTIONS = {"print", "input"}

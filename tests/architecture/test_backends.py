@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from house.source import PACKAGE, Module, imported_names, modules
+from architecture.source import PACKAGE, Module, imported_names, modules
 
 from fourfold.backends import Backend, backends
 from fourfold.backends.cuda.player import Player as CudaPlayer
