@@ -127,8 +127,8 @@ class Page:
 
     def run(self, script: str) -> Any:
         """Return the value of a JavaScript expression, awaiting promises."""
-        how = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
-        answer = self.call("Runtime.evaluate", expression=script, **how)
+        options = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
+        answer = self.call("Runtime.evaluate", expression=script, **options)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
             raise ScriptError(details.get("exception", {}).get("description", details["text"]))
@@ -146,13 +146,13 @@ class Page:
     def log(self) -> list[str]:
         """Return messages and errors of the page's scripts."""
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown")
-        told = [one["params"] for one in self._browser.events if one.get("method") in kinds]
-        return [json.dumps(one.get("args", one.get("exceptionDetails"))) for one in told]
+        messages = [one["params"] for one in self._browser.events if one.get("method") in kinds]
+        return [json.dumps(one.get("args", one.get("exceptionDetails"))) for one in messages]
 
     def picture(self, path: Path, quality: int | None = None) -> None:
         """Save a screenshot of the page, as PNG, or as JPEG with a quality."""
-        how = {"format": "png"} if quality is None else {"format": "jpeg", "quality": quality}
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **how)["data"]))
+        options = {"format": "png"} if quality is None else {"format": "jpeg", "quality": quality}
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
 
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)

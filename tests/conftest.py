@@ -54,8 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["FOURFOLD_CACHE"] = "none"  # tests cache nothing unless they set a folder
     os.environ.setdefault(*POCL_MEMORY)
     before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    places = [str(SOURCES), *filter(None, before)]  # child processes import the same package
-    os.environ["PYTHONPATH"] = os.pathsep.join(places)
+    paths = [str(SOURCES), *filter(None, before)]  # child processes import the same package
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     expected = config.getoption("--device")
     if expected is None and has_pocl():
         os.environ["OCL_ICD_VENDORS"] = str(NO_DRIVERS)  # the loader finds PoCL next to itself
@@ -70,8 +70,8 @@ def has_pocl() -> bool:
     finds it.
     """
     result = find_spec("pyopencl")
-    places = (result and result.submodule_search_locations) or ()
-    return any(file for place in places for file in Path(place, ".libs").glob("*pocl*.icd"))
+    folders = (result and result.submodule_search_locations) or ()
+    return any(file for place in folders for file in Path(place, ".libs").glob("*pocl*.icd"))
 
 
 @cache
@@ -143,8 +143,8 @@ def compilers_as_before() -> Iterator[None]:
 
 
 def needs_device(item: pytest.Item) -> bool:
-    asked = getattr(item, "callspec", None)
-    one_is_missing = asked is not None and asked.params.get("device", item) is None
+    callspec = getattr(item, "callspec", None)
+    one_is_missing = callspec is not None and callspec.params.get("device", item) is None
     return one_is_missing or item.get_closest_marker("needs_device") is not None
 
 

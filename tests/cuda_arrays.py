@@ -69,6 +69,6 @@ class Interface(ForeignArray):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        told = {"shape": self.shape, "typestr": self.dtype.str, "version": 3}
-        told |= {"data": (self.address, False), "strides": None}
-        return told | getattr(self, "changes", {})
+        interface = {"shape": self.shape, "typestr": self.dtype.str, "version": 3}
+        interface |= {"data": (self.address, False), "strides": None}
+        return interface | getattr(self, "changes", {})

@@ -132,8 +132,8 @@ def _launch(kernels: HostKernels, launch: Launch, memory: list[np.ndarray]) -> N
         else:
             values.append(ctypes.c_int32(argument))
     inputs = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-    rest = [1] * (3 - len(launch.grid))
-    local = [*launch.local, *rest]
-    groups = [size // by for size, by in zip([*launch.grid, *rest], local, strict=True)]
+    padding = [1] * (3 - len(launch.grid))
+    local = [*launch.local, *padding]
+    groups = [size // by for size, by in zip([*launch.grid, *padding], local, strict=True)]
     assert prod(groups) * prod(local) == prod(launch.grid)
     kernels.launch(launch.entry, groups, local, inputs)

@@ -55,8 +55,10 @@ class Network:
     def cut(self, name: str, value: str, start: int, stop: int) -> str:
         """Add a slice of the last axis."""
         *shape, _ = self.types[value].shape
-        ends = ((0,) * len(shape), (1,) * (len(shape) + 1))
-        attributes = Slice((*ends[0], start), (*shape, stop - start), ends[1])
+        starts_and_steps = ((0,) * len(shape), (1,) * (len(shape) + 1))
+        attributes = Slice(
+            (*starts_and_steps[0], start), (*shape, stop - start), starts_and_steps[1]
+        )
         return self.add(name, "slice", value, attributes=attributes)
 
     def write(self, *outputs: str) -> bytes:

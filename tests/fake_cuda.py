@@ -190,26 +190,26 @@ class FakeCuda:
     _cuMemFreeHost = _cuMemFree  # noqa: N815
 
     def _cuPointerGetAttributes(self, count: Any, asked: Any, places: Any, address: Any) -> None:
-        place = number(address)
+        pointer = number(address)
         result = ((start, *rest) for start, rest in self.sizes.items())
         fits = (
-            (s, size, kind, device) for s, size, kind, device in result if s <= place < s + size
+            (s, size, kind, device) for s, size, kind, device in result if s <= pointer < s + size
         )
         start, size, kind, device = next(fits, (0, 0, 0, _NO_DEVICE))
-        known = {2: (ctypes.c_uint, kind), 9: (ctypes.c_int, device)}
-        known |= {11: (ctypes.c_ulonglong, start), 12: (ctypes.c_size_t, size)}
+        attributes = {2: (ctypes.c_uint, kind), 9: (ctypes.c_int, device)}
+        attributes |= {11: (ctypes.c_ulonglong, start), 12: (ctypes.c_size_t, size)}
         for what, target in zip(asked, places, strict=True):
-            form, value = known[what]
+            form, value = attributes[what]
             form.from_address(target).value = value
 
     def _copy(self, name: str, target: Any, source: Any, size: Any, stream: Any) -> None:
-        places = (number(target), number(source), number(size))
-        kinds = [self._kind(place) for place in places[:2]]
+        operands = (number(target), number(source), number(size))
+        kinds = [self._kind(place) for place in operands[:2]]
 
         def work() -> None:
             if _HOST in kinds:
-                self.copied.append((name, places[2]))
-            ctypes.memmove(*places)
+                self.copied.append((name, operands[2]))
+            ctypes.memmove(*operands)
 
         self.stream(stream).put(work)
 

@@ -100,8 +100,8 @@ def fake_framework(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFramewo
     monkeypatch.syspath_prepend(folder)
     converter = Converter("Fake", ("fake_converter",), "TFLite", "fake", needs=(Package("abacus"),))
     form = Format("Fake", (".fake",), matches, files=files, converter=converter)
-    known = dict(formats.formats())
-    monkeypatch.setattr(formats, "formats", lambda: {**known, "fake": form})
+    registered = dict(formats.formats())
+    monkeypatch.setattr(formats, "formats", lambda: {**registered, "fake": form})
     result = FakeFramework(folder, form)
     result.install("1.0")
     return result

@@ -172,8 +172,8 @@ class Crowd:
         try:
             while time.perf_counter() < self._until:
                 one = self._sessions[chance.randrange(len(self._sessions))]
-                how = "run" if chance.random() < 0.8 else "in flight"
-                wrong += not one.run(chance.randrange(ANSWERS), how)
+                mode = "run" if chance.random() < 0.8 else "in flight"
+                wrong += not one.run(chance.randrange(ANSWERS), mode)
                 done += 1
         except Exception as error:  # noqa: BLE001 - it is told, and the load has failed
             with self._lock:

@@ -31,8 +31,8 @@ def graph(
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> object:
     initializers = [numpy_helper.from_array(a, name) for name, a in (constants or {}).items()]
-    ends = [value(*one) for one in inputs], [value(*one) for one in outputs]
-    return helper.make_graph(nodes, "main", *ends, initializer=initializers)
+    ports = [value(*one) for one in inputs], [value(*one) for one in outputs]
+    return helper.make_graph(nodes, "main", *ports, initializer=initializers)
 
 
 def model(graph: object, opset: int = OPSET, functions: Sequence[object] = ()) -> bytes:

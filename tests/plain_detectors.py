@@ -49,8 +49,8 @@ def best_boxes(
         rivals = [one for one in kept if not by_class or classes[one] == classes[place]]
         if all(overlap(boxes[one], boxes[place]) <= most_overlap for one in rivals):
             kept.append(int(place))
-    places = np.array(kept, int)
-    return Detections(boxes[places], scores[places], classes[places], places)
+    indices = np.array(kept, int)
+    return Detections(boxes[indices], scores[indices], classes[indices], indices)
 
 
 def corners(centres: np.ndarray) -> np.ndarray:

@@ -94,8 +94,8 @@ Bytes = tuple[int, np.ndarray]  # a buffer, and byte ranges in it
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
     """Return True if two sorted sets of disjoint ranges overlap."""
     behind = np.searchsorted(other[:, 1], one[:, 0], side="right")
-    known = behind < len(other)
-    return bool((other[behind[known], 0] < one[known, 1]).any())
+    in_range = behind < len(other)
+    return bool((other[behind[in_range], 0] < one[in_range, 1]).any())
 
 
 def _touched(shared: Shared, stage: Stage) -> list[tuple[Bytes, bool]]:
@@ -123,7 +123,7 @@ def _type_at(shared: Shared, stage: Stage, place: Location, writes: bool) -> Ten
     copies.
     """
     node, types = shared.nodes[id(stage.kernel)], shared.graph.types
-    whole = node.outputs[0]
+    joined = node.outputs[0]
     if writes and stage.kernel.title == "concat_copy":
         assert isinstance(node.attributes, Concat)
         parts, axis = [types[str(name)] for name in node.inputs], node.attributes.axis
@@ -131,7 +131,7 @@ def _type_at(shared: Shared, stage: Stage, place: Location, writes: bool) -> Ten
         result = (
             part
             for part, start in zip(parts, starts, strict=False)
-            if region_location(shared.locations[whole], types[whole], part, axis, start) == place
+            if region_location(shared.locations[joined], types[joined], part, axis, start) == place
         )
     else:
         names = (*node.outputs, *node.reads)

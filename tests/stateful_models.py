@@ -95,8 +95,8 @@ def _lstm(
     behind: tuple[Tensor, Operator] | None = None,
 ) -> bytes:
     names = ["x", *(None if tensor is None else tensor.name for tensor in cell)]
-    known = [tensor for tensor in cell if tensor is not None]
-    tensors = [Tensor("x", shapes[0]), *known, Tensor("y", shapes[1])]
+    present = [tensor for tensor in cell if tensor is not None]
+    tensors = [Tensor("x", shapes[0]), *present, Tensor("y", shapes[1])]
     operators = [Operator(op[0], names, ["y"], op[1], fields)]
     if behind is None:
         return write(tensors, operators, ["x"], ["y"])

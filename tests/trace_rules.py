@@ -52,10 +52,10 @@ def check_names(heads: list[Event], events: list[Event]) -> None:
         "thread": {place(event) for event in events},
     }.items():
         for word in ("name", "sort_index"):
-            told = [head for head in heads if head["name"] == f"{kind}_{word}"]
-            where = [head["pid"] if kind == "process" else place(head) for head in told]
+            entries = [head for head in heads if head["name"] == f"{kind}_{word}"]
+            where = [head["pid"] if kind == "process" else place(head) for head in entries]
             assert Counter(where) == Counter(used)
-            assert len({head["args"][word] for head in told}) == len(told)
+            assert len({head["args"][word] for head in entries}) == len(entries)
     threads = [event["tid"] for event in events]
     processes = {event["pid"] for event in events}
     assert not processes & set(threads), "a thread with its process's number counts as the main one"

@@ -113,8 +113,8 @@ def open_setting(
     if implementation.library:
         nothing = replace(implementation, library="")
         empty = Setting(nothing, threads, nothing.environment(folder / "none", threads))
-        known = [(one["device"], one["driver"]) for one in list_devices(empty)]
-        result = [one for one in result if (one["device"], one["driver"]) not in known]
+        others = [(one["device"], one["driver"]) for one in list_devices(empty)]
+        result = [one for one in result if (one["device"], one["driver"]) not in others]
     return setting, result
 
 

@@ -89,8 +89,8 @@ KINDS = (POCL, RUSTICL, INTEL, OCLGRIND)
 
 def installed(vendors: Path | None = None) -> list[Implementation]:
     """Return every installed implementation once."""
-    places = (*_listed(vendors or _vendors()), *_of_wheels(), *_of_oclgrind())
-    results = [_named(library) for library in dict.fromkeys(places)]
+    libraries = (*_listed(vendors or _vendors()), *_of_wheels(), *_of_oclgrind())
+    results = [_named(library) for library in dict.fromkeys(libraries)]
     if _files("pocl-binary-distribution", "libpocl"):
         results.insert(0, Implementation(POCL_OF_PYPI, "", POCL))
     return results
@@ -113,8 +113,8 @@ def _named(library: str) -> Implementation:
 
 def _vendors() -> Path:
     """Return the folder where the system, or the environment, lists drivers."""
-    told = Path(os.environ.get("OCL_ICD_VENDORS", ""))
-    return told if told.is_absolute() and told.is_dir() else VENDORS
+    folder = Path(os.environ.get("OCL_ICD_VENDORS", ""))
+    return folder if folder.is_absolute() and folder.is_dir() else VENDORS
 
 
 def _listed(vendors: Path) -> Iterator[str]:

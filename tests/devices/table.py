@@ -42,13 +42,13 @@ def faults(rows: Sequence[Row]) -> Iterator[str]:
             causes.setdefault(f"{result.outcome}: {_short(result.words)}", []).append(result)
         for cause, results in sorted(causes.items(), key=lambda item: -len(item[1])):
             names = [result.title for result in results[:MAX_NAMED_TESTS]]
-            rest = (
+            remaining = (
                 f", and {len(results) - MAX_NAMED_TESTS} more"
                 if len(results) > MAX_NAMED_TESTS
                 else ""
             )
             who = f"{row.implementation} {row.driver}, threads {row.threads}"
-            yield f"- {who}: {cause} ({', '.join(names)}{rest})"
+            yield f"- {who}: {cause} ({', '.join(names)}{remaining})"
 
 
 def skips(rows: Iterable[Row]) -> Iterator[str]:

@@ -61,9 +61,9 @@ def test_environment_sets_the_vendor_folder(
 
 
 def test_missing_implementations_have_an_install_command(tmp_path: Path) -> None:
-    told = missing(installed(vendors(tmp_path, pocl="libpocl.so.2")))
-    assert set(told) == {"PoCL of PyPI", "rusticl", "Intel", "Oclgrind"}
-    assert all(command.split()[1] == "install" for command in told.values())
+    commands = missing(installed(vendors(tmp_path, pocl="libpocl.so.2")))
+    assert set(commands) == {"PoCL of PyPI", "rusticl", "Intel", "Oclgrind"}
+    assert all(command.split()[1] == "install" for command in commands.values())
 
 
 def test_environment_isolates_an_implementation(tmp_path: Path) -> None:

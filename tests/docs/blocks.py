@@ -38,7 +38,7 @@ def write_files(page: Path, folder: Path) -> list[Path]:
     """Write the files that a page shows into a folder, and return their paths inside it."""
     files = {block.file: block.text for block in blocks(page) if block.file is not None}
     for path, text in files.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
     return list(files)

@@ -104,8 +104,8 @@ def test_commands_support_the_format(overlay: list[Path], tmp_path: Path) -> Non
     measured = CliRunner().invoke(main, ["bench", str(path), *short])
     assert measured.exit_code == 0, measured.output
     assert f"nothing is measured beside it: {alone}" in measured.output
-    told = CliRunner().invoke(main, ["bench", str(path), *short, "--json"])
-    assert json.loads(told.stdout)["compared"] is False
+    benchmark = CliRunner().invoke(main, ["bench", str(path), *short, "--json"])
+    assert json.loads(benchmark.stdout)["compared"] is False
 
 
 def test_model_describes_itself(overlay: list[Path]) -> None:
@@ -190,9 +190,9 @@ def mutate(rng: random.Random) -> bytes:
     """Change a few bytes, half of them within the same kind, so that the file stays JSON."""
     damaged, start = bytearray(content()), len(b'{"format": "toy"')
     for _ in range(rng.choice((1, 1, 2, 4))):
-        place = rng.randrange(start, len(damaged))
-        kinds = [kind for kind in KINDS if damaged[place] in kind]
-        damaged[place] = rng.choice(kinds[0] if kinds and rng.random() < 0.5 else b"".join(KINDS))
+        offset = rng.randrange(start, len(damaged))
+        kinds = [kind for kind in KINDS if damaged[offset] in kind]
+        damaged[offset] = rng.choice(kinds[0] if kinds and rng.random() < 0.5 else b"".join(KINDS))
     return bytes(damaged)
 
 

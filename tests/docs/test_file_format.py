@@ -37,8 +37,8 @@ def rows(heading: str, first: str) -> list[list[str]]:
     cells = [row.split(" | ") for row in ROW.findall(section(heading))]
     start = next(number for number, row in enumerate(cells) if row[0] == first) + 2
     width = len(cells[start])
-    ends = (n for n in range(start, len(cells)) if len(cells[n]) != width)
-    return cells[start : next(ends, len(cells))]
+    table_ends = (n for n in range(start, len(cells)) if len(cells[n]) != width)
+    return cells[start : next(table_ends, len(cells))]
 
 
 def quoted(cells: list[list[str]]) -> set[str]:

@@ -33,10 +33,10 @@ def test_stream_example_agrees_with_plain_runs(tmp_path: Path) -> None:
     model.write_bytes(yolo_v5())
     inputs = [str(model), "--frames", str(FRAMES), "--size", *map(str, SIZE), "--fractions"]
     done = CliRunner().invoke(stream.main, inputs, catch_exceptions=False)
-    told = re.findall(r"^frame (\d+): (\d+) boxes", done.output, re.MULTILINE)
+    printed = re.findall(r"^frame (\d+): (\d+) boxes", done.output, re.MULTILINE)
     pixels = fourfold.Pixels(0, 255, "nv12", size=SIZE, fit="letterbox")
     boxes = processing.YoloBoxes(score=0.25, normalized=True)
     with fourfold.Session(model, pixels=pixels, postprocess=boxes) as session:
         outputs = [int(session.run(frame)["count"][0]) for frame in stream.camera(FRAMES, *SIZE)]
-    assert [(int(number), int(count)) for number, count in told] == list(enumerate(outputs))
+    assert [(int(number), int(count)) for number, count in printed] == list(enumerate(outputs))
     assert len(set(outputs)) > 1, "frames that differ give answers that differ"

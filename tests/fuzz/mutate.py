@@ -74,10 +74,10 @@ def _change_anywhere(changed: bytearray, rng: random.Random, fields: Fields | No
 def _offset(changed: bytearray, rng: random.Random, fields: Fields | None) -> int:
     """Return any offset, but rarely one of the weights, where almost any number is valid."""
     while True:
-        place = rng.randrange(len(changed))
-        inside = fields is not None and any(place in weights for weights in fields.weights)
+        offset = rng.randrange(len(changed))
+        inside = fields is not None and any(offset in weights for weights in fields.weights)
         if not inside or rng.random() < SHARE_OF_WEIGHTS:
-            return place
+            return offset
 
 
 def _change_field(changed: bytearray, rng: random.Random, fields: Fields) -> None:

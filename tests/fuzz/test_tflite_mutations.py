@@ -97,11 +97,11 @@ def test_finds_fields_of_a_file() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with two files for worker processes."""
-    place = tmp_path / "files"
-    place.mkdir()
+    directory = tmp_path / "files"
+    directory.mkdir()
     for name in ("convolution", "shapes"):
-        (place / f"{name}.tflite").write_bytes(MODELS[name]())
-    return place
+        (directory / f"{name}.tflite").write_bytes(MODELS[name]())
+    return directory
 
 
 def test_cases_from_an_archive_are_the_same(folder: Path, tmp_path: Path) -> None:

@@ -147,8 +147,8 @@ class _Walk:
     def options(self, slots: Mapping[int, int], position: int) -> None:
         """Record numbers whose width follows from the distance to the next one."""
         end = position + self.number("H", position - self.number("i", position) + 2)
-        places = [*sorted(slots.values()), end]
-        for place, following in pairwise(places):
+        positions = [*sorted(slots.values()), end]
+        for place, following in pairwise(positions):
             width = max(size for size in _WIDTHS if size <= max(following - place, 1))
             self.note("option", place, _WIDTHS[width])
 

@@ -88,8 +88,8 @@ def test_rejects_incomplete_interfaces(name: str) -> None:
     class Partial:
         @property
         def __cuda_array_interface__(self) -> dict[str, Any]:
-            whole = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
-            return {key: value for key, value in whole.items() if key != name}
+            interface = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
+            return {key: value for key, value in interface.items() if key != name}
 
     with pytest.raises(InputError, match="is incomplete") as caught:
         read_interface(Partial())

@@ -60,8 +60,8 @@ class DelayedArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        told = {"shape": self._shape, "typestr": "<f4", "version": 3, "strides": None}
-        return told | {"data": (self._last.address, False), "stream": self.told}
+        interface = {"shape": self._shape, "typestr": "<f4", "version": 3, "strides": None}
+        return interface | {"data": (self._last.address, False), "stream": self.told}
 
 
 @contextmanager

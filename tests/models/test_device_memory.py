@@ -29,10 +29,10 @@ def open_session(device: object, model: bytes | None = None, **options: Any) -> 
 
 @pytest.fixture(params=["driver", "cuda", "interpreted", "cpu"])
 def session(request: pytest.FixtureRequest, device: fourfold.DeviceInfo) -> Iterator[Any]:
-    places = {"driver": device, "interpreted": "interpret", "cpu": "cpu"}
+    targets = {"driver": device, "interpreted": "interpret", "cpu": "cpu"}
     if request.param == "cuda":
-        places["cuda"] = request.getfixturevalue("cuda")
-    with open_session(places[request.param]) as result:
+        targets["cuda"] = request.getfixturevalue("cuda")
+    with open_session(targets[request.param]) as result:
         yield result
 
 

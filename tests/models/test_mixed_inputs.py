@@ -78,9 +78,9 @@ def interpreter(path: Path) -> Any:
 
 def exceeds_fp16(engine: Any, path: Path) -> bool:
     """Return True if LiteRT's last run had values beyond fp16, other than mask constants."""
-    known = values_beyond_half(read_model(str(path)).main)
+    masks = values_beyond_half(read_model(str(path)).main)
     for detail in engine.get_tensor_details():
-        if detail["dtype"] is np.float32 and detail["name"] not in known:
+        if detail["dtype"] is np.float32 and detail["name"] not in masks:
             array = engine.get_tensor(detail["index"])
             if np.abs(array[np.isfinite(array)]).max(initial=0.0) > MAX_FLOAT16:
                 return True

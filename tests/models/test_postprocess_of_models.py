@@ -65,10 +65,10 @@ def test_mediapipe_detectors(family: str, where: str, device: DeviceInfo) -> Non
     path, anchors = path_of(f"tflite/{name}.tflite"), cell_anchors((size, size), *FAMILIES[family])
     arrays = [low + (1 - low) * one / np.float32(255) for one in photographs((size, size))]
     option = processing.MediaPipeBoxes(*LIMITS, family=family)
-    how = {"device": "cpu"} if where == "cpu" else {"device": device}
-    how |= {"precision": "mixed"} if where == "mixed" else {}
+    options = {"device": "cpu"} if where == "cpu" else {"device": device}
+    options |= {"precision": "mixed"} if where == "mixed" else {}
     seen = 0
-    for raw, result in run_both(path, option, arrays, **how):
+    for raw, result in run_both(path, option, arrays, **options):
         boxes, logits = sorted(raw.values(), key=lambda array: -array.shape[2])
         rows = plain.mediapipe_rows(boxes[0], anchors, size)
         expected, scores = plain.blended(rows, plain.sigmoid(logits[0, :, 0]), LIMITS)

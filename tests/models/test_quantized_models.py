@@ -30,8 +30,10 @@ def test_model_agrees_with_litert(name: str, precision: str, device: DeviceInfo)
     with fourfold.Session(path, device, precision, placement="gpu", strict=True) as session:
         info = session.inputs[0]
         limits = np.iinfo(info.dtype)
-        whole = np.random.default_rng(7).integers(limits.min, limits.max, info.shape, endpoint=True)
-        array = whole.astype(info.dtype)
+        integers = np.random.default_rng(7).integers(
+            limits.min, limits.max, info.shape, endpoint=True
+        )
+        array = integers.astype(info.dtype)
         (ours,) = session.run(array).values()
     theirs = litert(path, array)
     assert ours.dtype == theirs.dtype

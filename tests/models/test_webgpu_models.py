@@ -71,8 +71,8 @@ def check_model(name: str, precision: str) -> None:
         ours = list(session.run(inputs).values())
     theirs = open_file(path.read_bytes(), list(inputs.values()), None)()
     error = max(map(relative_error, ours, theirs))
-    known = documented_errors().get(name, {}).get(precision, 0.0)
-    assert error <= max(TOLERANCES[precision], SLACK * known)
+    documented = documented_errors().get(name, {}).get(precision, 0.0)
+    assert error <= max(TOLERANCES[precision], SLACK * documented)
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
@@ -89,10 +89,10 @@ def test_all_models_agree_with_litert(name: str, precision: str) -> None:
 
 
 def test_reads_documented_errors() -> None:
-    known = documented_errors()
-    assert len(known) > 20
-    assert known["kws_ref_model_float32"]["fp32"] > TOLERANCES["fp32"]
-    assert "mobilenet_v1_025_224_float" not in known
+    documented = documented_errors()
+    assert len(documented) > 20
+    assert documented["kws_ref_model_float32"]["fp32"] > TOLERANCES["fp32"]
+    assert "mobilenet_v1_025_224_float" not in documented
 
 
 def test_cached_and_prepared_plans_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

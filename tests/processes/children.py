@@ -27,8 +27,8 @@ def play(scenario: str, *arguments: object, cache: Path | None = None) -> Any:
     """
     inputs = [scenario, *map(str, arguments)]
     code = "import sys; from processes import scenarios; scenarios.main(*sys.argv[1:])"
-    places = [str(TESTS), os.environ.get("PYTHONPATH", "")]
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     if cache is not None:
         variables["FOURFOLD_CACHE"] = str(cache)
     process = subprocess.Popen(
@@ -63,12 +63,12 @@ def in_child(action: Callable[[], object]) -> object:
         os.write(target, json.dumps(outcome(action)).encode())
         sys.exit(0)  # keeps the pipe open until the process ends
     os.close(target)
-    told = _read_to_the_end(source)
+    content = _read_to_the_end(source)
     os.close(source)
-    if told is None:
+    if content is None:
         os.kill(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return HANGS if told is None else json.loads(told) if status == 0 else f"status {status}"
+    return HANGS if content is None else json.loads(content) if status == 0 else f"status {status}"
 
 
 def _read_to_the_end(source: int) -> bytes | None:

@@ -133,9 +133,9 @@ def sent_to_processes(device: str, method: str) -> list[object]:
     context = multiprocessing.get_context(method)
     with fourfold.Session(matrix(), device) as session:
         with context.Pool(2) as pool:
-            told = pool.map(worker_of_a_pool, [session] * 3)
+            outcomes = pool.map(worker_of_a_pool, [session] * 3)
         with ProcessPoolExecutor(2, mp_context=context) as executor:
-            return [*told, *executor.map(worker_of_a_pool, [session] * 3)]
+            return [*outcomes, *executor.map(worker_of_a_pool, [session] * 3)]
 
 
 _of_this_worker: list[fourfold.Session] = []
@@ -199,10 +199,10 @@ def loader_with_workers(device: str, method: str, at_once: str) -> list[object]:
     workers = [context.Process(target=load, args=(samples, [0, 1], results)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    told = [results.get() for _ in workers]
+    outcomes = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
-    return [str(one).splitlines()[0] if isinstance(one, Exception) else one for one in told]
+    return [str(one).splitlines()[0] if isinstance(one, Exception) else one for one in outcomes]
 
 
 def ends_after_onnxruntime(model: str) -> list[object]:

@@ -32,5 +32,7 @@ def test_process_exits_with_running_threads(device: DeviceInfo, cache: Path, kin
 
 @pytest.mark.slow
 def test_process_repeatedly_exits_with_running_threads(device: DeviceInfo, cache: Path) -> None:
-    told = [play("with_threads_at_the_end", device.address, "daemon", cache=cache) for _ in "12345"]
-    assert told == [True] * 5
+    outcomes = [
+        play("with_threads_at_the_end", device.address, "daemon", cache=cache) for _ in "12345"
+    ]
+    assert outcomes == [True] * 5

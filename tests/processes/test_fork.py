@@ -43,14 +43,14 @@ def test_child_opens_a_device_that_its_parent_did_not(device: DeviceInfo, cache:
 
 
 def test_child_rejects_devices_listed_by_its_parent(device: DeviceInfo, cache: Path) -> None:
-    told = play("devices_before_the_fork", device.address, cache=cache)
-    assert told == [REJECTED, "nothing", True]
+    outcomes = play("devices_before_the_fork", device.address, cache=cache)
+    assert outcomes == [REJECTED, "nothing", True]
 
 
 def test_cpu_session_works_in_a_child(tmp_path: Path) -> None:
-    told = play("on_the_cpu", tmp_path)
+    outcomes = play("on_the_cpu", tmp_path)
     closed = "InputError: this session is closed"
-    assert told == [True, [True, True, True], "nothing", closed, True]
+    assert outcomes == [True, [True, True, True], "nothing", closed, True]
 
 
 def test_cpu_session_keeps_its_shape_in_a_child() -> None:
@@ -95,8 +95,8 @@ def test_server_that_loads_and_forks(
 def test_data_loader_with_workers(
     device: DeviceInfo, cache: Path, method: str, opened: str, answer: object
 ) -> None:
-    told = play("loader_with_workers", device.address, method, opened, cache=cache)
-    assert told == [answer] * 2
+    outcomes = play("loader_with_workers", device.address, method, opened, cache=cache)
+    assert outcomes == [answer] * 2
 
 
 def test_engine_destructors_do_not_block_a_child(tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ def test_remote_facts_equal_local_facts(machine: FakeMachine, api: str) -> None:
         if name not in (*FACTS, *MORE_FACTS, "remote", "index", "others", "probed", "memory"):
             assert getattr(there, name) == getattr(here, name), name
     tried = determine_facts(there, (*FACTS, *MORE_FACTS))
-    known = determine_facts(here, (*FACTS, *MORE_FACTS))
+    local_facts = determine_facts(here, (*FACTS, *MORE_FACTS))
     assert {one: getattr(tried, one) for one in tried.probed} == {
-        one: getattr(known, one) for one in tried.probed
+        one: getattr(local_facts, one) for one in tried.probed
     }
     assert set(tried.probed) >= {*FACTS, *MORE_FACTS}
     assert machine.left == []

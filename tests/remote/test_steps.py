@@ -76,14 +76,17 @@ def test_differences_agree_with_numpy(process: PlanProcess) -> None:
         fill_buffer(process, FIRST_BUFFER, expected)
         process.ask(f"keep {FIRST_BUFFER} 0 64")
         fill_buffer(process, FIRST_BUFFER, result)
-        told = process.ask(f"compare {FIRST_BUFFER} 0 64 {dtype.value}")
+        answer = process.ask(f"compare {FIRST_BUFFER} 0 64 {dtype.value}")
         expected_value = difference_of(result.astype(np.float32), expected.astype(np.float32))
         if np.isfinite(expected_value.largest):
-            assert told["largest"] == pytest.approx(expected_value.largest, rel=1e-6), (dtype, how)
-            assert told["scale"] == pytest.approx(expected_value.scale, rel=1e-6), (dtype, how)
-            assert told["nan_differs"] is expected_value.in_nans, (dtype, how)
+            assert answer["largest"] == pytest.approx(expected_value.largest, rel=1e-6), (
+                dtype,
+                how,
+            )
+            assert answer["scale"] == pytest.approx(expected_value.scale, rel=1e-6), (dtype, how)
+            assert answer["nan_differs"] is expected_value.in_nans, (dtype, how)
         else:
-            assert told["nan_differs"] is True  # no number where one is expected
+            assert answer["nan_differs"] is True  # no number where one is expected
 
 
 def test_rejects_unknown_types(process: PlanProcess) -> None:

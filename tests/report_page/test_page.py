@@ -73,9 +73,9 @@ def comparison(chromium: Browser, tmp_path: Path) -> Iterator[OpenReport]:
 
 
 def test_opens_without_network_requests_or_errors(report: OpenReport) -> None:
-    asked = [one["request"]["url"] for one in report.told("Network.requestWillBeSent")]
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-    assert report.told("Log.entryAdded") == []
+    urls = [one["request"]["url"] for one in report.events("Network.requestWillBeSent")]
+    assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
+    assert report.events("Log.entryAdded") == []
     assert report.page.log() == []
 
 
@@ -92,7 +92,7 @@ def test_model_names_are_shown_as_text(report: OpenReport) -> None:
 
 def test_clicking_a_node_shows_its_details(report: OpenReport) -> None:
     report.run(CLICK % 1)
-    told = report.text(".details")
+    details = report.text(".details")
     for words in (
         "conv2d + relu6",
         "40.0 µs",
@@ -102,7 +102,7 @@ def test_clicking_a_node_shows_its_details(report: OpenReport) -> None:
         "rows: 4",
         "kernel_1",
     ):
-        assert words in told
+        assert words in details
     assert report.run("document.querySelectorAll('.node')[1].classList.contains('chosen')")
 
 
@@ -164,8 +164,8 @@ def test_color_scheme_follows_the_browser_until_changed(
 
 
 def test_shows_two_runs_side_by_side(comparison: OpenReport) -> None:
-    told = comparison.text("#compare")
-    assert "0.500×" in told
+    text = comparison.text("#compare")
+    assert "0.500×" in text
     assert comparison.run("document.querySelectorAll('#timeline .scroll').length") == 2
     assert comparison.run("document.querySelectorAll('#start .bars').length") == 2
     comparison.run(PRESS % "Change")

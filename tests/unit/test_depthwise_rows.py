@@ -22,8 +22,8 @@ def row_choices(size: int, attributes: str = "") -> list[str]:
         f"input x: f32[1,{size},{size},8]\nconst w: f32[1,3,3,8]\n"
         f"y = depthwise_conv2d(x, w; padding=Padding(1,1,1,1){attributes})\noutput y\n"
     )
-    places = choose_locations(graph, KernelOptions())
-    return choices(next(iter(node_contexts(graph, places, target_of(CPU)))))
+    locations = choose_locations(graph, KernelOptions())
+    return choices(next(iter(node_contexts(graph, locations, target_of(CPU)))))
 
 
 @pytest.mark.parametrize(("size", "rows"), [(1, 1), (5, 5), (7, 7), (14, 7), (28, 7), (112, 4)])

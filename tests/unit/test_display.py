@@ -156,8 +156,8 @@ def test_placement_representation() -> None:
     tags = parse_html(result)
     assert tags.tags.count("table") == 2
     assert "400 operators" in tags.words
-    whole = replace(result, rows=rows[::2])
-    assert parse_html(whole).tags[:2] == ["p", "details"]
+    gpu_only = replace(result, rows=rows[::2])
+    assert parse_html(gpu_only).tags[:2] == ["p", "details"]
 
 
 def test_profile_representation() -> None:

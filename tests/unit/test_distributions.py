@@ -80,9 +80,11 @@ def test_package_description_has_absolute_links(wheel: zipfile.ZipFile) -> None:
 def test_extra_all_contains_only_small_packages(wheel: zipfile.ZipFile) -> None:
     metadata = email.message_from_bytes(wheel.read(f"{dist_info(wheel)}/METADATA"))
     needed = [text.split(";") for text in metadata.get_all("Requires-Dist")]
-    whole = {words[0] for words in needed if "extra == 'all'" in words[-1]}
-    assert any(name.startswith("onnxruntime") for name in whole)
-    assert not any(name.startswith(("tensorflow", "torch", "paddle", "pytest")) for name in whole)
+    requirements = {words[0] for words in needed if "extra == 'all'" in words[-1]}
+    assert any(name.startswith("onnxruntime") for name in requirements)
+    assert not any(
+        name.startswith(("tensorflow", "torch", "paddle", "pytest")) for name in requirements
+    )
 
 
 @pytest.mark.needs_device

@@ -45,8 +45,8 @@ def test_session_uses_a_smaller_plan_below_the_limit(
     ):
         np.testing.assert_allclose(session.run(image())["layer3"], expected, atol=1e-4)
         assert sum(allocations.sizes[before:]) <= limit
-        told = fourfold.estimate(MODEL, device, "fp32", cache=None, memory_limit=limit)
-        assert told.total == session.plan.device_bytes < unlimited.total
+        limited = fourfold.estimate(MODEL, device, "fp32", cache=None, memory_limit=limit)
+        assert limited.total == session.plan.device_bytes < unlimited.total
     assert "no kernels that buy speed" in caplog.text
 
 

@@ -89,7 +89,7 @@ def test_type_rule_agrees_with_reference(name: str, case: Case) -> None:
 
 @pytest.mark.parametrize("name", DATA_MOVEMENT_OPS)
 def test_coordinate_maps_agree_with_reference(name: str) -> None:
-    """With constants as output coordinates, expressions fold to the input coordinates."""
+    """Expressions fold to the input coordinates if output coordinates are constants."""
     source = __import__(f"fourfold.ops.{name}", fromlist=["source"]).source
     for case in OPS[name].cases:
         (x,) = (array for array in make_inputs(case) if array is not None)

@@ -60,9 +60,9 @@ def test_suitable_memory_is_used_in_place(session: fourfold.Session) -> None:
     scores, twice = (port.buffer for port in session.plan.outputs)
     for skipped in (0, 16, 512):
         result = route(session, [sub_memory(source, skipped)], [target, sub_memory(target, 512)])
-        places = dict(result.addresses)
-        assert places[image] == source.address + skipped
-        assert (places[scores], places[twice]) == (target.address, target.address + 512)
+        addresses = dict(result.addresses)
+        assert addresses[image] == source.address + skipped
+        assert (addresses[scores], addresses[twice]) == (target.address, target.address + 512)
         assert (result.before, result.after) == ((), ())
         assert result.arguments == (None if shorter is None else shorter.arguments)
 
@@ -88,7 +88,7 @@ def test_unrequested_outputs_are_not_downloaded(session: fourfold.Session) -> No
 def test_large_inputs_are_uploaded_in_chunks(
     cuda: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a list of launches, chunks are uploaded while the next one is copied. Arrays of any
+    """A list of launches uploads chunks while the next one is copied. Arrays of any
     layout, pinned input arrays and other kinds of run give the same results.
     """
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
@@ -154,10 +154,10 @@ def test_forked_child_does_not_call_the_driver(
 def test_result_memory_is_reused(session: fourfold.Session) -> None:
     """Memory whose address was exported is not reused, because other code may use it."""
     first = session.run(X, keep_on_device=True)
-    places = {one.memory.address for one in first.values()}  # type: ignore[union-attr]
+    addresses = {one.memory.address for one in first.values()}  # type: ignore[union-attr]
     del first
     again: Any = session.run(X, keep_on_device=True)
-    assert {one.memory.address for one in again.values()} == places
+    assert {one.memory.address for one in again.values()} == addresses
     np.testing.assert_array_equal(again["scores"].numpy(), session.run(X)["scores"])
     shown = again["scores"].__cuda_array_interface__["data"][0]
     driver: Any = loader.library()

@@ -124,14 +124,14 @@ def test_player_gets_facts_about_transfers(
 
 def test_crashing_probe_does_not_slow_every_start(backend: FakeBackend, tmp_path: Path) -> None:
     backend.answers = {name: fact for name, fact in ALL.items() if name != "host_pointers"}
-    asked = []
+    counts = []
     for _ in range(5):
         new_process()
         backend.asked.clear()
         result = with_run_facts(CPU, Store(tmp_path))
         assert (result.persistent_mapping, result.host_pointers) == (True, False)
-        asked.append(len(backend.asked))
-    assert asked == [1, 1, 1, 0, 0]
+        counts.append(len(backend.asked))
+    assert counts == [1, 1, 1, 0, 0]
 
 
 def test_facts_of_a_prepared_file_are_not_probed_again(backend: FakeBackend) -> None:
@@ -174,15 +174,15 @@ def test_later_process_uses_cached_facts(backend: FakeBackend, tmp_path: Path) -
     store = Store(tmp_path)
     result = load_facts(GPU, store)
     assert result.probed == ()
-    known = probe(GPU, quantised=True)
+    probed_device = probe(GPU, quantised=True)
     store_facts(GPU, store)
     kept = load_facts(GPU, store)
     new_process()
     backend.asked.clear()
     again = load_facts(GPU, Store(tmp_path))
-    assert again.probed == kept.probed == known.probed
+    assert again.probed == kept.probed == probed_device.probed
     assert again.dot_products == "ptx"
-    assert with_known_facts(GPU).probed == known.probed
+    assert with_known_facts(GPU).probed == probed_device.probed
     probe(GPU, quantised=True)
     assert backend.asked == []
 
@@ -205,14 +205,14 @@ def test_inconclusive_probes_are_repeated_by_later_starts(
     backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
     probe(GPU)
     store_facts(GPU, Store(tmp_path))
-    asked = []
+    requests = []
     for _ in range(4):
         new_process()
         backend.asked.clear()
         assert not load_facts(GPU, Store(tmp_path)).resident
-        asked.append(list(backend.asked))
+        requests.append(list(backend.asked))
     waiting = {"resident", "reaches_host"}
-    assert asked == [[waiting], [waiting], [], []]
+    assert requests == [[waiting], [waiting], [], []]
     probe(GPU)  # compiling a plan still probes
     assert backend.asked == [waiting]
 
@@ -257,13 +257,15 @@ def test_keys_contain_facts_that_affect_plans(backend: FakeBackend) -> None:
     def parts(device: DeviceInfo) -> dict[str, str]:
         return compiled_parts({}, {}, device, {})
 
-    told = probe(GPU)
-    assert parts(told)["resident"] == "True"
-    assert parts(told) != parts(told.with_facts({"resident": False}))
+    probed_device = probe(GPU)
+    assert parts(probed_device)["resident"] == "True"
+    assert parts(probed_device) != parts(probed_device.with_facts({"resident": False}))
     # Facts that plans ignore do not change the key, nor does a claim that a probe confirms.
-    assert parts(told) == parts(told.with_facts({"image_texels": 9, "half_arithmetic": True}))
-    assert parts(told) == parts(told.with_facts({"dot_products": "ptx"}))
-    assert parts(told) != parts(told.with_facts({"dot_products": ""}))
+    assert parts(probed_device) == parts(
+        probed_device.with_facts({"image_texels": 9, "half_arithmetic": True})
+    )
+    assert parts(probed_device) == parts(probed_device.with_facts({"dot_products": "ptx"}))
+    assert parts(probed_device) != parts(probed_device.with_facts({"dot_products": ""}))
     # To a plan, an unknown fact is the same as an absent feature.
     unknown = GPU.with_facts({"matrix_units": True, "subgroups": "ptx"})
     denied = unknown.with_facts({"resident": False, "reaches_host": False})

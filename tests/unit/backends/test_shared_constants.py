@@ -33,8 +33,8 @@ def is_correct(session: fourfold.Session) -> bool:
 def test_sessions_of_one_model_share_weights(
     device: DeviceInfo, tmp_path: Path, allocations: Allocations, cache: str | None
 ) -> None:
-    place = str(tmp_path) if cache == "folder" else cache
-    sessions = [fourfold.Session(matrix(), device, cache=place) for _ in range(3)]
+    cache_location = str(tmp_path) if cache == "folder" else cache
+    sessions = [fourfold.Session(matrix(), device, cache=cache_location) for _ in range(3)]
     weights, whole = sessions[0].plan.bytes("constants"), sessions[0].plan.device_bytes
     own = whole - weights
     assert allocations.constants == [weights]
@@ -44,7 +44,7 @@ def test_sessions_of_one_model_share_weights(
         assert is_correct(session)
         session.close()
         assert allocations.held == (weights + (2 - number) * own if number < 2 else 0)
-    with fourfold.Session(matrix(), device, cache=place) as again:
+    with fourfold.Session(matrix(), device, cache=cache_location) as again:
         assert is_correct(again)
         assert allocations.held == whole
     assert allocations.constants == [weights, weights]

@@ -126,9 +126,9 @@ def test_environment_sets_threads(cpu_device: DeviceInfo, monkeypatch: pytest.Mo
 def test_pocl_is_configured_before_it_is_loaded(device: DeviceInfo) -> None:
     if device.platform != "Portable Computing Language":
         pytest.skip("other drivers have no such variable")
-    told = "import fourfold; print([i.compute_units for i in fourfold.devices() if i.is_cpu])"
+    script = "import fourfold; print([i.compute_units for i in fourfold.devices() if i.is_cpu])"
     environment = {**os.environ, "FOURFOLD_THREADS": "1"}
-    command = [sys.executable, "-c", told]
+    command = [sys.executable, "-c", script]
     outputs = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "1" in outputs.stdout.strip("[]\n").split(", ")
 

@@ -75,11 +75,13 @@ def test_callback_structures_have_one_layout(header: Any) -> None:
 def test_functions_match_the_header(header: Any) -> None:
     assert wg.version()[0] == wg.KNOWN
     for name, (result, arguments) in loader._SIGNATURES.items():
-        known = header.ffi.typeof(getattr(header.lib, name))
+        signature = header.ffi.typeof(getattr(header.lib, name))
         sizes = [ctypes.sizeof(one) for one in arguments]
-        assert sizes == [header.ffi.sizeof(one) for one in known.args], name
+        assert sizes == [header.ffi.sizeof(one) for one in signature.args], name
         size = 0 if result is None else ctypes.sizeof(result)
-        assert size == (0 if known.result.kind == "void" else header.ffi.sizeof(known.result)), name
+        assert size == (
+            0 if signature.result.kind == "void" else header.ffi.sizeof(signature.result)
+        ), name
 
 
 def test_constants_match_the_header(header: Any) -> None:

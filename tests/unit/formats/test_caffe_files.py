@@ -138,10 +138,10 @@ def test_reshapes_follow_the_batch(tmp_path: Path) -> None:
     text = NET + layer_text("Reshape", shape, "y", "r") + layer_text("Softmax", "", "r", "s")
     path = write_net(tmp_path, text, BLOBS)
     x = numbers((3, 2, 5, 5))
-    whole = run(read_model(path, ReadOptions({"x": (3, 2, 5, 5)})), x=x)[0]
+    batched = run(read_model(path, ReadOptions({"x": (3, 2, 5, 5)})), x=x)[0]
     alone = [run(read_model(path), x=x[i : i + 1])[0] for i in range(3)]
-    assert whole.shape == (3, 9, 3)
-    assert np.allclose(whole, np.concatenate(alone), atol=1e-6)
+    assert batched.shape == (3, 9, 3)
+    assert np.allclose(batched, np.concatenate(alone), atol=1e-6)
 
 
 def test_error_names_the_layer_that_mixes_images(tmp_path: Path) -> None:

@@ -160,9 +160,9 @@ def test_reads_external_data(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(model_with_external_data("weights/all.bin", 4))
     assert np.array_equal(run(path, X)[0], X * X)
-    whole = read_model(path).source_graph
-    assert whole is not None
-    assert np.array_equal(run(whole.content, X)[0], X * X)
+    source_graph = read_model(path).source_graph
+    assert source_graph is not None
+    assert np.array_equal(run(source_graph.content, X)[0], X * X)
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def test_rejects_overlapping_vectors_in_linear_time() -> None:
 def _lengthen(file: bytearray) -> None:
     """Inflate every vector of two zeros, so that the vectors overlap."""
     words = np.frombuffer(file, "<u4", len(file) // 4)
-    places = np.flatnonzero((words[:-2] == 2) & (words[1:-1] == 0) & (words[2:] == 0))
+    offsets = np.flatnonzero((words[:-2] == 2) & (words[1:-1] == 0) & (words[2:] == 0))
     writable = np.frombuffer(file, "<u4", len(file) // 4).copy()
-    writable[places] = len(writable) // 4
+    writable[offsets] = len(writable) // 4
     file[: 4 * len(writable)] = writable.tobytes()

@@ -258,8 +258,8 @@ def test_limits_decompressed_size() -> None:
 
 def test_limits_decompressed_size_with_a_forged_header() -> None:
     bomb = bytearray(about.archive({"labels.txt": bytes(1 << 25)}))
-    place = bomb.rfind(b"PK\x01\x02")
-    struct.pack_into("<I", bomb, place + 24, 1000)
+    offset = bomb.rfind(b"PK\x01\x02")
+    struct.pack_into("<I", bomb, offset + 24, 1000)
     tracemalloc.start()
     result = labelled(bytes(bomb))
     _, peak = tracemalloc.get_traced_memory()
@@ -288,12 +288,12 @@ def test_rejects_too_many_labels() -> None:
 def damaged(data: bytes, rng: random.Random) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.choice((1, 2, 4))):
-        place = rng.randrange(len(changed))
+        offset = rng.randrange(len(changed))
         if rng.random() < 0.5:
-            changed[place] ^= 1 << rng.randrange(8)
+            changed[offset] ^= 1 << rng.randrange(8)
         else:
             word = rng.choice((0, 1, 4, 255, 2**16, 2**31 - 1, 2**32 - 1))
-            changed[place : place + 4] = struct.pack("<I", word)[: len(changed) - place]
+            changed[offset : offset + 4] = struct.pack("<I", word)[: len(changed) - offset]
     return bytes(changed)
 
 

@@ -124,10 +124,10 @@ def test_top_k(dtype: str) -> None:
 
 
 def test_gather_nd_and_scatter_nd() -> None:
-    places = constant("i", [[[0, 1], [2, 0]], [[1, 3], [2, 3]]])
-    check(Operator("GATHER_ND", ["x", "i"], ["y"]), Tensor("x", (3, 5, 7)), places, out(2, 2, 7))
-    places = constant("i", [[0], [2], [0]])
-    tensors = [places, Tensor("x", (3, 5)), constant("s", [4, 5]), out(4, 5)]
+    indices = constant("i", [[[0, 1], [2, 0]], [[1, 3], [2, 3]]])
+    check(Operator("GATHER_ND", ["x", "i"], ["y"]), Tensor("x", (3, 5, 7)), indices, out(2, 2, 7))
+    indices = constant("i", [[0], [2], [0]])
+    tensors = [indices, Tensor("x", (3, 5)), constant("s", [4, 5]), out(4, 5)]
     check(Operator("SCATTER_ND", ["i", "x", "s"], ["y"]), *tensors)
 
 

@@ -54,8 +54,8 @@ def test_options_match_the_schema(code: int) -> None:
 
 
 def test_operator_codes_match_the_schema() -> None:
-    known = {n: code for n, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
-    for name, code in known.items():
+    codes = {n: code for n, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
+    for name, code in codes.items():
         if code < len(OPERATORS):
             assert OPERATORS[code] == name
     assert {rule for rule in rules() if not rule.startswith("CUSTOM ")} <= set(OPERATORS)

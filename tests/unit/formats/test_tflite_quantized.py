@@ -79,8 +79,8 @@ def check(data: bytes, most: int = 1) -> Graph:
     for name in graph.inputs:
         dtype = graph.types[name].dtype.numpy
         limits = np.iinfo(dtype)
-        whole = rng.integers(limits.min, limits.max, graph.types[name].shape, endpoint=True)
-        inputs[name] = whole.astype(dtype)
+        integers = rng.integers(limits.min, limits.max, graph.types[name].shape, endpoint=True)
+        inputs[name] = integers.astype(dtype)
     (ours,) = evaluate(graph, inputs).values()
     theirs = litert(data, list(inputs.values()))
     assert ours.dtype == theirs.dtype

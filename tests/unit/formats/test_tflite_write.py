@@ -94,12 +94,12 @@ def test_excerpt_can_be_read_again() -> None:
 
 
 def test_folded_values_are_written_as_constants() -> None:
-    known = np.full((2, 4), 2, np.float32)
-    content = write_excerpt(chain(), Excerpt([1], [], [3], constants={2: known}))
+    folded = np.full((2, 4), 2, np.float32)
+    content = write_excerpt(chain(), Excerpt([1], [], [3], constants={2: folded}))
     interpreter = litert.Interpreter(model_content=content)
     interpreter.allocate_tensors()
     interpreter.invoke()
-    expected = known * np.arange(4, dtype=np.float32)
+    expected = folded * np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(interpreter.get_tensor(3), expected)
 
 

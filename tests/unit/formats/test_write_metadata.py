@@ -60,8 +60,8 @@ METADATA = ModelMetadata(
 
 def write_model(form: str, metadata: ModelMetadata) -> bytes:
     model = read_model(tiny_described_model())
-    ends = (model.main, model.input_names, model.output_names)
-    return formats()[form].write(WritableModel(*ends, metadata=metadata))
+    arguments = (model.main, model.input_names, model.output_names)
+    return formats()[form].write(WritableModel(*arguments, metadata=metadata))
 
 
 def without_files(metadata: ModelMetadata) -> ModelMetadata:
@@ -71,8 +71,8 @@ def without_files(metadata: ModelMetadata) -> ModelMetadata:
         labels = tuple(replace(one, file="") for one in tensor.labels)
         return replace(tensor, files=(), labels=labels)
 
-    ends = (tuple(map(plain, end)) for end in (metadata.inputs, metadata.outputs))
-    inputs, outputs = ends
+    ports = (tuple(map(plain, end)) for end in (metadata.inputs, metadata.outputs))
+    inputs, outputs = ports
     return replace(metadata, inputs=inputs, outputs=outputs, properties={})
 
 

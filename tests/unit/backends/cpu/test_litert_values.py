@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not ENGINE.installed(), reason="LiteRT is not in
 
 
 def test_keeps_every_tensor_of_a_chain() -> None:
-    """By default, each tensor would share memory with the one before it."""
+    """LiteRT would by default store each tensor in the memory of the one before it."""
     names = ["x", *(f"t{number}" for number in range(5)), "flat"]
     tensors = [Tensor(name, (1, 6, 7)) for name in names[:-1]]
     one, shape = constant("one", [1.0], "float32"), constant("shape", [1, 42])

@@ -107,8 +107,8 @@ def test_fp16_values_cross_between_parts(device: DeviceInfo) -> None:
     half = X.astype(np.float16)
     nodes = [node("Mul", ["x", "x"], ["s"]), node(UNSUPPORTED_OP, ["f"], ["y"])]
     nodes.insert(1, node("Cast", ["s"], ["f"], to=1))
-    ends = [("x", "float16", (1, 2, 4, 4))], [("y", "float", (1, 2))]
-    content = model(graph(nodes, *ends))
+    ports = [("x", "float16", (1, 2, 4, 4))], [("y", "float", (1, 2))]
+    content = model(graph(nodes, *ports))
     x = np.resize(half, (1, 2, 4, 4))
     with fourfold.Session(content, device, cache=None) as session:
         assert np.allclose(session.run(x)["y"], run_onnx_runtime(content, x)[0], atol=0.05)

@@ -24,8 +24,8 @@ def test_part_is_named_by_its_first_output() -> None:
     assert error.what == "Abacus cannot take its part of the model"
     assert [str(one) for one in error.refusals] == ["output 'scores': it has too few beads"]
     assert "fourfold check" in error.fix
-    whole = refused_part("Abacus", (), "it has too few beads")
-    assert [str(one) for one in whole.refusals] == ["part 'all of it': it has too few beads"]
+    entire = refused_part("Abacus", (), "it has too few beads")
+    assert [str(one) for one in entire.refusals] == ["part 'all of it': it has too few beads"]
 
 
 def test_litert_rejects_a_damaged_part() -> None:
