@@ -73,9 +73,9 @@ def comparison(chromium: Browser, tmp_path: Path) -> Iterator[OpenReport]:
 
 
 def test_opens_without_network_requests_or_errors(report: OpenReport) -> None:
-    urls = [one["request"]["url"] for one in report.events("Network.requestWillBeSent")]
+    urls = [one["request"]["url"] for one in report.events_of("Network.requestWillBeSent")]
     assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
-    assert report.events("Log.entryAdded") == []
+    assert report.events_of("Log.entryAdded") == []
     assert report.page.log() == []
 
 
