@@ -1,4 +1,4 @@
-"""Devices that no machine here has, for what is only planned: nothing can be played on them."""
+"""Devices that are not attached, for tests of planning only."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ NVIDIA = replace(H200, subgroups="ptx", dot_products="ptx")
 
 
 def target_of(device: DeviceInfo, options: KernelOptions | None = None) -> Target:
-    """For what kernels are written on a device, in its own language."""
+    """Return the lowering target of a device in its own language."""
     return make_target(find_language(device.language), device, options or KernelOptions())

@@ -1,4 +1,4 @@
-"""A GPU of CUDA's that is not there: an imagined driver, and the host's compiler for its code."""
+"""A fake CUDA GPU: a fake driver, with the host's compiler for its code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _built: dict[str, HostKernels] = {}
 
 
 def forget_drivers() -> None:
-    """Let the next who asks find the driver anew."""
+    """Clear the caches of drivers."""
     gc.collect()
     found.found_devices.cache_clear()
     found.forget_contexts()
@@ -31,7 +31,7 @@ def forget_drivers() -> None:
 
 @contextmanager
 def installed(driver: FakeCuda) -> Iterator[FakeCuda]:
-    """Makes a driver that of this machine."""
+    """Install a driver for the duration of the context."""
     forget_drivers()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "library", lambda: driver)
@@ -42,7 +42,7 @@ def installed(driver: FakeCuda) -> Iterator[FakeCuda]:
 
 @contextmanager
 def imagined_gpu(driver: FakeCuda) -> Iterator[FakeCuda]:
-    """A driver for which NVRTC builds what the host can run."""
+    """Install a driver together with a fake NVRTC that builds host code."""
 
     def build(program: Program, architecture: str) -> Image:
         code = sha256(program.text.encode()).hexdigest()

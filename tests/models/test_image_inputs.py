@@ -1,5 +1,5 @@
-"""Real models that take photographs as bytes: no kernel more than for floats, the same answer; and
-frames of a camera, for one kernel more.
+"""Real models take image bytes without an extra kernel and with the same results, and camera frames
+with one extra kernel.
 """
 
 from __future__ import annotations
@@ -33,24 +33,26 @@ def path_of(name: str) -> Path:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("facts", ["device", "gpu", "tensor cores"])
-def test_no_launch_and_no_copy_more(name: str, facts: str, device: DeviceInfo) -> None:
+def test_image_bytes_need_no_extra_launch_or_copy(
+    name: str, facts: str, device: DeviceInfo
+) -> None:
     path = str(path_of(name))
     where = {"device": device, "gpu": NULL_GPU, "tensor cores": H200}[facts]
-    # By itself a plan might become one launch because less is read.
+    # The form is fixed: with fewer bytes to read, `auto` might choose one launch.
     form = "one" if facts == "tensor cores" else "list"
     for precision in ("fp32", "mixed"):
         plain = compile_model(path, where, CompileOptions(precision, launches=form)).plan
         for order, bytes_ in (("bgr", 3), ("rgba", 4)):
             pixels = fourfold.Pixels(127.5, 127.5, order)
             options = CompileOptions(precision, launches=form, pixels=pixels)
-            made = compile_model(path, where, options).plan
-            assert (len(made.launches), made.stages) == (len(plain.launches), plain.stages)
-            assert made.bytes("arena") == plain.bytes("arena")
-            assert made.bytes("input") * 12 == plain.bytes("input") * bytes_
+            result = compile_model(path, where, options).plan
+            assert (len(result.launches), result.stages) == (len(plain.launches), plain.stages)
+            assert result.bytes("arena") == plain.bytes("arena")
+            assert result.bytes("input") * 12 == plain.bytes("input") * bytes_
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v1_025_224_float", "face_detection_short_range"])
-def test_the_same_answer(name: str, device: DeviceInfo) -> None:
+def test_image_bytes_and_floats_give_the_same_results(name: str, device: DeviceInfo) -> None:
     path, pixels = path_of(name), fourfold.Pixels((120, 128, 131), (127.5, 128, 111), "bgra")
     with (
         fourfold.Session(path, device, cache=None) as plain,
@@ -59,9 +61,9 @@ def test_the_same_answer(name: str, device: DeviceInfo) -> None:
         shape = session.inputs[0].shape
         picture = np.random.default_rng(3).integers(0, 256, shape, np.uint8)
         real = (picture[..., 2::-1] - np.float32([120, 128, 131])) / np.float32([127.5, 128, 111])
-        found, wanted = session.run(picture), plain.run(np.ascontiguousarray(real))
-        for title, array in wanted.items():
-            np.testing.assert_allclose(found[title], array, atol=1e-5 * float(np.ptp(array)))
+        outputs, expected = session.run(picture), plain.run(np.ascontiguousarray(real))
+        for title, array in expected.items():
+            np.testing.assert_allclose(outputs[title], array, atol=1e-5 * float(np.ptp(array)))
 
 
 FRAMES = {
@@ -73,20 +75,20 @@ FRAMES = {
 }
 
 
-def test_frames_make_one_kernel_more() -> None:
+def test_frames_need_one_extra_kernel() -> None:
     for name, pixels in FRAMES.items():
         path = str(path_of(name))
         for where in (NULL_GPU, H200):
-            plain, made = (
-                compile_model(path, where, CompileOptions(launches="list", pixels=given)).plan
-                for given in (None, pixels)
+            plain, result = (
+                compile_model(path, where, CompileOptions(launches="list", pixels=value)).plan
+                for value in (None, pixels)
             )
-            assert len(made.launches) == len(plain.launches) + 1
-            assert made.launches[0].entry.startswith("frame")
+            assert len(result.launches) == len(plain.launches) + 1
+            assert result.launches[0].entry.startswith("frame")
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_frames_give_what_litert_gives(name: str, device: DeviceInfo) -> None:
+def test_frame_results_agree_with_litert(name: str, device: DeviceInfo) -> None:
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
     path, pixels = path_of(name), FRAMES[name]
     assert pixels.size is not None
@@ -97,17 +99,17 @@ def test_frames_give_what_litert_gives(name: str, device: DeviceInfo) -> None:
     interpreter = open_litert("ai_edge_litert", path.read_bytes())
     (detail,) = interpreter.get_input_details()
     real = pixels.real(frame, tuple(int(size) for size in detail["shape"]))
-    wanted = run_litert(interpreter, [real])
+    expected = run_litert(interpreter, [real])
     for where in (device, "cpu"):
         with fourfold.Session(path, where, cache=None, pixels=pixels) as session:
-            found = session.run(frame)
+            outputs = session.run(frame)
             assert session.inputs[0].shape == shape
-        for ours, array in zip(found.values(), wanted, strict=True):
+        for ours, array in zip(outputs.values(), expected, strict=True):
             np.testing.assert_allclose(ours, array, atol=1e-4 * float(np.ptp(array)))
 
 
-def nv12_of(path: Path, left: int, width: int) -> np.ndarray:
-    """A square photograph in a wide frame, as a camera would give it."""
+def nv12_frame(path: Path, left: int, width: int) -> np.ndarray:
+    """Return a square photograph in a wide frame, in a camera's format."""
     image = pytest.importorskip("PIL.Image")
     with image.open(path) as photograph:
         y, u, v = (np.asarray(one) for one in photograph.convert("YCbCr").split())
@@ -118,24 +120,24 @@ def nv12_of(path: Path, left: int, width: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"fit": "letterbox", "resize": "area"},
         {"fit": "stretch", "resize": "antialias"},
         {"fit": "crop"},
         {"fit": "letterbox", "crop": (32, 70, 400, 460)},
     ],
-    ids=lambda how: "-".join(map(str, how.values())),
+    ids=lambda options: "-".join(map(str, options.values())),
 )
-def test_a_face_is_where_it_is_in_the_frame(how: dict[str, Any], device: DeviceInfo) -> None:
+def test_boxes_are_mapped_to_the_frame(options: dict[str, Any], device: DeviceInfo) -> None:
     size, path = (512, 600), path_of("face_detection_short_range")
-    frame = nv12_of(Path(__file__).resolve().parents[2] / "docs" / "faces.jpg", 40, size[1])
-    pixels = fourfold.Pixels(127.5, 127.5, "nv12", size, fill=0, matrix="bt601-full", **how)
+    frame = nv12_frame(Path(__file__).resolve().parents[2] / "docs" / "faces.jpg", 40, size[1])
+    pixels = fourfold.Pixels(127.5, 127.5, "nv12", size, fill=0, matrix="bt601-full", **options)
     with fourfold.Session(
         path, device, cache=None, pixels=pixels, postprocess=MediaPipeBoxes()
     ) as session:
-        found = session.run(frame)
-    assert found["count"][0] >= 1
-    boxes = pixels.fit_frame(size, (128, 128)).boxes_to_frame(found["boxes"][0, :1])
-    # Top, left, bottom and right of the face, by eye.
+        outputs = session.run(frame)
+    assert outputs["count"][0] >= 1
+    boxes = pixels.fit_frame(size, (128, 128)).boxes_to_frame(outputs["boxes"][0, :1])
+    # Top, left, bottom and right of the face, estimated by eye.
     np.testing.assert_allclose(boxes, [[76, 215, 174, 313]], atol=20)

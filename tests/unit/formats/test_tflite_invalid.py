@@ -1,4 +1,4 @@
-"""Files that say the impossible: one ModelError that names the culprit, no crash and no hunger."""
+"""Invalid files raise one ModelError that names the cause, without a crash or excessive memory."""
 
 from __future__ import annotations
 
@@ -175,13 +175,13 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("keep", [False, True], ids=["", "kept for the CPU"])
 @pytest.mark.parametrize(("data", "words"), IMPOSSIBLE.values(), ids=list(IMPOSSIBLE))
-def test_impossible_files(data: bytes, words: str, keep: bool) -> None:
+def test_rejects_invalid_files(data: bytes, words: str, keep: bool) -> None:
     with pytest.raises(ModelError, match=words):
         read_model(data, ReadOptions(keep_unsupported=keep))
 
 
 @pytest.mark.parametrize("length", range(0, 400, 3))
-def test_truncated_files(length: int) -> None:
+def test_rejects_truncated_files(length: int) -> None:
     data = one(RELU)
     with pytest.raises(FourfoldError):
         read_model(data[: min(length, len(data) - 40)])
@@ -205,7 +205,9 @@ HUNGRY = {
 
 
 @pytest.mark.parametrize(("operator", "constants"), HUNGRY.values(), ids=list(HUNGRY))
-def test_large_results_are_refused(operator: Operator, constants: tuple[Tensor, ...]) -> None:
+def test_rejects_large_folded_results_without_allocating_them(
+    operator: Operator, constants: tuple[Tensor, ...]
+) -> None:
     tensors = (Tensor("h", (2**15, 2**15)), *constants, Y)
     tracemalloc.start()
     try:
@@ -216,13 +218,13 @@ def test_large_results_are_refused(operator: Operator, constants: tuple[Tensor, 
         tracemalloc.stop()
 
 
-def test_large_results_of_ops_stay_nodes() -> None:
+def test_large_results_are_not_folded() -> None:
     tensors = (X, constant("c", [[1, 2]], "float32"), constant("m", [2**14, 2**13]), Y)
     graph = read_model(write(tensors, [Operator("TILE", ["c", "m"], ["y"])], ["x"], ["y"])).main
     assert [node.op for node in graph.nodes] == ["tile"]
 
 
-def test_all_folded_results_together_are_bounded() -> None:
+def test_total_size_of_folded_results_is_limited() -> None:
     names = [f"y{i}" for i in range(60)]
     sizes = (constant("s", [2**12, 2**12]), constant("v", 0, "float32"))
     operators = [Operator("FILL", ["s", "v"], [name]) for name in names]
@@ -231,8 +233,10 @@ def test_all_folded_results_together_are_bounded() -> None:
         read_model(write(tensors, operators, ["x"], ["y0"]))
 
 
-def steps_of(data: bytes) -> int:
-    """How many lines of Python it takes to read a file or to refuse it: the same at any load."""
+def count_steps(data: bytes) -> int:
+    """Count the executed lines of Python while reading a file, independent of the
+    machine's load.
+    """
     count = 0
 
     def step(frame: FrameType, event: str, argument: object) -> Any:
@@ -250,16 +254,16 @@ def steps_of(data: bytes) -> int:
     return count
 
 
-def test_many_equal_names_take_no_more_steps_each() -> None:
+def test_renaming_duplicates_takes_linear_time() -> None:
     def named(count: int) -> bytes:
         return write_model([Subgraph([Tensor("same", (1,))] * count, [], [0], [0])])
 
-    steps_of(named(1))  # what is imported or remembered when first used
-    assert steps_of(named(2000)) < 2.1 * steps_of(named(1000))
+    count_steps(named(1))  # warm up imports and caches
+    assert count_steps(named(2000)) < 2.1 * count_steps(named(1000))
 
 
-def test_overlapping_vectors_are_too_much() -> None:
-    """Short vectors made long overlap: the file lists far more than it can hold."""
+def test_rejects_overlapping_vectors_in_linear_time() -> None:
+    """Vectors with an inflated length overlap, so the file lists more than it can hold."""
 
     def overlapping(count: int) -> bytes:
         tensors = [X, *(Tensor(f"y{i}", (1, 4)) for i in range(count))]
@@ -270,13 +274,13 @@ def test_overlapping_vectors_are_too_much() -> None:
 
     with pytest.raises(FourfoldError):
         read_model(overlapping(3000))
-    assert steps_of(overlapping(2000)) < 2.1 * steps_of(overlapping(1000))
+    assert count_steps(overlapping(2000)) < 2.1 * count_steps(overlapping(1000))
 
 
 def _lengthen(file: bytearray) -> None:
-    """Makes every vector of two zeros a vector of many, which then overlap."""
+    """Inflate every vector of two zeros, so that the vectors overlap."""
     words = np.frombuffer(file, "<u4", len(file) // 4)
-    places = np.flatnonzero((words[:-2] == 2) & (words[1:-1] == 0) & (words[2:] == 0))
+    offsets = np.flatnonzero((words[:-2] == 2) & (words[1:-1] == 0) & (words[2:] == 0))
     writable = np.frombuffer(file, "<u4", len(file) // 4).copy()
-    writable[places] = len(writable) // 4
+    writable[offsets] = len(writable) // 4
     file[: 4 * len(writable)] = writable.tobytes()

@@ -1,4 +1,4 @@
-"""Real models on photographs say what is to be seen there, at its place."""
+"""Real models recognize the content of photographs, at the right position."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 
 
-def shared(name: str) -> Path:
+def shared_file(name: str) -> Path:
     path = SHARED / name
     if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
+        pytest.skip(f"{path.name} is not available")
     return path
 
 
-def answer(model: str, photograph: str, device: DeviceInfo, labels: str = "") -> Answer:
-    names = read_labels(shared(f"inputs/{labels}")) if labels else ()
-    with fourfold.Session(shared(f"models/{model}"), device) as session:
-        return ask(session, shared(f"inputs/{photograph}"), labels=names)
+def run_model(model: str, photograph: str, device: DeviceInfo, labels: str = "") -> Answer:
+    names = read_labels(shared_file(f"inputs/{labels}")) if labels else ()
+    with fourfold.Session(shared_file(f"models/{model}"), device) as session:
+        return ask(session, shared_file(f"inputs/{photograph}"), labels=names)
 
 
 CLASSES = {
@@ -34,16 +34,16 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("model", CLASSES)
-def test_classes(model: str, device: DeviceInfo) -> None:
+def test_classifies_photographs(model: str, device: DeviceInfo) -> None:
     photograph, labels, best = CLASSES[model]
-    assert answer(model, photograph, device, labels).classes[0].label == best
+    assert run_model(model, photograph, device, labels).classes[0].label == best
 
 
-def test_cats_and_dogs(device: DeviceInfo) -> None:
-    found = answer("tflite/ssd_mobilenet_v1_uint8.tflite", "cats_and_dogs.jpg", device)
-    assert found.size == (600, 1200)
-    assert {box.label for box in found.boxes} == {"cat", "dog"}
-    cats = [box for box in found.boxes if box.label == "cat"]
+def test_detects_cats_and_dogs(device: DeviceInfo) -> None:
+    result = run_model("tflite/ssd_mobilenet_v1_uint8.tflite", "cats_and_dogs.jpg", device)
+    assert result.size == (600, 1200)
+    assert {box.label for box in result.boxes} == {"cat", "dog"}
+    cats = [box for box in result.boxes if box.label == "cat"]
     top, left, bottom, right = cats[0].pixels((600, 1200))
     assert (left, top, right, bottom) == pytest.approx((51, 398, 444, 594), abs=12)
     assert cats[0].score == pytest.approx(0.66, abs=0.05)
@@ -57,16 +57,16 @@ FACES = (
 
 
 @pytest.mark.parametrize("model", FACES)
-def test_three_families_find_the_same_face(model: str, device: DeviceInfo) -> None:
-    (box,) = answer(model, "grace_hopper.bmp", device).boxes
+def test_face_detectors_agree(model: str, device: DeviceInfo) -> None:
+    (box,) = run_model(model, "grace_hopper.bmp", device).boxes
     top, left, bottom, right = box.pixels((600, 512))
     assert box.label == "face"
     assert (left, top, right, bottom) == pytest.approx((173, 150, 360, 335), abs=40)
 
 
-def test_a_person_and_a_cat(device: DeviceInfo) -> None:
-    for photograph, number in (("squat.bmp", 0), ("cat.bmp", 15)):  # as COCO counts
-        (box,) = answer("onnx/FastestDet.onnx", photograph, device).boxes
+def test_detects_a_person_and_a_cat(device: DeviceInfo) -> None:
+    for photograph, number in (("squat.bmp", 0), ("cat.bmp", 15)):  # COCO class numbers
+        (box,) = run_model("onnx/FastestDet.onnx", photograph, device).boxes
         assert (box.number, box.score > 0.7) == (number, True)
 
 
@@ -74,19 +74,21 @@ POSES = ("movenet_lightning_int8", "posenet_mobilenet_075_uint8", "posenet_mobil
 
 
 @pytest.mark.parametrize("model", POSES)
-def test_three_models_find_the_same_knee(model: str, device: DeviceInfo) -> None:
-    (body,) = answer(f"tflite/{model}.tflite", "squat.bmp", device).key_points
+def test_pose_models_agree(model: str, device: DeviceInfo) -> None:
+    (body,) = run_model(f"tflite/{model}.tflite", "squat.bmp", device).key_points
     points = {one.name: one for one in body.points}
     knee, ankle = points["right knee"], points["right ankle"]
     assert (knee.x, knee.y) == pytest.approx((0.42, 0.68), abs=0.04)
     assert (ankle.x, ankle.y) == pytest.approx((0.33, 0.90), abs=0.05)
 
 
-def test_masks(device: DeviceInfo) -> None:
-    rider = answer("tflite/deeplab_v3_257_float.tflite", "segmentation_input_rotation0.jpg", device)
+def test_segments_photographs(device: DeviceInfo) -> None:
+    rider = run_model(
+        "tflite/deeplab_v3_257_float.tflite", "segmentation_input_rotation0.jpg", device
+    )
     shares = {one.label: one.share for one in rider.masks[0].shares}
     assert shares == pytest.approx({"background": 0.379, "person": 0.335, "horse": 0.286}, abs=0.01)
-    bird = answer(
+    bird = run_model(
         "tflite/deeplab_v3_dm05_513_uint8.tflite",
         "bird_segmentation.bmp",
         device,
@@ -95,13 +97,13 @@ def test_masks(device: DeviceInfo) -> None:
     assert {one.label for one in bird.masks[0].shares if one.share > 0.1} == {"background", "bird"}
 
 
-def test_a_selfie(device: DeviceInfo) -> None:
-    found = answer("tflite/selfie_segmentation.tflite", "grace_hopper.bmp", device)
-    shares = {one.name: one.share for one in found.masks[0].shares}
+def test_segments_a_selfie(device: DeviceInfo) -> None:
+    result = run_model("tflite/selfie_segmentation.tflite", "grace_hopper.bmp", device)
+    shares = {one.name: one.share for one in result.masks[0].shares}
     assert shares["person"] == pytest.approx(0.58, abs=0.03)
 
 
-def test_what_nothing_tells_is_said_to_be_unknown(device: DeviceInfo) -> None:
-    found = answer("tflite/idDetector.tflite", "cat.bmp", device)
-    assert not found.known
-    assert found.unknown == ("Identity",)
+def test_reports_unknown_outputs(device: DeviceInfo) -> None:
+    result = run_model("tflite/idDetector.tflite", "cat.bmp", device)
+    assert not result.known
+    assert result.unknown == ("Identity",)

@@ -1,4 +1,4 @@
-"""What OpenCL does not promise: told by trials, and results that are right without it."""
+"""Behavior that OpenCL does not guarantee is probed, and results are right without it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def kernels(device: DeviceInfo) -> ProbeKernels:
 
 @pytest.fixture
 def copying_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver that maps a copy of a buffer and brings it back when it is unmapped: what the
-    standard allows.
+    """Install a driver that maps a copy of a buffer and writes it back on unmap, as the standard
+    allows.
     """
 
     def map_copy(queue: cl.Queue, buffer: cl.Buffer, size: int) -> Any:
@@ -59,7 +59,7 @@ def copying_maps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(player: Player, plan: Plan, seed: int) -> None:
-    """Run a plan with new arrays, and look at what came out."""
+    """Run a plan with new arrays and check the results."""
     random = np.random.default_rng(seed)
     x, z = (random.uniform(-2, 2, plan.inputs[0].type.shape).astype(np.float32) for _ in range(2))
     expected = evaluate(GRAPH, {"x": x, "z": z})
@@ -67,11 +67,11 @@ def run(player: Player, plan: Plan, seed: int) -> None:
         np.testing.assert_allclose(output, expected[port.name], rtol=1e-5)
 
 
-def test_a_driver_that_maps_copies_is_found_out(kernels: ProbeKernels, copying_maps: None) -> None:
+def test_detects_drivers_that_map_copies(kernels: ProbeKernels, copying_maps: None) -> None:
     assert not behavior_probes._sees_mapped(kernels)
 
 
-def test_results_are_right_where_maps_are_copies(device: DeviceInfo, copying_maps: None) -> None:
+def test_results_are_right_with_copying_maps(device: DeviceInfo, copying_maps: None) -> None:
     plan = plan_graph(GRAPH, device, CompileOptions())
     player = Player(replace(device, persistent_mapping=False), plan)
     for seed in range(3):
@@ -79,8 +79,10 @@ def test_results_are_right_where_maps_are_copies(device: DeviceInfo, copying_map
     player.close()
 
 
-def test_buffers_that_stay_mapped_are_wrong_there(device: DeviceInfo, copying_maps: None) -> None:
-    """The facts are what keeps results right."""
+def test_persistent_mapping_is_wrong_with_copying_maps(
+    device: DeviceInfo, copying_maps: None
+) -> None:
+    """This shows that the probed facts keep results right."""
     if not device.is_cpu:
         pytest.skip("only a CPU's buffers may stay mapped")
     plan = plan_graph(GRAPH, device, CompileOptions(launches="list"))
@@ -90,8 +92,8 @@ def test_buffers_that_stay_mapped_are_wrong_there(device: DeviceInfo, copying_ma
     player.close()
 
 
-def allowed(device: DeviceInfo) -> Iterator[DeviceInfo]:
-    """The device with all that it bears, with some of it, and with nothing."""
+def feature_subsets(device: DeviceInfo) -> Iterator[DeviceInfo]:
+    """Yield the device with all of its features, with some, and with none."""
     for values in product((True, False), repeat=2):
         facts = dict(zip(HOST_ACCESS, values, strict=True))
         if all(getattr(device, name) or not value for name, value in facts.items()):
@@ -99,9 +101,9 @@ def allowed(device: DeviceInfo) -> Iterator[DeviceInfo]:
 
 
 @pytest.mark.parametrize("launches", ["list", "one"])
-def test_every_way_in_and_out_gives_the_same(device: DeviceInfo, launches: str) -> None:
+def test_all_transfer_modes_give_the_same_results(device: DeviceInfo, launches: str) -> None:
     plan = plan_graph(GRAPH, device, CompileOptions(launches=launches))
-    for info in allowed(device):
+    for info in feature_subsets(device):
         player = Player(info, plan)
         player.poison()
         for seed in range(3):
@@ -112,21 +114,21 @@ def test_every_way_in_and_out_gives_the_same(device: DeviceInfo, launches: str) 
         player.close()
 
 
-def test_arrays_are_read_in_place_by_both_alone(device: DeviceInfo) -> None:
+def test_arrays_are_read_in_place_only_with_both_features(device: DeviceInfo) -> None:
     plan = plan_graph(GRAPH, device, CompileOptions(launches="one"))
     if not device.is_cpu or not all(getattr(device, name) for name in UNPROMISED):
-        pytest.skip(f"{device.name} does without")
-    for info in allowed(device):
+        pytest.skip(f"{device.name} lacks these features")
+    for info in feature_subsets(device):
         player = Player(info, plan)
         both = info.persistent_mapping and info.host_pointers
         assert (player._ports.locations()[plan.inputs[0].buffer].memory is None) == both
         player.close()
 
 
-def test_a_run_that_fails_waits_for_the_copies_that_it_began(
+def test_failed_run_waits_for_pending_copies(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver must not read an array that its caller has let go of."""
+    """The driver must not read an array that its caller has freed."""
     plan = plan_graph(GRAPH, device, CompileOptions())
     player = Player(replace(device, persistent_mapping=False), plan)
     calls: list[str] = []
@@ -144,7 +146,7 @@ def test_a_run_that_fails_waits_for_the_copies_that_it_began(
     player.close()
 
 
-def test_groups_that_see_nothing_of_each_other_are_found_out(
+def test_detects_missing_forward_progress(
     kernels: ProbeKernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProbeKernels, "launch", lambda *_: None)
@@ -152,7 +154,7 @@ def test_groups_that_see_nothing_of_each_other_are_found_out(
     assert not behavior_probes._reaches_arrays(kernels)
 
 
-def test_an_address_that_does_not_fit_is_not_tried(
+def test_host_pointers_that_do_not_fit_are_not_probed(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(behavior_probes, "_reaches_arrays", None)
@@ -167,17 +169,17 @@ def test_an_address_that_does_not_fit_is_not_tried(
 
 
 @pytest.mark.parametrize("end", ["os.abort()", "time.sleep(60)"])
-def test_what_was_told_before_a_crash_counts(
+def test_answers_before_a_crash_count(
     end: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = 'print(\'{"self_test": ""}\'); print(\'{"persistent_mapping": true}\', flush=True)'
     monkeypatch.setattr(probe, "CHILD", f"import os, time; {answer}; {end}")
     monkeypatch.setattr(probe, "TIMEOUT_S", 5.0)
-    found = probe.probe(replace(device, kind="cpu"), UNPROMISED)
-    assert found == {"self_test": "", "persistent_mapping": True}
+    result = probe.probe(replace(device, kind="cpu"), UNPROMISED)
+    assert result == {"self_test": "", "persistent_mapping": True}
 
 
-def test_what_has_begun_is_not_begun_again(
+def test_started_probes_are_not_started_again(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = []
@@ -200,10 +202,10 @@ def test_what_has_begun_is_not_begun_again(
     assert probe.probe(cpu, ["forward_progress"]) == dict.fromkeys(UNPROMISED, False)
 
 
-def test_nothing_unpromised_is_asked_of_a_gpu(
+def test_gpus_are_not_probed_for_cpu_features(
     monkeypatch: pytest.MonkeyPatch, device: DeviceInfo
 ) -> None:
     monkeypatch.setattr(probe, "_ask_process", None)
     monkeypatch.setattr(probe, "_self_test", lambda info: {"self_test": "bytes"})
-    found = probe.probe(replace(device, kind="gpu"), ["self_test"])
-    assert found == {"self_test": "bytes", **dict.fromkeys(UNPROMISED, False)}
+    result = probe.probe(replace(device, kind="gpu"), ["self_test"])
+    assert result == {"self_test": "bytes", **dict.fromkeys(UNPROMISED, False)}

@@ -1,4 +1,4 @@
-"""The package's source, parsed once, for the house tests to look at."""
+"""Parsed source of the package, shared by the architecture tests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Module:
     """One file of the package."""
 
-    path: str  # below the package, with slashes
-    name: str  # dotted
+    path: str  # relative to the package, with forward slashes
+    name: str  # dotted module name
     text: str
 
     @cached_property
@@ -27,7 +27,7 @@ class Module:
 
     @property
     def package(self) -> str:
-        """The first part of the path: a package, or a module beside the packages."""
+        """Return the first part of the path: a package, or a top-level module."""
         return self.path.split("/")[0].removesuffix(".py")
 
     @property
@@ -43,18 +43,18 @@ class Module:
 
 @cache
 def modules() -> tuple[Module, ...]:
-    found = []
+    result = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        below = path.relative_to(PACKAGE)
-        parts = below.with_suffix("").parts
+        relative = path.relative_to(PACKAGE)
+        parts = relative.with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
         name = ".".join(("fourfold", *parts))
-        found.append(Module(below.as_posix(), name, path.read_text(encoding="utf-8")))
-    return tuple(found)
+        result.append(Module(relative.as_posix(), name, path.read_text(encoding="utf-8")))
+    return tuple(result)
 
 
-def imported(node: ast.AST) -> list[str]:
-    """The dotted names that an import statement asks for, those behind `from` in full."""
+def imported_names(node: ast.AST) -> list[str]:
+    """Return the dotted names that an import statement imports, with `from` names in full."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""Files prepared for boards that are not there: made without a GPU, found and played on one."""
+"""Files can be prepared for GPUs that are not attached, and run on such a GPU later."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from fourfold.store.keys import program_parts
 from fourfold.store.prepared import Prepared
 
 
-def stand_in(program: Program, architecture: str) -> Image:
-    """An image as NVRTC would have built it."""
+def fake_build(program: Program, architecture: str) -> Image:
+    """Return an image like one compiled with NVRTC."""
     return Image(architecture, "NVRTC 13.0", f"code for {architecture}".encode(), b"ptx")
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(nvrtc, "build", stand_in)
+    monkeypatch.setattr(nvrtc, "build", fake_build)
     path = tmp_path / "small.onnx"
     path.write_bytes(small_onnx())
     return path
@@ -47,8 +47,8 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def driver() -> Iterator[FakeCuda]:
-    with installed(FakeCuda(capability=(8, 7), units=8)) as made:
-        yield made
+    with installed(FakeCuda(capability=(8, 7), units=8)) as result:
+        yield result
 
 
 def prepare(model: Path, *arguments: str) -> Result:
@@ -58,7 +58,7 @@ def prepare(model: Path, *arguments: str) -> Result:
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_a_file_for_an_architecture(model: Path) -> None:
+def test_prepares_a_file_for_an_architecture(model: Path) -> None:
     done = prepare(model, "--device", "cuda:sm_87", "--units", "16")
     assert done.exception is None, done.output
     assert "any sm_87" in done.output
@@ -78,25 +78,25 @@ def test_a_file_for_an_architecture(model: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_newer_gpus_find_it_and_older_ones_do_not(model: Path) -> None:
+def test_binaries_match_the_same_and_newer_architectures(model: Path) -> None:
     prepare(model, "--device", "cuda:sm_87")
     prepared = Prepared.open(str(model.with_suffix(".fourfold")))
     program = prepared.model(prepared.best(0, find_target("cuda:sm_87"))).plan.program
-    for capability, known in (((12, 0), True), ((8, 7), True), ((8, 6), False)):
+    for capability, matches in (((12, 0), True), ((8, 7), True), ((8, 6), False)):
         names = (architecture_name(capability), *older_architectures(capability))
         device = replace(find_target("cuda:sm_87"), architectures=names)
-        assert (prepared.binary_for(program, device) is not None) == known
+        assert (prepared.binary_for(program, device) is not None) == matches
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_tuning_needs_the_board_itself(model: Path) -> None:
+def test_tuning_requires_an_attached_gpu(model: Path) -> None:
     done = prepare(model, "--device", "cuda:sm_87", "--tune", "rapid")
     assert "tune on the device" in done.output
     assert not model.with_suffix(".fourfold").exists()
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_kernels_of_a_board_can_be_shown(model: Path) -> None:
+def test_explains_kernels_for_an_architecture(model: Path) -> None:
     words = ["explain", str(model), "--stage", "kernels", "--device", "cuda:sm_87"]
     done = CliRunner().invoke(main, words, standalone_mode=False)
     assert done.exception is None
@@ -104,8 +104,10 @@ def test_kernels_of_a_board_can_be_shown(model: Path) -> None:
 
 
 @needs_compiler
-def test_the_file_is_played_on_such_a_gpu(model: Path, driver: FakeCuda, tmp_path: Path) -> None:
-    """Without the model and without the compiler, whatever the board is called."""
+def test_prepared_file_runs_on_a_gpu_of_the_architecture(
+    model: Path, driver: FakeCuda, tmp_path: Path
+) -> None:
+    """Neither the model nor the compiler is needed, and the name of the GPU does not matter."""
     prepare(model, "--device", "cuda:sm_87")
     file = str(model.with_suffix(".fourfold"))
     prepared, device = Prepared.open(file), find_device("cuda:0")
@@ -116,8 +118,8 @@ def test_the_file_is_played_on_such_a_gpu(model: Path, driver: FakeCuda, tmp_pat
     with fourfold.Session(file, device="cuda:0") as session:
         results = session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)})
     with fourfold.Session(str(model), device="interpret") as session:
-        wanted = session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)})
+        expected = session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)})
     assert driver.launched
-    for name, array in wanted.items():
+    for name, array in expected.items():
         np.testing.assert_allclose(results[name], array, rtol=1e-5, atol=1e-5)
     assert driver.held == {}

@@ -1,4 +1,4 @@
-"""Bad set-ups of CUDA, with libraries that are really loaded: each ends in words that help."""
+"""Broken CUDA setups with real shared libraries: each error suggests a fix."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ const char *nvrtcGetErrorString(int) { return "NVRTC_ERROR"; }
 """
 
 
-def built(folder: Path, name: str, text: str = "", *options: str) -> Path:
-    """A library of this text."""
+def build_library(folder: Path, name: str, text: str = "", *options: str) -> Path:
+    """Compile the text to a shared library."""
     source, library = folder / f"{name}.cpp", folder / name
     source.write_text(text)
     assert COMPILER is not None
@@ -58,24 +58,24 @@ def built(folder: Path, name: str, text: str = "", *options: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def some_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A driver with no GPU, whose answers a test can set."""
-    return built(tmp_path_factory.mktemp("driver"), "libcuda.so.1", DRIVER)
+def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a driver library without GPUs, whose status a test can set."""
+    return build_library(tmp_path_factory.mktemp("driver"), "libcuda.so.1", DRIVER)
 
 
 @pytest.fixture(scope="module")
-def some_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole compiler of version 19.5, whose answers a test can set."""
-    return compiler(tmp_path_factory.mktemp("compiler"), 19, 5, "19.5")
+def fake_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a complete compiler of version 19.5, whose status a test can set."""
+    return build_compiler(tmp_path_factory.mktemp("compiler"), 19, 5, "19.5")
 
 
 @contextmanager
-def answering(library: Path, name: str, value: int) -> Iterator[Path]:
-    """The library with another answer."""
-    found = c_int.in_dll(CDLL(str(library)), name)
-    before, found.value = found.value, value
+def with_answer(library: Path, name: str, value: int) -> Iterator[Path]:
+    """Set a variable of the library for the duration of the context."""
+    result = c_int.in_dll(CDLL(str(library)), name)
+    before, result.value = result.value, value
     yield library
-    found.value = before
+    result.value = before
 
 
 Install = Callable[[Path | str], None]
@@ -83,7 +83,7 @@ Install = Callable[[Path | str], None]
 
 @pytest.fixture
 def install_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Makes a file the driver's library of this machine, for one test."""
+    """Return a function that makes a file the machine's driver library for one test."""
 
     def install(path: Path | str) -> None:
         monkeypatch.setattr(driver, "_NAMES", (str(path),))
@@ -99,7 +99,7 @@ def install_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
 
 @pytest.fixture
 def install_compilers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes files all compilers of this machine, for one test."""
+    """Return a function that makes files the machine's only compilers for one test."""
 
     def install(*paths: Path | str) -> None:
         monkeypatch.setattr(nvrtc, "libraries", cache(nvrtc.libraries.__wrapped__))
@@ -108,33 +108,35 @@ def install_compilers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return install
 
 
-def check_words(caught: pytest.ExceptionInfo[DeviceError], *words: str) -> None:
-    """What, why and fix each have a word in them."""
+def check_message(caught: pytest.ExceptionInfo[DeviceError], *words: str) -> None:
+    """Check that what, why and fix contain the given words."""
     parts = (caught.value.what, caught.value.why, caught.value.fix)
     assert all(word in part for word, part in zip(words, parts, strict=True)), parts
 
 
-def test_no_driver(install_driver: Install) -> None:
+def test_reports_a_missing_driver(install_driver: Install) -> None:
     install_driver("libcuda-that-is-nowhere.so.1")
     with pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "driver is not installed", "cannot open", "install NVIDIA's driver")
+    check_message(caught, "driver is not installed", "cannot open", "install NVIDIA's driver")
     assert not driver.is_installed()
 
 
-def test_a_driver_that_is_no_library(install_driver: Install, tmp_path: Path) -> None:
-    (tmp_path / "libcuda.so.1").write_text("an update was broken off here")
+def test_reports_a_driver_file_that_is_no_library(install_driver: Install, tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").write_text("truncated by an interrupted update")
     install_driver(tmp_path / "libcuda.so.1")
     with pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "driver is not installed", "libcuda.so.1", "install NVIDIA's driver")
+    check_message(caught, "driver is not installed", "libcuda.so.1", "install NVIDIA's driver")
 
 
-def test_another_library_in_the_drivers_place(install_driver: Install, tmp_path: Path) -> None:
-    install_driver(built(tmp_path, "libcuda.so.1"))
+def test_reports_another_library_in_place_of_the_driver(
+    install_driver: Install, tmp_path: Path
+) -> None:
+    install_driver(build_library(tmp_path, "libcuda.so.1"))
     with pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "not NVIDIA's, or too old", "cuInit", "update NVIDIA's driver")
+    check_message(caught, "not NVIDIA's, or too old", "cuInit", "update NVIDIA's driver")
 
 
 @pytest.mark.parametrize(
@@ -148,70 +150,74 @@ def test_another_library_in_the_drivers_place(install_driver: Install, tmp_path:
         (999, ("does not start", "unknown error (999)", "nvidia-smi")),
     ],
 )
-def test_a_driver_that_does_not_start(
-    install_driver: Install, some_driver: Path, status: int, words: tuple[str, str, str]
+def test_reports_a_driver_that_does_not_start(
+    install_driver: Install, fake_driver: Path, status: int, words: tuple[str, str, str]
 ) -> None:
-    install_driver(some_driver)
-    with answering(some_driver, "status", status), pytest.raises(DeviceError) as caught:
+    install_driver(fake_driver)
+    with with_answer(fake_driver, "status", status), pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, *words)
+    check_message(caught, *words)
 
 
-def test_a_driver_that_is_too_old(install_driver: Install, some_driver: Path) -> None:
-    install_driver(some_driver)
-    with answering(some_driver, "version", 11030), pytest.raises(DeviceError) as caught:
+def test_reports_a_driver_that_is_too_old(install_driver: Install, fake_driver: Path) -> None:
+    install_driver(fake_driver)
+    with with_answer(fake_driver, "version", 11030), pytest.raises(DeviceError) as caught:
         find_device("cuda")
-    check_words(caught, "too old", "CUDA 11.3, but 11.4 is required", "update NVIDIA's driver")
+    check_message(caught, "too old", "CUDA 11.3, but 11.4 is required", "update NVIDIA's driver")
 
 
-def compiler(folder: Path, major: int, minor: int, builtins: str = "") -> Path:
-    """A compiler of this version in a folder of its own, with builtins of some version."""
+def build_compiler(folder: Path, major: int, minor: int, builtins: str = "") -> Path:
+    """Build a compiler of this version in a folder of its own, with builtins of a version."""
     folder /= f"nvrtc{major}.{minor}"
     folder.mkdir()
     if builtins:
-        built(folder, f"libnvrtc-builtins.so.{builtins}")
+        build_library(folder, f"libnvrtc-builtins.so.{builtins}")
     version = (f"-DMAJOR={major}", f"-DMINOR={minor}")
-    return built(folder, f"libnvrtc.so.{major}", COMPILERS, *version)
+    return build_library(folder, f"libnvrtc.so.{major}", COMPILERS, *version)
 
 
-def test_no_compiler(install_compilers: Callable[..., None], tmp_path: Path) -> None:
+def test_reports_a_missing_compiler(install_compilers: Callable[..., None], tmp_path: Path) -> None:
     install_compilers()
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC cannot be loaded", "not found", "pip install fourfold[cuda]")
+    check_message(caught, "NVRTC cannot be loaded", "not found", "pip install fourfold[cuda]")
     (tmp_path / "libnvrtc.so.13").write_text("a download was broken off here")
     install_compilers(tmp_path / "libnvrtc.so.13")
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC cannot be loaded", "libnvrtc.so.13", "pip install fourfold[cuda]")
+    check_message(caught, "NVRTC cannot be loaded", "libnvrtc.so.13", "pip install fourfold[cuda]")
 
 
-def test_another_library_in_the_compilers_place(
+def test_reports_another_library_in_place_of_the_compiler(
     install_compilers: Callable[..., None], tmp_path: Path
 ) -> None:
-    install_compilers(built(tmp_path, "libnvrtc.so.13"))
+    install_compilers(build_library(tmp_path, "libnvrtc.so.13"))
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC cannot be loaded", "nvrtcVersion", "pip install fourfold[cuda]")
+    check_message(caught, "NVRTC cannot be loaded", "nvrtcVersion", "pip install fourfold[cuda]")
 
 
-def test_a_compiler_that_is_too_old(install_compilers: Callable[..., None], tmp_path: Path) -> None:
-    install_compilers(compiler(tmp_path, 11, 0, "11.0"))
-    with pytest.raises(DeviceError) as caught:
-        nvrtc.libraries()
-    check_words(caught, "NVRTC cannot be loaded", "NVRTC 11.0, but 11.2 is required", "--upgrade")
-
-
-def test_builtins_of_another_version(
+def test_reports_a_compiler_that_is_too_old(
     install_compilers: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Another compiler that is whole is used instead."""
-    mixed = compiler(tmp_path, 19, 7, "19.8")
+    install_compilers(build_compiler(tmp_path, 11, 0, "11.0"))
+    with pytest.raises(DeviceError) as caught:
+        nvrtc.libraries()
+    check_message(caught, "NVRTC cannot be loaded", "NVRTC 11.0, but 11.2 is required", "--upgrade")
+
+
+def test_skips_a_compiler_with_builtins_of_another_version(
+    install_compilers: Callable[..., None], tmp_path: Path
+) -> None:
+    """Another complete compiler is used instead."""
+    mixed = build_compiler(tmp_path, 19, 7, "19.8")
     install_compilers(mixed)
     with pytest.raises(DeviceError) as caught:
         nvrtc.libraries()
-    check_words(caught, "NVRTC cannot be loaded", "libnvrtc-builtins.so.19.7", "--force-reinstall")
-    install_compilers(mixed, compiler(tmp_path, 19, 6, "19.6"))
+    check_message(
+        caught, "NVRTC cannot be loaded", "libnvrtc-builtins.so.19.7", "--force-reinstall"
+    )
+    install_compilers(mixed, build_compiler(tmp_path, 19, 6, "19.6"))
     assert [one.name for one in nvrtc.libraries()] == ["NVRTC 19.6"]
 
 
@@ -219,12 +225,12 @@ def test_builtins_of_another_version(
     ("status", "fix"),
     [(1, "out of memory"), (5, "--upgrade"), (7, "--force-reinstall"), (11, "pip")],
 )
-def test_a_compiler_that_fails(
-    install_compilers: Callable[..., None], some_compiler: Path, status: int, fix: str
+def test_reports_a_compiler_that_fails(
+    install_compilers: Callable[..., None], fake_compiler: Path, status: int, fix: str
 ) -> None:
-    """What it said by itself is not lost."""
-    install_compilers(some_compiler)
-    with answering(some_compiler, "status", status), pytest.raises(DeviceError) as caught:
+    """The compiler's own message is included."""
+    install_compilers(fake_compiler)
+    with with_answer(fake_compiler, "status", status), pytest.raises(DeviceError) as caught:
         nvrtc.build(EMPTY, "sm_90")
-    check_words(caught, "NVRTC 19.5 failed", "failed to open libnvrtc-builtins.so.13.4", fix)
-    assert str(some_compiler) in caught.value.why
+    check_message(caught, "NVRTC 19.5 failed", "failed to open libnvrtc-builtins.so.13.4", fix)
+    assert str(fake_compiler) in caught.value.why

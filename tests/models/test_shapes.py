@@ -1,4 +1,4 @@
-"""Real models with other shapes: what LiteRT makes of them, and each image of a batch as alone."""
+"""Real models with other shapes agree with LiteRT, and batched images with single ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.errors import InputError
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import Shape
 
-TOLERANCE = 1e-4  # of the range of an output: another shape may be computed in another way
+TOLERANCE = 1e-4  # relative to the range of an output: other shapes may use other kernels
 SIZES: dict[str, list[Shape]] = {
     "pnet": [(1, 37, 53, 3), (2, 61, 41, 3), (1, 12, 12, 3)],
     "posenet_mobilenet_385_float": [(1, 131, 97, 3), (2, 67, 101, 3)],
@@ -42,14 +42,14 @@ def path_of(name: str) -> Path:
     return at_hand(TFLITE / f"{name}.tflite")
 
 
-def reach(array: np.ndarray) -> float:
+def value_range(array: np.ndarray) -> float:
     return float(np.ptp(array)) or 1.0
 
 
 @pytest.mark.parametrize(
     ("where", "name"), [*(("device", name) for name in SIZES), ("cpu", "pnet")]
 )
-def test_other_sizes_are_as_in_litert(device: DeviceInfo, name: str, where: str) -> None:
+def test_other_sizes_agree_with_litert(device: DeviceInfo, name: str, where: str) -> None:
     path = path_of(name)
     pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
     with fourfold.Session(path, device if where == "device" else "cpu", cache=None) as session:
@@ -57,32 +57,34 @@ def test_other_sizes_are_as_in_litert(device: DeviceInfo, name: str, where: str)
             session.resize({session.inputs[0].name: shape})
             inputs = random_inputs(session.inputs, seed=1)
             rival = open_file(path.read_bytes(), list(inputs.values()), 2)
-            for found, expected in zip(session.run(inputs).values(), rival(), strict=True):
-                assert found.shape == expected.shape
+            for result, expected in zip(session.run(inputs).values(), rival(), strict=True):
+                assert result.shape == expected.shape
                 np.testing.assert_allclose(
-                    found, expected, atol=TOLERANCE * reach(expected), rtol=0
+                    result, expected, atol=TOLERANCE * value_range(expected), rtol=0
                 )
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_each_image_of_a_batch_gets_what_it_gets_alone(device: DeviceInfo, name: str) -> None:
+def test_batched_results_equal_single_results(device: DeviceInfo, name: str) -> None:
     with fourfold.Session(path_of(name), device, cache=None) as session:
         images = [random_inputs(session.inputs, seed) for seed in range(3)]
-        alone = [_fresh(session, image) for image in images]
+        alone = [_run_from_reset(session, image) for image in images]
         batch = {key: np.concatenate([image[key] for image in images]) for key in images[0]}
         session.resize({key: array.shape for key, array in batch.items()})
-        for key, found in session.run(batch).items():
+        for key, result in session.run(batch).items():
             expected = np.concatenate([one[key] for one in alone])
-            np.testing.assert_allclose(found, expected, atol=TOLERANCE * reach(expected), rtol=0)
+            np.testing.assert_allclose(
+                result, expected, atol=TOLERANCE * value_range(expected), rtol=0
+            )
 
 
-def _fresh(session: fourfold.Session, inputs: Any) -> dict[str, np.ndarray]:
+def _run_from_reset(session: fourfold.Session, inputs: Any) -> dict[str, np.ndarray]:
     session.reset()
     return session.run(inputs)
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_the_operator_that_does_not_take_a_shape_is_named(device: DeviceInfo, name: str) -> None:
+def test_error_names_the_operator_that_rejects_a_shape(device: DeviceInfo, name: str) -> None:
     shape, operator = REFUSED[name]
     with fourfold.Session(path_of(name), device, cache=None) as session:
         before = session.inputs

@@ -1,4 +1,4 @@
-"""Models that are not wholly for the GPU: who runs what, and what is said about it."""
+"""Models that run only partly on the GPU: placement of operators, and its report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 
 def chain(middle: writer.Operator) -> bytes:
-    """y = relu(middle(x * 2)) + x"""
+    """Return a model of y = relu(middle(x * 2)) + x."""
     names = ("x", "a", "b", "c", "y")
     two = writer.Tensor("two", (1,), data=np.array([2], np.float32))
     return writer.write(
@@ -43,8 +43,8 @@ CUSTOM = chain(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Halve"))
 
 @pytest.fixture
 def without_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {name: rule for name, rule in rules().items() if name != "TANH"}
-    monkeypatch.setattr(walk, "rules", lambda: known)
+    supported = {name: rule for name, rule in rules().items() if name != "TANH"}
+    monkeypatch.setattr(walk, "rules", lambda: supported)
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ def run(model: bytes, **options: object) -> tuple[np.ndarray, fourfold.Session]:
         return session.run(X)["y"], session
 
 
-def places(session: fourfold.Session) -> list[str]:
+def part_targets(session: fourfold.Session) -> list[str]:
     return [part.target for part in session.placement.parts]
 
 
 @pytest.mark.usefixtures("without_tanh")
-def test_an_unknown_op_becomes_a_node_that_stands_for_it() -> None:
+def test_unsupported_op_becomes_a_foreign_node() -> None:
     graph = read_model(TANH, ReadOptions(keep_unsupported=True)).main
     (foreign,) = [node for node in graph.nodes if node.op == "foreign"]
     assert foreign.attributes.title == "TANH"
@@ -81,18 +81,18 @@ def test_an_unknown_op_becomes_a_node_that_stands_for_it() -> None:
 @pytest.mark.needs_device
 @needs_litert
 @pytest.mark.usefixtures("without_tanh")
-def test_an_unknown_op_runs_in_litert() -> None:
+def test_unsupported_op_runs_in_litert() -> None:
     result, session = run(TANH, placement="gpu")
-    assert places(session) == [GPU, "litert", GPU]
+    assert part_targets(session) == [GPU, "litert", GPU]
     np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
 
 
 @pytest.mark.needs_device
 @needs_litert
 @pytest.mark.usefixtures("without_tanh")
-def test_a_small_split_is_not_worth_it() -> None:
+def test_small_model_with_an_unsupported_op_runs_on_the_cpu() -> None:
     result, session = run(TANH)
-    assert places(session) == ["litert"]
+    assert part_targets(session) == ["litert"]
     assert "would not pay" in str(session.placement) or "faster" in str(session.placement)
     np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
 
@@ -100,42 +100,42 @@ def test_a_small_split_is_not_worth_it() -> None:
 @pytest.mark.needs_device
 @needs_litert
 @pytest.mark.usefixtures("without_tanh")
-def test_strict_refuses_and_a_callback_is_told() -> None:
+def test_strict_rejects_fallbacks_and_callback_gets_them() -> None:
     with pytest.raises(fourfold.UnsupportedError, match="TANH 'b'"):
         fourfold.Session(TANH, cache=None, strict=True)
-    told = []
-    run(TANH, placement="gpu", on_fallback=told.append)
-    assert [(row.op, row.name, row.reason) for row in told] == [
+    fallbacks = []
+    run(TANH, placement="gpu", on_fallback=fallbacks.append)
+    assert [(row.op, row.name, row.reason) for row in fallbacks] == [
         ("TANH", "b", "this operator is not supported")
     ]
 
 
 @needs_litert
-def test_all_of_it_on_the_cpu() -> None:
+def test_cpu_device_and_placement_run_all_in_litert() -> None:
     for options in ({"device": "cpu"}, {"placement": "cpu"}, {"device": "cpu", "threads": 2}):
         result, session = run(TANH, **options)
-        assert places(session) == ["litert"]
+        assert part_targets(session) == ["litert"]
         assert session.device.name == "CPU"
         np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
 
 
-def test_all_of_it_on_the_cpu_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_device_runs_numpy_references_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litert.interpreter, "runtime", lambda: None)
     result, session = run(TANH, device="cpu")
-    assert places(session) == [NUMPY]
+    assert part_targets(session) == [NUMPY]
     np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
 
 
-def test_results_are_new_arrays() -> None:
+def test_later_runs_do_not_overwrite_results() -> None:
     with fourfold.Session(TANH, device="cpu", cache=None) as session:
         first = session.run(X)["y"]
-        kept = first.copy()
+        copy = first.copy()
         session.run(X * 0)
-        np.testing.assert_array_equal(first, kept)
+        np.testing.assert_array_equal(first, copy)
 
 
 @pytest.mark.needs_device
-def test_an_unknown_custom_op_says_what_to_do() -> None:
+def test_error_for_an_unknown_custom_op_shows_how_to_register_it() -> None:
     with pytest.raises(fourfold.UnsupportedError) as caught:
         fourfold.Session(CUSTOM, cache=None)
     text = str(caught.value)
@@ -147,14 +147,14 @@ def test_an_unknown_custom_op_says_what_to_do() -> None:
 
 @pytest.mark.needs_device
 @pytest.mark.usefixtures("halve")
-def test_a_registered_op_runs_by_its_definition() -> None:
+def test_registered_op_runs_its_numpy_function() -> None:
     result, session = run(CUSTOM, placement="gpu")
-    assert places(session) == [GPU, NUMPY, GPU]
+    assert part_targets(session) == [GPU, NUMPY, GPU]
     np.testing.assert_allclose(result, np.maximum(X, 0) + X, atol=1e-6)
 
 
 @pytest.mark.needs_device
-def test_a_registered_expression_runs_on_the_gpu() -> None:
+def test_registered_pointwise_expression_runs_on_the_gpu() -> None:
     fourfold.register_op("Halve", pointwise=lambda options, x: x * 0.5)(lambda options, x: x / 2)
     try:
         result, session = run(CUSTOM, strict=True)
@@ -164,7 +164,7 @@ def test_a_registered_expression_runs_on_the_gpu() -> None:
         CUSTOM_OPS.clear()
 
 
-def test_wrong_options_are_refused() -> None:
+def test_rejects_invalid_options() -> None:
     with pytest.raises(fourfold.InputError, match="did you mean 'auto'"):
         fourfold.Session(TANH, cache=None, placement="autos")
     with pytest.raises(fourfold.InputError, match="max_partitions is -1"):
@@ -174,14 +174,14 @@ def test_wrong_options_are_refused() -> None:
 
 
 @pytest.mark.needs_device
-def test_a_whole_model_tells_its_placement() -> None:
+def test_placement_of_a_model_that_runs_entirely_on_the_gpu() -> None:
     _, session = run(TANH)
     assert session.placement.whole
     assert session.placement.summary == f"all 4 operators run on {session.device.name}"
 
 
-def branches() -> bytes:
-    """y = x + (x * x if c else x + x), with the choice made by IF."""
+def conditional_model() -> bytes:
+    """Return a model of y = x + (x * x if c else x + x) with an IF operator."""
     pair = [writer.Tensor("a", (3, 4)), writer.Tensor("b", (3, 4))]
     square = [writer.Operator("MUL", ["a", "a"], ["b"], "MulOptions")]
     double = [writer.Operator("ADD", ["a", "a"], ["b"], "AddOptions")]
@@ -212,8 +212,8 @@ def branches() -> bytes:
 @pytest.mark.needs_device
 @needs_litert
 @pytest.mark.parametrize("choice", [True, False])
-def test_control_flow_takes_its_graphs_along(choice: bool) -> None:
-    with fourfold.Session(branches(), cache=None, placement="gpu") as session:
-        assert places(session) == ["litert", GPU]
+def test_control_flow_runs_in_litert_with_its_subgraphs(choice: bool) -> None:
+    with fourfold.Session(conditional_model(), cache=None, placement="gpu") as session:
+        assert part_targets(session) == ["litert", GPU]
         result = session.run({"c": np.array(choice), "x": X})["y"]
     np.testing.assert_allclose(result, X + (X * X if choice else X + X), rtol=1e-6)

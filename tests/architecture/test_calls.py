@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 
 import pytest
-from house.source import FUNCTIONS, Function, Module, modules
+from architecture.source import FUNCTIONS, Function, Module, modules
 
 MAX_PACKED = 10
 

@@ -1,14 +1,14 @@
-"""Files, functions and classes stay small; a file starts with a sentence, nothing is undone."""
+"""Files, functions and classes stay small, files have a docstring, and broad excepts re-raise."""
 
 from __future__ import annotations
 
 import ast
 import re
 
-from house.source import FUNCTIONS, Function, modules
+from architecture.source import FUNCTIONS, Function, modules
 
-FILE, FUNCTION, CLASS, POSITIONAL = 400, 50, 400, 7
-LONG_FILES = {"session.py"}  # one class, the public face, with its documentation
+MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_CLASS_LINES, MAX_POSITIONAL = 400, 50, 400, 7
+LONG_FILES = {"session.py"}  # the documented public class
 BROAD = {"Exception", "BaseException"}
 
 
@@ -25,12 +25,12 @@ def lines(node: ast.AST | None) -> int:
 
 
 def documentation(node: ast.AST) -> int:
-    """Lines of docstrings inside a class, its own among them."""
+    """Count the lines of all docstrings inside a class, including its own."""
     inner = (one for one in ast.walk(node) if isinstance(one, ast.Expr))
     return sum(lines(one) for one in inner if isinstance(one.value, ast.Constant))
 
 
-def positional(function: Function) -> int:
+def positional_count(function: Function) -> int:
     """Count the parameters that may be passed by position."""
     arguments = function.args
     named = [*arguments.posonlyargs, *arguments.args]
@@ -39,74 +39,74 @@ def positional(function: Function) -> int:
 
 def test_files_are_short() -> None:
     sizes = {module.path: len(module.text.splitlines()) for module in modules()}
-    long = {path: lines for path, lines in sizes.items() if lines > FILE}
+    long = {path: lines for path, lines in sizes.items() if lines > MAX_FILE_LINES}
     assert long.keys() <= LONG_FILES, long
 
 
 def test_functions_are_short() -> None:
-    wrong = [
+    violations = [
         f"{module.at(node)}: {node.name} has {length(node)} lines"
         for module in modules()
         for node in module.nodes(*FUNCTIONS)
-        if length(node) > FUNCTION
+        if length(node) > MAX_FUNCTION_LINES
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
 def test_functions_take_few_positional_parameters() -> None:
-    wrong = [
-        f"{module.at(node)}: {node.name} has {positional(node)} positional parameters"
+    violations = [
+        f"{module.at(node)}: {node.name} has {positional_count(node)} positional parameters"
         for module in modules()
         for node in module.nodes(*FUNCTIONS)
-        if isinstance(node, FUNCTIONS) and positional(node) > POSITIONAL
+        if isinstance(node, FUNCTIONS) and positional_count(node) > MAX_POSITIONAL
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
 def test_classes_are_small() -> None:
-    wrong = [
+    violations = [
         f"{module.at(node)}: {length(node)} lines"
         for module in modules()
         for node in module.nodes(ast.ClassDef)
-        if lines(node) - documentation(node) > CLASS
+        if lines(node) - documentation(node) > MAX_CLASS_LINES
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
-def test_a_file_starts_with_a_sentence() -> None:
-    wrong = []
+def test_files_start_with_a_docstring_sentence() -> None:
+    violations = []
     for module in modules():
         first = (ast.get_docstring(module.tree) or "").split("\n\n")[0].strip()
         if not first or not re.search(r"[.:;?!)]$", first):
-            wrong.append(f"{module.path}: {first!r}")
-    assert not wrong, "\n".join(wrong)
+            violations.append(f"{module.path}: {first!r}")
+    assert not violations, "\n".join(violations)
 
 
-def test_nothing_is_left_undone() -> None:
+def test_there_are_no_todo_comments() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
     assert [module.path for module in modules() if marks.search(module.text)] == []
 
 
-def test_a_broad_except_raises_again() -> None:
-    wrong = []
+def test_broad_excepts_reraise() -> None:
+    violations = []
     for module in modules():
         for node in module.nodes(ast.ExceptHandler):
             assert isinstance(node, ast.ExceptHandler)
             broad = node.type is None or is_broad(node.type)
             if broad and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node)):
-                wrong.append(module.at(node))
-    assert not wrong, "\n".join(wrong)
+                violations.append(module.at(node))
+    assert not violations, "\n".join(violations)
 
 
-def test_no_broad_error_is_suppressed() -> None:
-    wrong = []
+def test_broad_errors_are_not_suppressed() -> None:
+    violations = []
     for module in modules():
         for node in module.nodes(ast.Call):
             assert isinstance(node, ast.Call)
             named = getattr(node.func, "id", getattr(node.func, "attr", ""))
             if named == "suppress" and any(map(is_broad, node.args)):
-                wrong.append(module.at(node))
-    assert not wrong, "\n".join(wrong)
+                violations.append(module.at(node))
+    assert not violations, "\n".join(violations)
 
 
 def is_broad(errors: ast.expr) -> bool:

@@ -1,6 +1,6 @@
-"""Text of a GPU language stands in `codegen`, in the folder of that language, and nowhere else.
+"""Text of a GPU language appears in `codegen`, in the in that language's folder, and nowhere else.
 
-Languages of the C family share the folder `c_style`.
+Languages that the C family share the folder `c_style`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from house.source import PACKAGE, Module, imported, modules
+from architecture.source import PACKAGE, Module, imported_names, modules
 
 from fourfold.codegen.language import languages
 
@@ -33,11 +33,11 @@ TOKENS = re.compile(
     re.VERBOSE,
 )
 KERNEL_FILES = {".cl", ".cu", ".cuh", ".metal", ".ptx", ".spv", ".wgsl"}
-# Names of extensions, as drivers list them: data of an API, not kernel text.
-DRIVERS_TELL = ("backends/claims.py", "backends/opencl/devices.py")
+# These list extension names as drivers report them, not kernel text.
+EXTENSION_LISTS = ("backends/claims.py", "backends/opencl/devices.py")
 
 
-def texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
+def strings(module: Module) -> Iterator[tuple[ast.AST, str]]:
     """Yield all strings and byte strings of a module, including docstrings."""
     for node in module.nodes(ast.Constant):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -46,23 +46,23 @@ def texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
             yield node, node.value.decode("latin-1")
 
 
-def found_in(text: str) -> str | None:
+def language_token(text: str) -> str | None:
     match = TOKENS.search(text)
     return None if match is None else match[0]
 
 
-OWN = tuple(f"codegen/{name}/" for name in (*languages(), "c_style"))
+LANGUAGE_FOLDERS = tuple(f"codegen/{name}/" for name in (*languages(), "c_style"))
 
 
-def test_no_text_of_a_language_outside_its_folder() -> None:
-    wrong = [
-        f"{module.at(node)}: {found!r}"
+def test_no_gpu_language_text_outside_its_folder() -> None:
+    violations = [
+        f"{module.at(node)}: {token!r}"
         for module in modules()
-        if not module.path.startswith((*OWN, *DRIVERS_TELL))
-        for node, text in texts(module)
-        if (found := found_in(text)) is not None
+        if not module.path.startswith((*LANGUAGE_FOLDERS, *EXTENSION_LISTS))
+        for node, text in strings(module)
+        if (token := language_token(text)) is not None
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
 def test_no_file_of_a_language_outside_its_folder() -> None:
@@ -72,27 +72,27 @@ def test_no_file_of_a_language_outside_its_folder() -> None:
 
 
 def test_drivers_tell_names_only() -> None:
-    found = {
-        found_in(text)
+    tokens = {
+        language_token(text)
         for module in modules()
-        if module.path in DRIVERS_TELL
-        for _, text in texts(module)
+        if module.path in EXTENSION_LISTS
+        for _, text in strings(module)
     }
-    assert found == {None, "cl_khr_"}
+    assert tokens == {None, "cl_khr_"}
 
 
-def test_only_players_know_a_language_by_name() -> None:
-    """All others ask for the one of a device."""
+def test_only_backends_import_a_language_by_name() -> None:
+    """Other modules use the language of a device."""
     folders = tuple(f"fourfold.codegen.{name}" for name in languages())
-    wrong = [
+    violations = [
         f"{module.at(node)}: {name}"
         for module in modules()
-        if not module.path.startswith((*OWN, "backends/"))
+        if not module.path.startswith((*LANGUAGE_FOLDERS, "backends/"))
         for node in module.nodes(ast.Import, ast.ImportFrom)
-        for name in imported(node)
+        for name in imported_names(node)
         if name.startswith(folders)
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not violations, "\n".join(violations)
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_only_players_know_a_language_by_name() -> None:
         "x = 1;\n}",
     ],
 )
-def test_such_text_is_recognised(text: str) -> None:
-    assert found_in(text) is not None
+def test_recognizes_gpu_language_text(text: str) -> None:
+    assert language_token(text) is not None
 
 
-def test_every_language_that_a_driver_compiles_has_such_text() -> None:
-    for folder in set(OWN) - {"codegen/tree/"}:  # trees are read by a player of our own
-        found = [
+def test_every_driver_compiled_language_contains_its_text() -> None:
+    for folder in set(LANGUAGE_FOLDERS) - {"codegen/tree/"}:  # our own interpreter reads trees
+        matches = [
             text
             for module in modules()
             if module.path.startswith(folder)
-            for _, text in texts(module)
-            if found_in(text) is not None
+            for _, text in strings(module)
+            if language_token(text) is not None
         ]
-        assert found, folder
+        assert matches, folder

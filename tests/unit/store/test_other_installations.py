@@ -1,4 +1,6 @@
-"""What is kept is good wherever the same fourfold is installed: elsewhere, later, in an archive."""
+"""Cached entries are valid for any installation of the same fourfold: in another folder, with other
+times, or in a zip archive.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ print(session.origin)
 """
 
 
-def child(program: str, *words: object) -> str:
+def run_child(program: str, *words: object) -> str:
     command = [sys.executable, "-c", program, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -50,31 +52,33 @@ def child(program: str, *words: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has a copy of the package, with the times that its files have."""
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a copy of the package, with the original file times."""
     folder = tmp_path_factory.mktemp("here")
     shutil.copytree(PACKAGE, folder / "fourfold")
     return folder
 
 
 @pytest.fixture(scope="module")
-def later(tmp_path_factory: pytest.TempPathFactory, here: Path) -> Path:
-    """Another, whose files were written at another time."""
+def copied_later(tmp_path_factory: pytest.TempPathFactory, installation: Path) -> Path:
+    """Return a copy whose files have other times."""
     folder = tmp_path_factory.mktemp("later")
-    shutil.copytree(here / "fourfold", folder / "fourfold", ignore=shutil.ignore_patterns("*.pyc"))
+    shutil.copytree(
+        installation / "fourfold", folder / "fourfold", ignore=shutil.ignore_patterns("*.pyc")
+    )
     for path in source_files(folder):
         os.utime(path, (1_000_000_000, 1_000_000_000))
     return folder
 
 
 @pytest.fixture(scope="module")
-def zipped(tmp_path_factory: pytest.TempPathFactory, here: Path) -> Path:
-    """An archive that has it, beside other things."""
+def zipped(tmp_path_factory: pytest.TempPathFactory, installation: Path) -> Path:
+    """Return a zip archive that contains the package."""
     path = tmp_path_factory.mktemp("zipped") / "app.zip"
     with ZipFile(path, "w") as archive:
         archive.writestr("__main__.py", "")
-        for file in source_files(here):
-            archive.write(file, file.relative_to(here))
+        for file in source_files(installation):
+            archive.write(file, file.relative_to(installation))
     return path
 
 
@@ -89,55 +93,69 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("place", ["later", "zipped"])
-def test_an_exported_store_starts_hot_elsewhere(
-    place: str,
-    here: Path,
+@pytest.mark.parametrize("fixture_name", ["copied_later", "zipped"])
+def test_exported_cache_is_warm_in_another_installation(
+    fixture_name: str,
+    installation: Path,
     model: Path,
     device: DeviceInfo,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    other = request.getfixturevalue(place)
+    other = request.getfixturevalue(fixture_name)
     mine, theirs, exported = tmp_path / "mine", tmp_path / "theirs", tmp_path / "all.fourfold"
-    assert child(START, here, model, device.address, mine) == "model"
-    child(COMMAND, here, "cache", "--folder", mine, "export", exported)
-    child(COMMAND, other, "cache", "--folder", theirs, "import", exported)
+    assert run_child(START, installation, model, device.address, mine) == "model"
+    run_child(COMMAND, installation, "cache", "--folder", mine, "export", exported)
+    run_child(COMMAND, other, "cache", "--folder", theirs, "import", exported)
     moved = shutil.copy(model, tmp_path / "moved.tflite")
-    assert child(START, other, moved, device.address, theirs) == "store"
+    assert run_child(START, other, moved, device.address, theirs) == "store"
 
 
-@pytest.mark.parametrize("place", ["later", "zipped"])
-def test_a_prepared_file_starts_hot_elsewhere(
-    place: str,
-    here: Path,
+@pytest.mark.parametrize("fixture_name", ["copied_later", "zipped"])
+def test_prepared_file_is_warm_in_another_installation(
+    fixture_name: str,
+    installation: Path,
     model: Path,
     device: DeviceInfo,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    other, file = request.getfixturevalue(place), tmp_path / "app.fourfold"
-    child(COMMAND, here, "prepare", model, "-o", file, "--device", device.address, "--only-here")
-    kept = tmp_path / "kept"
-    assert child(START, other, file, device.address, kept) == "file"
-    assert not list(kept.glob("entries/*"))  # the binary in the file was good
+    other, file = request.getfixturevalue(fixture_name), tmp_path / "app.fourfold"
+    run_child(
+        COMMAND,
+        installation,
+        "prepare",
+        model,
+        "-o",
+        file,
+        "--device",
+        device.address,
+        "--only-here",
+    )
+    cache = tmp_path / "cache"
+    assert run_child(START, other, file, device.address, cache) == "file"
+    assert not list(cache.glob("entries/*"))  # the binary in the file was used
 
 
-def test_sources_are_told_by_their_contents(here: Path, later: Path, zipped: Path) -> None:
-    digest = child(DIGEST, here)
-    assert child(DIGEST, later) == child(DIGEST, zipped) == digest
+def test_source_digest_depends_on_content_only(
+    installation: Path, copied_later: Path, zipped: Path
+) -> None:
+    digest = run_child(DIGEST, installation)
+    assert run_child(DIGEST, copied_later) == run_child(DIGEST, zipped) == digest
     for name in ("device.py", "ops/relu.py", "codegen/opencl/prelude.py", "backends/probing.py"):
-        path = here / "fourfold" / name
+        path = installation / "fourfold" / name
         state, text = path.stat(), path.read_bytes()
         path.write_bytes(text + b"#")
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-        assert child(DIGEST, here) != digest, name
+        assert run_child(DIGEST, installation) != digest, name
         path.write_bytes(text)
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert child(DIGEST, here) == digest
+    assert run_child(DIGEST, installation) == digest
 
 
-def test_a_kept_start_reads_no_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_sources_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "sources_state", lambda: "as seen:1")
     monkeypatch.setattr(store, "digest_sources", lambda: ("as seen:1", 3_000_000_000, "digest"))
     assert Store(tmp_path).engine_parts["sources"] == "digest"
@@ -147,7 +165,9 @@ def test_a_kept_start_reads_no_sources(tmp_path: Path, monkeypatch: pytest.Monke
     assert Store(tmp_path).engine_parts["sources"] == "read again"
 
 
-def test_without_files_the_version_must_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_identifies_a_package_without_source_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(package, "PLAN_PACKAGES", ("no such folder",))
     for function in (package.sources_state, package.digest_sources):
         monkeypatch.setattr(store, function.__name__, function.__wrapped__)

@@ -1,4 +1,4 @@
-"""Nobody knows one GPU API but its own folder: others ask the registry, and know two protocols."""
+"""Only a backend's own folder imports its GPU API; others use the registry and protocols."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from house.source import PACKAGE, Module, imported, modules
+from architecture.source import PACKAGE, Module, imported_names, modules
 
 from fourfold.backends import Backend, backends
 from fourfold.backends.cuda.player import Player as CudaPlayer
@@ -24,34 +24,34 @@ from fourfold.backends.webgpu.timer import LaunchTimer as WebGpuTimer
 BACKENDS = "fourfold.backends"
 
 
-def folders() -> list[str]:
-    """The API folders by their dotted names."""
-    found = (path.parent for path in Path(PACKAGE / "backends").glob("*/__init__.py"))
-    names = sorted({path.name for path in found} - {*NO_BACKENDS})
-    return [f"{BACKENDS}.{name}" for name in names]
+def backend_packages() -> list[str]:
+    """Return the dotted names of the backend packages."""
+    parents = (path.parent for path in Path(PACKAGE / "backends").glob("*/__init__.py"))
+    referenced_names = sorted({path.name for path in parents} - {*NO_BACKENDS})
+    return [f"{BACKENDS}.{name}" for name in referenced_names]
 
 
-def names(module: Module) -> Iterator[tuple[ast.AST, str]]:
-    """What a module imports, at once or lazily by a text."""
+def referenced_names(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the imports of a module and its string constants, which may name lazy imports."""
     for node in module.nodes(ast.Import, ast.ImportFrom):
-        yield from ((node, name) for name in imported(node))
+        yield from ((node, name) for name in imported_names(node))
     for node in module.nodes(ast.Constant):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node, node.value
 
 
-def strangers(module: Module) -> list[str]:
-    """Where a module names an API folder that it is not in."""
+def foreign_imports(module: Module) -> list[str]:
+    """List the places where a module names a backend package that it is not part of."""
     return [
         f"{module.at(node)}: {name}"
-        for node, name in names(module)
-        for folder in folders()
+        for node, name in referenced_names(module)
+        for folder in backend_packages()
         if f"{name}.".startswith(f"{folder}.") and not f"{module.name}.".startswith(f"{folder}.")
     ]
 
 
-def asked_types(module: Module) -> Iterator[tuple[ast.AST, str]]:
-    """The names in the second argument of each isinstance."""
+def isinstance_types(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the names in the second argument of each `isinstance` call."""
     for node in module.nodes(ast.Call):
         assert isinstance(node, ast.Call)
         if ast.unparse(node.func) != "isinstance":
@@ -61,31 +61,31 @@ def asked_types(module: Module) -> Iterator[tuple[ast.AST, str]]:
                 yield node, ast.unparse(inner)
 
 
-def asked_players(module: Module) -> list[str]:
-    """Where a module asks what kind of player or back end it has."""
-    from_players = {
+def backend_type_checks(module: Module) -> list[str]:
+    """List the places where a module checks the type of a player or backend."""
+    backend_names = {
         name.rpartition(".")[2]
         for node in module.nodes(ast.ImportFrom)
-        for name in imported(node)
+        for name in imported_names(node)
         if name.startswith(f"{BACKENDS}.")
     }
     return [
         f"{module.at(node)}: isinstance(..., {name})"
-        for node, name in asked_types(module)
-        if name in from_players or name.startswith("backends.")
+        for node, name in isinstance_types(module)
+        if name in backend_names or name.startswith("backends.")
     ]
 
 
-def test_nobody_imports_an_api_but_its_own_folder() -> None:
-    assert folders(), "no API was found"
-    wrong = [line for module in modules() for line in strangers(module)]
-    assert not wrong, "\n".join(wrong)
+def test_only_a_backend_imports_its_own_api() -> None:
+    assert backend_packages(), "no backend package was found"
+    violations = [line for module in modules() for line in foreign_imports(module)]
+    assert not violations, "\n".join(violations)
 
 
-def test_nobody_asks_what_kind_of_player_it_has() -> None:
+def test_no_module_checks_the_type_of_a_player() -> None:
     outside = [module for module in modules() if not module.path.startswith("backends/")]
-    wrong = [line for module in outside for line in asked_players(module)]
-    assert not wrong, "\n".join(wrong)
+    violations = [line for module in outside for line in backend_type_checks(module)]
+    assert not violations, "\n".join(violations)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_nobody_asks_what_kind_of_player_it_has() -> None:
         ("name = 'opencl'", 0),
     ],
 )
-def test_a_stranger_is_seen(text: str, count: int) -> None:
+def test_detects_imports_and_type_checks_of_backends(text: str, count: int) -> None:
     module = Module("runtime/made_up.py", "fourfold.runtime.made_up", text)
-    assert len(strangers(module)) + len(asked_players(module)) == count
+    assert len(foreign_imports(module)) + len(backend_type_checks(module)) == count
 
 
 def methods(protocol: type) -> set[str]:
@@ -110,15 +110,15 @@ def methods(protocol: type) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(backends()))
-def test_every_folder_has_a_whole_back_end(name: str) -> None:
+def test_every_backend_implements_the_protocol(name: str) -> None:
     backend = backends()[name]
     assert backend.name == name
-    wanted = methods(Backend) | {"name", "listed"}
-    assert {one for one in wanted if not hasattr(backend, one)} == set()
+    required = methods(Backend) | {"name", "listed"}
+    assert {one for one in required if not hasattr(backend, one)} == set()
 
 
 @pytest.mark.parametrize(
-    ("made", "protocol"),
+    ("implementation", "protocol"),
     [
         (OpenCLPlayer, Player),
         (OpenCLTimer, LaunchTimer),
@@ -130,6 +130,8 @@ def test_every_folder_has_a_whole_back_end(name: str) -> None:
         (WebGpuTimer, LaunchTimer),
     ],
 )
-def test_players_do_what_the_protocol_says(made: type, protocol: type) -> None:
-    attributes = {"plan", "timings"}  # set when one is made
-    assert {one for one in methods(protocol) - attributes if not hasattr(made, one)} == set()
+def test_players_and_timers_implement_their_protocol(implementation: type, protocol: type) -> None:
+    attributes = {"plan", "timings"}  # set by the constructor
+    assert {
+        one for one in methods(protocol) - attributes if not hasattr(implementation, one)
+    } == set()
