@@ -1,6 +1,6 @@
-"""Text of a GPU language appears in `codegen`, in the in that language's folder, and nowhere else.
+"""Text of a GPU language appears in the folder of that language in `codegen`, and nowhere else.
 
-Languages that the C family share the folder `c_style`.
+Languages of the C family share the folder `c_style`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_no_gpu_language_text_outside_its_folder() -> None:
 def test_no_file_of_a_language_outside_its_folder() -> None:
     files = (path for path in PACKAGE.rglob("*") if path.suffix in KERNEL_FILES)
     below = (path.relative_to(PACKAGE).as_posix() for path in files)
-    assert [path for path in below if not path.startswith(OWN)] == []
+    assert [path for path in below if not path.startswith(LANGUAGE_FOLDERS)] == []
 
 
 def test_drivers_tell_names_only() -> None:

@@ -14,10 +14,6 @@ from architecture.source import FUNCTIONS, Module, modules
 BY_FILE = re.compile(r"ops/[a-z0-9_]+\.py")
 BY_FOLDER = re.compile(r"(codegen|formats|backends/cpu|backends(?!/(cpu|native)/))/[a-z_]+/")
 SHARED_ROLES = {
-    "check": {
-        "tools/report/check.py",
-        "compiler/rewrite/check_graph.py",
-    },  # of the public API; of a graph
     "LaunchTimer",  # the protocol and its implementations
     "Player",
     "devices",  # of all backends, and of one
@@ -25,6 +21,10 @@ SHARED_ROLES = {
     "main",  # process entry points
 }
 ALLOWED_PAIRS = {
+    "check": {
+        "tools/report/check.py",
+        "compiler/rewrite/check_graph.py",
+    },  # of the public API; of a graph
     "Store": {"codegen/statement.py", "store/store.py"},  # kernel statement; cache
     # Attributes of an op; postprocessing of an output.
     "ArgMax": {"ops/arg_max.py", "processing/classes.py"},
