@@ -77,7 +77,9 @@ def test_sub_buffers_of_one_buffer(device: fourfold.DeviceInfo, queue: Any, star
 def test_rejects_two_outputs_in_one_buffer(target_device: object) -> None:
     with open_session(target_device) as session:
         memory = fresh_array(session.device, session.outputs[0])
-        with pytest.raises(InputError, match=r"(?s)'scores' and 'twice' share memory.*two buffers"):
+        with pytest.raises(
+            InputError, match=r"(?s)'scores' and 'twice' share device memory.*two buffers"
+        ):
             session.run(random_image(1), out={"scores": memory, "twice": memory})
         session.bind("scores", memory)
         with pytest.raises(InputError, match="'scores' and 'twice' share memory"):

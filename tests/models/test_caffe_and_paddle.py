@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from stored_answers import check_answers, stored
 from whole_models import CAFFE, PADDLE, WholeModel
@@ -46,9 +47,13 @@ def test_rejects_a_network_without_weights() -> None:
         Session(path)
 
 
-def test_detector_with_open_sizes_needs_a_shape() -> None:
+def test_detector_with_open_sizes_is_compiled_at_its_first_run(device: DeviceInfo) -> None:
     path = PADDLE["det"].file
     if not path.exists():
         pytest.skip("the detector is not available")
-    with pytest.raises(InputError, match="the shape of input 'x' is needed"):
-        Session(path)
+    with Session(path, device, cache=None) as session:
+        assert session.inputs[0].shape == (-1, 3, -1, -1)
+        with pytest.raises(InputError, match="the model is not compiled yet"):
+            assert session.placement
+        (output,) = session.run(np.zeros((1, 3, 64, 96), np.float32)).values()
+        assert output.shape == (1, 1, 64, 96)

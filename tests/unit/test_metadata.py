@@ -218,7 +218,7 @@ def test_run_command_normalizes_images_from_metadata(
 
 def test_run_command_shows_labels(model: Path, device: DeviceInfo) -> None:
     shown = call("run", model, "--device", device.index, "--signature", "look").stdout
-    assert "class scores, told by the model's metadata" in shown
+    assert "class scores, identified by the model's metadata" in shown
     assert all(label in shown for label in LABELS)
 
 
