@@ -16,7 +16,7 @@ from setting import SHARED, describe_setting, relative_error, replace_section, w
 import fourfold
 from fourfold.backends import find_device
 from fourfold.backends.cpu.litert.interpreter import open_file
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.runtime.random_inputs import random_inputs
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"

@@ -21,8 +21,7 @@ from pixels import in_turns, show_times
 from setting import describe_setting, relative_error, write_json
 
 import fourfold
-from fourfold.processing.pixels.frame_fit import FITS
-from fourfold.processing.pixels.resize import RESIZES
+from fourfold.processing.pixels.frame_fit import FITS, RESIZES
 from fourfold.tools.report.timing import Call, warm_up
 
 MEAN, STD, FILL = 127.5, 127.5, 114

@@ -31,7 +31,7 @@ from fourfold.compiler.partition.cost import flops
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.options import CompileOptions
 
 OPTIONS = KernelOptions("mixed", form="list")

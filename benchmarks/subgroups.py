@@ -20,7 +20,7 @@ from fourfold.backends import Player, determine_facts, find_device, make_player
 from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower import make_plan
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.softmax import Softmax
 from fourfold.types import TensorType

@@ -1,4 +1,4 @@
-"""Counts what is set aside on an OpenCL device and what is given back."""
+"""Count allocations on an OpenCL device, and what is freed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from fourfold.backends.opencl import binding as cl
 from fourfold.backends.opencl.binding import objects
 
-READ_ONLY, HOST = 1 << 2, 1 << 4  # flags of buffers: constants are read only
+READ_ONLY, HOST = 1 << 2, 1 << 4  # buffer flags: constants are read-only
 
 
 class Allocations:
-    """The sizes of all buffers that were made since, but for those in host memory."""
+    """Sizes of all buffers created since, except those in host memory."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._held: dict[int | None, int] = {}
-        self.sizes: list[int] = []  # in the order in which they were made
+        self.sizes: list[int] = []  # in order of creation
         self.constants: list[int] = []
         make, release = cl.Buffer._make, objects.Handle.release
 
@@ -42,6 +42,6 @@ class Allocations:
 
     @property
     def held(self) -> int:
-        """Bytes that were not given back."""
+        """Bytes that were not freed."""
         gc.collect()
         return sum(self._held.values())

@@ -1,4 +1,4 @@
-"""A browser without a window, driven by the DevTools protocol over a pipe: no package is needed."""
+"""A headless browser, driven with the DevTools protocol over a pipe, without any package."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-# The protocol's pipes are the file descriptors 3 and 4.
+# The protocol uses the file descriptors 3 and 4.
 START = """
 import fcntl, os, sys
 ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
@@ -40,12 +40,12 @@ MISSING = "there is no Chromium; apt-get install chromium"
 
 
 def browser_path() -> str | None:
-    """The browser's program, or None."""
+    """Return the path of the browser, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class ScriptError(Exception):
-    """What a page's script threw."""
+    """An exception thrown by a page's script."""
 
 
 class Browser:
@@ -70,7 +70,7 @@ class Browser:
         self.events: list[dict[str, Any]] = []
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """One command of the protocol, and its answer."""
+        """Send one command of the protocol and return its answer."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if session:
@@ -96,13 +96,13 @@ class Browser:
     def page(self, url: str, width: int = 1100, height: int = 640) -> Page:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        made = Page(self, session, target)
+        result = Page(self, session, target)
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        made.call("Emulation.setDeviceMetricsOverride", **size)
-        made.call("Runtime.enable")
-        made.call("Page.enable")
-        made.call("Page.navigate", url=url)
-        return made
+        result.call("Emulation.setDeviceMetricsOverride", **size)
+        result.call("Runtime.enable")
+        result.call("Page.enable")
+        result.call("Page.navigate", url=url)
+        return result
 
     def close(self) -> None:
         with suppress(ScriptError, OSError):
@@ -126,33 +126,33 @@ class Page:
         return self._browser.call(method, self._session, **parameters)
 
     def run(self, script: str) -> Any:
-        """What an expression of JavaScript gives, or what its promise does."""
-        how = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
-        answer = self.call("Runtime.evaluate", expression=script, **how)
+        """Return the value of a JavaScript expression, awaiting promises."""
+        options = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
+        answer = self.call("Runtime.evaluate", expression=script, **options)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
             raise ScriptError(details.get("exception", {}).get("description", details["text"]))
         return answer["result"].get("value")
 
     def wait_for(self, script: str, seconds: float = 120.0) -> Any:
-        """What an expression gives, once that is true."""
+        """Return the value of an expression once it is true."""
         end = time.monotonic() + seconds
-        while not (found := self.run(script)):
+        while not (outputs := self.run(script)):
             if time.monotonic() > end:
                 raise ScriptError(f"{script} was not true within {seconds} s: {self.log()}")
             time.sleep(0.05)
-        return found
+        return outputs
 
     def log(self) -> list[str]:
-        """What the page's scripts have said or thrown."""
+        """Return messages and errors of the page's scripts."""
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown")
-        told = [one["params"] for one in self._browser.events if one.get("method") in kinds]
-        return [json.dumps(one.get("args", one.get("exceptionDetails"))) for one in told]
+        messages = [one["params"] for one in self._browser.events if one.get("method") in kinds]
+        return [json.dumps(one.get("args", one.get("exceptionDetails"))) for one in messages]
 
     def picture(self, path: Path, quality: int | None = None) -> None:
-        """A picture of what the page shows, as PNG, or as JPEG of a quality."""
-        how = {"format": "png"} if quality is None else {"format": "jpeg", "quality": quality}
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **how)["data"]))
+        """Save a screenshot of the page, as PNG, or as JPEG with a quality."""
+        options = {"format": "png"} if quality is None else {"format": "jpeg", "quality": quality}
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
 
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)

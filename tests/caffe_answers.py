@@ -1,4 +1,4 @@
-"""Stores OpenCV's answers to the cases of Caffe layers, where opencv-python 4 is installed."""
+"""Store OpenCV's results for the Caffe cases; needs opencv-python 4."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stored_answers import write_answers
 
 
 def opencv_answer(cv2: Any, case: CaffeCase, folder: Path) -> list[np.ndarray]:
-    """What OpenCV's dnn gives for a case."""
+    """Return the results of OpenCV's dnn module for a case."""
     path = write_net(folder, case.text, case.blobs)
     net = cv2.dnn.readNetFromCaffe(str(path), str(path.with_suffix(".caffemodel")))
     for name, array in case.arrays.items():

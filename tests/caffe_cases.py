@@ -1,4 +1,4 @@
-"""Small Caffe networks, one or more for each type of layer."""
+"""Small Caffe networks, at least one for each layer type."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ IMAGE = (2, 6, 11, 13)
 
 @dataclass(frozen=True)
 class CaffeCase:
-    """Layers from 'x' to 'y', the shapes of their parameters, and of what comes in."""
+    """Layers from 'x' to 'y', with the shapes of their parameters and inputs."""
 
     layers: str
     shapes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     inputs: dict[str, tuple[int, ...]] = field(default_factory=lambda: {"x": IMAGE})
-    judged: bool = True  # whether OpenCV does the same
+    judged: bool = True  # whether OpenCV computes the same
 
     @property
     def text(self) -> str:
@@ -36,7 +36,7 @@ class CaffeCase:
     @staticmethod
     def _blob(name: str, index: int, shape: tuple[int, ...]) -> np.ndarray:
         values = numbers(shape, index + len(name))
-        # A variance is positive, and so is the weight of a mean.
+        # Variances and weights of means are positive.
         return np.abs(values) + np.float32(0.5) if name.startswith("bn") and index else values
 
     @property

@@ -1,4 +1,4 @@
-"""Writes Caffe networks: the definition is text as it stands, the weights are made binary."""
+"""Write Caffe networks: the definition as text, the weights in binary form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Blobs = Mapping[str, Sequence[np.ndarray]]
 
 
 def input_text(*shape: int, name: str = "x") -> str:
-    """The text of an input."""
+    """Return the text of an input."""
     sizes = " ".join(f"dim: {size}" for size in shape)
     fields = f'name: "{name}" type: "Input" top: "{name}"'
     return f"layer {{ {fields} input_param {{ shape {{ {sizes} }} }} }}\n"
@@ -22,7 +22,7 @@ def input_text(*shape: int, name: str = "x") -> str:
 def layer_text(
     type_: str, settings: str = "", bottoms: str = "x", tops: str = "y", name: str = ""
 ) -> str:
-    """The text of a layer; blobs are separated by spaces."""
+    """Return the text of a layer; blobs are separated by spaces."""
     fields = [f'name: "{name or tops.split()[0]}"', f'type: "{type_}"']
     fields += [f'bottom: "{blob}"' for blob in bottoms.split()]
     fields += [f'top: "{blob}"' for blob in tops.split()]
@@ -30,7 +30,7 @@ def layer_text(
 
 
 def blob(array: np.ndarray, old: bool = False) -> MessageWriter:
-    """The numbers of a parameter; the oldest files have four sizes."""
+    """Return the blob of a parameter; the oldest files have four sizes."""
     writer = MessageWriter().floats(5, array.reshape(-1))
     if not old:
         return writer.message(7, MessageWriter().integers(1, array.shape))
@@ -40,7 +40,7 @@ def blob(array: np.ndarray, old: bool = False) -> MessageWriter:
 
 
 def weights_file(blobs: Blobs, old: bool = False) -> bytes:
-    """A .caffemodel with layers of these names, of today's form or of the one before."""
+    """Return a .caffemodel with layers of these names, in the current or the previous form."""
     net = MessageWriter().text(1, "net")
     for name, arrays in blobs.items():
         layer = MessageWriter().text(4 if old else 1, name)
@@ -51,7 +51,7 @@ def weights_file(blobs: Blobs, old: bool = False) -> bytes:
 
 
 def write_net(folder: Path, text: str, blobs: Blobs, old: bool = False) -> Path:
-    """Both files; returns the path of the definition."""
+    """Write both files, and return the path of the definition."""
     path = folder / "net.prototxt"
     path.write_text(text)
     path.with_suffix(".caffemodel").write_bytes(weights_file(blobs, old))

@@ -1,4 +1,4 @@
-"""Commands called as a shell would, in this process."""
+"""Call commands like a shell does, in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def call(*words: object) -> Result:
 
 
 def ask(*words: object) -> Any:
-    """What a command says as JSON."""
+    """Return the JSON output of a command."""
     result = call(*words, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.output)

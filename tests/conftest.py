@@ -1,5 +1,7 @@
-"""Devices as parameters: a test that asks for `device` runs on this environment's PoCL, whatever
-else the machine has, and on those that its module has as INTERPRETED; or on --device NAME alone.
+"""Pytest configuration with devices as parameters.
+
+A test with a `device` parameter runs on the PoCL of this environment and on the devices that its
+module lists as INTERPRETED, or only on --device NAME.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 
-NO_DRIVERS = Path(__file__).parent  # a folder that has none
+NO_DRIVERS = Path(__file__).parent  # a folder without drivers
 SOURCES = NO_DRIVERS.parent / "src"
-BUILD_FLAGS = "POCL_EXTRA_BUILD_FLAGS"  # what PoCL adds to the options of every build
-# PoCL's limits come from how much memory a virtual machine has just now; processes of one test are
-# to be told the same. In GiB.
+BUILD_FLAGS = "POCL_EXTRA_BUILD_FLAGS"  # options that PoCL adds to every build
+# PoCL derives limits from the free memory of a virtual machine; all processes of a test must see
+# the same. In GiB.
 POCL_MEMORY = ("POCL_MEMORY_LIMIT", "3")
-# Tests that --quick-builds leaves alone: each op's cases as this device has them, and whole models
-# beside their own runtimes.
+# Tests that ignore --quick-builds: cases of each op on this device, and comparisons of models with
+# other runtimes.
 OPTIMISED = (
     "tests/ops/test_ops.py::test_cases[",
     "tests/models/test_caffe_and_paddle.py",
@@ -45,63 +47,63 @@ hypothesis.settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help_text = "run device tests on this device only, or on 'all'; else on this environment's PoCL"
+    help_text = "device for the tests, or 'all' (default: the PoCL of this environment)"
     parser.addoption("--device", default=None, help=help_text)
-    help_text = (
-        "have PoCL optimise kernels of ops' cases and whole models only, to build in half the time"
-    )
+    help_text = "let PoCL optimize only kernels of op cases and models, which halves build times"
     parser.addoption("--quick-builds", action="store_true", help=help_text)
-    help_text = "seconds for which threads share sessions in the slow form of tests/soak"
+    help_text = "duration of the slow thread tests in tests/soak, in seconds"
     parser.addoption("--soak", default=600.0, type=float, help=help_text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ["FOURFOLD_CACHE"] = "none"  # tests keep nothing unless they say where
+    os.environ["FOURFOLD_CACHE"] = "none"  # tests cache nothing unless they set a folder
     os.environ.setdefault(*POCL_MEMORY)
     before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    places = [str(SOURCES), *filter(None, before)]  # processes that tests start import the same
-    os.environ["PYTHONPATH"] = os.pathsep.join(places)
-    wanted = config.getoption("--device")
-    if wanted is None and has_pocl():
-        os.environ["OCL_ICD_VENDORS"] = str(NO_DRIVERS)  # the loader finds PoCL beside itself
+    paths = [str(SOURCES), *filter(None, before)]  # child processes import the same package
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    expected = config.getoption("--device")
+    if expected is None and has_pocl():
+        os.environ["OCL_ICD_VENDORS"] = str(NO_DRIVERS)  # the loader finds PoCL next to itself
         os.environ.pop("OCL_ICD_FILENAMES", None)
-    found = chosen(wanted)[0]
-    if wanted != "all" and found:  # what opens a session without a word takes the same
-        os.environ["FOURFOLD_DEVICE"] = found[0].address
+    result = chosen(expected)[0]
+    if expected != "all" and result:  # sessions without a device option use the same device
+        os.environ["FOURFOLD_DEVICE"] = result[0].address
 
 
 def has_pocl() -> bool:
-    """Whether PoCL was installed into this environment, where only pyopencl's loader sees it."""
-    found = find_spec("pyopencl")
-    places = (found and found.submodule_search_locations) or ()
-    return any(file for place in places for file in Path(place, ".libs").glob("*pocl*.icd"))
+    """Return True if PoCL is installed in this environment, where only pyopencl's loader
+    finds it.
+    """
+    result = find_spec("pyopencl")
+    folders = (result and result.submodule_search_locations) or ()
+    return any(file for place in folders for file in Path(place, ".libs").glob("*pocl*.icd"))
 
 
 @cache
 def chosen(wanted: str | None) -> tuple[tuple[DeviceInfo, ...], str]:
-    """The devices that tests run on; where there is none, the reason."""
+    """Return the devices that tests run on, and the reason if there are none."""
     try:
-        found = devices() if wanted == "all" else (find_device(wanted or "auto"),)
+        result = devices() if wanted == "all" else (find_device(wanted or "auto"),)
     except DeviceError as error:
         if wanted is not None:
             raise pytest.UsageError(str(error)) from error
         return (), f"{error.what}, because {error.why}; {error.fix}"
-    return tuple(with_run_facts(probe(info, quantised=True)) for info in found), ""
+    return tuple(with_run_facts(probe(info, quantised=True)) for info in result), ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
-        wanted = metafunc.config.getoption("--device")
-        found = chosen(wanted)[0]
-        if wanted is None:
-            found += getattr(metafunc.module, "INTERPRETED", ())
+        expected = metafunc.config.getoption("--device")
+        result = chosen(expected)[0]
+        if expected is None:
+            result += getattr(metafunc.module, "INTERPRETED", ())
         for mark in metafunc.definition.iter_markers("devices"):
-            found = tuple(info for info in found if mark.kwargs["takes"](info))
-        if not chosen(wanted)[0]:
+            result = tuple(info for info in result if mark.kwargs["takes"](info))
+        if not chosen(expected)[0]:
             metafunc.parametrize("device", [None], ids=["none"], scope="session")
         else:
-            names = [short_name(info) for info in found]
-            metafunc.parametrize("device", found, ids=names, scope="session")
+            names = [short_name(info) for info in result]
+            metafunc.parametrize("device", result, ids=names, scope="session")
 
 
 def short_name(info: DeviceInfo) -> str:
@@ -109,7 +111,7 @@ def short_name(info: DeviceInfo) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a device, what needs one is left out."""
+    """Skip tests that need a device if there is none."""
     if not chosen(config.getoption("--device"))[0]:
         lost = [item for item in items if needs_device(item)]
         items[:] = [item for item in items if not needs_device(item)]
@@ -118,8 +120,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """PoCL's optimiser takes most of a build, and most tests ask what a kernel means, not how good
-    its code is: forms for GPUs, of which PoCL plays none for users, the store, files, commands.
+    """Disable PoCL's optimizer for most tests. It takes most of the build time, and these tests
+    check the meaning of a kernel, not its speed: GPU kernels, the cache, files and commands.
     """
     if item.config.getoption("--quick-builds"):
         os.environ[BUILD_FLAGS] = "" if item.nodeid.startswith(OPTIMISED) else "-cl-opt-disable"
@@ -127,7 +129,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def own_custom_ops() -> Iterator[None]:
-    """Ops that a test registers are its own: they are in the keys of what is kept."""
+    """Remove ops that a test registered: they are part of cache keys."""
     before = dict(CUSTOM_OPS)
     yield
     CUSTOM_OPS.clear()
@@ -136,8 +138,9 @@ def own_custom_ops() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def compilers_as_before() -> Iterator[None]:
-    """A test that imagines a GPU and changes more within has to undo that within: undone later, it
-    would bring the imagined compiler back, for whichever test comes next.
+    """Check that no fake compiler stays installed. A test that patches more while a fake GPU is
+    installed must undo it before the GPU is removed; undone later, it would restore the fake
+    compiler for the next test.
     """
     before = dict(vars(nvrtc))
     yield
@@ -145,8 +148,8 @@ def compilers_as_before() -> Iterator[None]:
 
 
 def needs_device(item: pytest.Item) -> bool:
-    asked = getattr(item, "callspec", None)
-    one_is_missing = asked is not None and asked.params.get("device", item) is None
+    callspec = getattr(item, "callspec", None)
+    one_is_missing = callspec is not None and callspec.params.get("device", item) is None
     return one_is_missing or item.get_closest_marker("needs_device") is not None
 
 
@@ -159,10 +162,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def cuda(request: pytest.FixtureRequest) -> Iterator[DeviceInfo]:
-    """A GPU by CUDA: that of --device, else an imagined one, whose kernels the host runs."""
-    wanted = request.config.getoption("--device") or ""
-    if wanted.startswith("cuda"):
-        yield find_device(wanted)
+    """Yield a CUDA GPU: that of --device, or a fake one whose kernels run on the host."""
+    expected = request.config.getoption("--device") or ""
+    if expected.startswith("cuda"):
+        yield find_device(expected)
         return
     if COMPILER is None:
         pytest.skip("there is no GPU by CUDA, and no C++ compiler to imagine one")

@@ -1,4 +1,4 @@
-"""A small TFLite model of floats: two convolutions, a tanh and a transpose."""
+"""A small float TFLite model: two convolutions, a tanh and a transpose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def conv(name: str, source: str, size: int, channels: tuple[int, int]) -> tuple[
 
 
 def network() -> bytes:
-    """Three channels in, a 9x9 filter, 33 channels, a tanh, and a transpose at the end."""
+    """Return the model: three input channels, a 9x9 filter, 33 channels, a tanh, and a final
+    transpose.
+    """
     first, wide = conv("first", "x", 9, (3, 32))
     second, odd = conv("second", "first", 3, (32, 33))
     order = writer.constant("order", [0, 2, 1, 3])

@@ -1,4 +1,4 @@
-"""Arrays in CUDA's memory, as other libraries have them: for each way to tell of it a class."""
+"""Arrays in CUDA memory of other libraries, with one class for each export protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.device import DeviceInfo
 
 
 class ForeignArray:
-    """An array of some other library in CUDA's memory, with `skipped` bytes before it."""
+    """An array of another library in CUDA memory, with `skipped` bytes before it."""
 
     def __init__(self, device: DeviceInfo, array: np.ndarray, skipped: int = 0) -> None:
         room = np.zeros(skipped + array.nbytes, np.uint8)
@@ -30,9 +30,7 @@ class ForeignArray:
 
 
 class Tensor(ForeignArray):
-    """It speaks DLPack, as PyTorch's did before versions; `streams` are those that it was told to
-    come before.
-    """
+    """Supports unversioned DLPack, like older PyTorch; `streams` records the consumers' streams."""
 
     streams: list[int | None]
 
@@ -49,7 +47,7 @@ class Tensor(ForeignArray):
 
 
 class VersionedTensor(Tensor):
-    """It speaks DLPack 1.0, and nothing older; `versions` are those that were asked for."""
+    """Supports only DLPack 1.0; `versions` records the requested versions."""
 
     flags = 0
     versions: list[tuple[int, int]]
@@ -65,12 +63,12 @@ class VersionedTensor(Tensor):
 
 
 class Interface(ForeignArray):
-    """It has `__cuda_array_interface__` alone, as Numba's do."""
+    """Supports only `__cuda_array_interface__`, like Numba."""
 
     changes: dict[str, Any]
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        told = {"shape": self.shape, "typestr": self.dtype.str, "version": 3}
-        told |= {"data": (self.address, False), "strides": None}
-        return told | getattr(self, "changes", {})
+        interface = {"shape": self.shape, "typestr": self.dtype.str, "version": 3}
+        interface |= {"data": (self.address, False), "strides": None}
+        return interface | getattr(self, "changes", {})

@@ -1,7 +1,7 @@
-"""Plans in CUDA C, played without a GPU: their text is built by the C++ compiler of the host.
+"""Run CUDA C plans without a GPU: their text is compiled with the host's C++ compiler.
 
-Functions that consist of NVIDIA's assembly give way to the same in C++. Groups run one after the
-other, so a plan of one launch must be made for a device of a single unit.
+Functions with inline assembly are replaced by C++ versions. Groups run one after the other, so a
+plan of one launch must be made for a device with a single unit.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fourfold.codegen.c_style.grid_barrier import grid_barrier, host_handshake
+from fourfold.codegen.c_style.grid_barrier import clock_functions, grid_barrier, host_handshake
 from fourfold.codegen.c_style.sharing import line_fetching
-from fourfold.codegen.c_style.stage_clock import clock_functions
 from fourfold.codegen.cuda.dialect import CUDA
-from fourfold.codegen.cuda.prelude import FUNCTIONS
+from fourfold.codegen.cuda.language import FUNCTIONS
 from fourfold.codegen.cuda.vectors import HALF_INSTRUCTIONS
 from fourfold.plan import BufferUse, Launch, Plan, Program
 from fourfold.plan.host_protocol import DONE
@@ -31,12 +30,12 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has n
 _HERE = Path(__file__).parent
 _HEADER = _HERE / "cuda_on_host.hpp"
 _OPTIONS = ("-std=c++17", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-march=native")
-_MOST_LOCAL = 256 << 10  # bytes of local memory that a launch may ask for
+_MAX_LOCAL_BYTES = 256 << 10  # local memory that a launch may request
 _WAITING = re.compile(
     r"__syncthreads|\b(exchange|from_last|from_next|matrix_multiply|filter_multiply)\("
 )
 _ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
-# What is in the text by assembly, by the name of what takes its place.
+# Assembly in the text, by the name of its replacement.
 _ASSEMBLY = {
     **{name: text for name, text in FUNCTIONS.items() if "asm" in text or "__cvta" in text},
     "half_instructions": HALF_INSTRUCTIONS,
@@ -49,11 +48,11 @@ _ASSEMBLY = {
 
 
 def host_text(program: Program) -> str:
-    """A program's text for the host: the same but for the functions that are assembly."""
+    """Return a program's text for the host, with assembly functions replaced."""
     text = program.text
     for name, function in _functions().items():
         text = text.replace(_ASSEMBLY[name], function)
-    text = text.replace(CUDA.launch_array, f"static float4 pool[{_MOST_LOCAL // 16}];")
+    text = text.replace(CUDA.launch_array, f"static float4 pool[{_MAX_LOCAL_BYTES // 16}];")
     assert "asm" not in text, "a function of assembly has nothing in its place"
     entries = _ENTRY.findall(text)
     calls = (
@@ -71,14 +70,14 @@ def _functions() -> dict[str, str]:
 
 
 class HostKernels:
-    """The kernels of a program as functions of the host."""
+    """The kernels of a program as host functions."""
 
     def __init__(self, program: Program, folder: Path) -> None:
         self._functions = build_library(program, folder)
         self._waits = _WAITING.search(program.text) is not None
 
     def launch(self, entry: str, groups: list[int], items: list[int], given: Any) -> None:
-        """Run a kernel; `given` has the address of each argument, as CUDA takes them."""
+        """Run a kernel; `given` has the address of each argument, as in the CUDA API."""
         three = ctypes.c_uint * 3
         sizes = (three(*groups), three(*items))
         function = getattr(self._functions, f"call_{entry}")
@@ -86,7 +85,7 @@ class HostKernels:
 
 
 def build_library(program: Program, folder: Path) -> ctypes.CDLL:
-    """A program's text, built."""
+    """Compile a program's text."""
     assert COMPILER is not None
     source, library = folder / "plan.cpp", folder / "plan.so"
     source.write_text(host_text(program), encoding="utf-8")
@@ -97,7 +96,7 @@ def build_library(program: Program, folder: Path) -> ctypes.CDLL:
 
 
 def play_on_host(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
-    """The plan's outputs for these inputs. What nobody writes is NaN."""
+    """Return the plan's outputs for these inputs. Unwritten elements are NaN."""
     kernels = HostKernels(plan.program, folder)
     memory = [_memory(plan, number) for number in range(len(plan.buffers))]
     for port, array in zip(plan.inputs, inputs, strict=True):
@@ -111,7 +110,7 @@ def play_on_host(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.
 
 
 def _memory(plan: Plan, number: int) -> np.ndarray:
-    """A buffer as it begins, where vectors may lie."""
+    """Return a buffer with its initial content, aligned for vectors."""
     buffer = plan.buffers[number]
     whole = np.full(buffer.bytes + 128, 0xFF, np.uint8)
     start = -whole.ctypes.data % 64
@@ -131,9 +130,9 @@ def _launch(kernels: HostKernels, launch: Launch, memory: list[np.ndarray]) -> N
             values.append(ctypes.c_int64(argument.offset))
         else:
             values.append(ctypes.c_int32(argument))
-    given = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-    rest = [1] * (3 - len(launch.grid))
-    local = [*launch.local, *rest]
-    groups = [size // by for size, by in zip([*launch.grid, *rest], local, strict=True)]
+    inputs = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+    padding = [1] * (3 - len(launch.grid))
+    local = [*launch.local, *padding]
+    groups = [size // by for size, by in zip([*launch.grid, *padding], local, strict=True)]
     assert prod(groups) * prod(local) == prod(launch.grid)
-    kernels.launch(launch.entry, groups, local, given)
+    kernels.launch(launch.entry, groups, local, inputs)

@@ -1,4 +1,4 @@
-"""Models by what they take and give, without a graph: for tests of what outputs mean."""
+"""Models described by inputs and outputs only, for tests of output interpretation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def described(
     metadata: ModelMetadata | None = None,
     dtype: str = "f4",
 ) -> DescribedModel:
-    """A model that takes a picture and gives outputs of these shapes."""
+    """Return a model that takes an image and returns outputs of these shapes."""
     if isinstance(outputs, Mapping):
         outputs = [tensor(name, shape) for name, shape in outputs.items()]
     return DescribedModel(

@@ -1,4 +1,4 @@
-"""Small detectors for tests, written as TFLite files: a convolution, shaped as a family has it."""
+"""Small detectors as TFLite files: a convolution, with outputs shaped like a detector family."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
@@ -18,7 +18,7 @@ HEIGHT, WIDTH = 32, 48
 
 
 class Network:
-    """A graph that grows from a picture."""
+    """A graph that grows from an image."""
 
     def __init__(self, batch: int = 1, seed: int = 3) -> None:
         self.types = {"image": TensorType(DType.F32, (batch, HEIGHT, WIDTH, 3))}
@@ -29,13 +29,13 @@ class Network:
     def add(self, name: str, op: str, *inputs: str, attributes: object = None) -> str:
         own = () if attributes is None else (attributes,)
         node = Node(op, inputs, (name,), *own, name=name)
-        given = (self.types[one] for one in inputs)
-        (self.types[name],) = registry()[op].infer(node.attributes, *given)
+        arguments = (self.types[one] for one in inputs)
+        (self.types[name],) = registry()[op].infer(node.attributes, *arguments)
         self.nodes.append(node)
         return name
 
     def grid(self, stride: int, channels: int, spread: float = 1.5) -> str:
-        """A convolution of the picture, a cell for each so many pixels."""
+        """Add a convolution of the image with one cell per `stride` pixels."""
         name = f"grid{stride}x{channels}"
         filters = self.random.normal(0, spread, (channels, stride, stride, 3)) / stride
         bias = self.random.normal(-0.5, 1, channels)
@@ -53,10 +53,12 @@ class Network:
         return self.add(name, "transpose", value, attributes=Transpose(axes))
 
     def cut(self, name: str, value: str, start: int, stop: int) -> str:
-        """Some of the last axis."""
+        """Add a slice of the last axis."""
         *shape, _ = self.types[value].shape
-        ends = ((0,) * len(shape), (1,) * (len(shape) + 1))
-        attributes = Slice((*ends[0], start), (*shape, stop - start), ends[1])
+        starts_and_steps = ((0,) * len(shape), (1,) * (len(shape) + 1))
+        attributes = Slice(
+            (*starts_and_steps[0], start), (*shape, stop - start), starts_and_steps[1]
+        )
         return self.add(name, "slice", value, attributes=attributes)
 
     def write(self, *outputs: str) -> bytes:
@@ -65,7 +67,7 @@ class Network:
 
 
 def yolo_v5(classes: int = 3, batch: int = 1) -> bytes:
-    """[batch, N, 5 + classes], fractions of the picture."""
+    """Return a model with the output [batch, N, 5 + classes], as fractions of the image."""
     network = Network(batch)
     cells = network.grid(4, 2 * (5 + classes))
     count = HEIGHT * WIDTH // 16 * 2
@@ -74,7 +76,9 @@ def yolo_v5(classes: int = 3, batch: int = 1) -> bytes:
 
 
 def yolo_v8(classes: int = 3, extras: int = 0, batch: int = 1) -> bytes:
-    """[batch, 4 + classes + extras, N], fractions of the picture."""
+    """Return a model with the output [batch, 4 + classes + extras, N], as fractions of
+    the image.
+    """
     network = Network(batch)
     cells = network.grid(4, 4 + classes + extras)
     count = HEIGHT * WIDTH // 16
@@ -84,7 +88,7 @@ def yolo_v8(classes: int = 3, extras: int = 0, batch: int = 1) -> bytes:
 
 
 def yolo_heads(classes: int = 2, planes: bool = False) -> bytes:
-    """Two grids with two anchors a cell, not decoded; the coarser comes first."""
+    """Return a model of two undecoded grids with two anchors per cell, the coarser first."""
     network = Network()
     heads = [network.grid(stride, 2 * (5 + classes)) for stride in (16, 8)]
     if planes:
@@ -93,7 +97,9 @@ def yolo_heads(classes: int = 2, planes: bool = False) -> bytes:
 
 
 def boxes_and_scores(classes: int = 3) -> bytes:
-    """'boxes' [1, N, 4] and 'scores' [1, N, classes], and 'embedding', which is neither."""
+    """Return a model of 'boxes' [1, N, 4], 'scores' [1, N, classes] and an unrelated
+    'embedding'.
+    """
     network = Network()
     cells, count = network.grid(4, 4 + classes), HEIGHT * WIDTH // 16
     rows = network.reshape("rows", cells, 1, count, 4 + classes)

@@ -1,10 +1,10 @@
-"""Kernels for matrix units on devices that have none: a warp's instructions by ordinary memory.
+"""Emulate the warp instructions of matrix unit kernels with ordinary memory, on devices without
+them.
 
-The prelude of a plan's text is put aside for functions that compute the same, work-item by
-work-item, out of what the 32 work-items of a warp leave for each other. They are slow, and they
-need groups whose work-items all take the same way. Each group has memory of its own in a buffer
-that is added to the plan. It is read as volatile: PoCL 7.1 moves a plain read over the next
-barrier, where others have already left something else.
+The prelude of a plan's text is replaced by functions that compute the same for each work-item from
+values that the 32 work-items of a warp exchange. They are slow and need groups without divergence.
+Each group has its own memory in an added buffer. It is read as volatile, because PoCL 7.1 moves a
+plain read across the next barrier, where other values are stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fourfold.device import DeviceInfo
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program, Requirements
 from fourfold.types import TensorType
 
-POCL = "Portable Computing Language"  # its platform; version 3.0 fails at some of this
+POCL = "Portable Computing Language"  # platform name; version 3.0 fails some of this
 FUNCTIONS = """
 #define LANE ((int)get_local_id(0))
 #define GROUP (LANE / 4)
@@ -149,7 +149,7 @@ _PARAMETERS = r"""\1,
         + ((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)
         + get_group_id(0)) * 512;
 """
-# A work-item gives its neighbour half of its four numbers, one after the other.
+# A work-item exchanges half of its four numbers with its neighbor.
 _EXCHANGES = """
 static float exchange(__global float *left, float value)
 {
@@ -173,8 +173,8 @@ __kernel void exchanges(__global const float *x, long x_at, __global float *left
 
 
 def moves_reads(device: DeviceInfo) -> bool:
-    """Whether a value that was read behind one barrier is read again behind the next, where it is
-    another: found by the smallest kernel in which PoCL 7.1 does so.
+    """Return True if the device reads a value again after the next barrier, where it has changed.
+    Uses the smallest kernel that shows this with PoCL 7.1.
     """
     numbers = np.arange(128, dtype=np.float32).reshape(32, 4)
     kind, bytes_ = TensorType.of(numbers), numbers.nbytes
@@ -203,20 +203,22 @@ def moves_reads(device: DeviceInfo) -> bool:
         requirements=Requirements(buffer_bytes=bytes_, alignment=8),
     )
     player = make_player(device, plan)
-    (found,) = player.run([numbers])
+    (output,) = player.run([numbers])
     player.close()
-    pairs = numbers.reshape(16, 2, 2, 2)  # neighbours, even and odd, and halves of their numbers
-    return not np.array_equal(found, pairs.transpose(0, 2, 1, 3).reshape(32, 4))
+    pairs = numbers.reshape(16, 2, 2, 2)  # even and odd neighbors, and halves of their numbers
+    return not np.array_equal(output, pairs.transpose(0, 2, 1, 3).reshape(32, 4))
 
 
 def with_matrix_units(device: DeviceInfo) -> DeviceInfo:
-    """The facts of a GPU with matrix units, for plans that are then played on `device`."""
+    """Return the device with the facts of a GPU with matrix units, for plans that run on
+    `device`.
+    """
     facts = replace(device, kind="gpu", compute_units=4, max_work_group=256)
     return replace(facts, matrix_units=True, subgroups="ptx")
 
 
 def emulated(plan: Plan) -> Plan:
-    """The same plan, a list of launches, for devices without matrix units."""
+    """Return the plan as a list of launches for devices without matrix units."""
     kernels = plan.program.text[plan.program.text.index("// ") :]
     kernels = _HEAD.sub(_PARAMETERS, _CALL.sub(r"\1(warps, ", kernels))
     groups = max(prod(launch.grid) // prod(launch.local) for launch in plan.launches)

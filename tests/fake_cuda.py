@@ -1,7 +1,7 @@
-"""CUDA's driver as Python has it: its memory is the host's, its kernels are functions of the host.
+"""A fake CUDA driver in Python: its memory is host memory, its kernels are host functions.
 
-It answers as the driver does, keeps count of what is held, and fails where a test says so. Commands
-of a stream wait until somebody waits for them.
+It answers like the driver, counts held objects, and fails on request. Commands of a stream run when
+something waits for them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def number(given: Any) -> int:
 
 
 class FakeCuda:
-    """Some GPUs. `images` has what the code of each image can do; `failures` is what functions
-    answer instead of working, by their names. `copied` has what went between host and device.
+    """Fake GPUs. `images` maps code to its kernels, `failures` maps function names to error codes,
+    and `copied` records transfers between host and device.
     """
 
     def __init__(
@@ -49,12 +49,13 @@ class FakeCuda:
         self.held: dict[int, np.ndarray] = {}
         self.sizes: dict[int, tuple[int, int, int]] = {}  # bytes, kind and device by address
         self.launched: list[str] = []
-        self.asked: dict[int, int] = {}  # local memory that launches of a function may ask for
+        self.asked: dict[int, int] = {}  # local memory limits of functions
         self.copied: list[tuple[str, int]] = []
-        self._pushed: defaultdict[int, list[int]] = defaultdict(list)  # contexts of each thread
-        self.others = 0  # libraries that hold the primary context, too
-        self.resident = 1  # groups that a unit holds at once
-        self.names: list[str] = []  # of functions that were called
+        # context stack of each thread
+        self._pushed: defaultdict[int, list[int]] = defaultdict(list)
+        self.others = 0  # other libraries that hold the primary context
+        self.resident = 1  # groups per unit
+        self.names: list[str] = []  # called functions
         self._retained, self._lock = 0, threading.RLock()
         self._objects: list[Any] = [None, FakeStream(), FakeStream()]
         self._attributes = {
@@ -71,12 +72,12 @@ class FakeCuda:
 
     @property
     def contexts(self) -> int:
-        """How many are pushed and not popped."""
+        """Number of contexts that are pushed and not popped."""
         return sum(map(len, self._pushed.values()))
 
     @property
     def current(self) -> list[int]:
-        """Those of this thread, the last one pushed at the end."""
+        """Context stack of this thread."""
         return self._pushed[threading.get_ident()]
 
     def __getattr__(self, name: str) -> Callable[..., int]:
@@ -94,19 +95,19 @@ class FakeCuda:
         return answer
 
     def _new(self, place: Any, item: Any) -> None:
-        """An object of the driver is known by its number."""
+        """Store an object and return its number as handle."""
         self._objects.append(item)
         place._obj.value = len(self._objects) - 1
 
     def new_stream(self) -> int:
-        """The handle of a stream that some other library has made."""
+        """Return the handle of a stream created by another library."""
         self._objects.append(FakeStream())
         return len(self._objects) - 1
 
     def stream(self, handle: Any) -> FakeStream:
-        found = self._objects[number(handle) or DEFAULT]
-        assert isinstance(found, FakeStream)
-        return found
+        result = self._objects[number(handle) or DEFAULT]
+        assert isinstance(result, FakeStream)
+        return result
 
     def finish_all(self) -> None:
         for one in self._objects:
@@ -154,7 +155,8 @@ class FakeCuda:
         return 0
 
     def _cuStreamGetCtx(self, stream: Any, context: Any) -> int:
-        if not self.current and number(stream) in (0, 1, 2):  # which every context has
+        # default streams exist in every context
+        if not self.current and number(stream) in (0, 1, 2):
             return _NO_CONTEXT
         context._obj.value = self.current[-1] if self.current else 0x1000
         return 0
@@ -188,37 +190,39 @@ class FakeCuda:
     _cuMemFreeHost = _cuMemFree  # noqa: N815
 
     def _cuPointerGetAttributes(self, count: Any, asked: Any, places: Any, address: Any) -> None:
-        place = number(address)
-        found = ((start, *rest) for start, rest in self.sizes.items())
-        fits = ((s, size, kind, device) for s, size, kind, device in found if s <= place < s + size)
+        pointer = number(address)
+        result = ((start, *rest) for start, rest in self.sizes.items())
+        fits = (
+            (s, size, kind, device) for s, size, kind, device in result if s <= pointer < s + size
+        )
         start, size, kind, device = next(fits, (0, 0, 0, _NO_DEVICE))
-        known = {2: (ctypes.c_uint, kind), 9: (ctypes.c_int, device)}
-        known |= {11: (ctypes.c_ulonglong, start), 12: (ctypes.c_size_t, size)}
+        attributes = {2: (ctypes.c_uint, kind), 9: (ctypes.c_int, device)}
+        attributes |= {11: (ctypes.c_ulonglong, start), 12: (ctypes.c_size_t, size)}
         for what, target in zip(asked, places, strict=True):
-            form, value = known[what]
+            form, value = attributes[what]
             form.from_address(target).value = value
 
     def _copy(self, name: str, target: Any, source: Any, size: Any, stream: Any) -> None:
-        places = (number(target), number(source), number(size))
-        kinds = [self._kind(place) for place in places[:2]]
+        operands = (number(target), number(source), number(size))
+        kinds = [self._kind(place) for place in operands[:2]]
 
         def work() -> None:
             if _HOST in kinds:
-                self.copied.append((name, places[2]))
-            ctypes.memmove(*places)
+                self.copied.append((name, operands[2]))
+            ctypes.memmove(*operands)
 
         self.stream(stream).put(work)
 
     def _kind(self, address: int) -> int:
-        found = (
+        result = (
             kind for start, (size, kind, _) in self.sizes.items() if 0 <= address - start < size
         )
-        return next(found, _HOST)
+        return next(result, _HOST)
 
     def _cuMemcpyHtoDAsync(self, target: Any, source: Any, size: Any, stream: Any) -> None:
-        """Memory that is not pinned is read before this returns."""
-        given = ctypes.string_at(number(source), number(size))
-        held = ctypes.create_string_buffer(given, number(size))
+        """Copy to the device; unpinned memory is read before this returns."""
+        inputs = ctypes.string_at(number(source), number(size))
+        held = ctypes.create_string_buffer(inputs, number(size))
         self._copy("write", target, ctypes.addressof(held), size, stream)
         self.stream(stream).put(lambda: void(held))
 
@@ -254,13 +258,13 @@ class FakeCuda:
 
     def _cuLaunchKernel(self, function: Any, *rest: Any) -> int:
         kernels, entry = self._objects[number(function)]
-        sizes, given = [number(size) for size in rest[:6]], rest[8]
+        sizes, inputs = [number(size) for size in rest[:6]], rest[8]
         if number(rest[6]) > self.asked.get(number(function), self._attributes[_LOCAL_MEMORY]):
             return _INVALID
 
         def work() -> None:
             self.launched.append(entry)
-            kernels.launch(entry, sizes[:3], sizes[3:], given)
+            kernels.launch(entry, sizes[:3], sizes[3:], inputs)
 
         self.stream(rest[7]).put(work)
         return 0
@@ -302,7 +306,7 @@ class FakeCuda:
         record(self._objects[number(event)], self.stream(stream))
 
     def _cuEventQuery(self, event: Any) -> None:
-        """Time has passed: it is done."""
+        """Report the event as complete."""
         reach(self._objects[number(event)])
 
     def _cuEventSynchronize(self, event: Any) -> None:
@@ -313,4 +317,4 @@ class FakeCuda:
 
 
 def void(_: object) -> None:
-    """What a function gave is of no use."""
+    """Ignore a result."""

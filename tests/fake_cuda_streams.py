@@ -1,7 +1,6 @@
-"""Streams of an imagined driver: what is put in is done when somebody waits for it, not before.
+"""Streams of the fake driver: commands run when something waits for them, not before.
 
-So whoever reads results too early, or forgets that one stream must wait for another, finds what was
-there before.
+Code that reads results too early, or forgets to synchronize streams, sees old values.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ DEFAULT = 1
 
 
 class FakeEvent:
-    """A place in a stream; None where it was never recorded, or was reached."""
+    """A position in a stream; None if never recorded, or reached."""
 
     def __init__(self) -> None:
         self.stream: FakeStream | None = None
@@ -22,7 +21,7 @@ class FakeEvent:
 
 
 class FakeStream:
-    """Commands in order. `captured` is what a graph is made of, while one is."""
+    """Commands in order. `captured` holds the commands of a graph during capture."""
 
     def __init__(self) -> None:
         self._waiting: deque[Work] = deque()
@@ -37,7 +36,7 @@ class FakeStream:
 
     @property
     def place(self) -> int:
-        """How many commands were ever put in."""
+        """Number of commands ever enqueued."""
         return self._done + len(self._waiting)
 
     @property
@@ -59,7 +58,7 @@ def record(event: FakeEvent, stream: FakeStream) -> None:
 
 
 def wait_for(stream: FakeStream, event: FakeEvent) -> None:
-    """What the event stands for now, not when the stream comes to it."""
+    """Wait for the current state of the event, not for a later record."""
     other, place = event.stream, event.place
     if other is not None:
         stream.put(lambda: other.run_to(place))

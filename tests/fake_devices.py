@@ -1,4 +1,4 @@
-"""Devices that no machine here has, for what is only planned: nothing can be played on them."""
+"""Devices that are not attached, for tests of planning only."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.context import KernelOptions, Target
-from fourfold.codegen.language import make_target
-from fourfold.codegen.registry import find_language
+from fourfold.codegen.language import find_language, make_target
 from fourfold.device import DeviceInfo
 
 LARGE = replace(NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152)
@@ -27,5 +26,5 @@ NVIDIA = replace(H200, subgroups="ptx", dot_products="ptx")
 
 
 def target_of(device: DeviceInfo, options: KernelOptions | None = None) -> Target:
-    """For what kernels are written on a device, in its own language."""
+    """Return the lowering target of a device in its own language."""
     return make_target(find_language(device.language), device, options or KernelOptions())

@@ -1,5 +1,6 @@
-"""A framework that is not there, with a format of its own and a converter that does as it is told:
-a model is a folder with an order in it, and each conversion is noted beside it.
+"""A fake framework with its own format and a converter that follows orders.
+
+A model is a folder with an order in it, and each conversion is recorded next to it.
 """
 
 from __future__ import annotations
@@ -50,20 +51,20 @@ def convert(path):
 
 @dataclass(frozen=True)
 class FakeFramework:
-    """Where it is installed, and its format."""
+    """The installed framework and its format."""
 
     folder: Path
     form: Format
 
     def write(self, path: Path, order: str, content: bytes = b"") -> Path:
-        """A model whose conversion does what the order says; else it gives the content."""
+        """Write a model whose conversion follows the order, or returns the content."""
         path.mkdir()
         (path / ORDER).write_text(order)
         (path / "weights.bin").write_bytes(content)
         return path
 
     def runs(self, path: Path) -> list[str]:
-        """The processes that converted a model, and those that they started."""
+        """Return the processes that converted a model, and their children."""
         note = Path(f"{path}.runs")
         return note.read_text().split() if note.exists() else []
 
@@ -93,14 +94,14 @@ def files(source: ModelSource) -> tuple[str, ...]:
 
 
 def fake_framework(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFramework:
-    """The framework, installed, and its format beside the others for one test."""
+    """Install the framework and its format for one test."""
     folder.mkdir()
     (folder / "fake_converter.py").write_text(SCRIPT)
     monkeypatch.syspath_prepend(folder)
     converter = Converter("Fake", ("fake_converter",), "TFLite", "fake", needs=(Package("abacus"),))
     form = Format("Fake", (".fake",), matches, files=files, converter=converter)
-    known = dict(formats.formats())
-    monkeypatch.setattr(formats, "formats", lambda: {**known, "fake": form})
-    made = FakeFramework(folder, form)
-    made.install("1.0")
-    return made
+    registered = dict(formats.formats())
+    monkeypatch.setattr(formats, "formats", lambda: {**registered, "fake": form})
+    result = FakeFramework(folder, form)
+    result.install("1.0")
+    return result

@@ -1,6 +1,6 @@
-"""wgpu-native as Python has it: its memory is the host's, its kernels are functions of Python.
+"""A fake wgpu-native in Python: its memory is host memory, its kernels are Python functions.
 
-It answers as the library does, keeps count of what is held, and fails where a test says so.
+It answers like the library, counts held objects, and fails on request.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def number(given: Any) -> int:
 
 
 class FakeWebGpu:
-    """One adapter. `kernels` has what each entry point does with its words, its buffers and the
-    count of groups; `failures` is what functions complain of instead of working, by their names.
+    """One fake adapter. `kernels` maps entry points to functions of words, buffers and group
+    counts; `failures` maps function names to errors.
     """
 
     def __init__(self, kernels: dict[str, Kernel], features: tuple[int, ...] = (9,)) -> None:
@@ -100,8 +100,8 @@ class FakeWebGpu:
         descriptor = place._obj
         self._on_lost = st.DeviceCallback(descriptor.deviceLostCallbackInfo.callback)
         self._on_error = st.DeviceCallback(descriptor.uncapturedErrorCallbackInfo.callback)
-        made = self._new("a device")
-        st.RequestDeviceCallback(info.callback)(SUCCESS, made, st.StringView.of(""), None, None)
+        result = self._new("a device")
+        st.RequestDeviceCallback(info.callback)(SUCCESS, result, st.StringView.of(""), None, None)
         return 0
 
     def _wgpuDeviceGetQueue(self, _device: int) -> int:

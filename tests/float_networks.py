@@ -1,4 +1,4 @@
-"""Small float networks as graphs and files, for tests of what makes other files of them."""
+"""Small float networks as graphs and files, for tests of file writers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.base.window import Padding
 from fourfold.ops.concat import Concat
@@ -19,7 +19,7 @@ from fourfold.types import TensorType
 
 
 class GraphDraft:
-    """A graph that is written down node by node; types follow from the ops' own rules."""
+    """Builds a graph node by node; types follow from the ops' rules."""
 
     def __init__(self, seed: int = 0, **inputs: tuple[int, ...]) -> None:
         self.random = np.random.default_rng(seed)
@@ -41,15 +41,15 @@ class GraphDraft:
         return self.constant(name, self.random.standard_normal(shape) * spread)
 
     def node(self, op: str, output: str, *inputs: str | None, attributes: object = NONE) -> str:
-        given = [None if name is None else self.types[name] for name in inputs]
-        (found,) = registry()[op].infer(attributes, *given)
-        self.types[output] = found
+        arguments = [None if name is None else self.types[name] for name in inputs]
+        (result,) = registry()[op].infer(attributes, *arguments)
+        self.types[output] = result
         self.nodes.append(Node(op, inputs, (output,), attributes, name=output))
         return output
 
     def conv(self, output: str, x: str, channels: int, size: int = 3) -> str:
-        given, pad = self.types[x].channels, size // 2
-        weights = self.weights(f"{output}/weights", channels, size, size, given, gain=1.5)
+        inputs, pad = self.types[x].channels, size // 2
+        weights = self.weights(f"{output}/weights", channels, size, size, inputs, gain=1.5)
         bias = self.weights(f"{output}/bias", channels, gain=0.1)
         attributes = Conv2d(padding=Padding(pad, pad, pad, pad))
         return self.node("conv2d", output, x, weights, bias, attributes=attributes)
@@ -68,12 +68,12 @@ class GraphDraft:
 
 
 def write_tflite(graph: Graph) -> bytes:
-    """The graph as a file of floats."""
+    """Write the graph as a float file."""
     return formats()["tflite"].write(WritableModel(graph, graph.arguments, graph.results))
 
 
 def small_classifier() -> Graph:
-    """Convolutions of all kinds, a residual, branches of different ranges, and a softmax."""
+    """Return convolutions of all kinds, a residual, branches of different ranges, and a softmax."""
     draft = GraphDraft(image=(1, 12, 12, 3))
     first = draft.node("relu6", "first", draft.conv("first/sum", "image", 16))
     deep = draft.node("relu", "deep", draft.depthwise("deep/sum", first))
@@ -90,7 +90,7 @@ def small_classifier() -> Graph:
 
 
 def pictures(graph: Graph, count: int, seed: int = 1) -> list[np.ndarray]:
-    """Random arrays for the only input."""
+    """Return random arrays for the only input."""
     random = np.random.default_rng(seed)
     shape = graph.types[graph.arguments[0]].shape
     return [random.uniform(-1, 1, shape).astype(np.float32) for _ in range(count)]

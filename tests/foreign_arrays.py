@@ -1,4 +1,4 @@
-"""Arrays of libraries that need not be installed: a class for each way to offer their memory."""
+"""Fake arrays of other libraries, with one class for each protocol to export memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class ArrayMethod:
-    """Has `__array__` alone, as tensors of PyTorch and arrays of JAX have it."""
+    """Has only `__array__`, like PyTorch tensors and JAX arrays."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
@@ -25,7 +25,7 @@ class ArrayMethod:
 
 
 class ArrayInterface:
-    """Has `__array_interface__` alone."""
+    """Has only `__array_interface__`."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -36,7 +36,7 @@ class ArrayInterface:
 
 
 class Dlpack:
-    """Speaks DLPack alone, and says on which device it is."""
+    """Supports only DLPack, with a device type."""
 
     def __init__(self, array: np.ndarray, device: int = 1) -> None:
         self.array, self.device = array, device
@@ -49,7 +49,7 @@ class Dlpack:
 
 
 class CudaArray:
-    """An array in CUDA's memory that does not speak DLPack, such as Numba's."""
+    """An array in CUDA memory without DLPack, such as Numba's."""
 
     shape, dtype = (2, 4), np.dtype(np.float32)
 
@@ -62,7 +62,7 @@ class CudaArray:
 
 
 class ElementsOnly:
-    """An array that gives its elements one by one and nothing else, as pyopencl's do."""
+    """An array that returns only single elements, like pyopencl's."""
 
     shape, dtype = (2, 4), np.dtype(np.float32)
 
@@ -77,7 +77,7 @@ class ElementsOnly:
 
 
 class Tensor:
-    """A tensor of PyTorch in a state in which NumPy cannot have it."""
+    """A PyTorch tensor in a state that NumPy cannot read."""
 
     def __init__(self, refusal: str, **state: Any) -> None:
         self.refusal, self.shape = refusal, (2, 4)

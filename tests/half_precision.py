@@ -1,4 +1,4 @@
-"""Tests in half precision, on devices that may not compute in it."""
+"""Helpers for fp16 tests on devices that may not support it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from fourfold.device import DeviceInfo
 
 
 def skip_without_halves(device: DeviceInfo, precision: str = "fp16") -> None:
-    """Skip a test in this precision where the device does not compute in it."""
+    """Skip a test if the device does not support its precision."""
     if precision == "fp16" and not determine_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} has no fp16 arithmetic")

@@ -1,4 +1,4 @@
-"""Graphs for kernels that multiply halves: their numbers, and what comes of them."""
+"""Graphs for kernels that multiply fp16 values, with inputs and expected results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.compiler.lower.locations import choose_locations
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 
-# Convolutions that read what another made, in slices of halves.
+# Convolutions that read the result of another in fp16 slices.
 GRAPHS = {
     "one tap": """
         input x: f32[1,9,23,16]
@@ -56,14 +56,14 @@ GRAPHS = {
 
 
 def in_halves(text: str) -> Graph:
-    """A graph with weights that lose nothing as halves."""
+    """Return a graph whose weights are exact in fp16."""
     graph = build(text)
     halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
     return replace(graph, constants=halves)
 
 
 def contexts_of(graph: Graph, device: DeviceInfo, options: KernelOptions) -> list[NodeContext]:
-    """What the kernels of its nodes are told, in order."""
+    """Return the kernel contexts of its nodes, in order."""
     target = specialise.specialise_target(graph, target_of(device, options))
     return [*node_contexts(graph, choose_locations(graph, target.options), target)]
 
@@ -77,7 +77,7 @@ def numbers(graph: Graph) -> dict[str, np.ndarray]:
 
 
 def compare(result: np.ndarray, graph: Graph, given: dict[str, np.ndarray]) -> None:
-    """A result of halves with that of the reference."""
-    wanted = evaluate(graph, given)["y"]
+    """Compare an fp16 result with the reference."""
+    expected = evaluate(graph, given)["y"]
     assert not np.isnan(result).any()
-    np.testing.assert_allclose(result, wanted, atol=4e-3 * np.abs(wanted).max())
+    np.testing.assert_allclose(result, expected, atol=4e-3 * np.abs(expected).max())

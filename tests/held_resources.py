@@ -1,4 +1,4 @@
-"""What a process holds: memory, files, threads, and objects of OpenCL drivers."""
+"""Resources of a process: memory, files, threads, and OpenCL objects."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 @dataclass(frozen=True)
 class Resources:
-    """What is held at one moment; -1 where this system does not tell."""
+    """Resources at one moment; -1 if the system does not report a number."""
 
     memory: int  # resident bytes
     files: int
     threads: int
-    objects: int  # of Python's, that its collector knows
-    handles: Counter[str] = field(default_factory=Counter)  # of a driver, by kind
+    objects: int  # Python objects tracked by the garbage collector
+    handles: Counter[str] = field(default_factory=Counter)  # driver objects by kind
 
     def beyond(self, before: Resources) -> dict[str, int]:
-        """What is held now and was not before, memory aside."""
+        """Return resources held now and not before, except memory."""
         more = {"files": self.files - before.files, "threads": self.threads - before.threads}
         more |= {kind: self.handles[kind] - before.handles[kind] for kind in self.handles}
         return {name: count for name, count in more.items() if count > 0}
 
 
 class HandleCount:
-    """Handles that were made and not yet given back."""
+    """Handles that were created and not released."""
 
     def __init__(self) -> None:
         self._lock, self.live = threading.Lock(), Counter[str]()
@@ -45,7 +45,7 @@ class HandleCount:
             self.live[kind] += count
 
     def resources(self) -> Resources:
-        """What is held after all garbage is collected, and memory that is free given back."""
+        """Return resources after garbage collection and trimming of free memory."""
         gc.collect()
         _trim()
         with self._lock:
@@ -55,7 +55,7 @@ class HandleCount:
 
 @contextmanager
 def counted_handles() -> Iterator[HandleCount]:
-    """Count from here on; handles that were made before must stay."""
+    """Count handles from here on; earlier handles must stay."""
     count, begin, end = HandleCount(), Handle.__init__, Handle.release
 
     def counting_begin(self: Handle, pointer: Any) -> None:
@@ -91,7 +91,7 @@ def _entries(folder: str) -> int:
 
 
 def _trim() -> None:
-    """Let C's allocator give back what is free, so that only what is held counts."""
+    """Return free memory of the C allocator to the system, so that only held memory counts."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)

@@ -1,4 +1,4 @@
-"""A GPU of CUDA's that is not there: an imagined driver, and the host's compiler for its code."""
+"""A fake CUDA GPU: a fake driver, with the host's compiler for its code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fake_cuda import FakeCuda
 
 from fourfold.backends.cuda import devices as found
 from fourfold.backends.cuda import nvrtc
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.image import Image
 from fourfold.plan import Program
 
@@ -23,7 +23,7 @@ _built: dict[str, HostKernels] = {}
 
 
 def forget_drivers() -> None:
-    """Let the next who asks find the driver anew."""
+    """Clear the caches of drivers."""
     gc.collect()
     found.found_devices.cache_clear()
     found.forget_contexts()
@@ -31,18 +31,18 @@ def forget_drivers() -> None:
 
 @contextmanager
 def installed(driver: FakeCuda) -> Iterator[FakeCuda]:
-    """Makes a driver that of this machine."""
+    """Install a driver for the duration of the context."""
     forget_drivers()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loader, "library", lambda: driver)
-        patch.setattr(loader, "quick_library", lambda: driver)
+        patch.setattr(calls, "library", lambda: driver)
+        patch.setattr(calls, "quick_library", lambda: driver)
         yield driver
         forget_drivers()
 
 
 @contextmanager
 def imagined_gpu(driver: FakeCuda) -> Iterator[FakeCuda]:
-    """A driver for which NVRTC builds what the host can run."""
+    """Install a driver together with a fake NVRTC that builds host code."""
 
     def build(program: Program, architecture: str) -> Image:
         code = sha256(program.text.encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""Devices for the interpreter: what no machine here has, and yet can be played.
+"""Devices for the interpreter that no test machine has.
 
-A module that has some of them as INTERPRETED runs its device tests on these, too.
+A module with such devices as INTERPRETED also runs its device tests on them.
 """
 
 from __future__ import annotations

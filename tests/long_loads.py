@@ -1,4 +1,4 @@
-"""Loads that go on for long: sessions opened and closed, run, shared by threads, many at once."""
+"""Long loads: sessions opened and closed, run repeatedly, shared by threads, and many at once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tiny_matrix import matrix
 import fourfold
 from fourfold.device import DeviceInfo
 
-WARM_UP = 0.2  # of a load, before what is held is looked at: caches fill up
-GRACE = 300.0  # seconds in which a thread that was told to stop must have stopped
-ANSWERS = 5  # inputs of each session whose answers are known
+WARM_UP = 0.2  # share of a load before resources are measured: caches fill up
+GRACE = 300.0  # seconds for a thread to stop
+ANSWERS = 5  # inputs of each session with known results
 
 
 @dataclass
 class Outcome:
-    """What came of a load."""
+    """The outcome of a load."""
 
     name: str
     done: int = 0
@@ -37,21 +37,21 @@ class Outcome:
 
     @property
     def growth(self) -> int:
-        """Resident bytes that came after the warm-up."""
+        """Growth of resident bytes after the warm-up."""
         assert self.before is not None
         assert self.after is not None
         return self.after.memory - self.before.memory
 
     @property
     def objects(self) -> int:
-        """Objects of Python's that came after the warm-up."""
+        """Growth of Python objects after the warm-up."""
         assert self.before is not None
         assert self.after is not None
         return self.after.objects - self.before.objects
 
     @property
     def left(self) -> dict[str, int]:
-        """Files, threads and handles that came after the warm-up."""
+        """Growth of files, threads and handles after the warm-up."""
         assert self.before is not None
         assert self.after is not None
         return self.after.beyond(self.before)
@@ -71,7 +71,7 @@ class Outcome:
 
 
 class Checked:
-    """A session with inputs whose answers it gave when it was alone."""
+    """A session with inputs and the results that it returned when it was alone."""
 
     def __init__(self, session: fourfold.Session, seed: int = 0) -> None:
         self.session, generator = session, np.random.default_rng(seed)
@@ -82,14 +82,14 @@ class Checked:
         self._answers = [session.run(one) for one in self.inputs]
 
     def run(self, number: int, how: str = "run") -> bool:
-        """Whether a run gives what it gave before, bit by bit."""
-        given, expected = self.inputs[number], self._answers[number]
-        found = self.session.run(given) if how == "run" else self._in_flight(given)
-        return all(np.array_equal(found[name], expected[name]) for name in expected)
+        """Return True if a run returns the earlier result, bit by bit."""
+        inputs, expected = self.inputs[number], self._answers[number]
+        outputs = self.session.run(inputs) if how == "run" else self._in_flight(inputs)
+        return all(np.array_equal(outputs[name], expected[name]) for name in expected)
 
     def _in_flight(self, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        found: dict[str, np.ndarray] = self.session.run_async(given).result(timeout=GRACE)
-        return found
+        result: dict[str, np.ndarray] = self.session.run_async(given).result(timeout=GRACE)
+        return result
 
 
 def _random(generator: np.random.Generator, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -99,7 +99,7 @@ def _random(generator: np.random.Generator, shape: Sequence[int], dtype: np.dtyp
 
 
 def _steps(name: str, steps: int, step: Callable[[int], bool]) -> Outcome:
-    """Some steps one after the other; what is held is looked at after the first ones."""
+    """Run steps one after the other, and measure resources after the first ones."""
     outcome, began = Outcome(name), time.perf_counter()
     with counted_handles() as handles:
         for number in range(steps):
@@ -113,24 +113,24 @@ def _steps(name: str, steps: int, step: Callable[[int], bool]) -> Outcome:
 
 
 def open_run_close(device: DeviceInfo | str, cycles: int) -> Outcome:
-    """Sessions of two models, of which some are closed and some left to the collector."""
+    """Open sessions of two models, some closed and some left to the garbage collector."""
     models = [matrix(), write_tflite(small_classifier())]
     answers: dict[int, dict[str, np.ndarray]] = {}
 
     def cycle(number: int) -> bool:
         session = fourfold.Session(models[number % 2], device, cache="memory")
         x = np.full(session.inputs[0].shape, 0.5, np.float32)
-        found = session.run(x)
+        outputs = session.run(x)
         if number % 3:
             session.close()
-        expected = answers.setdefault(number % 2, found)
-        return all(np.array_equal(found[name], expected[name]) for name in expected)
+        expected = answers.setdefault(number % 2, outputs)
+        return all(np.array_equal(outputs[name], expected[name]) for name in expected)
 
     return _steps("open, run, close", cycles, cycle)
 
 
 def run_again(device: DeviceInfo | str, runs: int) -> Outcome:
-    """One session, run in all ways."""
+    """Run one session in all modes."""
     with fourfold.Session(matrix(), device, cache="memory") as session:
         checked = Checked(session)
 
@@ -141,7 +141,7 @@ def run_again(device: DeviceInfo | str, runs: int) -> Outcome:
 
 
 def many_at_once(device: DeviceInfo | str, count: int) -> Outcome:
-    """Sessions of one model that are open together, twice."""
+    """Open many sessions of one model together, twice."""
 
     def all_open(number: int) -> bool:
         sessions = [fourfold.Session(matrix(), device, cache="memory") for _ in range(count)]
@@ -157,7 +157,7 @@ def many_at_once(device: DeviceInfo | str, count: int) -> Outcome:
 
 
 class Crowd:
-    """Threads that all use the same sessions, and check what they get."""
+    """Threads that share sessions and check their results."""
 
     def __init__(self, sessions: Sequence[Checked], threads: int, seconds: float) -> None:
         self._sessions, self._until = sessions, time.perf_counter() + seconds
@@ -172,8 +172,8 @@ class Crowd:
         try:
             while time.perf_counter() < self._until:
                 one = self._sessions[chance.randrange(len(self._sessions))]
-                how = "run" if chance.random() < 0.8 else "in flight"
-                wrong += not one.run(chance.randrange(ANSWERS), how)
+                mode = "run" if chance.random() < 0.8 else "in flight"
+                wrong += not one.run(chance.randrange(ANSWERS), mode)
                 done += 1
         except Exception as error:  # noqa: BLE001 - it is told, and the load has failed
             with self._lock:
@@ -197,7 +197,7 @@ class Crowd:
 def crowd_of_threads(
     device: DeviceInfo | str, seconds: float, threads: int = 16, sessions: int = 8
 ) -> Outcome:
-    """Threads on sessions, which are opened for it and closed, twice: the first is the warm-up."""
+    """Run threads on sessions that are opened and closed, twice: the first is the warm-up."""
     with counted_handles() as handles:
         first = _crowd(device, WARM_UP * seconds, threads, sessions)
         before = handles.resources()
@@ -210,7 +210,7 @@ def crowd_of_threads(
 
 
 def _crowd(device: DeviceInfo | str, seconds: float, threads: int, sessions: int) -> Outcome:
-    """Sessions of several kinds: on the device and on the CPU, floats and bytes."""
+    """Run threads on sessions on the device and on the CPU, with floats and bytes."""
     pixels = fourfold.Pixels(mean=127.5, std=127.5)
     kinds: list[dict[str, Any]] = [
         {"device": device},

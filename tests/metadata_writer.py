@@ -77,7 +77,7 @@ def file(name: str, kind: int, locale: str = "") -> Table:
 
 
 def unit(kind: int, options: Table) -> Table:
-    """A step before or after the model."""
+    """Return a processing step before or after the model."""
     return {0: Byte(kind), 1: options}
 
 
@@ -86,7 +86,7 @@ def image(color: int = 1) -> Table:
 
 
 def tensor(name: str, **fields: Any) -> Table:
-    """What is said of a tensor; the fields are those of `SLOTS`."""
+    """Return the metadata of a tensor; the fields are those of `SLOTS`."""
     return {0: name, **{SLOTS[key]: value for key, value in fields.items()}}
 
 
@@ -94,7 +94,7 @@ SLOTS = {"description": 1, "dimensions": 2, "content": 3, "units": 4, "stats": 5
 
 
 def model(name: str, inputs: Sequence[Table] = (), outputs: Sequence[Table] = ()) -> Table:
-    """What is said of a model of one graph."""
+    """Return the metadata of a model of one graph."""
     return {
         0: name,
         1: f"all about {name}",
@@ -107,7 +107,7 @@ def model(name: str, inputs: Sequence[Table] = (), outputs: Sequence[Table] = ()
 
 def archive(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", method) as made:
+    with zipfile.ZipFile(content, "w", method) as result:
         for name, data in files.items():
-            made.writestr(name, data)
+            result.writestr(name, data)
     return content.getvalue()

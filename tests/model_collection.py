@@ -1,4 +1,4 @@
-"""The collection of real models, for machines that have it beside the checkout."""
+"""The collection of real models, for machines that have it next to the checkout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def or_skipped(values: Iterable[Any]) -> list[Any]:
 
 
 def at_hand(path: Path) -> Path:
-    """This file of the collection; a test that asks for one that is not here is skipped."""
+    """Return a file of the collection; skip the test if it is not available."""
     if not path.is_file():
         pytest.skip(f"{path.name} is not at hand")
     return path

@@ -1,4 +1,4 @@
-"""The ONNX models that tests share, with sizes for inputs that they leave open."""
+"""ONNX models shared by tests, with sizes for their open inputs."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "super_resolution": {},
     "version-RFB-320": {},
 }
-BRANCHING = ("silero_vad_16k_op15",)  # which operators run is known to a run alone
+BRANCHING = ("silero_vad_16k_op15",)  # the executed operators depend on the inputs
 WRITABLE_ONNX = tuple(name for name in SHAPES if name not in BRANCHING)

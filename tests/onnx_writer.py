@@ -1,4 +1,4 @@
-"""Small ONNX models for tests, written with ONNX's own package."""
+"""Small ONNX models for tests, written with the onnx package."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def graph(
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> object:
     initializers = [numpy_helper.from_array(a, name) for name, a in (constants or {}).items()]
-    ends = [value(*one) for one in inputs], [value(*one) for one in outputs]
-    return helper.make_graph(nodes, "main", *ends, initializer=initializers)
+    ports = [value(*one) for one in inputs], [value(*one) for one in outputs]
+    return helper.make_graph(nodes, "main", *ports, initializer=initializers)
 
 
 def model(graph: object, opset: int = OPSET, functions: Sequence[object] = ()) -> bytes:
     sets = [helper.make_opsetid("", opset)]
     sets += [helper.make_opsetid(one.domain, 1) for one in functions]  # type: ignore[attr-defined]
-    made = helper.make_model(graph, opset_imports=sets, functions=functions, ir_version=9)
-    content: bytes = made.SerializeToString()
+    result = helper.make_model(graph, opset_imports=sets, functions=functions, ir_version=9)
+    content: bytes = result.SerializeToString()
     return content
 
 
@@ -50,7 +50,7 @@ def small_model(
     opset: int = OPSET,
     **attributes: object,
 ) -> bytes:
-    """One operator that reads these inputs and constants, in this order, and gives 'y'."""
+    """Return one operator that reads these inputs and constants, in this order, and writes 'y'."""
     names = [*shapes, *(constants or {})]
     inputs = [(name, "float", sizes) for name, sizes in shapes.items()]
     nodes = [node(op, names, ["y"], **attributes)]

@@ -53,5 +53,5 @@ def case_graph(op: Op, cases: tuple[Case, ...]) -> tuple[Graph, list[list[np.nda
         types |= dict(zip(outputs, results, strict=True))
         nodes.append(Node(op.name, tuple(names), outputs, case.attributes))
         every.append(arrays)
-    made = tuple(name for node in nodes for name in node.outputs)
-    return Graph(tuple(nodes), tuple(inputs), made, types, constants), every
+    result = tuple(name for node in nodes for name in node.outputs)
+    return Graph(tuple(nodes), tuple(inputs), result, types, constants), every

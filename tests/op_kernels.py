@@ -22,7 +22,7 @@ from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 
 WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.pointwise]
 

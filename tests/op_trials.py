@@ -30,11 +30,11 @@ class Trial:
     def check(self, results: Iterable[np.ndarray], tolerance: float) -> None:
         """Check that the graph's outputs are close to the expected ones."""
         wrong = []
-        for result, (output, wanted) in zip(results, self.expected.items(), strict=True):
+        for result, (output, expected) in zip(results, self.expected.items(), strict=True):
             case = self.cases[int(output[3:].split("_")[0])]
-            found = complaint(result, wanted, tolerance * case.tolerance)
-            if found:
-                wrong.append(f"{case.inputs} {case.attributes}: {found}")
+            actual = complaint(result, expected, tolerance * case.tolerance)
+            if actual:
+                wrong.append(f"{case.inputs} {case.attributes}: {actual}")
         assert not wrong, "\n".join(wrong)
 
 

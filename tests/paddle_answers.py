@@ -1,4 +1,4 @@
-"""Stores Paddle Inference's answers to the cases of operators, where paddlepaddle is installed."""
+"""Store Paddle Inference's results for the operator cases; needs paddlepaddle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stored_answers import numbers, write_answers
 def paddle_answer(
     inference: Any, program: Path, arrays: Mapping[str, np.ndarray]
 ) -> list[np.ndarray]:
-    """What Paddle Inference gives for a model, without its own rewriting."""
+    """Return the results of Paddle Inference for a model, without its optimization passes."""
     config = inference.Config(str(program), str(program.with_suffix(".pdiparams")))
     config.disable_gpu()
     config.disable_mkldnn()

@@ -1,4 +1,4 @@
-"""Small Paddle programs, one or more for each type of operator."""
+"""Small Paddle programs, at least one for each operator type."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ IMAGE = (2, 6, 11, 13)
 
 @dataclass(frozen=True)
 class PaddleCase:
-    """One operator from 'x' to 'y', and what else it reads: parameters, or a second input 'z'."""
+    """One operator from 'x' to 'y', with parameters or a second input 'z'."""
 
     type: str
     attributes: dict[str, Any] = field(default_factory=dict)
     shape: tuple[int, ...] = IMAGE
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     second: tuple[int, ...] | None = None
-    reads: str = "X"  # the parameter that gets 'x'
+    reads: str = "X"  # the operator's parameter for 'x'
     gives: str = "Out"
     outputs: int = 1
-    others: tuple[str, ...] = ()  # parameters for results that nobody wants
+    others: tuple[str, ...] = ()  # parameters for unused results
 
     @property
     def program(self) -> Program:
@@ -35,7 +35,7 @@ class PaddleCase:
             fed["z"] = self.second
         names = [f"y{index}" for index in range(self.outputs)]
         results = {self.gives: names}
-        for name in self.others:  # some of a batch_norm are those that it reads
+        for name in self.others:  # batch_norm writes some of the variables that it reads
             source = name.removesuffix("Out")
             results[name] = [f"p_{source}" if source in self.parameters else f"o_{name}"]
         weights = {f"p_{name}": array for name, array in self.parameters.items()}
@@ -249,7 +249,7 @@ CASES: dict[str, PaddleCase] = {
 
 
 def pir_model() -> PirWriter:
-    """A network of several kinds of operators, as Paddle 3 writes them."""
+    """Return a network of several operator types, as Paddle 3 writes it."""
     writer = PirWriter()
     weights = writer.parameter("conv.w", numbers((4, 3, 3, 3), 1))
     bias = writer.parameter("conv.b", numbers((4,), 2))
@@ -270,13 +270,13 @@ def pir_model() -> PirWriter:
     }
     y = writer.add("1.pool2d", [y, writer.numbers(2, 2)], (-1, 4, 5, 6), **pool)
     both = writer.combine(y, y, sizes=(-1, 4, 5, 6))
-    wanted = {
+    expected = {
         "shape": IntArray([1]),
         "value": Double(1),
         "dtype": Element("int32"),
         "place": Place(),
     }
-    one = writer.add("1.full", [], [1], "int32", **wanted)
+    one = writer.add("1.full", [], [1], "int32", **expected)
     y = writer.add("1.concat", [both, one], (-1, 8, 5, 6))
     y = writer.add("1.mean", [y, writer.numbers(2, 3)], (-1, 8), keepdim=False)
     writer.fetch(writer.add("1.softmax", [y], (-1, 8), axis=-1), (-1, 8))

@@ -1,4 +1,4 @@
-"""Writes Paddle models: programs as protobuf and as JSON, and their parameters."""
+"""Write Paddle models: programs as protobuf and as JSON, and their parameters."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Operator:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs with their sizes (-1 is open), parameters, operators in order, and what is fetched."""
+    """Inputs with their sizes (-1 is open), parameters, operators in order, and fetched results."""
 
     inputs: Mapping[str, Sequence[int]]
     parameters: Mapping[str, np.ndarray]
     operators: Sequence[Operator]
     fetches: Sequence[str]
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of results, where told
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of results, where declared
 
 
 def _description(dtype: str, sizes: Sequence[int]) -> MessageWriter:
@@ -53,7 +53,7 @@ def _variable(name: str, dtype: str, sizes: Sequence[int], persistable: bool) ->
 
 
 def _holder(name: str, kind: int) -> MessageWriter:
-    """The variable that values come from or go to."""
+    """Return the variable that feeds or fetches values."""
     type_ = MessageWriter().integer(1, kind)
     return MessageWriter().text(1, name).message(2, type_).integer(3, 1)
 
@@ -87,7 +87,7 @@ def _operator(operator: Operator) -> MessageWriter:
 
 
 def program_file(program: Program) -> bytes:
-    """A .pdmodel."""
+    """Return a .pdmodel file."""
     block = MessageWriter().integer(1, 0).integer(2, -1)
     block.message(3, _holder("feed", 9)).message(3, _holder("fetch", 10))
     for name, sizes in program.inputs.items():
@@ -120,12 +120,12 @@ def parameter(array: np.ndarray) -> bytes:
 
 
 def parameters_file(parameters: Mapping[str, np.ndarray]) -> bytes:
-    """A .pdiparams: parameters in the order of their names."""
+    """Return a .pdiparams file: parameters sorted by name."""
     return b"".join(parameter(array) for _, array in sorted(parameters.items()))
 
 
 def write_model(folder: Path, program: Program) -> Path:
-    """Both files; returns the path of the program."""
+    """Write both files, and return the path of the program."""
     path = folder / "inference.pdmodel"
     path.write_bytes(program_file(program))
     path.with_suffix(".pdiparams").write_bytes(parameters_file(program.parameters))
@@ -133,7 +133,7 @@ def write_model(folder: Path, program: Program) -> Path:
 
 
 class PirWriter:
-    """A program as JSON, operator by operator: values are numbers, and each operator gives some."""
+    """Builds a JSON program operator by operator; values are numbers."""
 
     def __init__(self) -> None:
         self.operators: list[dict[str, Any]] = []
@@ -165,7 +165,7 @@ class PirWriter:
         extra: int = 0,
         **attributes: Any,
     ) -> int:
-        """An operator with one result, and some more that nobody reads; returns its number."""
+        """Add an operator with one result and some unused ones, and return its number."""
         results = [self._value(element, sizes) for _ in range(1 + extra)]
         written = [{"N": name, "AT": _form(value)} for name, value in attributes.items()]
         read = [{"%": number} for number in inputs]
@@ -173,12 +173,12 @@ class PirWriter:
         return int(results[0]["%"])
 
     def data(self, name: str, sizes: Sequence[int]) -> int:
-        wanted = {"name": name, "shape": IntArray(sizes), "dtype": Element("float32")}
-        return self.add("1.data", [], sizes, **wanted, place=Place())
+        expected = {"name": name, "shape": IntArray(sizes), "dtype": Element("float32")}
+        return self.add("1.data", [], sizes, **expected, place=Place())
 
     def numbers(self, *values: int) -> int:
-        wanted = {"value": Longs(values), "dtype": Element("int64"), "place": Place()}
-        return self.add("1.full_int_array", [], [len(values)], "int64", **wanted)
+        expected = {"value": Longs(values), "dtype": Element("int64"), "place": Place()}
+        return self.add("1.full_int_array", [], [len(values)], "int64", **expected)
 
     def combine(self, *values: int, sizes: Sequence[int]) -> int:
         self.count += 1
@@ -205,15 +205,15 @@ class PirWriter:
 
 
 class IntArray(list[int]):
-    """Sizes, which JSON has as a kind of their own."""
+    """Sizes, which are a separate kind in JSON."""
 
 
 class Longs(list[int]):
-    """A list of numbers of 64 bits."""
+    """A list of 64-bit integers."""
 
 
 class Double(float):
-    """A number of 64 bits."""
+    """A 64-bit float."""
 
 
 class Element(str):
@@ -223,7 +223,7 @@ class Element(str):
 
 
 class Place(list[Any]):
-    """Where a value is made; that of the CPU."""
+    """The place of a value: the CPU."""
 
 
 def _form(value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Detectors decoded in NumPy the way that people write it behind a model: for tests to compare."""
+"""Detectors decoded in NumPy as typical application code does, for comparison in tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 
 class Detections(NamedTuple):
-    """What is left for one picture: corners (top, left, bottom, right), scores, classes, and the
-    numbers of the boxes.
+    """Detections of one image: corners (top, left, bottom, right), scores, classes, and box
+    indices.
     """
 
     boxes: np.ndarray
@@ -37,7 +37,9 @@ def best_boxes(
     limits: tuple[float, float, int],
     by_class: bool,
 ) -> Detections:
-    """Each box with its best class, the best score first, less those that overlap a better one."""
+    """Return boxes with their best class, best score first, without those that overlap a better
+    one.
+    """
     score, most_overlap, most = limits
     classes, scores = table.argmax(1), table.max(1)
     kept: list[int] = []
@@ -47,12 +49,12 @@ def best_boxes(
         rivals = [one for one in kept if not by_class or classes[one] == classes[place]]
         if all(overlap(boxes[one], boxes[place]) <= most_overlap for one in rivals):
             kept.append(int(place))
-    places = np.array(kept, int)
-    return Detections(boxes[places], scores[places], classes[places], places)
+    indices = np.array(kept, int)
+    return Detections(boxes[indices], scores[indices], classes[indices], indices)
 
 
 def corners(centres: np.ndarray) -> np.ndarray:
-    """From y, x, height, width."""
+    """Convert from y, x, height, width."""
     y, x, height, width = centres.T
     return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], 1)
 
@@ -65,7 +67,7 @@ def ssd_corners(offsets: np.ndarray, anchors: np.ndarray) -> np.ndarray:
 
 
 def mediapipe_rows(raw: np.ndarray, anchors: np.ndarray, size: int) -> np.ndarray:
-    """Corners and key points (y, x) of each cell's box."""
+    """Return corners and key points (y, x) of each cell's box."""
     middles = anchors[:, None, :2]
     points = raw.reshape(len(raw), -1, 2)[:, :, ::-1] / size
     boxes = np.concatenate([points[:, 0] + middles[:, 0], points[:, 1]], 1)
@@ -76,15 +78,17 @@ def mediapipe_rows(raw: np.ndarray, anchors: np.ndarray, size: int) -> np.ndarra
 def blended(
     rows: np.ndarray, scores: np.ndarray, limits: tuple[float, float, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """MediaPipe's weighted suppression: each box is the mean of those that it stands for."""
+    """Apply MediaPipe's weighted suppression: each box is the mean of the boxes that it
+    replaces.
+    """
     score, most_overlap, most = limits
     left = [int(one) for one in np.argsort(-scores, kind="stable") if scores[one] >= score]
-    found, best = [], []
-    while left and len(found) < most:
+    result, best = [], []
+    while left and len(result) < most:
         first = left[0]
         mine = [one for one in left if overlap(rows[first, :4], rows[one, :4]) > most_overlap]
         mine = mine if first in mine else [first, *mine]
-        found.append(np.average(rows[mine], 0, scores[mine]))
+        result.append(np.average(rows[mine], 0, scores[mine]))
         best.append(scores[first])
         left = [one for one in left if one not in mine]
-    return np.array(found).reshape(-1, rows.shape[1]), np.array(best)
+    return np.array(result).reshape(-1, rows.shape[1]), np.array(best)

@@ -1,4 +1,4 @@
-"""Graphs for tests: from text, at random, and compared by what they compute."""
+"""Graphs for tests: parsed from text, generated at random, and compared by their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.backends.cpu.reference import evaluate
 from fourfold.compiler.rewrite import Pass, check
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce, Resize
 from fourfold.ops.base.window import Padding, Pool2d
 from fourfold.ops.cast import Cast
@@ -35,7 +35,7 @@ _WORDS = {"Padding": Padding, "DType": DType}
 
 @dataclass
 class Draft:
-    """A graph that grows; types come from the ops' own rules."""
+    """A graph that grows; types follow from the ops' rules."""
 
     nodes: list[Node] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
@@ -64,9 +64,9 @@ class Draft:
 
 
 def build(text: str) -> Graph:
-    """The graph that is written as graphs print themselves, attributes with defaults left out.
+    """Parse a graph in the form that graphs print, with default attributes omitted.
 
-    `const c: f32[3]` is a constant of random numbers, `const c: f32[3] = 1` has ones everywhere.
+    `const c: f32[3]` is a constant of random numbers, `const c: f32[3] = 1` is filled with ones.
     """
     draft = Draft()
     generator = np.random.default_rng(0)
@@ -120,7 +120,7 @@ def _call(text: str) -> tuple[str, tuple[str | None, ...], object]:
 
 
 def brief(graph: Graph) -> list[str]:
-    """The nodes as text, less the attributes that are as they are by default."""
+    """Return the nodes as text, without default attributes."""
     return [_brief(node) for node in graph.nodes]
 
 
@@ -147,21 +147,25 @@ def _settings(attributes: object) -> str:
 
 
 def assert_equal(before: Graph, after: Graph, tolerance: float = 1e-4) -> None:
-    """Both graphs compute the same, as far as floats do."""
+    """Check that both graphs compute the same, within float tolerance."""
     generator = np.random.default_rng(7)
     inputs = {name: _array(generator, before.types[name]) * 3 for name in before.inputs}
     inputs = {name: array.astype(before.types[name].dtype.numpy) for name, array in inputs.items()}
-    expected, found = evaluate(before, inputs), evaluate(after, inputs)
-    assert list(expected) == list(found)
+    expected, result = evaluate(before, inputs), evaluate(after, inputs)
+    assert list(expected) == list(result)
     for name, array in expected.items():
         scale = max(1.0, float(np.abs(array.astype(np.float64)).max(initial=0)))
         if not np.isfinite(scale):
-            continue  # squares of squares overflow, where rounding decides what becomes of them
-        np.testing.assert_allclose(found[name] / scale, array / scale, atol=tolerance, err_msg=name)
+            continue  # repeated squares overflow, where rounding decides the result
+        np.testing.assert_allclose(
+            result[name] / scale, array / scale, atol=tolerance, err_msg=name
+        )
 
 
 def assert_rewrites(pass_: Pass, before: str, *after: str) -> Graph:
-    """The pass makes these nodes of the text, means the same, and then has nothing left to do."""
+    """Check that the pass rewrites the text to these nodes, keeps results, and reaches a fixed
+    point.
+    """
     graph = build(before)
     check(graph)
     result = pass_(graph)
@@ -176,7 +180,7 @@ Item = TypeVar("Item")
 
 
 class Random:
-    """Draws graphs. The same seed gives the same graph."""
+    """Generates graphs; the same seed gives the same graph."""
 
     def __init__(self, seed: int) -> None:
         self.generator = np.random.default_rng(seed)
@@ -197,7 +201,7 @@ class Random:
         return draft.graph()
 
     def grow(self) -> None:
-        """One node more, where the op drawn takes the value drawn."""
+        """Add one node, if the chosen op accepts the chosen value."""
         maker = self.choose(MAKERS)
         node = maker(self, self.value())
         try:
@@ -208,7 +212,7 @@ class Random:
             self.draft.nodes.pop()
 
     def value(self) -> str:
-        """Mostly one of the last, now and then an old one or a constant."""
+        """Return mostly a recent value, sometimes an old one or a constant."""
         draft = self.draft
         names = [*draft.inputs, *(node.outputs[0] for node in draft.nodes)]
         if self.chance(0.05):
@@ -253,7 +257,7 @@ def _unary(random: Random, x: str) -> Node:
 
 
 def _binary(random: Random, x: str) -> Node:
-    """With itself, a neighbour, a number, a number a channel, or a tensor."""
+    """Return a binary op with itself, a neighbor, a number, a number per channel, or a tensor."""
     shape = random.shape(x)
     choices = (shape, shape[-1:], (), (1,) * len(shape))
     other = random.value() if random.chance(0.5) else random.constant(random.choose(choices))
@@ -369,7 +373,7 @@ def _resize(random: Random, x: str) -> Node:
 
 
 def _hard_swish(random: Random, x: str) -> Node:
-    """x * relu6(x + 3) / 6, as exporters spell it."""
+    """Return x * relu6(x + 3) / 6, as exporters write it."""
     draft = random.draft
     three = draft.constant(random.fresh("c"), np.float32(3))
     sixth = draft.constant(random.fresh("c"), np.float32(1 / 6))
@@ -382,7 +386,7 @@ def _hard_swish(random: Random, x: str) -> Node:
 
 
 def _prelu_in_parts(random: Random, x: str) -> Node:
-    """relu(x) - c * relu(-x), as exporters spell it."""
+    """Return relu(x) - c * relu(-x), as exporters write it."""
     draft = random.draft
     slope = random.constant(random.shape(x)[-1:])
     positive, minus = random.node("relu", x), random.node("negate", x)

@@ -1,4 +1,4 @@
-"""Records of runs that nobody ran: small, the same every time, with hostile names in them."""
+"""Artificial run records: small, deterministic, and with hostile names."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SECONDS = (None, 40e-6, 10e-6, 25e-6, None, None)
 
 
 def make_record(scale: float = 1.0) -> RunRecord:
-    """A model of three kernels on a device and one operator on the CPU; times are so many times
-    as long.
+    """Return the record of three kernels on a device and one operator on the CPU, with scaled
+    times.
     """
     return RunRecord(
         version=VERSION,

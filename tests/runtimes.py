@@ -1,4 +1,4 @@
-"""TFLite's interpreters as they are installed: LiteRT, tflite_runtime, TensorFlow."""
+"""Installed TFLite interpreters: LiteRT, tflite_runtime, TensorFlow."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MODULES = {
     "tensorflow": "tensorflow.lite.python.interpreter",
 }
 INSTALLED = [name for name in MODULES if importlib.util.find_spec(name) is not None]
-# A runtime that sessions take for the parts of a TFLite model that stay on the CPU.
+# A runtime that sessions use for the CPU parts of a TFLite model.
 needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
-# TensorFlow takes ten seconds to be imported.
+# Importing TensorFlow takes ten seconds.
 RUNTIMES = [
     pytest.param(name, marks=[pytest.mark.slow] if name == "tensorflow" else [])
     for name in INSTALLED
@@ -37,12 +37,12 @@ def runtime(name: str) -> Any:
 
 
 def interpreter(name: str, content: bytes, *delegates: object, plain: bool = True) -> Any:
-    """An interpreter of a model; a plain one does not let XNNPACK take the rest."""
+    """Return an interpreter of a model; a plain one does not use XNNPACK for other operators."""
     module = runtime(name)
     kinds = module.OpResolverType
     kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if plain else kinds.AUTO
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TensorFlow says that its interpreter moves to LiteRT
+        warnings.simplefilter("ignore")  # TensorFlow warns that its interpreter moves to LiteRT
         return module.Interpreter(
             model_content=content,
             experimental_delegates=list(delegates) or None,
@@ -51,7 +51,7 @@ def interpreter(name: str, content: bytes, *delegates: object, plain: bool = Tru
 
 
 def run(interpreter: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs for these inputs, whose shapes the interpreter is given."""
+    """Return the outputs for these inputs, after resizing the interpreter to them."""
     details = interpreter.get_input_details()
     for detail, array in zip(details, inputs, strict=True):
         if tuple(detail["shape"]) != array.shape:

@@ -1,4 +1,4 @@
-"""Shells at a terminal: a line is typed, a key is pressed, and the shell says what became of it."""
+"""Interactive shells at a terminal: a line is typed, a key is pressed, and the result is read."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 READY = "ready> "
-PATIENCE = 60.0  # seconds
+TIMEOUT_SECONDS = 60.0
 ANSWER = re.compile(rb"<<(.*)>>", re.DOTALL)
-ANSWER_KEY = "\x18\x05"  # Ctrl-X Ctrl-E: the shell prints its line, and empties it
+ANSWER_KEY = "\x18\x05"  # Ctrl-X Ctrl-E: the shell prints and clears its line
 STARTS = {
     "bash": """
 bind 'set bell-style none' 'set enable-bracketed-paste off'
@@ -42,7 +42,7 @@ zle -N answer; bindkey '^X^E' answer; bindkey '^I' complete-word
 
 
 def install_command(folder: Path) -> dict[str, str]:
-    """An environment of a home of its own, with `fourfold` on its path."""
+    """Return an environment with its own home folder and `fourfold` on its path."""
     command = folder / "bin" / "fourfold"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fourfold "$@"\n')
@@ -53,21 +53,21 @@ def install_command(folder: Path) -> dict[str, str]:
 
 
 class Shell:
-    """An interactive shell, with completion as the guide says."""
+    """An interactive shell with completion set up as in the guide."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
         self._read_until(re.compile(re.escape(READY.encode())))
 
     def complete(self, line: str) -> str:
-        """The line after a tab."""
+        """Return the line after a tab."""
         self._press(f"{line}\t{ANSWER_KEY}")
-        found = ANSWER.search(self._read_until(ANSWER))
-        assert found
-        return found.group(1).decode()
+        result = ANSWER.search(self._read_until(ANSWER))
+        assert result
+        return result.group(1).decode()
 
     def choices(self, line: str) -> str:
-        """What is shown after two tabs, of which the first adds nothing."""
+        """Return the output after two tabs, of which the first adds nothing."""
         self._press(f"{line}\t\t{ANSWER_KEY}")
         return self._read_until(ANSWER).decode()
 
@@ -77,7 +77,7 @@ class Shell:
     def _read_until(self, pattern: re.Pattern[bytes]) -> bytes:
         text = b""
         while not pattern.search(text):
-            ready, _, _ = select.select([self._terminal], [], [], PATIENCE)
+            ready, _, _ = select.select([self._terminal], [], [], TIMEOUT_SECONDS)
             assert ready, f"the shell said nothing more after {text.decode()!r}"
             text += os.read(self._terminal, 1 << 16)
         return text
@@ -85,7 +85,7 @@ class Shell:
 
 @contextmanager
 def open_shell(name: str, folder: Path) -> Iterator[Shell]:
-    """A shell in a folder, where its settings are written to."""
+    """Open a shell in a folder that contains its settings."""
     program = name.split()[0]
     environment = install_command(folder)
     (folder / f".{program}rc").write_text(f"PS1='{READY}'\n{STARTS[name]}")
@@ -113,7 +113,7 @@ def open_shell(name: str, folder: Path) -> Iterator[Shell]:
 
 
 def complete_in_fish(folder: Path, lines: list[str]) -> list[list[str]]:
-    """What fish offers for each line: words, with a tab and what is said about them."""
+    """Return the completions of fish for each line: words with tab-separated descriptions."""
     environment = install_command(folder)
     completions = folder / ".config" / "fish" / "completions"
     script = f"""
@@ -129,4 +129,4 @@ end
         words, env=environment, cwd=folder, capture_output=True, text=True, check=True
     )
     assert not done.stderr, done.stderr
-    return [found.split("\n") for found in done.stdout.removesuffix("\n\n").split("\n\n")]
+    return [result.split("\n") for result in done.stdout.removesuffix("\n\n").split("\n\n")]

@@ -1,4 +1,4 @@
-"""Stages of one launch, without a GPU to run them: when groups meet, and what a stage touches."""
+"""Stages of one launch, analyzed without a GPU: barriers, and the memory that a stage accesses."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ from fourfold.types import TensorType
 
 @dataclass(frozen=True)
 class Shared:
-    """A plan as one launch, its stages in the order of the table, and what they are made of."""
+    """A plan as one launch, with its stages in table order and their nodes."""
 
     plan: Plan
     stages: Sequence[Stage]
     graph: Graph
     locations: Mapping[str, Location]
-    nodes: Mapping[int, Node]  # by the kernel's id; inputs are fetched by kernels that have none
-    words: Mapping[int, str]  # by the kernel's id: what it does
+    nodes: Mapping[int, Node]  # by kernel id; kernels that fetch inputs have no node
+    words: Mapping[int, str]  # by kernel id: description
 
     def said(self, stage: Stage) -> str:
-        """What a stage does, in words."""
+        """Return the description of a stage."""
         return self.words[id(stage.kernel)]
 
     @property
     def barriers(self) -> list[tuple[int, int]]:
-        """After which stage groups arrive, and before which one they wait for it."""
-        found, arrived = [], None
+        """Pairs of the stage after which groups arrive and the stage before which they wait."""
+        result, arrived = [], None
         for number, stage in enumerate(self.stages):
             if stage.awaits and arrived is not None:
-                found.append((arrived, number))
+                result.append((arrived, number))
                 arrived = None
             if stage.arrives and number + 1 < len(self.stages):
                 assert arrived is None, "groups arrive twice, and wait once"
                 arrived = number
         assert arrived is None, "nobody waits for the last barrier"
-        return found
+        return result
 
     @property
     def at_once(self) -> Iterator[tuple[int, int]]:
-        """Pairs of stages with no barrier between them."""
+        """Yield pairs of stages with no barrier between them."""
         barriers = self.barriers
         for one, other in combinations(range(len(self.stages)), 2):
             if not any(one <= arrive and wait <= other for arrive, wait in barriers):
@@ -63,7 +63,7 @@ class Shared:
 
 
 def share(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Shared:
-    """The graph as stages that groups of a device share."""
+    """Return the graph as stages shared by the groups of a device."""
     with (
         mock.patch.object(lower, "assemble", wraps=lower.assemble) as assembled,
         mock.patch.object(chosen_kernels, "Memory", wraps=chosen_kernels.Memory) as memory,
@@ -77,7 +77,7 @@ def share(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Shared:
 
 
 def conflicts(shared: Shared) -> list[str]:
-    """Stages that may run at once although one of them writes what the other touches."""
+    """List stages that may run at once although one writes memory that the other accesses."""
     touched = [_touched(shared, stage) for stage in shared.stages]
     return [
         f"{shared.said(shared.stages[one])} and {shared.said(shared.stages[other])}"
@@ -88,22 +88,22 @@ def conflicts(shared: Shared) -> list[str]:
     ]
 
 
-Bytes = tuple[int, np.ndarray]  # a buffer, and pieces of it: from where to where
+Bytes = tuple[int, np.ndarray]  # a buffer, and byte ranges in it
 
 
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether pieces meet; the pieces of each are apart from each other, and sorted."""
+    """Return True if two sorted sets of disjoint ranges overlap."""
     behind = np.searchsorted(other[:, 1], one[:, 0], side="right")
-    known = behind < len(other)
-    return bool((other[behind[known], 0] < one[known, 1]).any())
+    in_range = behind < len(other)
+    return bool((other[behind[in_range], 0] < one[in_range, 1]).any())
 
 
 def _touched(shared: Shared, stage: Stage) -> list[tuple[Bytes, bool]]:
-    """The bytes behind each pointer of a stage that lead to values, and whether it writes there."""
-    found = []
+    """Return the bytes behind each value pointer of a stage, and whether it writes them."""
+    results = []
     for argument, use in zip(stage.kernel.buffers, stage.buffers, strict=True):
         memory, size = argument.memory, argument.pointer.dtype.size
-        if isinstance(memory, int):  # a stage that fetches an input touches all of two buffers
+        if isinstance(memory, int):  # a stage that fetches an input accesses all of two buffers
             pieces = np.array([[0, shared.plan.buffers[use.buffer].bytes]])
         elif isinstance(memory, Scratch):
             start = use.offset * size
@@ -114,31 +114,33 @@ def _touched(shared: Shared, stage: Stage) -> list[tuple[Bytes, bool]]:
             pieces = (pieces + use.offset) * memory.dtype.size
         else:
             continue
-        found.append(((use.buffer, pieces), argument.pointer.writable))
-    return found
+        results.append(((use.buffer, pieces), argument.pointer.writable))
+    return results
 
 
 def _type_at(shared: Shared, stage: Stage, place: Location, writes: bool) -> TensorType:
-    """What a node has at a place: one of its values, or the part of a joined one that it copies."""
+    """Return the type of a node's value at a location, or of the part of a joined value that it
+    copies.
+    """
     node, types = shared.nodes[id(stage.kernel)], shared.graph.types
-    whole = node.outputs[0]
+    joined = node.outputs[0]
     if writes and stage.kernel.title == "concat_copy":
         assert isinstance(node.attributes, Concat)
         parts, axis = [types[str(name)] for name in node.inputs], node.attributes.axis
         starts = accumulate((part.shape[axis] for part in parts), initial=0)
-        found = (
+        result = (
             part
             for part, start in zip(parts, starts, strict=False)
-            if region_location(shared.locations[whole], types[whole], part, axis, start) == place
+            if region_location(shared.locations[joined], types[joined], part, axis, start) == place
         )
     else:
         names = (*node.outputs, *node.reads)
-        found = (types[name] for name in names if shared.locations.get(name) == place)
-    return next(found)
+        result = (types[name] for name in names if shared.locations.get(name) == place)
+    return next(result)
 
 
 def _pieces(type_: TensorType, place: Location) -> np.ndarray:
-    """The elements of a value in the memory of its root, as pieces from where to where."""
+    """Return the byte ranges of a value's elements in the memory of its root."""
     if place.layout is Layout.ROWS:
         starts, length = np.arange(type_.pixels) * place.pitch, type_.channels
     else:
@@ -148,7 +150,7 @@ def _pieces(type_: TensorType, place: Location) -> np.ndarray:
 
 
 def in_some_order(shared: Shared, generator: np.random.Generator) -> list[int]:
-    """The stages in an order that the barriers allow, drawn at random."""
+    """Return the stages in a random order that the barriers allow."""
     apart = {*shared.at_once}
     left, order = [*range(len(shared.stages))], []
     while left:
@@ -163,7 +165,7 @@ def in_some_order(shared: Shared, generator: np.random.Generator) -> list[int]:
 
 
 def as_list(shared: Shared, listed: Plan, order: Sequence[int]) -> Plan:
-    """The stages as launches, in some order and in the memory that they have as one launch."""
+    """Return the stages as launches, in some order and with the memory layout of one launch."""
     entries = dict(zip(shared.nodes, listed.launches, strict=True))
     stages = [shared.stages[number] for number in order]
     launches = tuple(
@@ -173,7 +175,7 @@ def as_list(shared: Shared, listed: Plan, order: Sequence[int]) -> Plan:
     return replace(listed, launches=launches, buffers=buffers)
 
 
-# What a group does by itself: it never waits, since others are in another launch.
+# Replacement functions for a single group, which never waits: others are in another launch.
 _ALONE = """
 typedef struct {
     __global int *state;
@@ -206,12 +208,14 @@ static void meet_beside(int seat, int items)
 
 
 def cuts(shared: Shared) -> list[int]:
-    """Where levels begin among the stages, and where the last one ends."""
+    """Return the stage indices where levels begin, and where the last one ends."""
     return [0, *(wait for _, wait in shared.barriers), len(shared.stages)]
 
 
 def level_by_level(shared: Shared) -> Plan:
-    """The persistent kernel once for each level, so that the end of a launch is the barrier."""
+    """Return a plan with one launch of the persistent kernel per level, so that launches act as
+    barriers.
+    """
     plan, (launch,) = shared.plan, shared.plan.launches
     assert grid_barrier(OPENCL) in plan.program.text
     *others, _, start = launch.arguments
@@ -228,7 +232,7 @@ def level_by_level(shared: Shared) -> Plan:
 
 
 def table_stride(plan: Plan) -> int:
-    """Numbers in a row of the plan's table."""
+    """Return the number of words in a row of the plan's table."""
     match = re.search(r"__local int rows\[(\d+)\]", plan.program.text)
     assert match is not None
     return int(match[1]) // 2

@@ -1,4 +1,4 @@
-"""A small network for tests of what happens to whole models, as a graph and as an ONNX file."""
+"""A small network for tests of entire models, as a graph and as an ONNX file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fourfold.types import TensorType
 
 
 def small_network() -> Graph:
-    """image -> convolution, scale, shift, relu: 'features' -> flattened, product: 'scores'; and
-    twice the scores, which nothing needs.
+    """Return image -> convolution, scale, shift, relu: 'features' -> flatten, matmul: 'scores'; and
+    twice the scores as an extra output.
     """
     random = np.random.default_rng(11)
     constants = {
@@ -53,7 +53,9 @@ def small_onnx() -> bytes:
 
 
 def deep_onnx(layers: int = 5, channels: int = 32, size: int = 14) -> bytes:
-    """Convolutions of 3x3 behind each other: a CPU makes them Winograd's way, in one launch."""
+    """Return consecutive 3x3 convolutions, which a CPU runs with Winograd's algorithm in one
+    launch.
+    """
     random = np.random.default_rng(13)
     shape = TensorType.parse(f"f32[1,{size},{size},{channels}]")
     values = ["image", *(f"layer{number}" for number in range(layers))]

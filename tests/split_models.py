@@ -1,4 +1,4 @@
-"""A model of which the operator in the middle stays on the CPU."""
+"""A model whose middle operator falls back to the CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tflite_writer import Operator, Tensor, constant, write
 
 
 def split_model(outputs: Sequence[str] = ("y",)) -> bytes:
-    """y = diagonal(sum) * 2, where sum = x + 1: nobody has written the middle one for GPUs."""
+    """Return y = diagonal(sum) * 2 with sum = x + 1, where diagonal has no GPU kernel."""
     tensors = [
         Tensor("x", (1, 5)),
         constant("one", [1.0], "float32"),

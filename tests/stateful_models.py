@@ -1,6 +1,6 @@
-"""Small files with operators that keep something from one run to the next, and LiteRT to compare.
+"""Small files with stateful operators, and LiteRT for comparison.
 
-Sizes are prime, numbers are drawn with a fixed seed, and there are two rows of everything.
+Sizes are prime, numbers are random with a fixed seed, and there are two rows of everything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def svdf(activation: int = 0, memory: int = 5) -> bytes:
 
 
 def _cell(kind: str, shown: int) -> list[Tensor | None]:
-    """All 24 inputs of an LSTM but the first; None where a cell of this kind has nothing."""
+    """Return all 24 inputs of an LSTM but the first; None where a cell of this kind has none."""
     first = [None if "coupled" in kind and gate == "input" else gate for gate in GATES]
 
     def each(title: str, *shape: int) -> list[Tensor | None]:
@@ -78,7 +78,7 @@ def full_lstm(kind: str = "plain") -> bytes:
 
 
 def lstm_before_a_diagonal() -> bytes:
-    """An LSTM, and behind it an operator that only LiteRT knows."""
+    """Return an LSTM followed by an operator that only LiteRT supports."""
     y = (ROWS, STEPS, HIDDEN)
     diagonal = Operator("MATRIX_DIAG", ["y"], ["z"], "MatrixDiagOptions")
     op = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions")
@@ -95,8 +95,8 @@ def _lstm(
     behind: tuple[Tensor, Operator] | None = None,
 ) -> bytes:
     names = ["x", *(None if tensor is None else tensor.name for tensor in cell)]
-    known = [tensor for tensor in cell if tensor is not None]
-    tensors = [Tensor("x", shapes[0]), *known, Tensor("y", shapes[1])]
+    present = [tensor for tensor in cell if tensor is not None]
+    tensors = [Tensor("x", shapes[0]), *present, Tensor("y", shapes[1])]
     operators = [Operator(op[0], names, ["y"], op[1], fields)]
     if behind is None:
         return write(tensors, operators, ["x"], ["y"])
@@ -104,7 +104,7 @@ def _lstm(
 
 
 def basic_lstm() -> bytes:
-    """A cell of five inputs, whose two states are tensors that it also gives."""
+    """Return a cell of five inputs, whose two states are also outputs."""
     outputs = {"h1": HIDDEN, "c1": HIDDEN, "joined": FEATURES + HIDDEN, "sums": 4 * HIDDEN}
     tensors = [
         Tensor("x", (ROWS, FEATURES)),
@@ -119,7 +119,9 @@ def basic_lstm() -> bytes:
 
 
 def stream(start: float = 0.0, quantized: bool = False) -> bytes:
-    """A window over a stream: what was kept of it and what is new, of which the end is kept."""
+    """Return a sliding window over a stream: the stored frames and the new ones, of which the last
+    are stored.
+    """
     dtype = "int8" if quantized else "float32"
     grid: dict[str, Any] = {"scale": [0.03], "zero_point": [-5]} if quantized else {}
 
@@ -179,7 +181,7 @@ MODELS: dict[str, Make] = {
 
 
 class InStep:
-    """LiteRT's own kernels, without the delegate that would replace them, run after run."""
+    """LiteRT's own kernels without a delegate, run after run."""
 
     def __init__(self, interpreters: Any, model: bytes, shape: tuple[int, ...] | None = None):
         resolver = interpreters.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES

@@ -1,6 +1,6 @@
-"""Answers of other runtimes, stored so that tests mean something where these are not installed.
+"""Stored results of other runtimes, for tests where these are not installed.
 
-Of every output its shape is kept, and numbers spread over all of it.
+For each output, its shape and evenly spread numbers are stored.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).parent / "expected"
-KEPT = 24  # numbers of each output
+STORED_COUNT = 24  # numbers per output
 
 
 def numbers(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Numbers from -1 to 1 that are the same on every machine and repeat after long."""
+    """Return numbers from -1 to 1 that are the same on every machine, with a long period."""
     steps = np.arange(int(np.prod(shape)), dtype=np.int64) + 7919 * (seed + 1)
     mixed = (steps * steps * 31 + steps * 17) % 10007
     return (mixed / 5003.5 - 1).astype(np.float32).reshape(shape)
 
 
 def _places(size: int) -> np.ndarray:
-    return np.unique(np.linspace(0, size - 1, min(size, KEPT)).astype(np.int64))
+    return np.unique(np.linspace(0, size - 1, min(size, STORED_COUNT)).astype(np.int64))
 
 
 def summary(array: np.ndarray) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def summary(array: np.ndarray) -> dict[str, Any]:
 
 
 def write_answers(name: str, answers: Mapping[str, list[np.ndarray]]) -> None:
-    """Store the answers of a runtime to many cases, each with its outputs."""
+    """Store a runtime's outputs for many cases."""
     rows = [
         f"{json.dumps(case)}: {json.dumps([summary(array) for array in arrays])}"
         for case, arrays in sorted(answers.items())
@@ -43,14 +43,14 @@ def write_answers(name: str, answers: Mapping[str, list[np.ndarray]]) -> None:
 
 
 def stored(name: str) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / f"{name}.json").read_text())
-    return found
+    result: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / f"{name}.json").read_text())
+    return result
 
 
 def check_answers(
     expected: list[dict[str, Any]], found: list[np.ndarray], tolerance: float = 1e-4
 ) -> None:
-    """Each output has the shape that is stored, and numbers as near as a part of their range."""
+    """Check the stored shape of each output, and its numbers relative to their range."""
     assert [list(array.shape) for array in found] == [item["shape"] for item in expected]
     for item, array in zip(expected, found, strict=True):
         flat = array.reshape(-1)

@@ -1,7 +1,7 @@
-"""Writes small models of TensorFlow and Keras, with what TensorFlow itself makes of random inputs.
+"""Write small TensorFlow and Keras models, with TensorFlow's results for random inputs.
 
-A command: python tests/tensorflow_models.py FOLDER [SAVED_MODEL ...]. Each model has a file
-NAME.npz beside it, with 'inputs/NAME' and 'outputs/NAME'.
+Usage: python tests/tensorflow_models.py FOLDER [SAVED_MODEL ...]. Each model has a file NAME.npz
+next to it, with 'inputs/NAME' and 'outputs/NAME'.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def keep(path: Path, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
 
 
 def keras_models(folder: Path) -> None:
-    """Names and their order are those of the model, whatever the converter makes of them."""
+    """Write Keras models; names and their order are those of the model, not of the converter."""
     image, extra = keras.Input((9, 7, 3), name="image"), keras.Input((4,), name="extra")
     pooled = keras.layers.Conv2D(5, 3, activation="relu")(image)
     pooled = keras.layers.BatchNormalization()(pooled)
@@ -46,8 +46,8 @@ def keras_models(folder: Path) -> None:
     boxes = keras.layers.Dense(3, name="boxes")(pooled)
     inputs = {"image": random(image.shape), "extra": random(extra.shape)}
     model = keras.Model([image, extra], [scores, boxes])
-    found = model([*inputs.values()], training=False)
-    outputs = dict(zip(("scores", "boxes"), found, strict=True))
+    result = model([*inputs.values()], training=False)
+    outputs = dict(zip(("scores", "boxes"), result, strict=True))
     for name in ("two.keras", "two.h5"):
         model.save(folder / name)
         keep(folder / f"{name}.npz", inputs, outputs)
@@ -62,7 +62,7 @@ def keras_models(folder: Path) -> None:
 
 
 class Signatures(tf.Module):
-    """Two ways to call one model, of which the default is not the first in the alphabet."""
+    """Two signatures of one model; the default is not the first in alphabetical order."""
 
     def __init__(self) -> None:
         self.weights = tf.Variable(random((3, 2)))
@@ -91,25 +91,25 @@ def frozen_graph(folder: Path) -> None:
         features = tf.nn.relu(tf.nn.conv2d(image, random((3, 3, 3, 4)), 1, "SAME"), name="features")
         mean = tf.reduce_mean(features, [1, 2], name="mean")
         halves = tf.split(features, 2, 3, name="halves")
-        given = random(image.shape)
+        inputs = random(image.shape)
         with tf.compat.v1.Session() as session:
-            found = session.run([mean, *halves], {image: given})
+            output = session.run([mean, *halves], {image: inputs})
     (folder / "frozen.pb").write_bytes(graph.as_graph_def().SerializeToString())
     names = ("mean", "halves", "halves:1")
-    keep(folder / "frozen.pb.npz", {"net/image": given}, dict(zip(names, found, strict=True)))
+    keep(folder / "frozen.pb.npz", {"net/image": inputs}, dict(zip(names, output, strict=True)))
 
 
 def run_saved_model(path: Path, kept: Path) -> None:
-    """The default signature by the loader of TensorFlow 1, which takes every folder."""
+    """Run the default signature with the loader of TensorFlow 1, which accepts every folder."""
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         meta = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
         signature = meta.signature_def["serving_default"]
         tensors = {name: one.name for name, one in signature.inputs.items()}
         get = session.graph.get_tensor_by_name
         inputs = {name: random(get(tensor).shape) for name, tensor in tensors.items()}
-        given = {get(tensors[name]): array for name, array in inputs.items()}
+        arguments = {get(tensors[name]): array for name, array in inputs.items()}
         results = {name: get(one.name) for name, one in signature.outputs.items()}
-        keep(kept, inputs, session.run(results, given))
+        keep(kept, inputs, session.run(results, arguments))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Files of one TFLite operator: the references of what is read from them agree with LiteRT."""
+"""Files of one TFLite operator: the references agree with LiteRT."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def out(*shape: int, dtype: str = "float32", name: str = "y") -> Tensor:
 
 
 def draw(type: TensorType, low: float, high: float) -> np.ndarray:
-    """Numbers from low to high, the latter included for integers."""
+    """Return random numbers from low to high, inclusive for integers."""
     if type.dtype.value == "bool":
         return RANDOM.uniform(size=type.shape) < 0.5
     if type.dtype.is_integer:
-        found = RANDOM.integers(int(low), int(high), type.shape, endpoint=True)
-        return found.astype(type.dtype.numpy)
+        result = RANDOM.integers(int(low), int(high), type.shape, endpoint=True)
+        return result.astype(type.dtype.numpy)
     return RANDOM.uniform(low, high, type.shape).astype(type.dtype.numpy)
 
 
 def litert(model: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """LiteRT's own kernels, without the delegate that would replace them."""
+    """Run LiteRT's own kernels, without a delegate."""
     return run(interpreter("ai_edge_litert", model), inputs)
 
 
 def check(operator: Operator, *tensors: Tensor, low: float = -2.0, high: float = 2.0) -> None:
-    """Tensors without data that the operator reads are the inputs."""
+    """Check an operator; tensors without data that it reads are the inputs."""
     free = [t.name for t in tensors if t.data is None]
     read = [name for name in free if name in operator.inputs]
     data = write(tensors, [operator], read, operator.outputs)
     graph = read_model(data).main
     inputs = {name: draw(graph.types[name], low, high) for name in graph.inputs}
-    wanted = litert(data, list(inputs.values()))
-    for array, expected in zip(evaluate(graph, inputs).values(), wanted, strict=True):
+    expected_value = litert(data, list(inputs.values()))
+    for array, expected in zip(evaluate(graph, inputs).values(), expected_value, strict=True):
         assert array.shape == expected.shape
         assert array.dtype == expected.dtype
         np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-5)

@@ -59,7 +59,7 @@ class Sparsity:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor; with `data` it is a constant, whose type and bytes are taken as they are."""
+    """A tensor; with `data` it is a constant with exactly these bytes."""
 
     name: str
     shape: Sequence[int]
@@ -105,7 +105,7 @@ class Signature:
 
 
 def constant(name: str, data: Any, dtype: str = "int32") -> Tensor:
-    """A constant tensor from numbers."""
+    """Return a constant tensor of numbers."""
     array = np.asarray(data, dtype)
     return Tensor(name, array.shape, dtype, array)
 
@@ -117,7 +117,7 @@ def write(
     outputs: Sequence[Reference],
     **more: Any,
 ) -> bytes:
-    """The bytes of a file with one graph."""
+    """Return the bytes of a file with one graph."""
     return write_model([Subgraph(tensors, operators, inputs, outputs)], **more)
 
 
@@ -159,7 +159,7 @@ class _Writer:
         return bytes(self.builder.Output())
 
     def table(self, kind: str, fields: Mapping[str, Any]) -> int:
-        """A table by the bindings' own functions; fields that are None are left out."""
+        """Write a table with the functions of the bindings; fields that are None are omitted."""
         getattr(tflite, f"{kind}Start")(self.builder)
         for name, value in fields.items():
             if value is not None:
@@ -263,7 +263,7 @@ class _Writer:
         return self.table("Operator", parts)
 
     def part(self, value: Any) -> Any:
-        """What has to be written before the table that holds it, as its offset."""
+        """Write a value that must precede its table, and return its offset."""
         if isinstance(value, str):
             return self.builder.CreateString(value)
         if isinstance(value, bytes):
@@ -283,7 +283,7 @@ class _Writer:
     def buffer(self, data: bytes) -> int:
         if not data:
             return self.table("Buffer", {})
-        # LiteRT reads constants in place and wants them aligned.
+        # LiteRT reads constants in place and requires alignment.
         self.builder.StartVector(1, len(data), 16)
         self.builder.head -= len(data)
         self.builder.Bytes[self.builder.head : self.builder.head + len(data)] = data

@@ -1,4 +1,4 @@
-"""A model of one matrix, for tests of what is around it."""
+"""A model of one matrix product."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
 
 
 def matrix(repeat: bool = False) -> bytes:
-    """y = x times WEIGHTS, and once more under the same name where `repeat` is set."""
+    """Return y = x times WEIGHTS, twice under the same name if `repeat` is set."""
     outputs = ["y", "y"] if repeat else ["y"]
     return write(
         [Tensor("x", (2, 4)), Tensor("w", (3, 4), data=WEIGHTS), Tensor("y", (2, 3))],

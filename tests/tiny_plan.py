@@ -1,4 +1,4 @@
-"""A plan small enough to be built in no time: y = a * x + b over sixteen numbers."""
+"""A plan that builds quickly: y = a * x + b over sixteen numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ X = np.arange(COUNT, dtype=np.float32)
 def line(
     a: float = 2.0, b: float = 1.0, choices: dict[str, str | None] | None = None
 ) -> CompiledModel:
-    """The plan for given constants."""
+    """Return the plan for given constants."""
     constants = np.zeros(64, np.uint8)
     constants[:8] = np.array([a, b], np.float32).view(np.uint8)
     kind = TensorType(DType.F32, (COUNT,))
@@ -59,6 +59,6 @@ def line(
 
 
 def with_plan(model: CompiledModel, plan: Plan) -> CompiledModel:
-    """The same model with another plan as its only part."""
+    """Return the model with another plan as its only part."""
     (part,) = model.parts
     return replace(model, parts=(part._replace(plan=plan),))

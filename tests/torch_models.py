@@ -1,6 +1,6 @@
-"""Writes small exported programs of PyTorch, with what PyTorch itself makes of random inputs.
+"""Write small exported PyTorch programs, with PyTorch's results for random inputs.
 
-A command: python tests/torch_models.py FOLDER. Each model has a file NAME.npz beside it, with
+Usage: python tests/torch_models.py FOLDER. Each model has a file NAME.npz next to it, with
 'inputs/NAME' and 'outputs/NAME'.
 """
 
@@ -27,7 +27,7 @@ class Named(torch.nn.Module):
 
 
 class Plain(torch.nn.Module):
-    """One of each, and layers that behave otherwise while they are trained."""
+    """One input and output, and layers that behave differently during training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,12 +49,12 @@ def main() -> None:
 
 def write(path: Path, module: Any, inputs: dict[str, Any], open_sizes: Any = None) -> None:
     module.eval()
-    given = tuple(inputs.values())
-    program = torch.export.export(module, given, dynamic_shapes=open_sizes)
+    arguments = tuple(inputs.values())
+    program = torch.export.export(module, arguments, dynamic_shapes=open_sizes)
     torch.export.save(program, path)
     with torch.no_grad():
-        found = module(*given)
-    results = found if isinstance(found, dict) else {"": found}
+        result = module(*arguments)
+    results = result if isinstance(result, dict) else {"": result}
     arrays = {f"inputs/{name}": one.numpy() for name, one in inputs.items()}
     arrays |= {f"outputs/{name}": one.numpy() for name, one in results.items()}
     np.savez(path.with_name(f"{path.name}.npz"), **arrays)

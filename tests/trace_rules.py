@@ -1,4 +1,6 @@
-"""The rules of the Trace Event Format by which viewers drop, misplace or cannot name events."""
+"""Rules of the Trace Event Format whose violation makes viewers drop, misplace or not
+name events.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Event = dict[str, Any]
 
 
 def check_trace(data: dict[str, Any]) -> None:
-    """Refuses what a viewer would not show as it was meant."""
+    """Reject events that a viewer would not show as intended."""
     assert data["displayTimeUnit"] in ("ms", "ns")
     events: list[Event] = data["traceEvents"]
     by_kind: dict[str, list[Event]] = {kind: [] for kind in NEEDED}
@@ -33,7 +35,7 @@ def check_trace(data: dict[str, Any]) -> None:
 
 
 def nanoseconds(event: Event) -> tuple[int, int]:
-    """Begin and end, which the file has in microseconds with three decimals."""
+    """Return begin and end, which the file has in microseconds with three decimals."""
     times = (event["ts"] * 1000, event["dur"] * 1000)
     assert all(abs(one - round(one)) < 1e-3 for one in times), event
     return round(times[0]), round(times[0]) + round(times[1])
@@ -44,23 +46,23 @@ def place(event: Event) -> tuple[int, int]:
 
 
 def check_names(heads: list[Event], events: list[Event]) -> None:
-    """Each process and thread has one name and one place in the order, and none is for nothing."""
+    """Check that each process and thread has one name, one sort index, and some event."""
     for kind, used in {
         "process": {event["pid"] for event in events},
         "thread": {place(event) for event in events},
     }.items():
         for word in ("name", "sort_index"):
-            told = [head for head in heads if head["name"] == f"{kind}_{word}"]
-            where = [head["pid"] if kind == "process" else place(head) for head in told]
+            entries = [head for head in heads if head["name"] == f"{kind}_{word}"]
+            where = [head["pid"] if kind == "process" else place(head) for head in entries]
             assert Counter(where) == Counter(used)
-            assert len({head["args"][word] for head in told}) == len(told)
+            assert len({head["args"][word] for head in entries}) == len(entries)
     threads = [event["tid"] for event in events]
     processes = {event["pid"] for event in events}
     assert not processes & set(threads), "a thread with its process's number counts as the main one"
 
 
 def check_nesting(events: list[Event]) -> None:
-    """Of two on one thread, either one lies in the other, or they do not meet."""
+    """Check that events on one thread are nested or disjoint."""
     for thread in {place(event) for event in events}:
         open_ends: list[int] = []
         for event in sorted((one for one in events if place(one) == thread), key=lambda e: e["ts"]):
@@ -72,7 +74,7 @@ def check_nesting(events: list[Event]) -> None:
 
 
 def check_flights(begins: list[Event], ends: list[Event]) -> None:
-    """Each begin has its end, in the same process and by the same number."""
+    """Check that each begin has an end with the same process and id."""
     pairs = {(one["pid"], one["cat"], one["name"], one["id2"]["local"]): one for one in begins}
     assert len(pairs) == len(begins) == len(ends)
     for end in ends:
@@ -81,7 +83,7 @@ def check_flights(begins: list[Event], ends: list[Event]) -> None:
 
 
 def check_arrows(starts: list[Event], finishes: list[Event], events: list[Event]) -> None:
-    """Each goes from within an event to within one, and forward in time."""
+    """Check that each arrow connects two events, forward in time."""
     by_number = {start["id"]: start for start in starts}
     assert len(by_number) == len(starts) == len(finishes)
     for finish in finishes:

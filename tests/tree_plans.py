@@ -1,7 +1,6 @@
-"""Plans of a few hand-made kernels, for the interpreter: each pointer leads to a buffer of its own.
+"""Plans of hand-written kernels for the interpreter, with a buffer for each pointer name.
 
-Pointers of equal names lead to the same buffer. What is given is an input, what is asked for an
-output, and the rest is memory between kernels.
+Given arrays are inputs, requested ones are outputs, and the rest is memory between kernels.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ def plan_of(
     between: Mapping[str, str] | None = None,
     offsets: Mapping[str, int] | None = None,
 ) -> Plan:
-    """The plan of kernels that run one after the other. `wanted` and `between` have the types of
-    outputs and of memory; `offsets` where in its buffer a pointer begins.
+    """Return the plan of kernels that run one after the other. `wanted` and `between` have the
+    types of outputs and of memory; `offsets` are start offsets of pointers in their buffers.
     """
-    made = {name: TensorType.parse(text) for name, text in {**wanted, **(between or {})}.items()}
-    types = {name: TensorType.of(array) for name, array in given.items()} | made
-    kinds = {name: "output" if name in wanted else "arena" for name in made}
+    created = {name: TensorType.parse(text) for name, text in {**wanted, **(between or {})}.items()}
+    types = {name: TensorType.of(array) for name, array in given.items()} | created
+    kinds = {name: "output" if name in wanted else "arena" for name in created}
     names = list(types)
     buffers = [Buffer("arena", "arena", 0), Buffer("constants", "constants", 64)]
     buffers += [Buffer(name, kinds.get(name, "input"), types[name].bytes) for name in names]
@@ -58,7 +57,7 @@ def plan_of(
 
 
 def play(plan: Plan, given: Arrays, device: DeviceInfo = NULL_GPU) -> dict[str, np.ndarray]:
-    """What the interpreter makes of a plan."""
+    """Return the interpreter's results of a plan."""
     player = Player(device, plan)
     player.poison()
     results = player.run(list(given.values()))
@@ -69,11 +68,13 @@ def play(plan: Plan, given: Arrays, device: DeviceInfo = NULL_GPU) -> dict[str, 
 def kernel_of(
     title: str, counts: Sequence[int], local: tuple[int, ...] = ()
 ) -> tuple[Kernel, list]:
-    """A kernel over a grid, and this work-item's place there; all of a group stay."""
+    """Return a kernel over a grid and this work-item's position; all work-items of a group stay
+    active.
+    """
     kernel = Kernel(title, literal=True)
     return kernel, kernel.ids(*counts, local=local, stay=True)
 
 
 def floats(kernel: Kernel, title: str, writable: bool = False):
-    """A pointer to floats."""
+    """Add a pointer to floats."""
     return kernel.pointer(title, DType.F32, None, writable)

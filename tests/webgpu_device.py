@@ -1,4 +1,4 @@
-"""The WebGPU device that tests run on, or why there is none."""
+"""The WebGPU device that tests run on, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.errors import DeviceError
 
 @cache
 def found() -> tuple[DeviceInfo | None, str]:
-    """The first adapter with all of its facts; without one, the reason in words."""
+    """Return the first adapter with all of its facts, or the reason why there is none."""
     try:
         device = find_device("webgpu")
     except DeviceError as error:
@@ -23,7 +23,7 @@ def found() -> tuple[DeviceInfo | None, str]:
 
 
 def device() -> DeviceInfo:
-    """It, for a test that `needs_webgpu`."""
+    """Return the device, for a test that `needs_webgpu`."""
     info = found()[0]
     assert info is not None
     return info

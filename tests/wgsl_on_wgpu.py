@@ -1,4 +1,4 @@
-"""Plans in WGSL, played by wgpu as plainly as can be: by what docs/internals/wgsl.md says alone."""
+"""Run WGSL plans with wgpu in the simplest form, following docs/internals/wgsl.md only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ try:
 except ImportError:
     wgpu = None
 
-# What every device has that has WebGPU, and one that computes in half precision, too.
+# A device with the default limits of WebGPU, and one with fp16 arithmetic.
 LEAST = replace(
     NULL_GPU,
     language="wgsl",
@@ -28,12 +28,13 @@ LEAST = replace(
 )
 HALVES = replace(LEAST, half_arithmetic=True)
 _FEATURE = "shader-f16"
-_NOT_PLAYED = "OpenGL"  # where remainders of negative numbers are undefined; our player has none
+# remainders of negative numbers are undefined there; our backend does not use it
+_NOT_PLAYED = "OpenGL"
 
 
 @cache
 def find_device() -> Any:
-    """A device with default limits, and halves if it has them; None where there is none."""
+    """Return a device with default limits, and fp16 if supported; None if there is none."""
     every = [] if wgpu is None else wgpu.gpu.enumerate_adapters_sync()
     adapter = next((one for one in every if one.info["backend_type"] != _NOT_PLAYED), None)
     if adapter is None:
@@ -47,12 +48,12 @@ def computes_halves() -> bool:
 
 
 def modules(plan: Plan) -> dict[str, tuple[str, list[str]]]:
-    """The text and the bindings of each entry point."""
-    found = {}
+    """Return the text and the bindings of each entry point."""
+    results = {}
     for text in plan.program.text.split("//# ")[1:]:
         entry, *bindings = text.partition("\n")[0].split()
-        found[entry] = (f"//# {text}", bindings)
-    return found
+        results[entry] = (f"//# {text}", bindings)
+    return results
 
 
 class WgpuRun:
@@ -72,10 +73,10 @@ class WgpuRun:
             memory[: buffer.bytes] = self._plan.constants_in(buffer)
         elif buffer.kind == "variable":
             memory[: buffer.bytes] = self._plan.start_of(buffer)
-        wanted = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
-        made = self._device.create_buffer(size=size, usage=wanted)
-        self._device.queue.write_buffer(made, 0, memory)
-        return made
+        expected = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
+        result = self._device.create_buffer(size=size, usage=expected)
+        self._device.queue.write_buffer(result, 0, memory)
+        return result
 
     def play(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
         queue = self._device.queue
@@ -100,8 +101,8 @@ class WgpuRun:
         if entry not in self._pipelines:
             module = self._device.create_shader_module(code=self._modules[entry][0])
             stage = {"module": module, "entry_point": entry}
-            made = self._device.create_compute_pipeline(layout=self._layout(entry), compute=stage)
-            self._pipelines[entry] = made
+            result = self._device.create_compute_pipeline(layout=self._layout(entry), compute=stage)
+            self._pipelines[entry] = result
         return self._pipelines[entry]
 
     def _layout(self, entry: str) -> Any:
@@ -137,5 +138,5 @@ class WgpuRun:
 
 
 def play_on_wgpu(plan: Plan, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """The plan's outputs for these inputs. What nobody writes is NaN."""
+    """Return the plan's outputs for these inputs. Unwritten elements are NaN."""
     return WgpuRun(plan).play(inputs)

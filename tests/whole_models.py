@@ -1,6 +1,6 @@
-"""Whole models of Caffe and Paddle in the shared folder, and their stored answers.
+"""Caffe and Paddle models in the shared folder, and their stored results.
 
-Run as a script with 'caffe' or 'paddle' where OpenCV or Paddle is installed, it stores the answers.
+Run as a script with 'caffe' or 'paddle', it stores the results; needs OpenCV or Paddle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stored_answers import numbers, write_answers
 
 @dataclass(frozen=True)
 class WholeModel:
-    """A model by its path below the shared folder, its input, and the shape of that."""
+    """A model with its path below the shared folder, its input, and the input's shape."""
 
     path: str
     input: str

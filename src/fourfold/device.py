@@ -21,7 +21,9 @@ UNPROMISED = (*HOST_ACCESS, "forward_progress")
 # Parts of the self-test: buffers of fp32, fp16 and int8, branches, and copies through pinned host
 # memory.
 SELF_TESTS = ("floats", "halves", "bytes", "branches", "staging")
-LONG_LOOPS = "loops"  # WebGPU only: some software implementations stop in the middle of long loops
+LOOP_SELF_TEST = (
+    "loops"  # WebGPU only: some software implementations stop in the middle of long loops
+)
 MAX_LOOP_ITERATIONS = 65535  # limit for all loops of a work-item together on such implementations
 IMAGES = ("image_texels", "image_windows", "prefers_images")
 # Facts that drivers do not report reliably: what a driver claims is probed before it is relied on.
@@ -73,8 +75,8 @@ class DeviceInfo:
     matrix_units: bool = field(default=False, compare=False)
     resident: bool = field(default=False, compare=False)
     reaches_host: bool = field(default=False, compare=False)
-    # Failed parts of the self-test: names of `SELF_TESTS` and `LONG_LOOPS`, separated by commas; ''
-    # if all passed.
+    # Failed parts of the self-test: names of `SELF_TESTS` and `LOOP_SELF_TEST`, separated by
+    # commas; '' if all passed.
     self_test: str = field(default="", compare=False)
     # persistent_mapping: a buffer may stay mapped while kernels use it, and both sides see each
     # other's writes. host_pointers: kernels read and write any host memory by its address.

@@ -1,4 +1,4 @@
-"""The comparison with peers: its networks, its translations, and a short run of it."""
+"""The comparison with other runtimes: its networks, its translations, and a short run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _paths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "resnet50"])
-def test_networks_can_be_read_with_any_batch(name: str) -> None:
+def test_networks_support_any_batch(name: str) -> None:
     from networks import network_bytes
 
     data = network_bytes(name)
@@ -47,13 +47,13 @@ def test_translations_agree_with_litert(name: str, batch: int, tmp_path: Path) -
     model.write_bytes(tiny_model())
     task = Task(model, batch, "fp32", "auto", 1)
     opened = open_peer(name, task)
-    found = (opened.check or opened.run)()
-    wanted = open_peer("litert", task).run()
-    for ours, theirs in zip(found, wanted, strict=True):
+    result = (opened.check or opened.run)()
+    expected = open_peer("litert", task).run()
+    for ours, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(rows(ours) if opened.planes else ours, theirs, 1e-4, 1e-6)
 
 
-def test_ncnn_gets_one_blob_for_each_reader() -> None:
+def test_ncnn_files_split_shared_blobs() -> None:
     from peers.ncnn_vulkan import NcnnFile
 
     file = NcnnFile()
@@ -66,8 +66,8 @@ def test_ncnn_gets_one_blob_for_each_reader() -> None:
 
 
 @pytest.mark.needs_device
-def test_fourfold_beside_itself_in_several_ways(tmp_path: Path) -> None:
-    """As the same GPU by two APIs: each with its own device, all in turns."""
+def test_compares_fourfold_on_several_devices(tmp_path: Path) -> None:
+    """Each variant has its own device, as for one GPU through two APIs; runs are interleaved."""
     model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
     model.write_bytes(tiny_model())
     words = [str(model), "--peers", "none", "--beside", "opencl:0,nowhere:0", "--seconds", "0.1"]
@@ -83,7 +83,7 @@ def test_fourfold_beside_itself_in_several_ways(tmp_path: Path) -> None:
     assert "| tiny | bytes | fourfold opencl:0 | 0." in done.stdout
 
 
-def test_ways_are_shown_beside_the_first_engine() -> None:
+def test_variants_are_shown_next_to_the_first_engine() -> None:
     from compare import ways_table
 
     def engine(median: float, **others: object) -> dict[str, object]:
@@ -103,7 +103,7 @@ def test_ways_are_shown_beside_the_first_engine() -> None:
 
 
 @pytest.mark.needs_device
-def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
+def test_short_run_fills_the_table(tmp_path: Path) -> None:
     model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
     model.write_bytes(tiny_model())
     words = [str(model), "--peers", "litert,ncnn_vulkan", "--seconds", "0.1", "--json", str(output)]
@@ -116,7 +116,7 @@ def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
     assert row["engines"]["ncnn_vulkan"]["missing"] or row["engines"]["ncnn_vulkan"]["seconds"]
 
 
-def test_least_memory_counts_what_lives_at_once() -> None:
+def test_peak_memory_counts_values_live_at_once() -> None:
     from memory import least_bytes
 
     from fourfold.compiler.rewrite import rewrite

@@ -1,4 +1,4 @@
-"""Every benchmark starts: what it imports is there, and it says what it measures."""
+"""Every benchmark script starts and describes its options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if "@click.command" in path.read_text())
-# One process for all of them: what each imports is mostly the same, and takes longer than the rest.
+# One process runs them all, because their imports are shared and take most of the time.
 ASK_ALL = """
 import contextlib, io, json, runpy, sys, traceback
 
@@ -32,21 +32,21 @@ print(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, tuple[int | None, str]]:
-    """What each script ends with, and says, when it is asked for help."""
+def help_outputs() -> dict[str, tuple[int | None, str]]:
+    """Return exit status and output of each script called with --help."""
     command = [sys.executable, "-c", ASK_ALL, *SCRIPTS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), *sys.path])}
     done = subprocess.run(
         command, cwd=FOLDER, env=environment, capture_output=True, text=True, check=True
     )
-    found: dict[str, tuple[int | None, str]] = json.loads(done.stdout)
-    return found
+    result: dict[str, tuple[int | None, str]] = json.loads(done.stdout)
+    return result
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_benchmark_tells_its_options(
-    script: str, told: dict[str, tuple[int | None, str]]
+def test_benchmark_describes_its_options(
+    script: str, help_outputs: dict[str, tuple[int | None, str]]
 ) -> None:
-    code, text = told[script]
+    code, text = help_outputs[script]
     assert code == 0, text
     assert "Usage" in text

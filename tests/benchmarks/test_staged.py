@@ -1,4 +1,4 @@
-"""The comparison of kernels that copy ahead with those that do not, on an interpreted GPU."""
+"""The comparison of staged and plain kernels, on an interpreted GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 staged = pytest.importorskip("staged")
 
 
-def test_launches_are_compared_with_those_they_would_replace(
+def test_compares_launches_with_those_they_would_replace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", -1)

@@ -1,4 +1,4 @@
-"""Starts: devices beside each other, each with caches of its own."""
+"""The benchmark of start times: interleaved devices, each with its own caches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.mark.needs_device
-def test_devices_take_turns(tmp_path: Path) -> None:
+def test_measures_devices_interleaved(tmp_path: Path) -> None:
     model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
     model.write_bytes(tiny_model())
     words = [str(model), "--beside", "opencl:0", "--firsts", "1", "--rounds", "1"]
@@ -27,12 +27,12 @@ def test_devices_take_turns(tmp_path: Path) -> None:
     for starts in (row["starts"], row["beside"]["opencl:0"]):
         assert starts["first"]["build"] > 0
         assert starts["first"]["make"] > 0
-        # Neither a prepared file nor the store is compiled from the model.
+        # Neither a prepared file nor the cache compiles the model.
         assert starts["prepared"]["make"] == starts["kept"]["make"] == 0
     assert "first, build" in done.stdout
 
 
-def test_what_a_device_takes_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compares_devices_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from start import beside_table
 

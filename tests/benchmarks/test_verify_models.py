@@ -1,4 +1,4 @@
-"""benchmarks/verify_models.py: what it makes of what verify says."""
+"""benchmarks/verify_models.py: its verdicts on reports of verify."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ REPORT = {
         ("", "", ("no output", None)),
     ],
 )
-def test_reports(text: str, said: str, verdict: tuple[str, float | None]) -> None:
+def test_reads_reports(text: str, said: str, verdict: tuple[str, float | None]) -> None:
     assert verify_models.read_report(text, said) == verdict
 
 
 @pytest.mark.needs_device
-def test_processes(tmp_path: Path) -> None:
-    """One is right, one is no model, one has no time."""
+def test_judges_models_in_processes(tmp_path: Path) -> None:
+    """Covers a correct model, an invalid file, and a timeout."""
     model, broken = tmp_path / "small.onnx", tmp_path / "broken.onnx"
     model.write_bytes(small_onnx())
     broken.write_bytes(b"no model")

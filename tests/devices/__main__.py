@@ -1,8 +1,8 @@
-"""Op tests and the ten smallest models on every OpenCL implementation of this machine.
+"""Run op tests and the ten smallest models on every OpenCL implementation of this machine.
 
-Each implementation runs alone, with one thread and with two, in processes of its own with empty
-caches. A test that hangs or dies is a line of the result. Ctrl-C prints what there is so far. WORDS
-are for pytest, such as -k softmax after --.
+Each implementation runs alone, with one thread and with two, in its own processes with empty
+caches. A test that hangs or crashes is a line of the result. Ctrl-C prints the results so far.
+WORDS are passed to pytest, such as -k softmax after --.
 """
 
 from __future__ import annotations
@@ -18,22 +18,35 @@ from pathlib import Path
 import click
 from devices.implementations import THREADS, Implementation, installed, missing
 from devices.results import Row, read_rows, write_rows
-from devices.run_tests import TESTS, Setting, described, run_tests
+from devices.run_tests import TESTS, Setting, list_devices, run_tests
 from devices.table import faults, skips, table
 
 import fourfold
 
 Words = tuple[str, ...]
-_ADD = "Results that --json wrote before, elsewhere: they are in the table, too."
+_ADD = "File of results written with --json, to include in the table."
 
 
 @click.command(help=__doc__)
-@click.option("--only", multiple=True, help="Implementations whose name has this in it.")
-@click.option("--threads", multiple=True, type=int, default=THREADS, show_default=True)
-@click.option("--limit", default=300.0, show_default=True, help="Seconds for a test, at most.")
-@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the results here.")
+@click.option(
+    "--only", multiple=True, help="Run only implementations whose name contains this text."
+)
+@click.option(
+    "--threads",
+    multiple=True,
+    type=int,
+    default=THREADS,
+    show_default=True,
+    help="Number of threads.",
+)
+@click.option("--limit", default=300.0, show_default=True, help="Time limit per test, in seconds.")
+@click.option(
+    "--json", "output", type=click.Path(path_type=Path), help="Write the results to this file."
+)
 @click.option("--add", multiple=True, type=click.Path(exists=True, path_type=Path), help=_ADD)
-@click.option("--run/--no-run", default=True, help="Without: the table of --add alone.")
+@click.option(
+    "--run/--no-run", default=True, help="Run the tests, or only show the results of --add."
+)
 @click.argument("words", nargs=-1)
 def main(
     only: tuple[str, ...],
@@ -59,17 +72,17 @@ def main(
 
 
 def chosen(only: Sequence[str]) -> list[Implementation]:
-    """Those that are there; the others are told with the command that installs them."""
-    found = installed()
-    wanted = [word.lower() for word in only]
+    """Return the installed implementations; print the install commands of the others."""
+    result = installed()
+    expected = [word.lower() for word in only]
 
     def asked(name: str) -> bool:
-        return not wanted or any(word in name.lower() for word in wanted)
+        return not expected or any(word in name.lower() for word in expected)
 
-    for name, command in missing(found).items():
+    for name, command in missing(result).items():
         if asked(name):
             click.echo(f"{name} is not installed: {command}")
-    return [one for one in found if asked(one.name)]
+    return [one for one in result if asked(one.name)]
 
 
 def run_all(
@@ -78,10 +91,10 @@ def run_all(
     """Add a row for each device of each implementation, with each number of threads."""
     for implementation, threads in settings:
         with tempfile.TemporaryDirectory() as folder:
-            setting, found = open_setting(implementation, threads, Path(folder))
-            name, note = implementation.name, "" if found else "has no device here"
-            rows += [] if found else [Row(name, "", "", threads, note=note)]
-            for device in found:
+            setting, result = open_setting(implementation, threads, Path(folder))
+            name, note = implementation.name, "" if result else "has no device here"
+            rows += [] if result else [Row(name, "", "", threads, note=note)]
+            for device in result:
                 who = (name, device["device"], device["driver"], threads)
                 rows.append(Row(*who, note=device["refused"]))
                 if device["refused"]:
@@ -94,15 +107,15 @@ def run_all(
 def open_setting(
     implementation: Implementation, threads: int, folder: Path
 ) -> tuple[Setting, list[dict[str, str]]]:
-    """An implementation alone, and its devices: those that are there with it, and not without."""
+    """Yield an implementation alone, and the devices that it adds."""
     setting = Setting(implementation, threads, implementation.environment(folder / "own", threads))
-    found = described(setting)
+    result = list_devices(setting)
     if implementation.library:
         nothing = replace(implementation, library="")
         empty = Setting(nothing, threads, nothing.environment(folder / "none", threads))
-        known = [(one["device"], one["driver"]) for one in described(empty)]
-        found = [one for one in found if (one["device"], one["driver"]) not in known]
-    return setting, found
+        others = [(one["device"], one["driver"]) for one in list_devices(empty)]
+        result = [one for one in result if (one["device"], one["driver"]) not in others]
+    return setting, result
 
 
 def _progress(row: Row, total: int) -> None:

@@ -1,4 +1,4 @@
-"""The OpenCL devices that a process sees, as JSON: asked in a process of its own."""
+"""Print the OpenCL devices that a process sees, as JSON."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from fourfold.errors import DeviceError
 
 
 def describe(device: DeviceInfo) -> dict[str, str]:
-    """Who it is, and why its self-test refuses it: nothing where it does not."""
-    found = {"address": device.address, "device": device.name, "driver": device.driver}
+    """Return the identity of a device, and why its self-test rejects it, if it does."""
+    results = {"address": device.address, "device": device.name, "driver": device.driver}
     try:
         check_verdict(determine_facts(device, ["self_test"]), "fp32")
     except DeviceError as error:
-        return {**found, "refused": f"refused: it {error.what.removeprefix(device.name).strip()}"}
-    return {**found, "refused": ""}
+        return {**results, "refused": f"refused: it {error.what.removeprefix(device.name).strip()}"}
+    return {**results, "refused": ""}
 
 
 def main() -> None:
     try:
-        found = [describe(one) for one in devices()]
+        results = [describe(one) for one in devices()]
     except DeviceError:
-        found = []
-    sys.stdout.write(json.dumps(found))
+        results = []
+    sys.stdout.write(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The OpenCL implementations of this machine: who they are, how each is used alone, and how those
-that are missing are installed.
+"""OpenCL implementations of this machine: detection, isolated use, and install commands of missing
+ones.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ THREADS = (1, 2)
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of an implementation before it is found: its library's name has `mark` in it.
-
-    `threads` are the variables that set how many threads it computes with; one that has none is
-    kept to as many processors.
+    """An implementation that may be installed; its library's name contains `mark`. `threads` are
+    environment variables for the number of threads; without any, processor affinity limits it.
     """
 
     name: str
@@ -32,8 +30,8 @@ class Kind:
 
 @dataclass(frozen=True)
 class Implementation:
-    """An implementation that is installed. Its library is empty where the loader finds it without
-    being told, as pyopencl's finds the PoCL of PyPI.
+    """An installed implementation. Its library is empty if the loader finds it on its own, as
+    pyopencl finds the PoCL of PyPI.
     """
 
     name: str
@@ -41,7 +39,9 @@ class Implementation:
     kind: Kind
 
     def environment(self, scratch: Path, threads: int) -> dict[str, str]:
-        """This one alone, with caches of its own that are empty; files for that go to `scratch`."""
+        """Return an environment with only this implementation and empty caches, with files in
+        `scratch`.
+        """
         vendors = scratch / "vendors"
         vendors.mkdir(parents=True)
         if self.library:
@@ -71,8 +71,8 @@ RUSTICL = Kind(
     environment={"RUSTICL_ENABLE": "llvmpipe", "RUSTICL_FEATURES": "fp16"},
 )
 INTEL = Kind("Intel", "libintelocl", "pip install intel-opencl-rt intel-cmplr-lib-rt")
-# Its own checks do not know an instruction (`freeze`) that its optimiser puts in, and end a kernel
-# there without an error: hence no optimiser.
+# Its checker does not know the `freeze` instruction of its optimizer, and silently ends a kernel
+# there. Therefore the optimizer is off.
 OCLGRIND = Kind(
     "Oclgrind",
     "liboclgrind",
@@ -88,16 +88,16 @@ KINDS = (POCL, RUSTICL, INTEL, OCLGRIND)
 
 
 def installed(vendors: Path | None = None) -> list[Implementation]:
-    """Every implementation that is found, each once."""
-    places = (*_listed(vendors or _vendors()), *_of_wheels(), *_of_oclgrind())
-    found = [_named(library) for library in dict.fromkeys(places)]
+    """Return every installed implementation once."""
+    libraries = (*_listed(vendors or _vendors()), *_of_wheels(), *_of_oclgrind())
+    results = [_named(library) for library in dict.fromkeys(libraries)]
     if _files("pocl-binary-distribution", "libpocl"):
-        found.insert(0, Implementation(POCL_OF_PYPI, "", POCL))
-    return found
+        results.insert(0, Implementation(POCL_OF_PYPI, "", POCL))
+    return results
 
 
 def missing(found: Iterable[Implementation]) -> dict[str, str]:
-    """Those known that are not there, each with the command that installs it."""
+    """Return the missing implementations with their install commands."""
     names = {one.name for one in found}
     commands = {kind.name: kind.install for kind in KINDS}
     commands[POCL_OF_PYPI] = "pip install pyopencl pocl-binary-distribution"
@@ -112,9 +112,9 @@ def _named(library: str) -> Implementation:
 
 
 def _vendors() -> Path:
-    """Where the system lists its drivers, or whoever started this process."""
-    told = Path(os.environ.get("OCL_ICD_VENDORS", ""))
-    return told if told.is_absolute() and told.is_dir() else VENDORS
+    """Return the folder where the system, or the environment, lists drivers."""
+    folder = Path(os.environ.get("OCL_ICD_VENDORS", ""))
+    return folder if folder.is_absolute() and folder.is_dir() else VENDORS
 
 
 def _listed(vendors: Path) -> Iterator[str]:
@@ -123,12 +123,12 @@ def _listed(vendors: Path) -> Iterator[str]:
 
 
 def _of_wheels() -> list[str]:
-    """Intel's wheel has no .icd file that names where it was installed."""
+    """Find Intel's wheel, which has no .icd file with its location."""
     return [str(path) for path in _files("intel-opencl-rt", "libintelocl.so")[:1]]
 
 
 def _of_oclgrind() -> list[str]:
-    """Debian's package brings a driver and lists it nowhere."""
+    """Find the driver of Debian's package, which is not listed anywhere."""
     command = shutil.which("oclgrind")
     if command is None:
         return []
@@ -137,10 +137,10 @@ def _of_oclgrind() -> list[str]:
 
 
 def _files(package: str, start: str) -> list[Path]:
-    """Files of an installed package whose names begin so; shortest names first."""
+    """Return files of an installed package with this prefix; shortest names first."""
     try:
         files = distribution(package).files or []
     except PackageNotFoundError:
         return []
-    found = (Path(str(file.locate())).resolve() for file in files if file.name.startswith(start))
-    return sorted((path for path in found if path.is_file()), key=lambda path: len(path.name))
+    result = (Path(str(file.locate())).resolve() for file in files if file.name.startswith(start))
+    return sorted((path for path in result if path.is_file()), key=lambda path: len(path.name))

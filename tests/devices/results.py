@@ -1,4 +1,4 @@
-"""What tests gave on one device of one implementation, as data that a file can keep."""
+"""Test results on one device of one implementation, as data that can be stored in a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD = (FAILED, CRASHED, HUNG)
 
 @dataclass(frozen=True)
 class Result:
-    """One test: how it ended, and in a line why, unless it passed."""
+    """One test: its outcome, and the reason in one line unless it passed."""
 
     test: str
     outcome: str
@@ -42,14 +42,14 @@ class Result:
 
 @dataclass
 class Row:
-    """A device of an implementation with some threads, and the results so far."""
+    """A device of an implementation with a number of threads, and its results so far."""
 
     implementation: str
     device: str
     driver: str
     threads: int
     results: list[Result] = field(default_factory=list)
-    note: str = ""  # why there are no results, or not all
+    note: str = ""  # why results are missing
 
     def of(self, group: str, *outcomes: str) -> list[Result]:
         return [
@@ -64,10 +64,10 @@ class Row:
 
 
 def parse_line(line: str, quiet: float, limit: float) -> Result | int:
-    """A line of `results_plugin`: a result, or how many tests there are.
+    """Parse a line of `results_plugin`: a result, or the number of tests.
 
-    A worker that is gone either died or was ended because its test took too long: which, tell the
-    seconds that were `quiet` before it.
+    A lost worker either crashed or was ended because its test took too long; the `quiet` seconds
+    before tell which.
     """
     data = json.loads(line)
     if "tests" in data:

@@ -1,7 +1,7 @@
-"""A plugin of pytest: tells each result at once, as a line of JSON, to a file descriptor, and fails
-the tests that a simulator complains of.
+"""A pytest plugin that writes each result immediately as a JSON line to a file descriptor, and
+fails tests that a simulator complains about.
 
-Tests run in a worker of pytest-xdist, so that one that dies or is ended takes nothing else along.
+Tests run in a pytest-xdist worker, so that a crash affects only one test.
 """
 
 from __future__ import annotations
@@ -19,44 +19,46 @@ from devices.results import CRASHED
 from fourfold.backends.opencl import binding as cl
 from fourfold.backends.opencl.devices import context_of, devices
 
-MANY, LARGE = 128, 128 << 10  # buffers, and bytes of each: more takes the simulator minutes
-MOST = 300  # letters of a reason
-LINES = 3  # of a complaint
+BUFFER_COUNT, BUFFER_BYTES = 128, 128 << 10  # more takes the simulator minutes
+MAX_REASON_CHARACTERS = 300
+MAX_COMPLAINT_LINES = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--results-to", type=int, default=None, help="an open file descriptor")
+    parser.addoption(
+        "--results-to", type=int, default=None, help="open file descriptor for the results"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     target, works = config.getoption("--results-to"), hasattr(config, "workerinput")
     if target is not None and not works:
-        config.pluginmanager.register(_Teller(target))
+        config.pluginmanager.register(_ResultWriter(target))
     if works and "OCLGRIND_UNINITIALIZED" in os.environ:
         _use_large_buffers()
         cl.Queue.fill = _fill_by_writing  # type: ignore[method-assign]
 
 
 def _use_large_buffers() -> None:
-    """Oclgrind notes what was written to a buffer only up to the size of the first one that had its
-    number, and complains of the rest. So the first of each number is a large one.
+    """Create large buffers first. Oclgrind tracks writes to a buffer only up to the size of the
+    first buffer with its number, and complains about the rest.
     """
     context = context_of(devices()[0])
-    for buffer in [cl.Buffer(context, LARGE) for _ in range(MANY)]:
+    for buffer in [cl.Buffer(context, BUFFER_BYTES) for _ in range(BUFFER_COUNT)]:
         buffer.release()
 
 
 def _fill_by_writing(
     queue: cl.Queue, buffer: cl.Buffer, pattern: bytes, offset: int, size: int
 ) -> None:
-    """Oclgrind takes a buffer that was filled for one as long as the pattern, and complains of what
-    a kernel writes behind that and reads again.
+    """Fill a buffer with a write. Oclgrind assumes that a filled buffer is as long as the pattern,
+    and complains about later accesses behind it.
     """
     queue.write(buffer, np.frombuffer(pattern * (size // len(pattern)), np.uint8), offset)
 
 
-class _Teller:
-    """Writes a line for each test that ended, and one for how many there are."""
+class _ResultWriter:
+    """Writes a line for each finished test, and one for their number."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -77,7 +79,7 @@ class _Teller:
 
 
 def reason_of(report: pytest.TestReport) -> str:
-    """Why a test was skipped or failed, in a line."""
+    """Return in one line why a test was skipped or failed."""
     what = report.longrepr
     if report.passed or what is None:
         return ""
@@ -85,12 +87,12 @@ def reason_of(report: pytest.TestReport) -> str:
         return str(what[2]).removeprefix("Skipped: ")
     crash = getattr(what, "reprcrash", None)
     words = str(crash.message if crash is not None else what).split("\n")
-    return " ".join(word.strip() for word in words if word.strip())[:MOST]
+    return " ".join(word.strip() for word in words if word.strip())[:MAX_REASON_CHARACTERS]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, object, object]:
-    """What Oclgrind wrote to its log while a test ran is that test's fault."""
+    """Fail a test if Oclgrind wrote to its log while the test ran."""
     log = Path(os.environ.get(LOG, os.devnull))
     start = log.stat().st_size if log.is_file() else 0
     try:
@@ -107,4 +109,4 @@ def _complaint(log: Path, start: int) -> str:
     with log.open(encoding="utf-8", errors="replace") as file:
         file.seek(start)
         lines = [line.strip() for line in file if line.strip()]
-    return " / ".join(lines[:LINES])
+    return " / ".join(lines[:MAX_COMPLAINT_LINES])

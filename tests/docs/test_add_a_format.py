@@ -1,4 +1,4 @@
-"""docs/add-a-format.md, followed to the letter: its folder is written, found, and its model run."""
+"""docs/add-a-format.md, followed literally: its folder is written and found, and its model runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = (b"0123456789", b"xyhrwb", b'"[]{},:- ')
 
 @pytest.fixture
 def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """The page's files, in a folder that the package searches besides its own."""
+    """Install the page's files in a folder that the package searches besides its own."""
     added = write_files(PAGE, tmp_path)
     folder = str(tmp_path / FOLDER.parent)
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, folder])
@@ -45,7 +45,7 @@ def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Pa
 
 
 def content() -> bytes:
-    """The model that the page shows."""
+    """Return the model that the page shows."""
     (block,) = [block for block in blocks(PAGE) if block.language == "json"]
     return block.text.encode()
 
@@ -63,14 +63,14 @@ def numbers(rows: int) -> np.ndarray:
     return np.random.default_rng(7).uniform(-3, 3, (rows, 3)).astype(np.float32)
 
 
-def test_the_page_adds_one_folder(overlay: list[Path]) -> None:
+def test_page_adds_one_folder(overlay: list[Path]) -> None:
     assert overlay == [FOLDER / "__init__.py", FOLDER / "reader.py"]
     assert set(formats.formats()) >= {"tflite", "toy"}
     assert "fourfold.formats.toy.reader" not in sys.modules  # until a model is read
 
 
 @pytest.mark.parametrize("words", [{}, {"shapes": {"x": (5, 3)}}, {"placement": "cpu"}], ids=str)
-def test_a_model_runs(
+def test_model_runs(
     overlay: list[Path], words: dict[str, Any], tmp_path: Path, device: DeviceInfo
 ) -> None:
     path = tmp_path / "model.toy"
@@ -82,13 +82,13 @@ def test_a_model_runs(
         np.testing.assert_allclose(session.run(x)["y"], expected(x), rtol=1e-5, atol=1e-5)
 
 
-def test_what_stays_on_the_cpu_runs_in_numpy(overlay: list[Path]) -> None:
+def test_fallback_operators_run_in_numpy(overlay: list[Path]) -> None:
     with fourfold.Session(content(), placement="cpu") as session:
         assert {row.target for row in session.placement.rows} == {"numpy"}
 
 
 @pytest.mark.needs_device
-def test_it_is_checked_and_compared_with_numpy(overlay: list[Path], tmp_path: Path) -> None:
+def test_commands_support_the_format(overlay: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "model.toy"
     path.write_bytes(content())
     alone = "Toy models have no CPU runtime of their own"
@@ -104,11 +104,11 @@ def test_it_is_checked_and_compared_with_numpy(overlay: list[Path], tmp_path: Pa
     measured = CliRunner().invoke(main, ["bench", str(path), *short])
     assert measured.exit_code == 0, measured.output
     assert f"nothing is measured beside it: {alone}" in measured.output
-    told = CliRunner().invoke(main, ["bench", str(path), *short, "--json"])
-    assert json.loads(told.stdout)["compared"] is False
+    benchmark = CliRunner().invoke(main, ["bench", str(path), *short, "--json"])
+    assert json.loads(benchmark.stdout)["compared"] is False
 
 
-def test_the_model_says_what_it_is(overlay: list[Path]) -> None:
+def test_model_describes_itself(overlay: list[Path]) -> None:
     model = read_model(content())
     assert (model.format, model.cpu_engine, model.source_graph) == ("Toy", None, None)
     assert model.open_sizes == ((-1, 3),)
@@ -122,7 +122,7 @@ def test_the_model_says_what_it_is(overlay: list[Path]) -> None:
     ]
 
 
-def test_its_operators_are_listed(overlay: list[Path]) -> None:
+def test_operators_are_listed(overlay: list[Path]) -> None:
     report = json.loads(CliRunner().invoke(main, ["ops", "--json"]).output)
     assert report["toy"] == {"Add": "add.", "Dense": "fully_connected.", "Relu": "relu."}
     assert "CONV_2D" in report["tflite"]
@@ -146,12 +146,12 @@ def test_its_operators_are_listed(overlay: list[Path]) -> None:
         (content().replace(b'"output": "r"', b'"output": 7'), "7 is not the name of a value"),
     ],
 )
-def test_damage_is_a_model_error(overlay: list[Path], damaged: bytes, why: str) -> None:
+def test_rejects_damaged_models(overlay: list[Path], damaged: bytes, why: str) -> None:
     with pytest.raises(fourfold.ModelError, match=why):
         read_model(damaged)
 
 
-def test_all_that_is_not_known_is_refused_at_once(overlay: list[Path]) -> None:
+def test_error_lists_every_unsupported_operator(overlay: list[Path]) -> None:
     nodes = [
         {"op": "Warp", "inputs": ["x"], "output": "a"},
         {"op": "Relu", "inputs": ["a"], "output": "b"},
@@ -163,15 +163,15 @@ def test_all_that_is_not_known_is_refused_at_once(overlay: list[Path]) -> None:
         assert [refusal.op for refusal in caught.value.refusals] == ["Warp", "Fold"]
 
 
-def test_shapes_that_do_not_fit_are_the_callers_error(overlay: list[Path]) -> None:
+def test_rejects_mismatched_shapes(overlay: list[Path]) -> None:
     with pytest.raises(fourfold.InputError, match="Dense 'h' does not fit the requested shapes"):
         read_model(content(), ReadOptions({"x": (1, 4)}))
     with pytest.raises(fourfold.InputError, match="no input 'z'"):
         read_model(content(), ReadOptions({"z": (1, 3)}))
 
 
-def test_mutations(overlay: list[Path]) -> None:
-    """Only our own errors come out of a damaged file; what is read can be computed."""
+def test_damaged_files_raise_only_our_errors(overlay: list[Path]) -> None:
+    """Readable damaged files must also be computable."""
     read = 0
     for number in range(ROUNDS):
         try:
@@ -187,16 +187,16 @@ def test_mutations(overlay: list[Path]) -> None:
 
 
 def mutate(rng: random.Random) -> bytes:
-    """A few bytes changed, half of them for one of the same kind, so that it is JSON still."""
+    """Change a few bytes, half of them within the same kind, so that the file stays JSON."""
     damaged, start = bytearray(content()), len(b'{"format": "toy"')
     for _ in range(rng.choice((1, 1, 2, 4))):
-        place = rng.randrange(start, len(damaged))
-        kinds = [kind for kind in KINDS if damaged[place] in kind]
-        damaged[place] = rng.choice(kinds[0] if kinds and rng.random() < 0.5 else b"".join(KINDS))
+        offset = rng.randrange(start, len(damaged))
+        kinds = [kind for kind in KINDS if damaged[offset] in kind]
+        damaged[offset] = rng.choice(kinds[0] if kinds and rng.random() < 0.5 else b"".join(KINDS))
     return bytes(damaged)
 
 
-def test_nothing_of_it_stays_behind() -> None:
+def test_format_is_removed_after_the_test() -> None:
     assert "toy" not in formats.formats()
     with pytest.raises(fourfold.ModelError, match="a JSON file"):
         read_model(content())

@@ -1,4 +1,4 @@
-"""docs/add-a-language.md, followed to the letter: its folder is found, its programs are built."""
+"""docs/add-a-language.md, followed literally: its folder is found, and its programs are built."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from fourfold import codegen
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.check import unsupported_features
 from fourfold.codegen.context import KernelOptions
-from fourfold.codegen.registry import find_language, languages
+from fourfold.codegen.language import find_language, languages
 from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.plan import ARENA, CONSTANTS, BufferUse, Plan
 
 PAGE = ROOT / "docs" / "add-a-language.md"
@@ -44,7 +44,7 @@ TOLERANCE = 2e-5
 
 @pytest.fixture(autouse=True)
 def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """The page's files, in a folder that is searched besides the package's own."""
+    """Install the page's files in a folder that is searched besides the package's own."""
     files = write_files(PAGE, tmp_path)
     folder = tmp_path / "src" / "fourfold" / "codegen"
     (folder / "plain_c" / "__init__.py").touch()
@@ -56,13 +56,13 @@ def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Pa
     vars(codegen).pop("plain_c", None)
 
 
-def test_the_page_is_one_folder(overlay: list[Path]) -> None:
+def test_page_adds_one_folder(overlay: list[Path]) -> None:
     assert {file.parent for file in overlay} == {Path("src/fourfold/codegen/plain_c")}
     assert "plain_c" in languages()
 
 
-def played(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
-    """What the machine's own compiler makes of a plan."""
+def run_plan(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
+    """Run a plan with the system compiler."""
     assert COMPILER is not None
     source, library = folder / "plan.c", folder / "plan.so"
     source.write_text(plan.program.text, encoding="utf-8")
@@ -96,12 +96,12 @@ def played(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarra
 def test_ops_agree_with_their_references(name: str, tmp_path: Path) -> None:
     item = trial(registry()[name])
     plan = make_plan(rewrite(item.graph), PROCESSOR, KernelOptions())
-    results = played(plan, item.inputs, tmp_path)
+    results = run_plan(plan, item.inputs, tmp_path)
     item.check(results, TOLERANCE)
     assert prod(plan.launches[0].local) == 1
 
 
-def test_it_is_given_nothing_that_it_cannot_say() -> None:
+def test_language_gets_only_supported_kernels() -> None:
     able = find_language("plain_c").capabilities
     wrong = {
         what

@@ -1,4 +1,4 @@
-"""docs/add-an-op.md, followed to the letter: its files are written, found, run on the device."""
+"""docs/add-an-op.md, followed literally: its files are written, found, and run on the device."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from fourfold.codegen.context import KernelOptions
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite import convert
 from fourfold.formats.tflite.operation import RULES
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.session import explain_stage
 
 PAGE = ROOT / "docs" / "add-an-op.md"
 PACKAGES = (ops, convert)
 
 
-def forget() -> None:
+def clear_caches() -> None:
     registry.cache_clear()
     convert.rules.cache_clear()
 
 
 @pytest.fixture
 def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The page's files, in folders that the package searches besides its own."""
-    convert.rules()  # a decorator fills this table as the package's own files are imported
-    known = dict(RULES)
+    """Install the page's files in folders that the package searches besides its own."""
+    convert.rules()  # importing the package's files fills this table through a decorator
+    original_rules = dict(RULES)
     files = write_files(PAGE, tmp_path)
     added = [".".join(file.with_suffix("").parts[1:]) for file in files]
     for package in PACKAGES:
         folder = tmp_path / "src" / Path(*package.__name__.split("."))
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
-    forget()
+    clear_caches()
     yield added
     for name in added:
         package, _, attribute = name.rpartition(".")
         sys.modules.pop(name, None)
         vars(sys.modules[package]).pop(attribute, None)
     RULES.clear()
-    RULES.update(known)
+    RULES.update(original_rules)
     monkeypatch.undo()
-    forget()
+    clear_caches()
 
 
 def model() -> bytes:
-    """A convolution, and the custom operator behind it."""
+    """Return a convolution followed by the custom operator."""
     filters = np.random.default_rng(5).standard_normal((4, 1, 1, 3)).astype(np.float32)
     tensors = [
         Tensor("x", (1, 8, 8, 3)),
@@ -69,16 +69,16 @@ def model() -> bytes:
     return write(tensors, operators, ["x"], ["y"])
 
 
-def test_the_page_has_one_file_for_the_op_and_one_for_the_format(overlay: list[str]) -> None:
+def test_page_adds_one_file_for_the_op_and_one_for_the_format(overlay: list[str]) -> None:
     assert overlay == ["fourfold.ops.softplus", "fourfold.formats.tflite.convert.softplus"]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
-def test_cases_of_the_new_op(overlay: list[str], precision: str, device: DeviceInfo) -> None:
+def test_cases_of_the_new_op_pass(overlay: list[str], precision: str, device: DeviceInfo) -> None:
     check(registry()["softplus"], device, KernelOptions(precision), like=device)
 
 
-def test_a_model_that_uses_it(overlay: list[str], device: DeviceInfo) -> None:
+def test_model_with_the_new_op_runs(overlay: list[str], device: DeviceInfo) -> None:
     lines = explain_stage(model(), "rewritten").splitlines()
     assert len(lines) == 3
     assert lines[1].endswith("|> softplus: f32[1,8,8,4]")
@@ -89,14 +89,14 @@ def test_a_model_that_uses_it(overlay: list[str], device: DeviceInfo) -> None:
     np.testing.assert_allclose(y, np.logaddexp(x @ filters[:, 0, 0].T, 0), rtol=1e-5, atol=1e-5)
 
 
-def test_other_custom_operators_are_still_refused(overlay: list[str]) -> None:
+def test_other_custom_operators_are_rejected(overlay: list[str]) -> None:
     tensors = [Tensor("x", (1, 4)), Tensor("y", (1, 4))]
     content = write(tensors, [Operator("CUSTOM", ["x"], ["y"], custom_code="Other")], ["x"], ["y"])
     with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Other"):
         explain_stage(content, "kernels")
 
 
-def test_nothing_of_it_stays_behind() -> None:
+def test_op_is_removed_after_the_test() -> None:
     assert "softplus" not in registry()
     with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Softplus"):
         explain_stage(model(), "kernels")

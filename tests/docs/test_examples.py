@@ -1,9 +1,8 @@
-"""The Python blocks of the README, the tutorial, the guides and a few more pages run, each from top
-to bottom.
+"""The Python blocks of the README, the tutorial, the guides and some other pages run from top to
+bottom.
 
-A block is run when `run` stands behind its language. `model.tflite`, `animals.tflite`,
-`detector.tflite`, `groups.tflite`, `quantized.tflite`, `lstm.tflite` and `yolo.tflite` are small
-models made here.
+A block runs if `run` follows its language. `model.tflite`, `animals.tflite`, `detector.tflite`,
+`groups.tflite`, `quantized.tflite`, `lstm.tflite` and `yolo.tflite` are small models made here.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PAGES += (DOCS / "internals" / "interpreter.md",)
 
 @pytest.mark.needs_device
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
     (tmp_path / "detector.tflite").write_bytes(tiny_detector())
     (tmp_path / "groups.tflite").write_bytes(tiny_second_model())
@@ -41,17 +40,17 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page):
         if block.language == "python" and block.words == "run":
-            # Empty lines in front, so that an error names the line of the page.
+            # Leading empty lines make errors name the line of the page.
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
 
 
-def test_there_is_something_to_run() -> None:
+def test_pages_have_runnable_blocks() -> None:
     runnable = [one for page in PAGES for one in blocks(page) if one.words == "run"]
     assert len(runnable) >= 8
 
 
-def test_quoted_code_is_the_code() -> None:
-    """A block with `from=FILE` behind its language is part of that file."""
+def test_quoted_code_matches_the_source() -> None:
+    """A block with `from=FILE` after its language is part of that file."""
     wrong, quoted = [], 0
     for page in sorted(ROOT.glob("docs/**/*.md")):
         for block in blocks(page):

@@ -1,4 +1,4 @@
-"""docs/internals/file-format.md says what the code writes: numbers, kinds and names."""
+"""docs/internals/file-format.md agrees with the code: numbers, kinds and names."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ KEY = re.compile(r'"(\w+)"')
 
 @cache
 def section(heading: str) -> str:
-    """The part of the page below a heading that begins so."""
+    """Return the part of the page below a heading that starts with this text."""
     text = PAGE_FILE.read_text(encoding="utf-8")
-    found = re.search(rf"^## {re.escape(heading)}[^\n]*\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    assert found is not None, heading
-    return found[0]
+    result = re.search(rf"^## {re.escape(heading)}[^\n]*\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    assert result is not None, heading
+    return result[0]
 
 
 def rows(heading: str, first: str) -> list[list[str]]:
-    """The cells of a section's table whose first title is `first`."""
+    """Return the cells of a section's table whose first column is titled `first`."""
     cells = [row.split(" | ") for row in ROW.findall(section(heading))]
     start = next(number for number, row in enumerate(cells) if row[0] == first) + 2
     width = len(cells[start])
-    ends = (n for n in range(start, len(cells)) if len(cells[n]) != width)
-    return cells[start : next(ends, len(cells))]
+    table_ends = (n for n in range(start, len(cells)) if len(cells[n]) != width)
+    return cells[start : next(table_ends, len(cells))]
 
 
 def quoted(cells: list[list[str]]) -> set[str]:
@@ -54,20 +54,20 @@ def quoted(cells: list[list[str]]) -> set[str]:
 
 
 def layout(heading: str) -> list[tuple[int, int]]:
-    """Where each field begins and how many bytes it has."""
+    """Return offset and size in bytes of each field."""
     fields = [(int(at), kind) for at, kind, _ in rows(heading, "at")]
     return [(at, SIZES.get(kind) or int(kind.split()[0])) for at, kind in fields]
 
 
 @pytest.mark.parametrize(("heading", "form"), [("Header", HEADER), ("Table", ENTRY)])
-def test_layouts(heading: str, form: object) -> None:
+def test_layouts_match_the_code(heading: str, form: object) -> None:
     fields = layout(heading)
     assert [at for at, _ in fields[1:]] == [at + size for at, size in fields[:-1]]
     assert sum(size for _, size in fields) == form.size  # type: ignore[attr-defined]
     assert f"{form.size} bytes" in section(heading).splitlines()[0]  # type: ignore[attr-defined]
 
 
-def test_numbers() -> None:
+def test_numbers_match_the_code() -> None:
     header = {at: what for at, _, what in rows("Header", "at")}
     assert header["0"] == f"`{MAGIC.decode()}`"
     assert header["8"] == f"format: {VERSION}"
@@ -77,22 +77,22 @@ def test_numbers() -> None:
     assert f"Format {VERSION} " in section("Table")
 
 
-def test_kinds_of_buffers() -> None:
+def test_buffer_kinds_match_the_code() -> None:
     assert quoted(rows("A plan", "kind")) == set(record.KINDS)
 
 
-def test_requirements() -> None:
+def test_requirements_match_the_code() -> None:
     named = quoted(rows("A plan", "name")) | {"language", "language_version"}
     assert named == set(Requirements._fields)
 
 
 def keys(heading: str) -> set[str]:
-    """The names in the section's record."""
-    found = [one.text for one in blocks(PAGE_FILE) if one.text in section(heading)]
-    return set(KEY.findall(found[0]))
+    """Return the names in the section's record."""
+    results = [one.text for one in blocks(PAGE_FILE) if one.text in section(heading)]
+    return set(KEY.findall(results[0]))
 
 
-def test_records() -> None:
+def test_records_match_the_code() -> None:
     compiled = line(2.0, 1.0)
     values = {"language", "language_version", "opencl", "fp32", "mixed", "fp16"}
     way = InputsOnDevice(compiled.plan.launches[0].arguments, ())
@@ -105,7 +105,7 @@ def test_records() -> None:
     assert set(re.findall(r"`(\w+)`", placement)) == fields
 
 
-def test_entries_and_indices() -> None:
+def test_entries_and_indices_match_the_code() -> None:
     kinds = re.search(r'"kind": ([^,]*),', section("An entry of the store"))
     assert kinds is not None
     assert set(KEY.findall(kinds[1])) == set(entry.KINDS)

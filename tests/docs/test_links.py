@@ -1,4 +1,4 @@
-"""Links of all pages lead to files that are there, and to headings that these have."""
+"""Links of all pages lead to existing files and headings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGES = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")))
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
-LEFT_OUT = re.compile(r"[^\w\- ]")  # of a heading, in the name by which it is linked to
+REMOVED_CHARACTERS = re.compile(r"[^\w\- ]")  # from a heading, in its anchor
 
 
 def prose(page: Path) -> str:
@@ -22,9 +22,11 @@ def prose(page: Path) -> str:
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """The names of a page's headings, as GitHub gives them."""
+    """Return the anchors of a page's headings, in GitHub's form."""
     titles = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", one) for one in HEADING.findall(prose(page)))
-    return frozenset(LEFT_OUT.sub("", title.lower()).replace(" ", "-") for title in titles)
+    return frozenset(
+        REMOVED_CHARACTERS.sub("", title.lower()).replace(" ", "-") for title in titles
+    )
 
 
 def is_dead(page: Path, link: str) -> bool:
@@ -36,12 +38,12 @@ def is_dead(page: Path, link: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_to_existing_targets(page: Path) -> None:
     local = [link for link in LINK.findall(prose(page)) if "://" not in link]
     assert [link for link in local if is_dead(page, link)] == []
 
 
-def test_dead_links_are_found(tmp_path: Path) -> None:
+def test_detects_dead_links(tmp_path: Path) -> None:
     page, other = tmp_path / "page.md", tmp_path / "other.md"
     page.write_text("# A page\n## `code`, and [more](other.md)\n")
     other.write_text("# Other\n")
@@ -50,7 +52,7 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
     assert [link for link in (*alive, *dead) if is_dead(page, link)] == list(dead)
 
 
-def test_pages_have_links() -> None:
-    """So that a change of form does not leave nothing to look at."""
+def test_finds_links_in_pages() -> None:
+    """Guards against a change of form that would leave nothing to check."""
     linking = {page.name for page in PAGES if LINK.search(prose(page))}
     assert {"README.md", "CONTRIBUTING.md", "performance.md"} <= linking

@@ -1,4 +1,4 @@
-"""The documentation as a site: its list of pages, and a reference with every public name."""
+"""The documentation site: its list of pages, and a reference with every public name."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from docs.blocks import ROOT
 import fourfold
 
 LISTED = re.compile(r"^ +- ([\w/-]+\.md)$", re.MULTILINE)
-MODULES = ["processing", "vision"]  # imported by their names
+MODULES = ["processing", "vision"]  # imported by name
 DESCRIBED = re.compile(r"^::: fourfold\.(\w+)$", re.MULTILINE)
 ADDRESS = re.compile(r"https://github\.com/[\w-]+/[\w-]+")
 
 
-def test_pages_of_the_list_are_there_once() -> None:
+def test_listed_pages_exist_once() -> None:
     pages = LISTED.findall((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert len(pages) == len(set(pages)) > 40
     assert [page for page in pages if not (ROOT / "docs" / page).is_file()] == []
 
 
-def test_every_public_name_is_described_once() -> None:
+def test_every_public_name_is_documented_once() -> None:
     pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
     names = [name for page in pages for name in DESCRIBED.findall(page.read_text(encoding="utf-8"))]
     assert sorted(names) == sorted([*fourfold.__all__, *MODULES])
 
 
-def test_the_repository_has_one_address() -> None:
+def test_repository_address_is_consistent() -> None:
     files = (ROOT / "pyproject.toml", ROOT / "mkdocs.yml")
-    found = {one for file in files for one in ADDRESS.findall(file.read_text(encoding="utf-8"))}
-    assert len(found) == 1
+    results = {one for file in files for one in ADDRESS.findall(file.read_text(encoding="utf-8"))}
+    assert len(results) == 1

@@ -1,4 +1,4 @@
-"""examples/stream.py says of each frame what a plain run of the same session finds."""
+"""examples/stream.py prints for each frame what a plain run of the same session returns."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def example() -> ModuleType:
 
 
 @pytest.mark.needs_device
-def test_answers(tmp_path: Path) -> None:
+def test_stream_example_agrees_with_plain_runs(tmp_path: Path) -> None:
     model, stream = tmp_path / "yolo.tflite", example()
     model.write_bytes(yolo_v5())
-    given = [str(model), "--frames", str(FRAMES), "--size", *map(str, SIZE), "--fractions"]
-    done = CliRunner().invoke(stream.main, given, catch_exceptions=False)
-    told = re.findall(r"^frame (\d+): (\d+) boxes", done.output, re.MULTILINE)
+    inputs = [str(model), "--frames", str(FRAMES), "--size", *map(str, SIZE), "--fractions"]
+    done = CliRunner().invoke(stream.main, inputs, catch_exceptions=False)
+    printed = re.findall(r"^frame (\d+): (\d+) boxes", done.output, re.MULTILINE)
     pixels = fourfold.Pixels(0, 255, "nv12", size=SIZE, fit="letterbox")
     boxes = processing.YoloBoxes(score=0.25, normalized=True)
     with fourfold.Session(model, pixels=pixels, postprocess=boxes) as session:
-        found = [int(session.run(frame)["count"][0]) for frame in stream.camera(FRAMES, *SIZE)]
-    assert [(int(number), int(count)) for number, count in told] == list(enumerate(found))
-    assert len(set(found)) > 1, "frames that differ give answers that differ"
+        outputs = [int(session.run(frame)["count"][0]) for frame in stream.camera(FRAMES, *SIZE)]
+    assert [(int(number), int(count)) for number, count in printed] == list(enumerate(outputs))
+    assert len(set(outputs)) > 1, "frames that differ give answers that differ"

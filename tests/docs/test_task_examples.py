@@ -1,4 +1,4 @@
-"""The examples of one task each do it: on small models made here, and on real ones at hand."""
+"""The task examples work, on small models made here and on real ones where available."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fourfold.processing.pictures import picture_bytes
 image = pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 pytestmark = pytest.mark.needs_device
 SHARED = ROOT.parent / "shared"
-CODE_LINES = 12  # of an example's main part: nine, or a few more where lines are broken
+CODE_LINES = 12  # of an example's main part: nine, or a few more with broken lines
 
 
 class Example:
-    """Runs examples in a folder, and gives what they print."""
+    """Runs examples in a folder, and returns their output."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self._capsys = folder, capsys
@@ -49,7 +49,7 @@ class Example:
     def drawing(
         self, name: str, model: Path, photograph: Path | None = None
     ) -> tuple[str, np.ndarray]:
-        """What is printed, and where the drawing differs from the photograph, enlarged as it is."""
+        """Return the output, and where the drawing differs from the enlarged photograph."""
         path = photograph or self.photograph
         out = self.run(name, model, path, self.folder / "out.png")
         drawn = picture_bytes(self.folder / "out.png")
@@ -63,10 +63,10 @@ def example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Example:
     return Example(tmp_path, capsys)
 
 
-def shared(name: str) -> Path:
+def shared_file(name: str) -> Path:
     path = SHARED / name
     if not path.is_file():
-        pytest.skip(f"{path.name} is not at hand")
+        pytest.skip(f"{path.name} is not available")
     return path
 
 
@@ -74,14 +74,14 @@ def shared(name: str) -> Path:
     "name", ["classify", "detect", "segment", "pose", "video", "super_resolution", "keywords"]
 )
 def test_examples_are_short(name: str) -> None:
-    """What stands behind imports and functions."""
+    """Counts the lines after imports and functions."""
     text = (ROOT / "examples" / f"{name}.py").read_text()
     main = text[re.search(r"^model, .* = sys.argv", text, re.MULTILINE).start() :]  # type: ignore[union-attr]
     lines = [line for line in main.splitlines() if line.strip()]
     assert len(lines) <= CODE_LINES
 
 
-def test_classify(example: Example) -> None:
+def test_classify_example(example: Example) -> None:
     model = example.model(tiny_described_model())
     rows = re.findall(
         r"^(\d\.\d+)  (\w+)$", example.run("classify", model, example.photograph), re.M
@@ -95,20 +95,20 @@ def test_classify(example: Example) -> None:
 
 
 def boxes() -> bytes:
-    """Six boxes: left, top, right, bottom, score and class, all from 0 to 1."""
+    """Return a model of six boxes: left, top, right, bottom, score and class, all from 0 to 1."""
     network = Network()
     rows = network.reshape("rows", network.grid(16, 6), 1, 6, 6)
     return network.write(network.add("picked", "logistic", rows))
 
 
-def test_detect(example: Example) -> None:
+def test_detect_example(example: Example) -> None:
     out, changed = example.drawing("detect", example.model(boxes()))
     assert len(re.findall(r"^0\.\d+  class 0: ", out, re.M)) == len(out.splitlines())
     assert bool(out) == changed.any()
     assert out, "a box with a score that counts"
 
 
-def test_segment(example: Example) -> None:
+def test_segment_example(example: Example) -> None:
     network = Network()
     model = example.model(network.write(network.grid(2, 4)))
     out, changed = example.drawing("segment", model)
@@ -118,7 +118,7 @@ def test_segment(example: Example) -> None:
     assert changed.mean() > 0.9 * (1 - shares.get(0, 0) / 100)
 
 
-def test_pose(example: Example) -> None:
+def test_pose_example(example: Example) -> None:
     network = Network()
     rows = network.reshape("rows", network.grid(32, 51), 1, 1, 17, 3)
     out, changed = example.drawing(
@@ -129,7 +129,7 @@ def test_pose(example: Example) -> None:
     assert "nose: " in out
 
 
-def test_super_resolution(example: Example) -> None:
+def test_super_resolution_example(example: Example) -> None:
     network = Network()
     model = example.model(network.write(network.add("y", "logistic", network.grid(1, 3))))
     out = example.run("super_resolution", model, example.photograph, example.folder / "large.png")
@@ -139,7 +139,7 @@ def test_super_resolution(example: Example) -> None:
 
 
 @pytest.mark.parametrize("source", ["folder", "clip.gif"])
-def test_video(example: Example, source: str) -> None:
+def test_video_example(example: Example, source: str) -> None:
     model, frames = example.model(boxes()), example.folder / source
     pictures = [image.new("RGB", (60, 40), (number * 60, 90, 30)) for number in range(3)]
     if source == "folder":
@@ -173,11 +173,11 @@ class VideoCapture:
 """
 
 
-def test_video_of_a_camera(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_video_example_reads_a_camera(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     (example.folder / "cv2.py").write_text(OPENCV)
     monkeypatch.syspath_prepend(example.folder)
     monkeypatch.setitem(sys.modules, "cv2", None)
-    monkeypatch.delitem(sys.modules, "cv2")  # one that is installed comes back afterwards
+    monkeypatch.delitem(sys.modules, "cv2")  # an installed module is restored afterwards
     model, drawn = example.model(boxes()), example.folder / "drawn"
     out = example.run("video", model, "0", drawn)
     assert len(out.splitlines()) == len(list(drawn.glob("*.png"))) == 2
@@ -186,8 +186,8 @@ def test_video_of_a_camera(example: Example, monkeypatch: pytest.MonkeyPatch) ->
         example.run("video", model, "1", drawn)
 
 
-def test_keywords(example: Example) -> None:
-    """Louder at the end or at the start: the first coefficient of two steps tells."""
+def test_keywords_example(example: Example) -> None:
+    """The first coefficient of two steps tells whether the sound is louder at the end."""
     weights = np.zeros((12, 490), np.float32)
     weights[3, [0, 480]], weights[9, [0, 480]] = (1, -1), (-1, 1)
     tensors = [
@@ -213,7 +213,7 @@ def test_keywords(example: Example) -> None:
         assert example.run("keywords", model, path).split()[1] == name
 
 
-REAL = {
+REAL_MODELS = {
     "classify": ("mobilenet_v1_0.25_128_quant", "burger.jpg", "cheeseburger"),
     "detect": ("ssd_mobilenet_v1_uint8", "cats_and_dogs.jpg", "dog: "),
     "segment": ("deeplab_v3_257_float", "segmentation_input_rotation0.jpg", "horse"),
@@ -221,27 +221,27 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_on_photographs(example: Example, name: str) -> None:
-    model, photograph, words = REAL[name]
-    given = [shared(f"models/tflite/{model}.tflite"), shared(f"inputs/{photograph}")]
-    out = example.run(name, *given, *([] if name == "classify" else [example.folder / "out.png"]))
+@pytest.mark.parametrize("name", REAL_MODELS)
+def test_examples_on_photographs(example: Example, name: str) -> None:
+    model, photograph, words = REAL_MODELS[name]
+    inputs = [shared_file(f"models/tflite/{model}.tflite"), shared_file(f"inputs/{photograph}")]
+    out = example.run(name, *inputs, *([] if name == "classify" else [example.folder / "out.png"]))
     assert words in out
 
 
-def test_a_word_that_was_spoken(example: Example) -> None:
-    model, sound = shared("models/tflite/kws_ref_model.tflite"), shared("inputs/yes.wav")
+def test_keywords_example_on_speech(example: Example) -> None:
+    model, sound = shared_file("models/tflite/kws_ref_model.tflite"), shared_file("inputs/yes.wav")
     score, word = example.run("keywords", model, sound).split()[:2]
     assert (word, float(score) > 0.9) == ("yes", True)
 
 
-def test_a_photograph_enlarged(example: Example) -> None:
-    model, cat = shared("models/onnx/super_resolution.onnx"), shared("inputs/cat.bmp")
+def test_super_resolution_example_on_a_photograph(example: Example) -> None:
+    model, cat = shared_file("models/onnx/super_resolution.onnx"), shared_file("inputs/cat.bmp")
     assert "became 672 × 672" in example.run(
         "super_resolution", model, cat, example.folder / "large.png"
     )
     large = picture_bytes(example.folder / "large.png").astype(float)
     small = image.fromarray(picture_bytes(cat))
     left = (small.width - small.height) // 2
-    wanted = small.crop((left, 0, left + small.height, small.height)).resize((672, 672))
-    assert np.abs(large - np.asarray(wanted)).mean() < 8
+    expected = small.crop((left, 0, left + small.height, small.height)).resize((672, 672))
+    assert np.abs(large - np.asarray(expected)).mean() < 8

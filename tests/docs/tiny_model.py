@@ -1,4 +1,4 @@
-"""The small models that the examples in the documentation run on."""
+"""Small models that the examples in the documentation use."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ANIMALS = ["cat", "dog", "bird", "fish", "horse", "sheep", "cow", "bear", "frog"
 
 
 def tiny_described_model() -> bytes:
-    """The same as `tiny_model`, with a signature, labels, and how pictures are scaled."""
+    """Return `tiny_model` with a signature, labels, and image normalization."""
     scaling = about.unit(about.NORMALIZATION, {0: [127.5], 1: [127.5]})
     picture = about.tensor("picture", content=about.image(), units=[scaling])
     scores = about.tensor("animal", files=[about.file("labels.txt", about.AXIS_LABELS)])
     notes = {"TFLITE_METADATA": about.flatbuffer(about.model("animals", [picture], [scores]))}
     signature = Signature("classify", {"photo": 0}, {"animal": 8})
-    made = tiny_model(signatures=[signature], metadata=notes)
-    return made + about.archive({"labels.txt": "\n".join(ANIMALS).encode()})
+    result = tiny_model(signatures=[signature], metadata=notes)
+    return result + about.archive({"labels.txt": "\n".join(ANIMALS).encode()})
 
 
 def tiny_detector() -> bytes:
-    """`tiny_model` with a second output, which has a matrix of its own."""
+    """Return `tiny_model` with a second output, which has its own matrix."""
     boxes = np.random.default_rng(4).standard_normal((4, 8)).astype(np.float32)
     tensors = [Tensor("sides", boxes.shape, data=boxes), Tensor("boxes", (1, 4))]
     head = Operator("FULLY_CONNECTED", ["pooled", "sides", None], ["boxes"])
@@ -40,7 +40,7 @@ def tiny_model(
     more_outputs: Sequence[str] = (),
     **more: Any,
 ) -> bytes:
-    """A convolution with relu6, a mean over the picture, a matrix product and a softmax."""
+    """Return a convolution with relu6, a mean over the image, a matrix product and a softmax."""
     generator = np.random.default_rng(3)
     filters = generator.standard_normal((8, 3, 3, 3)).astype(np.float32)
     weights = generator.standard_normal((CLASSES, 8)).astype(np.float32)
@@ -74,7 +74,7 @@ def tiny_model(
 
 
 def tiny_second_model() -> bytes:
-    """Takes the scores of `tiny_model`, and makes three groups of its classes."""
+    """Return a model that takes the scores of `tiny_model` and groups its classes in three."""
     weights = np.random.default_rng(5).random((3, CLASSES), np.float32)
     tensors = [
         Tensor("scores", (1, CLASSES)),
@@ -86,7 +86,7 @@ def tiny_second_model() -> bytes:
 
 
 def tiny_quantized_model() -> bytes:
-    """The same in int8, with one scale for each channel of the filters."""
+    """Return the model in int8, with one scale for each channel of the filters."""
     generator = np.random.default_rng(3)
     filters = generator.integers(-127, 127, (8, 3, 3, 3)).astype(np.int8)
     bias = generator.integers(-900, 900, 8).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Every fault test starts from a world of its own."""
+"""Fixture: every fault test starts with its own model file and cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A start that can be watched: a tiny plan in place of a compiled model, and all that was said."""
+"""An observable session start: a tiny plan in place of a compiled model, with recorded log
+messages.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from fourfold.runtime import loading
 from fourfold.store.store import Store
 from fourfold.support import log
 
-RIGHT = 2.0 * X + 1.0
+EXPECTED = 2.0 * X + 1.0
 
 
 @dataclass
 class World:
-    """A model file, a store's folder, a device, and what happened."""
+    """A model file, a cache folder, a device, and a record of what happened."""
 
     model: Path
     folder: Path
@@ -41,13 +43,13 @@ class World:
         return Store(self.folder)
 
     def start(self, source: Path | bytes | None = None) -> str:
-        """Open the model, check the result, and say where the plan came from."""
+        """Open the model, check the result, and return the origin of the plan."""
         log._said.clear()
         self.log.clear()
-        wanted = self.model if source is None else source
-        with fourfold.Session(wanted, self.device, cache=self.folder) as session:
-            found = session.run(X)
-        assert np.array_equal(found["the y"], RIGHT)
+        expected = self.model if source is None else source
+        with fourfold.Session(expected, self.device, cache=self.folder) as session:
+            outputs = session.run(X)
+        assert np.array_equal(outputs["the y"], EXPECTED)
         self.origins.append(session.origin)
         return session.origin
 

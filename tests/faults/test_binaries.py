@@ -1,4 +1,4 @@
-"""Binaries that a driver refuses, or that kill the process: text is built instead."""
+"""Binaries that a driver rejects, or that crash the process, are replaced by building from text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from faults.setting import World
 from tiny_plan import line
 
-from fourfold.backends.opencl.backend import OpenCLBackend
+from fourfold.backends.opencl import OpenCLBackend
 from fourfold.store.keys import program_parts
 from fourfold.store.store import Store
 
@@ -22,12 +22,12 @@ def put(world: World, binary: bytes) -> None:
 
 
 @pytest.mark.parametrize("binary", [b"junk", b"\x7fELF" + bytes(100), b"0"])
-def test_a_binary_that_the_driver_refuses(
+def test_rejected_binary_is_quarantined_and_rebuilt(
     world: World, binary: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.start()
     put(world, binary)
-    # Some drivers die on junk instead.
+    # Some drivers crash on junk instead.
     monkeypatch.setattr(OpenCLBackend, "load_program", lambda *_: None)
     assert world.start() == "store"
     assert len(world.said) == 1
@@ -44,7 +44,7 @@ def load_and_die(folder: str, binary: bytes) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="processes are not killed by signals there")
-def test_a_binary_whose_load_kills_the_process(world: World) -> None:
+def test_binary_that_crashes_a_process_is_quarantined(world: World) -> None:
     world.start()
     put(world, b"poison")
     child = multiprocessing.get_context("spawn").Process(
@@ -53,20 +53,20 @@ def test_a_binary_whose_load_kills_the_process(world: World) -> None:
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL
-    assert world.start() == "store"  # the result is checked in there: text was built
+    assert world.start() == "store"  # the result is checked there: text was built
     assert world.said == ["a cached binary is not used, because its load killed a process"]
     assert [why for _, why, _ in world.store.quarantined()] == ["its load killed a process"]
     assert world.start() == "store"
 
 
-def test_a_load_that_another_process_is_at_is_no_death(world: World) -> None:
+def test_concurrent_load_is_not_taken_for_a_crash(world: World) -> None:
     store = world.store
     with store.loading(b"fine") as first, Store(world.folder).loading(b"fine") as second:
         assert (first, second) == (True, True)
     assert store.quarantined() == []
 
 
-def test_a_binary_that_was_loaded_needs_no_sentinel(world: World) -> None:
+def test_load_marker_is_removed_after_success(world: World) -> None:
     store = world.store
     with store.loading(b"fine"):
         pass
@@ -75,7 +75,7 @@ def test_a_binary_that_was_loaded_needs_no_sentinel(world: World) -> None:
         assert database.execute("SELECT COUNT(*) FROM loading").fetchone() == (0,)
 
 
-def test_an_interruption_of_a_load_is_no_death(world: World) -> None:
+def test_interrupted_load_is_not_taken_for_a_crash(world: World) -> None:
     with pytest.raises(KeyboardInterrupt), world.store.loading(b"fine"):
         raise KeyboardInterrupt
     assert world.store.quarantined() == []
@@ -83,7 +83,7 @@ def test_an_interruption_of_a_load_is_no_death(world: World) -> None:
         assert allowed
 
 
-def test_without_binaries_text_is_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binaries_can_be_disabled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_BINARIES", "never")
     assert [world.start(), world.start()] == ["model", "store"]
     assert world.files("binary") == []

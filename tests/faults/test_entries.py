@@ -1,4 +1,4 @@
-"""Damaged, swapped, foreign and future entries: one rebuild and one line, never a failure."""
+"""Damaged, swapped and incompatible cache entries are rebuilt with one log line, and never fail."""
 
 from __future__ import annotations
 
@@ -21,68 +21,68 @@ from fourfold.store.keys import program_parts
 Damage = Callable[[bytearray], None]
 
 
-def truncated(data: bytearray) -> None:
+def truncate(data: bytearray) -> None:
     del data[len(data) // 2 :]
 
 
-def emptied(data: bytearray) -> None:
+def empty(data: bytearray) -> None:
     data.clear()
 
 
-def short_of_one(data: bytearray) -> None:
+def drop_last_byte(data: bytearray) -> None:
     del data[-1:]
 
 
-def longer(data: bytearray) -> None:
+def append_bytes(data: bytearray) -> None:
     data.extend(b"more")
 
 
-def flipped(place: float) -> Damage:
+def flip_at_fraction(place: float) -> Damage:
     def flip(data: bytearray) -> None:
         data[int(place * (len(data) - 1))] ^= 0x10
 
     return flip
 
 
-def flipped_at(place: int) -> Damage:
+def flip_at(place: int) -> Damage:
     def flip(data: bytearray) -> None:
         data[place] ^= 0x01
 
     return flip
 
 
-def of_the_future(data: bytearray) -> None:
+def set_future_version(data: bytearray) -> None:
     struct.pack_into("<I", data, 8, 99)
     struct.pack_into("<I", data, HEADER.size - 4, crc32(data[: HEADER.size - 4]))
 
 
 DAMAGES = {
-    "truncated": truncated,
-    "emptied": emptied,
-    "short of one byte": short_of_one,
-    "longer": longer,
-    "flipped magic": flipped_at(0),
-    "flipped version": flipped_at(8),
-    "flipped file size": flipped_at(16),
-    "flipped table offset": flipped_at(24),
-    "flipped table crc": flipped_at(36),
-    "flipped header crc": flipped_at(60),
-    "flipped section name": flipped_at(HEADER.size),
-    "flipped section offset": flipped_at(HEADER.size + 16),
-    "flipped section size": flipped_at(HEADER.size + 24),
-    "flipped section crc": flipped_at(HEADER.size + 32),
-    "flipped last byte": flipped(1.0),
-    "of the future": of_the_future,
+    "truncated": truncate,
+    "emptied": empty,
+    "short of one byte": drop_last_byte,
+    "longer": append_bytes,
+    "flipped magic": flip_at(0),
+    "flipped version": flip_at(8),
+    "flipped file size": flip_at(16),
+    "flipped table offset": flip_at(24),
+    "flipped table crc": flip_at(36),
+    "flipped header crc": flip_at(60),
+    "flipped section name": flip_at(HEADER.size),
+    "flipped section offset": flip_at(HEADER.size + 16),
+    "flipped section size": flip_at(HEADER.size + 24),
+    "flipped section crc": flip_at(HEADER.size + 32),
+    "flipped last byte": flip_at_fraction(1.0),
+    "of the future": set_future_version,
 }
 
 
-def damage(path: Path, how: Damage) -> None:
+def damage_file(path: Path, how: Damage) -> None:
     data = bytearray(path.read_bytes())
     how(data)
     path.write_bytes(data)
 
 
-def test_the_second_start_finds_what_the_first_kept(world: World) -> None:
+def test_second_start_uses_cached_entries(world: World) -> None:
     assert [world.start(), world.start(), world.start()] == ["model", "store", "store"]
     assert world.made == 1
     assert world.said == []
@@ -94,10 +94,10 @@ def test_the_second_start_finds_what_the_first_kept(world: World) -> None:
 
 @pytest.mark.parametrize("kind", ["compiled", "binary"])
 @pytest.mark.parametrize("name", list(DAMAGES))
-def test_a_damaged_entry_is_made_anew(world: World, kind: str, name: str) -> None:
+def test_damaged_entry_is_rebuilt(world: World, kind: str, name: str) -> None:
     world.start()
     (path,) = world.files(kind)
-    damage(path, DAMAGES[name])
+    damage_file(path, DAMAGES[name])
     assert world.start() == ("model" if kind == "compiled" else "store")
     assert len(world.said) == 1
     assert f"a cached {kind} is created again" in world.said[0]
@@ -105,7 +105,7 @@ def test_a_damaged_entry_is_made_anew(world: World, kind: str, name: str) -> Non
     assert world.said == []
 
 
-def test_swapped_entries_are_seen(world: World, tmp_path: Path) -> None:
+def test_detects_swapped_entries(world: World, tmp_path: Path) -> None:
     world.start()
     world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     world.start()
@@ -117,7 +117,7 @@ def test_swapped_entries_are_seen(world: World, tmp_path: Path) -> None:
     assert "swapped" in world.said[0]
 
 
-def test_a_removed_file_is_a_miss(world: World) -> None:
+def test_removed_file_is_a_cache_miss(world: World) -> None:
     world.start()
     for path in (*world.files("compiled"), *world.files("binary")):
         path.unlink()
@@ -126,7 +126,7 @@ def test_a_removed_file_is_a_miss(world: World) -> None:
 
 
 @pytest.mark.parametrize("fact", ["driver", "name", "platform", "version"])
-def test_what_was_kept_for_another_device_is_not_used(world: World, fact: str) -> None:
+def test_entries_of_another_device_are_not_used(world: World, fact: str) -> None:
     mine = program_parts(line().plan.program, world.device)
     other = replace(world.device, **{fact: "another"})
     foreign = program_parts(line().plan.program, other)
@@ -139,7 +139,7 @@ def test_what_was_kept_for_another_device_is_not_used(world: World, fact: str) -
     assert store.find_binary(mine) is not None
 
 
-def test_a_row_that_was_changed_is_not_believed(world: World) -> None:
+def test_modified_row_is_ignored(world: World) -> None:
     world.start()
     connection = sqlite3.connect(world.folder / NAME)
     with connection:
@@ -149,7 +149,7 @@ def test_a_row_that_was_changed_is_not_believed(world: World) -> None:
     assert len(world.said) == 1
 
 
-def test_changed_parts_do_not_make_an_entry_fit(world: World) -> None:
+def test_modified_key_does_not_match_an_entry(world: World) -> None:
     world.start()
     connection = sqlite3.connect(world.folder / NAME)
     with connection:
@@ -157,10 +157,10 @@ def test_changed_parts_do_not_make_an_entry_fit(world: World) -> None:
         connection.execute("UPDATE entries SET parts=?", (text,))
     connection.close()
     assert world.store.entries() == []
-    assert world.start() == "store"  # the file itself still says what it is good for
+    assert world.start() == "store"  # the file itself contains its key
 
 
-def test_a_tuned_choice_that_changed_makes_a_new_plan(world: World) -> None:
+def test_changed_tuning_choice_rebuilds_the_plan(world: World) -> None:
     world.start()
     world.store.put_choice(_key(world), "line", "wide", 0.1)
     assert [world.start(), world.start()] == ["model", "store"]
@@ -174,7 +174,7 @@ def _key(world: World) -> str:
     return device_key(world.device)
 
 
-def test_a_changed_model_is_another_model(world: World) -> None:
+def test_changed_model_file_is_compiled_again(world: World) -> None:
     world.start()
-    world.model.write_bytes(b"\0\0\0\0TFL3 b model")  # the same size within the same tick
+    world.model.write_bytes(b"\0\0\0\0TFL3 b model")  # same size, within the same clock tick
     assert world.start() == "model"

@@ -1,4 +1,4 @@
-"""Prepared files on devices they know, on others, after a driver change, and damaged."""
+"""Prepared files on listed and other devices, after a driver change, and damaged."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "m.fourfold"
 
 
-def test_a_known_device_says_nothing(world: World, path: Path) -> None:
+def test_listed_device_logs_nothing(world: World, path: Path) -> None:
     prepare(path, world.device, world.device, real_binary(world.device))
     assert [world.start(path), world.start(path.read_bytes())] == ["file", "file"]
     assert (world.made, world.said) == (0, [])
 
 
-def test_an_unknown_device_builds_from_text_and_says_so(world: World, path: Path) -> None:
+def test_unlisted_device_builds_from_text_with_a_warning(world: World, path: Path) -> None:
     other = replace(world.device, name="another")
     prepare(path, other, other, b"not for this device")
     assert world.start(path) == "file"
@@ -50,17 +50,17 @@ def test_an_unknown_device_builds_from_text_and_says_so(world: World, path: Path
     assert "was not prepared for" in world.said[0]
 
 
-def test_a_new_driver_builds_from_text_and_says_so(world: World, path: Path) -> None:
+def test_new_driver_builds_from_text_with_a_warning(world: World, path: Path) -> None:
     other = replace(world.device, driver="older")
     prepare(path, world.device, other, b"not for this driver")
     assert world.start(path) == "file"
     assert len(world.said) == 1
     assert "no binary for driver" in world.said[0]
-    assert world.start(path) == "file"  # the store has kept the binary of the first start
+    assert world.start(path) == "file"  # the cache contains the binary of the first start
     assert world.said == []
 
 
-def test_a_damaged_file_is_refused_in_words(world: World, path: Path) -> None:
+def test_rejects_damaged_files(world: World, path: Path) -> None:
     prepare(path, world.device, world.device, b"binary")
     content = path.read_bytes()
     for place in (8, 70, 200, len(content) // 2):

@@ -1,4 +1,6 @@
-"""Folders that are read-only, full, gone or broken, clocks that go back: right results."""
+"""Results are right with read-only, full, removed or broken cache folders, and clocks
+that go back.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,16 @@ from fourfold.store.database import NAME, Database
 from fourfold.store.store import Store
 
 
-def no_room(*_: Any, **__: Any) -> int:
+def disk_full(*_: Any, **__: Any) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_full_disk_costs_speed_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_disables_caching_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.start()
     before = len(world.store.entries())
     world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     with monkeypatch.context() as patch:
-        patch.setattr(entries, "write_container", no_room)
+        patch.setattr(entries, "write_container", disk_full)
         assert [world.start(), world.start()] == ["model", "model"]
         assert len(world.said) == 1
         assert "No space left" in world.said[0]
@@ -40,15 +42,13 @@ def test_a_full_disk_costs_speed_only(world: World, monkeypatch: pytest.MonkeyPa
     assert [world.start(), world.start()] == ["model", "store"]
 
 
-def test_a_disk_that_fills_in_the_middle_of_a_write(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half of the file is written; nothing of it stays."""
+def test_partial_write_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the file is written, and then removed."""
     from fourfold.plan import container
 
     def half(file: Any, sections: Sequence[Section]) -> int:
         file.write(b"half")
-        return no_room()
+        return disk_full()
 
     world.start()
     kept = sorted(os.listdir(world.folder / "entries"))
@@ -60,7 +60,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_write(
     assert sorted(os.listdir(world.folder / "entries")) == kept
 
 
-def test_a_database_that_cannot_grow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_database_disables_caching_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> list[str]:
         raise sqlite3.OperationalError("database or disk is full")
 
@@ -70,31 +70,32 @@ def test_a_database_that_cannot_grow(world: World, monkeypatch: pytest.MonkeyPat
         patch.setattr(Store, "_insert", full)
         assert world.start() == "model"
         assert len(world.said) == 1
-    assert len(world.files("compiled")) == 1  # the file of the entry that was not kept is gone
+    assert len(world.files("compiled")) == 1  # the file of the unsaved entry was removed
     assert [world.start(), world.start()] == ["model", "store"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders have other rights there")
-def test_a_read_only_folder_still_gives_hits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_folder_is_still_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
     world.start()
-    with monkeypatch.context() as patch:  # rights do not stop a superuser, who may run this
+    # file permissions do not stop a superuser, who may run this
+    with monkeypatch.context() as patch:
         patch.setattr(Database, "writing", refuse)
-        patch.setattr(entries, "write_container", no_room)
+        patch.setattr(entries, "write_container", disk_full)
         assert world.start() == "store"
         assert len(world.said) <= 1
 
 
-def test_a_folder_that_cannot_be_made(world: World) -> None:
+def test_file_in_place_of_the_folder_disables_caching_only(world: World) -> None:
     world.folder.write_bytes(b"a file where the folder should be")
     assert [world.start(), world.start()] == ["model", "model"]
     assert len(world.said) == 1
     assert world.folder.read_bytes() == b"a file where the folder should be"
 
 
-def test_the_folder_is_removed_while_a_session_is_open(world: World) -> None:
+def test_folder_may_be_removed_while_a_session_is_open(world: World) -> None:
     from tiny_plan import X
 
     world.start()
@@ -104,7 +105,7 @@ def test_the_folder_is_removed_while_a_session_is_open(world: World) -> None:
     assert [world.start(), world.start()] == ["model", "store"]
 
 
-def test_a_clock_that_goes_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_may_go_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.start()
     now = world.store.entries()[0].used
     with monkeypatch.context() as patch:
@@ -114,20 +115,20 @@ def test_a_clock_that_goes_back(world: World, monkeypatch: pytest.MonkeyPatch) -
         world.model.write_bytes(b"\0\0\0\0TFL3 another model")
         assert [world.start(), world.start()] == ["model", "store"]
         newest = world.store.entries()[0]
-        assert newest.used >= now  # it must not be the first to go
+        assert newest.used >= now  # otherwise it would be evicted first
 
 
-def test_garbage_in_place_of_the_database(world: World) -> None:
+def test_garbage_in_place_of_the_database_is_replaced(world: World) -> None:
     world.start()
     (world.folder / NAME).write_bytes(b"garbage" * 1000)
-    assert world.start() == "store"  # the files say what they are good for: nothing was lost
+    assert world.start() == "store"  # entry files contain their keys: nothing was lost
     assert len(world.said) == 1
     assert "damaged" in world.said[0]
     assert (world.folder / f"{NAME}.damaged").read_bytes() == b"garbage" * 1000
 
 
 @pytest.mark.parametrize("place", [20, 100, 4096 + 4, 4096 * 3 + 8, -200])
-def test_a_damaged_page_of_the_database(world: World, place: int) -> None:
+def test_database_with_a_damaged_page_is_recovered(world: World, place: int) -> None:
     world.start()
     data = bytearray((world.folder / NAME).read_bytes())
     data[place : place + 64 or None] = os.urandom(len(data[place : place + 64 or None]))
@@ -146,7 +147,7 @@ def test_choices_survive_a_damaged_database(world: World) -> None:
     assert world.store.choices("device") == {"conv": "wide"}
 
 
-def test_two_writers_of_the_same_key(world: World) -> None:
+def test_concurrent_writers_of_one_key(world: World) -> None:
     parts = {"model": "m"}
     stores = [Store(world.folder) for _ in range(8)]
     threads = [
@@ -163,15 +164,15 @@ def test_two_writers_of_the_same_key(world: World) -> None:
     assert len(world.files("compiled")) == 1
 
 
-def test_who_comes_late_to_make_the_store_leaves_it_alone(world: World) -> None:
+def test_concurrent_creation_keeps_the_existing_database(world: World) -> None:
     world.start()
     Database(world.folder)._create()
     assert world.said == []
     assert world.start() == "store"
 
 
-def test_a_journal_beside_an_empty_store_is_not_played(world: World) -> None:
-    """As a process leaves them that dies while it makes the store, or whose store was removed."""
+def test_stale_journal_is_not_replayed(world: World) -> None:
+    """A process leaves one if it dies while it creates the cache, or if its cache was removed."""
     world.start()
     connection = sqlite3.connect(world.folder / NAME, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
@@ -186,7 +187,7 @@ def test_a_journal_beside_an_empty_store_is_not_played(world: World) -> None:
     assert world.said == []
 
 
-def test_rubbish_of_killed_writers_is_swept(world: World) -> None:
+def test_leftovers_of_killed_writers_are_removed(world: World) -> None:
     world.start()
     left = world.folder / "entries" / ".plan-x.half"
     left.write_bytes(b"half")
@@ -196,7 +197,7 @@ def test_rubbish_of_killed_writers_is_swept(world: World) -> None:
     assert world.start() == "store"
 
 
-def test_the_folder_is_private(world: World, tmp_path: Path) -> None:
+def test_folder_is_private(world: World, tmp_path: Path) -> None:
     world.start()
     if os.name == "nt":
         return

@@ -1,4 +1,4 @@
-"""A short form of benchmarks/store_stress.py."""
+"""A short version of benchmarks/store_stress.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="processes are not killed by signals there")
-def test_many_processes_and_a_killer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_processes_with_random_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(BENCHMARKS), *sys.path]))
     from store_stress import stress

@@ -1,4 +1,4 @@
-"""How damaged files of any format are read: only a FourfoldError comes out."""
+"""Damaged files of any format raise only a FourfoldError."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from pathlib import Path
 
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.options import DEFAULTS
+from fourfold.formats.inputs import DEFAULTS
 from fourfold.graph.metadata import decode_metadata, encode_metadata
 
 
 def damage_found(model: Path | bytes, options: ReadOptions = DEFAULTS) -> FourfoldError | None:
-    """The error of a model that is not read, with all that an error says; what a model that is
-    read says of itself can be kept.
+    """Return the complete error of a model that cannot be read. Metadata of a readable model must
+    be serializable.
     """
-    found: FourfoldError | None = None
+    result: FourfoldError | None = None
     try:
         read = read_model(model, options)
         decode_metadata(encode_metadata(read.metadata, read.signatures))
     except FourfoldError as error:
-        found = error
-    assert found is None or (found.what and found.why and found.fix)
-    return found
+        result = error
+    assert result is None or (result.what and result.why and result.fix)
+    return result
 
 
 def attack(model: Path, damaged: Path, mutate: Callable[[], bytes], rounds: int) -> None:
-    """Damages a file of a model again and again: some of that is read, and some is refused."""
-    found = []
+    """Damage a model file repeatedly: some versions are readable, and some are rejected."""
+    results = []
     for _ in range(rounds):
         damaged.write_bytes(mutate())
-        found.append(damage_found(model) is None)
-    assert 0 < sum(found) < len(found)
+        results.append(damage_found(model) is None)
+    assert 0 < sum(results) < len(results)
 
 
 def mutate_bytes(
     rng: random.Random, content: bytes, numbers: Sequence[int], start: int | None = None
 ) -> bytes:
-    """Some bytes are other numbers, most of them among the first where a `start` is given, behind
-    which weights come; or the end is missing.
+    """Change some bytes, most of them before `start` if given, behind which weights follow; or
+    truncate the end.
     """
     changed = bytearray(content)
     for _ in range(rng.randrange(1, 5)):

@@ -1,4 +1,4 @@
-"""One case: a file, damaged in a way that its number tells, and what comes of it."""
+"""One fuzzing case: a file, damaged in a way that its number determines, and its outcome."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OURS = ("src/fourfold/", "tests/fuzz/")
 
 @dataclass(frozen=True)
 class Case:
-    """The number-th damage of a file; with another seed it is another one."""
+    """The nth damaged version of a file; another seed gives another version."""
 
     title: str
     number: int
     seed: int = 0
 
     def draw(self, originals: Originals) -> tuple[bytes, Course]:
-        """The damaged file, and what it is compiled for."""
+        """Return the damaged file, and its compile options."""
         rng = random.Random(f"{self.seed} {self.title} {self.number}")
         original = originals.get(self.title)
         return mutate(original.content, rng, original.fields), Course.draw(rng)
@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """What must not happen: an exception of another kind, a hang, a crash, or much memory."""
+    """A failure: an exception of another kind, a hang, a crash, or excessive memory."""
 
     kind: str
     what: str
@@ -68,13 +68,13 @@ class Finding:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Equal for findings that have the same cause, as far as one can tell."""
+        """Return a key that is equal for findings with probably the same cause."""
         return self.kind, self.what.partition(":")[0], self.where
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case: 'refused', 'planned', 'played' or 'found'."""
+    """The outcome of a case: 'refused', 'planned', 'played' or 'found'."""
 
     result: str
     seconds: float
@@ -83,7 +83,7 @@ class Outcome:
 
 
 def try_case(case: Case, originals: Originals, play: bool, memory: int) -> Outcome:
-    """Compile what a case damages, or play it where it is small; no more than so many bytes."""
+    """Compile a damaged file, or run it if it is small, within a memory limit in bytes."""
     data, course = case.draw(originals)
     forget_peak()
     started = time.perf_counter()
@@ -109,14 +109,16 @@ def _attempt(data: bytes, course: Course, play: bool) -> tuple[str, Finding | No
 
 
 def _flaw(error: FourfoldError) -> Finding | None:
-    """What is wrong with an error of the right kind: a part is empty, or memory was its cause."""
+    """Return what is wrong with an error of the right kind: an empty part, or a memory error as
+    cause.
+    """
     if not (error.what and error.why and error.fix):
         return Finding("exception", f"a part of a message is empty: {error!r}")
     return Finding.of(error.__cause__) if isinstance(error.__cause__, MemoryError) else None
 
 
 def forget_peak() -> None:
-    """Let the peak of memory begin anew, where the system can do so."""
+    """Reset the recorded peak memory, where the system supports it."""
     try:
         CLEAR.write_text("5")
     except OSError:
@@ -124,7 +126,7 @@ def forget_peak() -> None:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process had at once."""
+    """Return the peak memory of this process in bytes."""
     try:
         lines = STATUS.read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) << 10

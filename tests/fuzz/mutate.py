@@ -1,4 +1,4 @@
-"""Damages a model file: some bits or words anywhere, or fields that are changed on purpose."""
+"""Damage a model file: random bits or words, or fields changed on purpose."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from math import inf, nan
 
 from fuzz.tflite_fields import Fields
 
-MAGIC = slice(4, 8)  # stays as it is, or a file is another one and not a damaged one
+MAGIC = slice(4, 8)  # kept, or the file would be another one instead of a damaged one
 WORDS = (0, 1, 2, 3, 4, 7, 8, 16, 100, 255, 1000, 2**16, 2**20, 2**28, 2**31 - 1, 2**31, 2**32 - 1)
 NOT_NUMBERS = (0x7F800000, 0x7FC00000)
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 64, 1000, 2**16, 2**20, 2**31 - 1, -1, -(2**31))
 SCALES = (nan, inf, -inf, 0.0, -0.0, -1.0, 1e-45, 1e-38, 1e-6, 0.5, 1.0, 3e38)
 POINTS = (0, 1, -1, 127, -128, 128, 255, 256, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, -(2**63))
-FEW = (-2, -1, 0, 1, 2, 3, 4, 5, 8, 127, 128, 255, 2**31 - 1, -(2**31))
-# What a field of each meaning is set to. Those that are not here get words.
+SPECIAL_NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 5, 8, 127, 128, 255, 2**31 - 1, -(2**31))
+# Values for fields of each meaning. Others get random words.
 VALUES: dict[str, Sequence[int | float]] = {
     "size": SIZES,
     "scale": SCALES,
     "zero point": POINTS,
-    "axis": FEW,
-    "number": FEW,
-    "option": FEW,
+    "axis": SPECIAL_NUMBERS,
+    "number": SPECIAL_NUMBERS,
+    "option": SPECIAL_NUMBERS,
     "type": range(-1, 20),
     "operator": range(210),
     "union": range(130),
@@ -35,14 +35,14 @@ VALUES: dict[str, Sequence[int | float]] = {
     "graph number": range(4),
     "length": (0, 1, 2, 3, 4, 5, 8, 16, 2**16, 2**31 - 1, 2**32 - 1),
 }
-# Fields that lead a reader elsewhere are many, and a file without its tables is soon refused.
+# Offsets are frequent, and a file without its tables is soon rejected.
 RARE = ("entry", "distance", "offset", "length", "byte")
 SHARE_OF_RARE = 0.1
 SHARE_OF_WEIGHTS = 0.02
 
 
 def mutate(data: bytes, rng: random.Random, fields: Fields | None = None) -> bytes:
-    """A few changes; with the fields of a file most of them are made on purpose."""
+    """Apply a few changes; with the fields of a file, most of them on purpose."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4, 8))):
         if fields is None or rng.random() < 0.3:
@@ -57,8 +57,8 @@ def mutate(data: bytes, rng: random.Random, fields: Fields | None = None) -> byt
 
 
 def _change_anywhere(changed: bytearray, rng: random.Random, fields: Fields | None) -> None:
-    """A bit, a byte, a word, or the end."""
-    kind, place = rng.random(), _place(changed, rng, fields)
+    """Change a bit, a byte, a word, or the end."""
+    kind, place = rng.random(), _offset(changed, rng, fields)
     if kind < 0.4:
         changed[place] ^= 1 << rng.randrange(8)
     elif kind < 0.5:
@@ -71,17 +71,17 @@ def _change_anywhere(changed: bytearray, rng: random.Random, fields: Fields | No
         del changed[max(place, MAGIC.stop) :]
 
 
-def _place(changed: bytearray, rng: random.Random, fields: Fields | None) -> int:
-    """Any byte, but seldom one of the weights: almost any number will do there."""
+def _offset(changed: bytearray, rng: random.Random, fields: Fields | None) -> int:
+    """Return any offset, but rarely one of the weights, where almost any number is valid."""
     while True:
-        place = rng.randrange(len(changed))
-        inside = fields is not None and any(place in weights for weights in fields.weights)
+        offset = rng.randrange(len(changed))
+        inside = fields is not None and any(offset in weights for weights in fields.weights)
         if not inside or rng.random() < SHARE_OF_WEIGHTS:
-            return place
+            return offset
 
 
 def _change_field(changed: bytearray, rng: random.Random, fields: Fields) -> None:
-    """A number becomes one that its meaning makes odd, its neighbour, or that of another field."""
+    """Set a number to an odd value for its meaning, a neighbor, or the value of another field."""
     rare = rng.random() < SHARE_OF_RARE
     meanings = [name for name in fields.numbers if (name in RARE) == rare]
     meaning = rng.choice(meanings or list(fields.numbers))
@@ -96,11 +96,11 @@ def _change_field(changed: bytearray, rng: random.Random, fields: Fields) -> Non
             value = rng.choice(fields.numbers[meaning]).read(changed)
         field.write(changed, value)
     except (struct.error, OverflowError):
-        return  # no number of this width, or behind what was cut off
+        return  # no number of this width, or behind the truncated end
 
 
 def _swap_tables(changed: bytearray, rng: random.Random, fields: Fields) -> None:
-    """Two pointers to tables of one kind lead to each other's, or both to the same one."""
+    """Swap two offsets to tables of one kind, or make both equal."""
     kind = rng.choice(list(fields.pointers))
     here, there = (rng.choice(fields.pointers[kind]) for _ in range(2))
     try:
@@ -110,4 +110,4 @@ def _swap_tables(changed: bytearray, rng: random.Random, fields: Fields) -> None
         if rng.random() < 0.5:
             struct.pack_into("<I", changed, there, here + mine - there)
     except struct.error:
-        return  # flatbuffers point forward only, or the end was cut off
+        return  # flatbuffers point forward only, or the end was truncated

@@ -1,10 +1,10 @@
-"""Damages many model files and compiles each for devices that are not there.
+"""Damage many model files and compile each for devices that are not attached.
 
-Whatever comes out but a FourfoldError is a finding: another exception, a warning, a crash, a hang,
-or too much memory. A case is the title of a file and a number; the same seed damages it the same
-way anywhere: --case tries one again, and shows all of its error.
+Any result except a FourfoldError is a finding: another exception, a warning, a crash, a hang, or
+excessive memory. A case is the title of a file and a number, and is reproducible with the same
+seed: --case tries one again and shows its complete error.
 
-    PYTHONPATH=src:tests python -m fuzz.mutations --cases 100000 --jobs 16
+Usage: PYTHONPATH=src:tests python -m fuzz.mutations --cases 100000 --jobs 16
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from fuzz.originals import Originals
 from fuzz.workers import Limits, try_cases
 
 FOUND, INTERRUPTED = 1, 130  # exit statuses
-STEP = 2.0  # seconds between two lines of progress
+PROGRESS_INTERVAL = 2.0  # seconds
 
 
 @dataclass
 class Tally:
-    """What came of the cases so far."""
+    """Counts of the outcomes so far."""
 
     results: Counter[str] = field(default_factory=Counter)
     groups: dict[tuple[str, str, str], list[tuple[Case, Finding]]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Tally:
             yield f"    {finding.where or 'nowhere'}; again with {again}"
 
     def record(self) -> dict[str, Any]:
-        found = [
+        results = [
             [asdict(case) | asdict(one) for case, one in some] for some in self.groups.values()
         ]
         return {
@@ -74,12 +74,12 @@ class Tally:
             "results": dict(self.results),
             "peak_bytes": self.peak,
             "longest_seconds": self.longest,
-            "findings": found,
+            "findings": results,
         }
 
 
 def plan_cases(originals: Originals, count: int, seed: int) -> list[Case]:
-    """So many cases in no order; a file of many operators takes longer, and gets fewer of them."""
+    """Return cases in random order; files of many operators are slower and get fewer cases."""
     weights = {title: originals.get(title).operations ** -0.5 for title in originals.titles}
     share = count / sum(weights.values())
     cases = [
@@ -94,25 +94,25 @@ def plan_cases(originals: Originals, count: int, seed: int) -> list[Case]:
 def progress(tally: Tally, total: int, started: float) -> str:
     rate = tally.count / max(time.monotonic() - started, 1e-9)
     left = round((total - tally.count) / max(rate, 1e-9))
-    found = f"{tally.results['found']} findings of {len(tally.groups)} kinds"
+    result = f"{tally.results['found']} findings of {len(tally.groups)} kinds"
     return (
-        f"{tally.count} of {total}, {rate:.0f} a second, {left // 60}:{left % 60:02} left, {found}"
+        f"{tally.count} of {total}, {rate:.0f} a second, {left // 60}:{left % 60:02} left, {result}"
     )
 
 
 def hunt(cases: Sequence[Case], jobs: int, limits: Limits, tally: Tally) -> None:
-    """Try them all; the tally has what was found also if this is interrupted."""
+    """Try all cases; the tally contains the findings even after an interruption."""
     started = shown = time.monotonic()
     with closing(try_cases(cases, jobs, limits)) as outcomes:
         for case, outcome in outcomes:
             tally.add(case, outcome)
-            if time.monotonic() - shown > STEP:
+            if time.monotonic() - shown > PROGRESS_INTERVAL:
                 shown = time.monotonic()
                 print(progress(tally, len(cases), started), file=sys.stderr, flush=True)
 
 
 def try_again(case: Case, limits: Limits) -> int:
-    """One case in this process, with all of its error."""
+    """Try one case in this process and show its complete error."""
     originals = Originals(limits.place)
     if case.title not in originals.titles:
         print(f"there is no file {case.title}; --list shows them", file=sys.stderr)
@@ -126,44 +126,48 @@ def try_again(case: Case, limits: Limits) -> int:
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("fuzz.mutations", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--cases", type=int, default=1000, help="how many (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="other cases (default: 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--cases", type=int, default=1000, help="number of cases (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the cases (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes (default: 1)")
     parser.add_argument("--models", type=Path, help="an archive or a folder of files to damage")
-    parser.add_argument("--memory", type=int, default=2048, help="MiB a case (default: 2048)")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds a case (default: 60)")
-    parser.add_argument("--play", action="store_true", help="interpret the plans that are small")
+    parser.add_argument(
+        "--memory", type=int, default=2048, help="memory limit per case in MiB (default: 2048)"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=60.0, help="time limit per case in seconds"
+    )
+    parser.add_argument("--play", action="store_true", help="run small plans in the interpreter")
     parser.add_argument("--json", type=Path, help="write all findings to this file")
-    parser.add_argument("--case", help="try one again: TITLE:NUMBER")
-    parser.add_argument("--list", action="store_true", help="the titles of all files")
+    parser.add_argument("--case", help="repeat one case, as TITLE:NUMBER")
+    parser.add_argument("--list", action="store_true", help="list the titles of all files")
     parser.add_argument("--pack", type=Path, help="write an archive of all files, for --models")
     return parser.parse_args(words)
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    given = arguments(words)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of many would reserve memory
-    limits = Limits(given.models, given.play, given.memory * MIB, given.patience)
-    originals = Originals(given.models)
-    if given.list:
+    inputs = arguments(words)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each process would reserve memory
+    limits = Limits(inputs.models, inputs.play, inputs.memory * MIB, inputs.patience)
+    originals = Originals(inputs.models)
+    if inputs.list:
         print("\n".join(originals.titles))
         return 0
-    if given.pack is not None:
-        originals.pack(given.pack)
+    if inputs.pack is not None:
+        originals.pack(inputs.pack)
         return 0
-    if given.case is not None:
-        return try_again(Case.parse(given.case, given.seed), limits)
+    if inputs.case is not None:
+        return try_again(Case.parse(inputs.case, inputs.seed), limits)
     tally, status = Tally(), 0
     try:
-        hunt(plan_cases(originals, given.cases, given.seed), given.jobs, limits, tally)
+        hunt(plan_cases(originals, inputs.cases, inputs.seed), inputs.jobs, limits, tally)
     except KeyboardInterrupt:
         status = INTERRUPTED
     print("\n".join(tally.lines()))
-    if given.json is not None:
-        given.json.write_text(json.dumps(tally.record(), indent=2) + "\n", encoding="utf-8")
+    if inputs.json is not None:
+        inputs.json.write_text(json.dumps(tally.record(), indent=2) + "\n", encoding="utf-8")
     return status or (FOUND if tally.groups else 0)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # of a limit of time, as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # treat a time limit like Ctrl-C
     sys.exit(main())

@@ -1,7 +1,7 @@
-"""The files that are damaged: those of the shared folders, and some that the tests write.
+"""The files to damage: those of the shared folders, and some that the tests write.
 
-Large weights are thinned: their first kilobyte again and again. It hardly matters what they are,
-and so a few megabytes hold all files, packed into an archive for a machine that has nothing else.
+Large weights are replaced by repetitions of their first kilobyte. Their values hardly matter, so a
+few megabytes hold all files, in an archive for a machine without the shared folders.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fourfold.formats import find_format
 
 try:
     from fuzz.written_models import MODELS
-except ImportError:  # the packages that write files are for tests, and may be missing elsewhere
+except ImportError:  # the packages that write files are for tests only
     MODELS = {}
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 FOLDERS = (SHARED / "conformance", SHARED / "models")
 TFLITE = b"TFL3"
-KEPT = 1024  # bytes of weights
+KEPT_WEIGHT_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class Original:
-    """A whole file: its bytes, and its fields where it is of a format whose fields are known."""
+    """An undamaged file: its bytes, and its fields if the format is known."""
 
     content: bytes
     fields: Fields | None
@@ -41,10 +41,12 @@ class Original:
 
 
 class Originals:
-    """All files by title; they are read when they are asked for."""
+    """All files by title, read on demand."""
 
     def __init__(self, place: Path | None = None) -> None:
-        """`place` is an archive or a folder; else the shared folders, and what tests write."""
+        """`place` is an archive or a folder; by default the shared folders and the tests' own
+        files.
+        """
         self._place = place
         self.get = lru_cache(64)(self._get)
 
@@ -54,7 +56,7 @@ class Originals:
 
     @cached_property
     def _sources(self) -> Mapping[str, Path | None]:
-        """Where each title comes from: a file, the archive that has it, or a test."""
+        """Return the source of each title: a file, the archive that contains it, or a test."""
         if self._place is not None and is_zipfile(self._place):
             with ZipFile(self._place) as archive:
                 return dict.fromkeys(archive.namelist(), self._place)
@@ -91,7 +93,7 @@ class Originals:
         return Original(_thinned(content, fields), fields)
 
     def pack(self, archive: Path) -> None:
-        """Write all of them into an archive, to be passed as the place elsewhere."""
+        """Write all files into an archive that can be passed as `place` elsewhere."""
         with ZipFile(archive, "w", ZIP_DEFLATED, compresslevel=9) as file:
             for title in self.titles:
                 file.writestr(title, self.get(title).content)
@@ -100,8 +102,8 @@ class Originals:
 def _thinned(content: bytes, fields: Fields) -> bytes:
     thin = bytearray(content)
     for weights in fields.weights:
-        first = content[weights.start : weights.start + KEPT]
-        repeated = first * (len(weights) // KEPT + 1)
+        first = content[weights.start : weights.start + KEPT_WEIGHT_BYTES]
+        repeated = first * (len(weights) // KEPT_WEIGHT_BYTES + 1)
         thin[weights.start : weights.stop] = repeated[: len(weights)]
     return bytes(thin)
 

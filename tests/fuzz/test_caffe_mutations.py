@@ -1,4 +1,4 @@
-"""Damaged Caffe networks: only a FourfoldError comes out, soon and at little cost."""
+"""Damaged Caffe networks raise only a FourfoldError, quickly and with little memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from caffe_cases import CASES
 from caffe_writer import input_text, layer_text, weights_file, write_net
 from fuzz.attack import attack, damage_found, mutate_bytes
 
-ROUNDS = 2500  # of the text, and of the weights
+ROUNDS = 2500  # for the text, and for the weights
 WORDS = (
     b"-1",
     b"0",
@@ -29,7 +29,7 @@ NUMBERS = (0, 1, 5, 8, 10, 127, 128, 200, 255)
 
 
 def mutate_text(rng: random.Random, text: bytes) -> bytes:
-    """Some words are other ones, cut off, doubled or put elsewhere."""
+    """Replace, truncate, double or move some words."""
     words = text.split(b" ")
     for _ in range(rng.randrange(1, 4)):
         at = rng.randrange(len(words))
@@ -47,7 +47,7 @@ def mutate_text(rng: random.Random, text: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_mutated_texts(name: str, tmp_path: Path) -> None:
+def test_damaged_texts_raise_only_our_errors(name: str, tmp_path: Path) -> None:
     rng, case = random.Random(name), CASES[name]
     path = write_net(tmp_path, case.text, case.blobs)
     assert damage_found(path) is None
@@ -55,7 +55,7 @@ def test_mutated_texts(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["conv_groups", "batch_norm", "inner"])
-def test_mutated_weights(name: str, tmp_path: Path) -> None:
+def test_damaged_weights_raise_only_our_errors(name: str, tmp_path: Path) -> None:
     rng, case = random.Random(name), CASES[name]
     path = write_net(tmp_path, case.text, case.blobs)
     weights, content = path.with_suffix(".caffemodel"), weights_file(case.blobs)
@@ -78,6 +78,6 @@ def test_mutated_weights(name: str, tmp_path: Path) -> None:
         ).encode(),
     ],
 )
-def test_hostile_texts(text: bytes, tmp_path: Path) -> None:
+def test_malicious_texts_are_rejected(text: bytes, tmp_path: Path) -> None:
     path = write_net(tmp_path, text.decode(), {})
     assert damage_found(path) is not None

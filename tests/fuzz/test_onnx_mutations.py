@@ -1,4 +1,4 @@
-"""Damaged ONNX files: only a FourfoldError comes out, soon and at little cost."""
+"""Damaged ONNX files raise only a FourfoldError, quickly and with little memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.protobuf import varint
 
 ROUNDS = 4000  # mutations of each file
-MEMORY = 256 << 20  # bytes that reading one of them may take at any time
+MEMORY = 256 << 20  # bytes that reading one file may use
 NUMBERS = (0, 1, 2, 3, 7, 16, 127, 128, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, 2**64 - 1)
 
 
@@ -85,7 +85,7 @@ WRITTEN: dict[str, Callable[[], bytes]] = {"image": _image, "shapes": _shapes, "
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
-    """A few changes: bits, bytes, numbers, pieces that come twice, or the end cut off."""
+    """Apply a few changes: bits, bytes, numbers, repeated pieces, or a truncated end."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4, 8))):
         kind, place = rng.random(), rng.randrange(len(changed))
@@ -111,21 +111,21 @@ def attack(data: bytes, seed: int, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_whole_files_are_read(name: str) -> None:
+def test_undamaged_files_are_read(name: str) -> None:
     assert read_model(WRITTEN[name]()).output_names[0] == "y"
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", WRITTEN)
-def test_mutations_of_written_files(name: str, seed: int) -> None:
+def test_damaged_files_raise_only_our_errors(name: str, seed: int) -> None:
     attack(WRITTEN[name](), seed, ROUNDS)
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_every_truncation(name: str) -> None:
+def test_truncated_files_raise_only_our_errors(name: str) -> None:
     data = WRITTEN[name]()
-    found = [damage_found(data[:length]) for length in range(len(data))]
-    assert all(error is not None for error in found[: len(data) // 2])
+    results = [damage_found(data[:length]) for length in range(len(data))]
+    assert all(error is not None for error in results[: len(data) // 2])
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_every_truncation(name: str) -> None:
         ),
     ],
 )
-def test_sizes_that_attributes_ask_for_are_refused_first(data: bytes) -> None:
+def test_huge_sizes_are_rejected_before_allocation(data: bytes) -> None:
     tracemalloc.start()
     try:
         assert damage_found(data) is not None
@@ -156,5 +156,5 @@ def test_sizes_that_attributes_ask_for_are_refused_first(data: bytes) -> None:
 
 
 @needs_models
-def test_mutations_of_a_real_model() -> None:
+def test_damaged_real_model_raises_only_our_errors() -> None:
     attack((ONNX / "super_resolution.onnx").read_bytes(), 0, 60)

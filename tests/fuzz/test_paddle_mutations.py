@@ -1,4 +1,4 @@
-"""Damaged Paddle models: only a FourfoldError comes out, soon and at little cost."""
+"""Damaged Paddle models raise only a FourfoldError, quickly and with little memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fuzz.attack import attack, damage_found, mutate_bytes
 from paddle_cases import CASES, pir_model
 from paddle_writer import Operator, Program, parameters_file, program_file, write_model
 
-ROUNDS = 2500  # of programs as protobuf, and as JSON
+ROUNDS = 2500  # for protobuf programs, and for JSON programs
 NAMES = ("conv_groups", "pool_average_ceil_all", "slice", "expand", "batch_norm", "split")
 NUMBERS = (0, 1, 2, 5, 8, 10, 26, 34, 127, 128, 200, 255)
 WORDS = ("-1", "0", "99999999999", "null", "true", '"x"', "[", "]", "{", "}", "1e999", "[[]]", "{}")
 
 
 def mutate_json(rng: random.Random, text: str) -> str:
-    """A word between marks is another one; or the end is missing."""
+    """Replace a word between punctuation marks, or truncate the end."""
     marks = [at for at, letter in enumerate(text) if letter in ",:[]{}"]
     for _ in range(rng.randrange(1, 3)):
         first = rng.randrange(200, len(marks) - 1)
@@ -31,33 +31,33 @@ def mutate_json(rng: random.Random, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_mutated_programs(name: str, tmp_path: Path) -> None:
+def test_damaged_programs_raise_only_our_errors(name: str, tmp_path: Path) -> None:
     rng, program = random.Random(name), CASES[name].program
     path, content = write_model(tmp_path, program), program_file(program)
     assert damage_found(path) is None
     attack(path, path, lambda: mutate_bytes(rng, content, NUMBERS), ROUNDS // len(NAMES))
 
 
-def test_mutated_parameters(tmp_path: Path) -> None:
+def test_damaged_parameters_raise_only_our_errors(tmp_path: Path) -> None:
     rng, program = random.Random(1), CASES["batch_norm"].program
     path, content = write_model(tmp_path, program), parameters_file(program.parameters)
     parameters = path.with_suffix(".pdiparams")
     attack(path, parameters, lambda: mutate_bytes(rng, content, NUMBERS), ROUNDS // 5)
 
 
-def test_mutated_json(tmp_path: Path) -> None:
+def test_damaged_json_raises_only_our_errors(tmp_path: Path) -> None:
     rng, path = random.Random(2), pir_model().write(tmp_path)
     text = path.read_text()
     attack(path, path, lambda: mutate_json(rng, text).encode(), ROUNDS)
 
 
 def chain(operators: list[tuple[str, dict[str, object]]]) -> Program:
-    """Operators one after the other."""
-    made = [
+    """Return a program of consecutive operators."""
+    created = [
         Operator(kind, {"X": [f"v{i}"]}, {"Out": [f"v{i + 1}"]}, attributes)
         for i, (kind, attributes) in enumerate(operators)
     ]
-    return Program({"v0": (1, 1, 8, 8)}, {}, made, [f"v{len(made)}"])
+    return Program({"v0": (1, 1, 8, 8)}, {}, created, [f"v{len(created)}"])
 
 
 def adaptive(height: int, width: int) -> dict[str, object]:
@@ -65,7 +65,7 @@ def adaptive(height: int, width: int) -> dict[str, object]:
 
 
 def steps(start: float, end: float, step: float, dtype: type = np.float32) -> Program:
-    """A range whose ends are parameters."""
+    """Return a range whose limits are parameters."""
     numbers = {"start": start, "end": end, "step": step}
     parameters = {name: np.array([number], dtype) for name, number in numbers.items()}
     inputs = {"Start": ["start"], "End": ["end"], "Step": ["step"]}
@@ -98,11 +98,11 @@ def steps(start: float, end: float, step: float, dtype: type = np.float32) -> Pr
         chain([("pad3d", {"paddings": [2**30] * 4})]),
     ],
 )
-def test_hostile_programs(program: Program, tmp_path: Path) -> None:
+def test_malicious_programs_are_rejected(program: Program, tmp_path: Path) -> None:
     assert damage_found(write_model(tmp_path, program)) is not None
 
 
-def test_a_program_that_reads_its_own_results(tmp_path: Path) -> None:
+def test_rejects_programs_that_read_their_own_results(tmp_path: Path) -> None:
     operators = [
         Operator("relu", {"X": ["b"]}, {"Out": ["a"]}),
         Operator("relu", {"X": ["a"]}, {"Out": ["b"]}),

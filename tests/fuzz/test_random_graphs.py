@@ -1,4 +1,4 @@
-"""Random graphs compute the same before and after the passes, one by one and together."""
+"""Random graphs compute the same before and after rewrite passes, one by one and together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_rewritten_graphs_compute_the_same(group: int) -> None:
 
 
 @pytest.mark.parametrize("pass_", dict.fromkeys(PIPELINE), ids=lambda pass_: pass_.__name__)
-def test_a_pass_alone_keeps_the_meaning_and_has_nothing_left_to_do(pass_) -> None:
+def test_each_pass_preserves_results_and_reaches_a_fixed_point(pass_) -> None:
     for graph in graphs(GROUPS):
         after = pass_(graph)
         check(after)
@@ -33,5 +33,5 @@ def test_a_pass_alone_keeps_the_meaning_and_has_nothing_left_to_do(pass_) -> Non
         assert str(pass_(after)) == str(after)
 
 
-def test_the_same_seed_gives_the_same_graph() -> None:
+def test_random_graphs_are_deterministic() -> None:
     assert str(Random(3).graph(30)) == str(Random(3).graph(30))

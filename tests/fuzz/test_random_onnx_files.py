@@ -18,12 +18,12 @@ GROUPS, PER_GROUP = 12, 10
 TOLERANCE = 2e-4
 
 
-def ignore(name: str) -> None:
-    """Nobody listens."""
+def ignore_progress(name: str) -> None:
+    """Ignore a progress report."""
 
 
-def answers(content: bytes, arrays: list[np.ndarray]) -> dict[str, list[np.ndarray]]:
-    """What both readers of a file make of the same inputs."""
+def run_both_readers(content: bytes, arrays: list[np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """Return the results of both readers for the same inputs."""
     graph = read_model(content).main
     ours = evaluate(graph, dict(zip(graph.arguments, arrays, strict=True)))
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -32,25 +32,29 @@ def answers(content: bytes, arrays: list[np.ndarray]) -> dict[str, list[np.ndarr
     return {"our reader": list(ours.values()), "ONNX Runtime": theirs}
 
 
-def complaints(graph: Graph, simple: bool) -> list[str]:
+def differences(graph: Graph, simple: bool) -> list[str]:
     generator = np.random.default_rng(3)
     types = [graph.types[name] for name in graph.arguments]
     arrays = [generator.uniform(-2, 2, t.shape).astype(t.dtype.numpy) for t in types]
     expected = evaluate(graph, dict(zip(graph.arguments, arrays, strict=True)))
-    graph = simplify(graph, True, ignore)[0] if simple else graph
+    graph = simplify(graph, True, ignore_progress)[0] if simple else graph
     content = formats()["onnx"].write(WritableModel(graph, graph.arguments, graph.results))
     wrong = []
-    for who, results in answers(content, arrays).items():
-        for (name, wanted), found in zip(expected.items(), results, strict=True):
-            reach = max(1.0, float(np.abs(wanted.astype(np.float64)).max(initial=0)))
-            if np.isfinite(reach) and not np.allclose(found, wanted, atol=TOLERANCE * reach):
-                wrong.append(f"{who}, {name}: off by {np.abs(found - wanted).max() / reach:.2e}")
+    for who, results in run_both_readers(content, arrays).items():
+        for (name, expected_value), result in zip(expected.items(), results, strict=True):
+            reach = max(1.0, float(np.abs(expected_value.astype(np.float64)).max(initial=0)))
+            if np.isfinite(reach) and not np.allclose(
+                result, expected_value, atol=TOLERANCE * reach
+            ):
+                wrong.append(
+                    f"{who}, {name}: off by {np.abs(result - expected_value).max() / reach:.2e}"
+                )
     return wrong
 
 
 @pytest.mark.parametrize("simple", [False, True], ids=["as it is", "simplified"])
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_written_graphs_compute_the_same(group: int, simple: bool) -> None:
+def test_written_graphs_agree_in_both_readers(group: int, simple: bool) -> None:
     for seed in range(group * PER_GROUP, (group + 1) * PER_GROUP):
         graph = Random(seed).graph(size=4 + seed % 40)
-        assert complaints(graph, simple) == [], f"seed {seed}"
+        assert differences(graph, simple) == [], f"seed {seed}"

@@ -1,5 +1,6 @@
-"""Damaged model files: only a FourfoldError comes out. This is the short form of the command
-`python -m fuzz.mutations`, and tests what that is made of.
+"""Damaged TFLite files raise only a FourfoldError.
+
+This is the short version of `python -m fuzz.mutations`, and tests its components.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from tflite_writer import Operator, Tensor, write
 
 from fourfold.formats import read_model
 
-READ = 2500  # bits and words of each written file that are changed, and the file read
-COMPILED = 150  # fields of each written file that are changed, and the file compiled
+READ_ROUNDS = 2500  # changed bits and words per written file, which is then read
+COMPILE_ROUNDS = 150  # changed fields per written file, which is then compiled
 PLAYED = 20
-SHARED = 800  # of all small files of the shared folders
-SMALL = 12_000  # bytes
-ENOUGH = 1 << 40  # bytes: this process has others' memory, too
+SHARED_ROUNDS = 800  # for all small files of the shared folders
+MAX_SHARED_BYTES = 12_000
+MEMORY_LIMIT_BYTES = 1 << 40  # this process holds memory of other tests, too
 needs_shared = pytest.mark.skipif(
     not all(folder.is_dir() for folder in FOLDERS), reason="the shared files are not here"
 )
@@ -40,48 +41,48 @@ def originals() -> Originals:
     return Originals()
 
 
-def expect_nothing(case: Case, play: bool = False) -> None:
-    finding = try_case(case, originals(), play, ENOUGH).finding
+def check_no_finding(case: Case, play: bool = False) -> None:
+    finding = try_case(case, originals(), play, MEMORY_LIMIT_BYTES).finding
     assert finding is None, f"{case}\n{finding.trace or finding.what}"
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_whole_files_are_read(name: str) -> None:
+def test_undamaged_files_are_read(name: str) -> None:
     assert read_model(MODELS[name]()).main.outputs == ("y",)
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", MODELS)
-def test_bits_and_words_of_written_files(name: str, seed: int) -> None:
+def test_damaged_files_raise_only_our_errors(name: str, seed: int) -> None:
     data = MODELS[name]()
-    for number in range(READ):
+    for number in range(READ_ROUNDS):
         damage_found(mutate(data, random.Random(f"{seed} {number}")))
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_truncation(name: str) -> None:
+def test_truncated_files_raise_only_our_errors(name: str) -> None:
     data = MODELS[name]()
-    found = [damage_found(data[:length]) for length in range(len(data))]
-    assert all(error is not None for error in found[: len(data) // 2])
+    results = [damage_found(data[:length]) for length in range(len(data))]
+    assert all(error is not None for error in results[: len(data) // 2])
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", MODELS)
-def test_fields_of_written_files(name: str, seed: int) -> None:
-    for number in range(COMPILED):
-        expect_nothing(Case(f"written/{name}.tflite", number, seed), play=number < PLAYED)
+def test_changed_fields_raise_only_our_errors(name: str, seed: int) -> None:
+    for number in range(COMPILE_ROUNDS):
+        check_no_finding(Case(f"written/{name}.tflite", number, seed), play=number < PLAYED)
 
 
 @needs_shared
 @pytest.mark.parametrize("part", range(4))
-def test_fields_of_shared_files(part: int) -> None:
-    found = originals()
-    for case in plan_cases(found, SHARED, seed=0)[part::4]:
-        if len(found.get(case.title).content) < SMALL:
-            expect_nothing(case)
+def test_changed_fields_of_shared_files_raise_only_our_errors(part: int) -> None:
+    result = originals()
+    for case in plan_cases(result, SHARED_ROUNDS, seed=0)[part::4]:
+        if len(result.get(case.title).content) < MAX_SHARED_BYTES:
+            check_no_finding(case)
 
 
-def test_fields_are_where_the_file_has_them() -> None:
+def test_finds_fields_of_a_file() -> None:
     data = MODELS["weights"]()
     numbers = find_fields(data).numbers
     read = {meaning: [field.read(data) for field in some] for meaning, some in numbers.items()}
@@ -89,21 +90,21 @@ def test_fields_are_where_the_file_has_them() -> None:
     assert read["zero point"] == [0, 0, 0]
     assert read["size"][:2] == [1, 3]
     assert sorted(read["buffer number"]) == [1, 2, 3, 4]
-    assert set(read["number"]) >= {1, 3}  # the size that FILL is given
-    assert set(read["union"]) >= {8, 21}  # the options of FULLY_CONNECTED and of MUL
+    assert set(read["number"]) >= {1, 3}  # the size that FILL gets
+    assert set(read["union"]) >= {8, 21}  # the options of FULLY_CONNECTED and MUL
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two files for processes that are started for them."""
-    place = tmp_path / "files"
-    place.mkdir()
+    """Return a folder with two files for worker processes."""
+    directory = tmp_path / "files"
+    directory.mkdir()
     for name in ("convolution", "shapes"):
-        (place / f"{name}.tflite").write_bytes(MODELS[name]())
-    return place
+        (directory / f"{name}.tflite").write_bytes(MODELS[name]())
+    return directory
 
 
-def test_a_case_is_the_same_from_an_archive(folder: Path, tmp_path: Path) -> None:
+def test_cases_from_an_archive_are_the_same(folder: Path, tmp_path: Path) -> None:
     weights = np.random.default_rng(0).uniform(-1, 1, (64, 64)).astype(np.float32)
     tensors = [Tensor("x", (1, 64)), Tensor("w", (64, 64), data=weights), Tensor("y", (1, 64))]
     operator = Operator("FULLY_CONNECTED", ["x", "w", None], ["y"], "FullyConnectedOptions")
@@ -117,36 +118,40 @@ def test_a_case_is_the_same_from_an_archive(folder: Path, tmp_path: Path) -> Non
         assert case.draw(packed) == case.draw(whole)
 
 
-def test_what_is_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(data: bytes, course: object) -> None:
         raise ZeroDivisionError("nothing to share")
 
     monkeypatch.setattr(cases, "compile_damaged", fail)
-    found = try_case(Case("written/shapes.tflite", 1), originals(), False, ENOUGH).finding
-    assert found is not None
-    assert found.what == "ZeroDivisionError: nothing to share"
-    assert found.where.startswith("tests/fuzz/test_tflite_mutations.py:")
+    result = try_case(
+        Case("written/shapes.tflite", 1), originals(), False, MEMORY_LIMIT_BYTES
+    ).finding
+    assert result is not None
+    assert result.what == "ZeroDivisionError: nothing to share"
+    assert result.where.startswith("tests/fuzz/test_tflite_mutations.py:")
     monkeypatch.setattr(cases, "compile_damaged", lambda data, course: None)
-    found = try_case(Case("written/shapes.tflite", 1), originals(), False, memory=1).finding
-    assert found is not None
-    assert found.kind == "memory"
+    result = try_case(Case("written/shapes.tflite", 1), originals(), False, memory=1).finding
+    assert result is not None
+    assert result.kind == "memory"
 
 
 @pytest.mark.parametrize(
     ("title", "patience", "kind"),
     [("files/shapes.tflite", 0.0, "hang"), ("files/not there", 600.0, "crash")],
 )
-def test_who_hangs_or_dies_is_replaced(
+def test_replaces_workers_that_hang_or_crash(
     folder: Path, title: str, patience: float, kind: str
 ) -> None:
     limits = Limits(folder, play=False, memory=2048 * MIB, patience=patience)
-    given = [Case(title, number) for number in range(3)]
-    done = dict(try_cases(given, 1, limits))
-    assert set(done) == set(given)
-    assert {done[case].finding.kind for case in given} == {kind}
+    inputs = [Case(title, number) for number in range(3)]
+    done = dict(try_cases(inputs, 1, limits))
+    assert set(done) == set(inputs)
+    assert {done[case].finding.kind for case in inputs} == {kind}
 
 
-def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_findings(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     report = tmp_path / "found.json"
     words = ["--models", str(folder), "--jobs", "2", "--json", str(report)]
     assert main([*words, "--cases", "12"]) == 0

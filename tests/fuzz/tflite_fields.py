@@ -1,7 +1,7 @@
-"""Where the fields of a TFLite file lie, and what each means: for who changes them on purpose.
+"""Positions and meanings of the fields of a TFLite file, to change them on purpose.
 
-The walk has a schema of its own, and shares no code with the reader that it is to lead astray. It
-is made for files that are whole.
+The walk has its own schema and shares no code with the reader under test. It works on undamaged
+files.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-SMALL = 64  # bytes of a buffer that may be a list of axes, sizes or pads
-LARGE = 4096  # bytes of a buffer that are weights
-MOST = 256  # numbers of one vector that are noted
+MAX_LIST_BYTES = 64  # a buffer of axes, sizes or pads
+MIN_WEIGHT_BYTES = 4096  # a buffer of weights
+MAX_NUMBERS = 256  # recorded per vector
 
 # Slots of tables: (form, meaning) for a number, [form, meaning] for a vector of numbers, the name
-# of a table, or [the name of a table] for a vector of those.
+# of a table, or [the name of a table] for a vector of tables.
 SCHEMA: Mapping[str, Mapping[int, object]] = {
     "model": {
         1: ["operator code"],
@@ -82,7 +82,7 @@ _WIDTHS = {1: "B", 2: "H", 4: "i", 8: "q"}
 
 @dataclass(frozen=True)
 class Field:
-    """A number of a file; `form` is that of `struct`, for one of little-endian bytes."""
+    """A number in a file; `form` is a little-endian `struct` format."""
 
     position: int
     form: str
@@ -97,7 +97,7 @@ class Field:
 
 @dataclass
 class Fields:
-    """The numbers of a file by what they mean, pointers to tables by kind, and the weights."""
+    """Numbers of a file by meaning, offsets of tables by kind, and the weights."""
 
     numbers: dict[str, list[Field]] = field(default_factory=lambda: defaultdict(list))
     pointers: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -106,11 +106,11 @@ class Fields:
 
 
 def find_fields(data: bytes) -> Fields:
-    """The fields of a whole file."""
-    found = _Walk(data)
-    found.table("model", found.follow(0))
-    found.fields.operations = len(found.fields.pointers.get("operation", ()))
-    return found.fields
+    """Return the fields of an undamaged file."""
+    result = _Walk(data)
+    result.table("model", result.follow(0))
+    result.fields.operations = len(result.fields.pointers.get("operation", ()))
+    return result.fields
 
 
 class _Walk:
@@ -135,7 +135,7 @@ class _Walk:
                 self.slot(what, slots[slot])
 
     def slots(self, position: int) -> Iterator[tuple[int, int]]:
-        """The slots that a table has, and where their fields lie; notes what says so."""
+        """Yield the slots of a table with their positions, and record the vtable entries."""
         entries = position - self.number("i", position)
         self.note("distance", position, "i")
         for slot in range((self.number("H", entries) - 4) // 2):
@@ -145,10 +145,10 @@ class _Walk:
                 yield slot, position + self.number("H", entry)
 
     def options(self, slots: Mapping[int, int], position: int) -> None:
-        """Numbers whose widths nobody tells but the distance to the next one."""
+        """Record numbers whose width follows from the distance to the next one."""
         end = position + self.number("H", position - self.number("i", position) + 2)
-        places = [*sorted(slots.values()), end]
-        for place, following in pairwise(places):
+        positions = [*sorted(slots.values()), end]
+        for place, following in pairwise(positions):
             width = max(size for size in _WIDTHS if size <= max(following - place, 1))
             self.note("option", place, _WIDTHS[width])
 
@@ -177,13 +177,13 @@ class _Walk:
         else:
             form, meaning = what
             width = struct.calcsize(form)
-            for index in range(min(count, MOST)):
+            for index in range(min(count, MAX_NUMBERS)):
                 self.note(meaning, first + width * index, form)
 
     def contents(self, first: int, count: int) -> None:
-        """What a buffer holds: a few numbers, such as axes, or weights."""
-        if count <= SMALL:
+        """Record the content of a buffer: a few numbers, such as axes, or weights."""
+        if count <= MAX_LIST_BYTES:
             for position in range(first, first + count - 3, 4):
                 self.note("number", position, "i")
-        if count >= LARGE:
+        if count >= MIN_WEIGHT_BYTES:
             self.fields.weights.append(range(first, first + count))

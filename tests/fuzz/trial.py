@@ -1,8 +1,7 @@
-"""What is done with one damaged file: it is read, placed and planned, and its plan kept as a store
-keeps it.
+"""One damaged file is read, placed and compiled, and its plan is stored like in a cache.
 
-Only a FourfoldError may come out of that. Devices are those that are not there, so that nothing is
-needed but NumPy; LiteRT counts as installed and is not asked, so that parts are cut out for it.
+Only a FourfoldError may be raised. The target devices are not attached, so that only NumPy is
+needed. LiteRT counts as installed without being called, so that parts are cut out for it.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ DEVICES = {
 }
 PRECISIONS = ("fp32", "fp32", "mixed", "fp16")
 LAUNCHES = ("auto", "auto", "list", "one")
-SMALL = 1 << 16  # bytes of all buffers of a plan that is interpreted
-FEW = 1 << 12  # work-items of all its launches
+MAX_PLAN_BYTES = 1 << 16  # of all buffers of a plan that is interpreted
+MAX_WORK_ITEMS = 1 << 12  # of all its launches
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a damaged file is compiled for."""
+    """Compile options for a damaged file."""
 
     device: DeviceInfo
     options: CompileOptions
-    placed: bool  # quantized operators stay on the CPU, so that more files run in parts
+    placed: bool  # quantized operators stay on the CPU, so that more files are split
 
     @staticmethod
     def draw(rng: random.Random) -> Course:
@@ -72,12 +71,12 @@ class Course:
 
 
 class Astray(Exception):
-    """Something went wrong that is no exception of its own."""
+    """A failure that raises no exception of its own."""
 
 
 def compile_damaged(data: bytes, course: Course) -> CompiledModel | None:
-    """The compiled model if all of it is one plan; FourfoldError where the file is refused."""
-    with _litert_at_hand():
+    """Return the model if it compiles to one plan; raise FourfoldError if the file is rejected."""
+    with _fake_litert():
         options = replace(course.options, quantized=not course.placed)
         model = _stored(compile_model(data, course.device, options))
     Placement.from_bytes(model.placement)
@@ -85,8 +84,8 @@ def compile_damaged(data: bytes, course: Course) -> CompiledModel | None:
 
 
 @contextmanager
-def _litert_at_hand() -> Iterator[None]:
-    """As though LiteRT were installed, and took every operator."""
+def _fake_litert() -> Iterator[None]:
+    """Pretend that LiteRT is installed and supports every operator."""
     own = Litert.installed, Litert.refusal
     Litert.installed = lambda self: True  # type: ignore[method-assign]
     Litert.refusal = lambda self, model, unit: ""  # type: ignore[method-assign]
@@ -97,7 +96,7 @@ def _litert_at_hand() -> Iterator[None]:
 
 
 def _stored(model: CompiledModel) -> CompiledModel:
-    """The same after it was written and read, as a store does."""
+    """Return the model after writing and reading it, like in a cache."""
     if not model.is_data:
         return model
     sections = compiled_sections(model)
@@ -113,7 +112,7 @@ def _stored(model: CompiledModel) -> CompiledModel:
 
 
 def play_damaged(data: bytes, course: Course) -> bool:
-    """Whether the file became a plan that is small enough to be interpreted, and was."""
+    """Return True if the file became a plan small enough to interpret, and ran."""
     options = replace(course.options, launches="list")
     course = replace(course, device=interpreted(course.device), options=options, placed=False)
     compiled = compile_damaged(data, course)
@@ -130,4 +129,6 @@ def play_damaged(data: bytes, course: Course) -> bool:
 
 def _is_small(plan: Plan) -> bool:
     items = sum(int(np.prod(launch.grid)) for launch in plan.launches)
-    return items <= FEW and sum(buffer.bytes for buffer in plan.buffers) <= SMALL
+    return (
+        items <= MAX_WORK_ITEMS and sum(buffer.bytes for buffer in plan.buffers) <= MAX_PLAN_BYTES
+    )

@@ -1,5 +1,5 @@
-"""Cases tried by several processes: one that hangs is ended, one that dies is replaced, and both
-are findings.
+"""Run cases in several processes. A process that hangs is ended, one that crashes is replaced, and
+both are findings.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from pathlib import Path
 from fuzz.case import Case, Finding, Outcome, try_case
 from fuzz.originals import Originals
 
-GLANCE = 0.5  # seconds between looks at who hangs, at most
-SPARE = 2  # times the memory that a case may take, before the system refuses more
+POLL_INTERVAL = 0.5  # maximum seconds between checks for hangs
+MEMORY_FACTOR = 2  # of the memory limit of a case, before the system denies more
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What each case is tried with."""
+    """Limits of each case."""
 
-    place: Path | None  # where the files are; see Originals
+    place: Path | None  # location of the files; see Originals
     play: bool
     memory: int  # bytes
     patience: float  # seconds
 
 
 def _work(tasks: Connection, limits: Limits) -> None:
-    """A process: a case comes in, what came of it goes out, until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
-    most = SPARE * limits.memory
+    """Receive cases and send their outcomes, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    most = MEMORY_FACTOR * limits.memory
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     originals = Originals(limits.place)
     while (case := tasks.recv()) is not None:
@@ -43,7 +43,7 @@ def _work(tasks: Connection, limits: Limits) -> None:
 
 @dataclass
 class _Worker:
-    """A process, and the case that it has at the moment."""
+    """A process and its current case."""
 
     context: SpawnContext
     limits: Limits
@@ -63,7 +63,7 @@ class _Worker:
         self.tasks.send(case)
 
     def finish(self) -> Outcome:
-        """What came of its case; a process that died is a finding."""
+        """Return the outcome of the case; a crashed process is a finding."""
         try:
             outcome: Outcome = self.tasks.recv()
         except (EOFError, ConnectionError):
@@ -92,7 +92,7 @@ class _Worker:
 
 
 def try_cases(cases: Iterable[Case], jobs: int, limits: Limits) -> Iterator[tuple[Case, Outcome]]:
-    """What came of each case, in the order in which they end."""
+    """Yield the outcome of each case, in order of completion."""
     context, left = multiprocessing.get_context("spawn"), iter(cases)
     workers: list[_Worker] = []
     try:
@@ -100,7 +100,7 @@ def try_cases(cases: Iterable[Case], jobs: int, limits: Limits) -> Iterator[tupl
             workers.append(_Worker(context, limits))
             workers[-1].begin(case)
         while workers:
-            ready = wait([worker.tasks for worker in workers], min(GLANCE, limits.patience))
+            ready = wait([worker.tasks for worker in workers], min(POLL_INTERVAL, limits.patience))
             for number, worker in reversed([*enumerate(workers)]):
                 if worker.tasks not in ready and not worker.hangs:
                     continue
@@ -115,7 +115,7 @@ def try_cases(cases: Iterable[Case], jobs: int, limits: Limits) -> Iterator[tupl
 
 
 def _go_on(workers: list[_Worker], number: int, case: Case | None, outcome: Outcome) -> None:
-    """Give a worker its next case. One that is gone is replaced; without a case it ends."""
+    """Give a worker its next case. Replace a worker that is gone; end it without a case."""
     worker = workers[number]
     if outcome.finding is not None and outcome.finding.kind in ("hang", "crash"):
         workers[number] = worker = _Worker(worker.context, worker.limits)

@@ -1,4 +1,4 @@
-"""Small TFLite files that are written here, so that there is something to damage anywhere."""
+"""Small TFLite files written by the tests, so that there is always something to damage."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _weights() -> bytes:
 
 
 def _described() -> bytes:
-    """A model with metadata, an archive of labels, and two ways to call it."""
+    """Return a model with metadata, an archive of labels, and two signatures."""
     scaling = about.unit(about.NORMALIZATION, {0: [127.5], 1: [127.5]})
     picture = about.tensor("image", content=about.image(), units=[scaling], dimensions=["a", "b"])
     files = [about.file("labels.txt", about.AXIS_LABELS, "en"), about.file("c.txt", 4)]
@@ -91,8 +91,8 @@ def _described() -> bytes:
     ways = [Signature(name, {"image": 0}, {"scores": 1}) for name in ("serve", "again")]
     tensors = [Tensor("x", (1, 4)), Tensor("y", (1, 4))]
     operators = [Operator("LOGISTIC", ["x"], ["y"])]
-    made = write(tensors, operators, ["x"], ["y"], signatures=ways, metadata=notes)
-    return made + about.archive({"labels.txt": b"a\nb\nc\nd\n", "c.txt": b"1,2,3\n"})
+    result = write(tensors, operators, ["x"], ["y"], signatures=ways, metadata=notes)
+    return result + about.archive({"labels.txt": b"a\nb\nc\nd\n", "c.txt": b"1,2,3\n"})
 
 
 MODELS: dict[str, Callable[[], bytes]] = {

@@ -11,8 +11,8 @@ from tree_plans import floats, kernel_of, plan_of, play
 
 from fourfold.backends.interpreter.player import Player
 from fourfold.backends.null import NULL_GPU
-from fourfold.codegen import bits
 from fourfold.codegen import expression as e
+from fourfold.codegen import intrinsics
 from fourfold.codegen.expression import Expression, const, convert, load, vector, where
 from fourfold.codegen.intrinsics import (
     load_taps,
@@ -77,11 +77,11 @@ def test_division_goes_towards_zero() -> None:
 
 def test_bits_are_those_of_32_bit_numbers() -> None:
     a, b = ints(12, -1, LEAST, 5), ints(10, 7, 31, 0)
-    assert mapped(bits.bit_and, a, b).tolist() == [8, 7, 0, 0]
-    assert mapped(bits.bit_or, a, b).tolist() == [14, -1, LEAST + 31, 5]
-    assert mapped(bits.bit_xor, a, b).tolist() == [6, -8, LEAST + 31, 5]
-    assert mapped(bits.shift_left, a, b).tolist() == [12288, -128, 0, 5]
-    assert mapped(bits.shift_right, a, b).tolist() == [0, -1, -1, 5]
+    assert mapped(intrinsics.bit_and, a, b).tolist() == [8, 7, 0, 0]
+    assert mapped(intrinsics.bit_or, a, b).tolist() == [14, -1, LEAST + 31, 5]
+    assert mapped(intrinsics.bit_xor, a, b).tolist() == [6, -8, LEAST + 31, 5]
+    assert mapped(intrinsics.shift_left, a, b).tolist() == [12288, -128, 0, 5]
+    assert mapped(intrinsics.shift_right, a, b).tolist() == [0, -1, -1, 5]
 
 
 def test_conversions_truncate() -> None:

@@ -22,7 +22,7 @@ from fourfold.compiler.lower.specialise import specialise_graph, specialise_targ
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 
 SETTINGS = {
     "plain": (PLAIN, KernelOptions("fp32", form="list")),

@@ -30,7 +30,7 @@ from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError, UnsupportedError
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.options import CompileOptions
 from fourfold.plan import Program
 

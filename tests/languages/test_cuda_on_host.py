@@ -15,7 +15,7 @@ from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 
 BOARD = find_board("sm_90", units=1)
 assert BOARD is not None

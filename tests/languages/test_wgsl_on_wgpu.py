@@ -18,8 +18,7 @@ from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base import Case
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, registry
 
 pytestmark = pytest.mark.skipif(find_device() is None, reason="no wgpu, or no Vulkan for it")
 # Each op uses a feature that the others lack: conversions, selections, integers of all sizes,

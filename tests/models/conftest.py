@@ -1,4 +1,4 @@
-"""Sessions, and queues of pyopencl beside them."""
+"""Fixtures: sessions, and pyopencl queues in the context of a session."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import fourfold
 
 @pytest.fixture
 def gpu(device: fourfold.DeviceInfo) -> Iterator[fourfold.Session]:
-    with fourfold.Session(small_onnx(), device, cache="memory") as made:
-        yield made
+    with fourfold.Session(small_onnx(), device, cache="memory") as session:
+        yield session
 
 
 @pytest.fixture(params=["list", "one"])
@@ -23,17 +23,17 @@ def cuda_session(
     device: fourfold.DeviceInfo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[fourfold.Session]:
-    """For what libraries on a real GPU pass, in both forms of a plan."""
+    """Yield a session on a real GPU for arrays of other libraries, in both plan forms."""
     if device.api != "cuda":
-        pytest.skip("--device cuda:0 runs these")
+        pytest.skip("these tests need --device cuda:0")
     monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
-    with fourfold.Session(small_onnx(), device, cache="memory") as made:
-        yield made
+    with fourfold.Session(small_onnx(), device, cache="memory") as session:
+        yield session
 
 
 @pytest.fixture
 def queue(gpu: fourfold.Session) -> Any:
-    """A queue of pyopencl in the session's own context."""
+    """Return a pyopencl queue in the session's context."""
     cl = pytest.importorskip("pyopencl")
     if gpu.device.api != "opencl":
         pytest.skip("pyopencl has no memory of this device")

@@ -1,4 +1,4 @@
-"""Whole models of Caffe and Paddle on every device agree with OpenCV and Paddle Inference."""
+"""Caffe and Paddle models on every device agree with OpenCV and Paddle Inference."""
 
 from __future__ import annotations
 
@@ -11,42 +11,44 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
 
 EXPECTED = {**stored("caffe_models"), **stored("paddle_models")}
-TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2}  # of the range of an output
+TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2}  # relative to the range of an output
 
 
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("name", [*CAFFE, *PADDLE])
-def test_a_model_agrees(name: str, precision: str, device: DeviceInfo) -> None:
+def test_model_agrees_with_its_reference_runtime(
+    name: str, precision: str, device: DeviceInfo
+) -> None:
     model: WholeModel = {**CAFFE, **PADDLE}[name]
     if not model.file.exists():
-        pytest.skip(f"{model.path} is not there")
+        pytest.skip(f"{model.path} is not available")
     shapes = {model.input: model.shape}
     with Session(model.file, device, precision, shapes) as session:  # type: ignore[arg-type]
         assert session.placement.whole
-        found = session.run(model.arrays)
-    check_answers(EXPECTED[name], list(found.values()), TOLERANCE[precision])
+        outputs = session.run(model.arrays)
+    check_answers(EXPECTED[name], list(outputs.values()), TOLERANCE[precision])
 
 
-def test_names_are_those_of_the_files(device: DeviceInfo) -> None:
+def test_keeps_names_of_the_files(device: DeviceInfo) -> None:
     for model, output in ((PADDLE["cls"], "softmax_0.tmp_0"), (PADDLE["det"], "sigmoid_0.tmp_0")):
         if not model.file.exists():
-            pytest.skip(f"{model.path} is not there")
+            pytest.skip(f"{model.path} is not available")
         with Session(model.file.parent, device, shapes={model.input: model.shape}) as session:
             assert [one.name for one in session.inputs] == ["x"]
             assert [one.name for one in session.outputs] == [output]
 
 
-def test_an_architecture_alone_says_what_is_missing() -> None:
+def test_rejects_a_network_without_weights() -> None:
     path = CAFFE["rfb"].file.with_name("squeezenet_v1.1.prototxt")
     if not path.exists():
-        pytest.skip("it is not there")
+        pytest.skip("the network is not available")
     with pytest.raises(ModelError, match="has no weights"):
         Session(path)
 
 
-def test_a_detector_needs_the_size_of_its_pictures() -> None:
+def test_detector_with_open_sizes_needs_a_shape() -> None:
     path = PADDLE["det"].file
     if not path.exists():
-        pytest.skip("it is not there")
+        pytest.skip("the detector is not available")
     with pytest.raises(InputError, match="the shape of input 'x' is needed"):
         Session(path)

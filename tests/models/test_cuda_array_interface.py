@@ -1,4 +1,4 @@
-"""`__cuda_array_interface__` by its rules: versions, strides, masks, streams, read-only arrays."""
+"""Rules of `__cuda_array_interface__`: versions, strides, masks, streams, read-only arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_writer import small_model
 import fourfold
 from fourfold.backends import backend_of
 from fourfold.backends.cuda import binding as cu
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.devices import context_of
 from fourfold.backends.cuda.import_memory import read_interface
 from fourfold.backends.cuda.memory import OwnMemory
@@ -25,14 +25,14 @@ X = np.random.default_rng(9).normal(size=(1, 3, 1, 5)).astype(np.float32)
 
 @pytest.fixture
 def session(cuda: DeviceInfo) -> Iterator[fourfold.Session]:
-    with fourfold.Session(small_model("Neg", {"x": X.shape}), cuda, cache="memory") as made:
-        yield made
+    with fourfold.Session(small_model("Neg", {"x": X.shape}), cuda, cache="memory") as opened:
+        yield opened
 
 
-def told(session: fourfold.Session, **changes: Any) -> Interface:
-    given = Interface(session.device, X)
-    given.changes = changes
-    return given
+def make_interface(session: fourfold.Session, **changes: Any) -> Interface:
+    inputs = Interface(session.device, X)
+    inputs.changes = changes
+    return inputs
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def told(session: fourfold.Session, **changes: Any) -> Interface:
         {"version": 2},
         {"version": 2, "strides": X.strides},
         {"strides": X.strides},
-        {"strides": (7, 20, 1, 4)},  # those of axes of one element say nothing
+        {"strides": (7, 20, 1, 4)},  # strides of axes with one element are ignored
         {"mask": None, "descr": [("", "<f4")]},
         {"stream": None},
         {"stream": 1},
@@ -49,12 +49,12 @@ def told(session: fourfold.Session, **changes: Any) -> Interface:
         {"shape": list(X.shape)},
     ],
 )
-def test_what_is_told_by_the_rules(session: fourfold.Session, changes: dict[str, Any]) -> None:
-    given, target = told(session, **changes), told(session, **changes)
-    results = session.run(given, out={"y": target})
+def test_accepts_valid_interfaces(session: fourfold.Session, changes: dict[str, Any]) -> None:
+    inputs, target = make_interface(session, **changes), make_interface(session, **changes)
+    results = session.run(inputs, out={"y": target})
     assert results["y"] is target
     np.testing.assert_array_equal(target.numpy(), -X)
-    np.testing.assert_array_equal(given.numpy(), X)
+    np.testing.assert_array_equal(inputs.numpy(), X)
 
 
 @pytest.mark.parametrize(
@@ -74,22 +74,22 @@ def test_what_is_told_by_the_rules(session: fourfold.Session, changes: dict[str,
         ({"stream": 0}, ("stream 0", "of all threads or of one", "1 or 2")),
     ],
 )
-def test_what_is_told_otherwise(
+def test_rejects_invalid_interfaces(
     session: fourfold.Session, changes: dict[str, Any], words: tuple[str, str, str]
 ) -> None:
     with pytest.raises(InputError) as caught:
-        session.run(told(session, **changes))
+        session.run(make_interface(session, **changes))
     parts = (caught.value.what, caught.value.why, caught.value.fix)
     assert all(word in part for word, part in zip(words, parts, strict=True)), parts
 
 
 @pytest.mark.parametrize("name", ["shape", "typestr", "data"])
-def test_what_is_not_told(name: str) -> None:
+def test_rejects_incomplete_interfaces(name: str) -> None:
     class Partial:
         @property
         def __cuda_array_interface__(self) -> dict[str, Any]:
-            whole = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
-            return {key: value for key, value in whole.items() if key != name}
+            interface = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
+            return {key: value for key, value in interface.items() if key != name}
 
     with pytest.raises(InputError, match="is incomplete") as caught:
         read_interface(Partial())
@@ -97,11 +97,11 @@ def test_what_is_not_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("other", [object(), np.zeros(3), 7, "text"])
-def test_who_tells_nothing(other: object) -> None:
+def test_objects_without_an_interface_are_ignored(other: object) -> None:
     assert read_interface(other) is None
 
 
-def test_a_library_that_refuses_to_tell() -> None:
+def test_arrays_that_raise_are_ignored() -> None:
     class OnTheHost:
         @property
         def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -110,29 +110,29 @@ def test_a_library_that_refuses_to_tell() -> None:
     assert read_interface(OnTheHost()) is None
 
 
-def test_an_empty_array_has_no_address(cuda: DeviceInfo) -> None:
-    given = Interface(cuda, X)
-    given.changes = {"shape": (3, 0), "data": (0, False)}
-    found = backend_of(cuda).import_memory(cuda, given)
-    assert found is not None
-    assert (found.size, found.shape) == (0, (3, 0))
+def test_empty_arrays_have_no_address(cuda: DeviceInfo) -> None:
+    inputs = Interface(cuda, X)
+    inputs.changes = {"shape": (3, 0), "data": (0, False)}
+    result = backend_of(cuda).import_memory(cuda, inputs)
+    assert result is not None
+    assert (result.size, result.shape) == (0, (3, 0))
 
 
-def test_a_read_only_array_is_an_input(session: fourfold.Session) -> None:
-    given = told(session)
-    given.changes = {"data": (given.address, True)}
-    np.testing.assert_array_equal(session.run(given)["y"], -X)
+def test_read_only_arrays_are_inputs_only(session: fourfold.Session) -> None:
+    inputs = make_interface(session)
+    inputs.changes = {"data": (inputs.address, True)}
+    np.testing.assert_array_equal(session.run(inputs)["y"], -X)
     with pytest.raises(InputError, match="cannot be written to"):
-        session.run(X, out={"y": given})
+        session.run(X, out={"y": inputs})
 
 
 @pytest.mark.parametrize("handle", [1, 2, None])
 @pytest.mark.parametrize("as_output", [False, True])
-def test_a_run_begins_behind_the_stream_that_is_named(
+def test_run_waits_for_the_stream_of_an_array(
     session: fourfold.Session, handle: int | None, as_output: bool
 ) -> None:
-    """None is a stream of the library's own. A result is not to be overwritten by what was put in
-    before the run.
+    """None means a stream created by the test. Work enqueued before the run must not overwrite a
+    result.
     """
     context = context_of(session.device)
     with context:
@@ -141,28 +141,28 @@ def test_a_run_begins_behind_the_stream_that_is_named(
     assert stream.pointer is not None
     later = OwnMemory(session.device, X.nbytes)
     later.write(X)
-    given = told(session, stream=stream.pointer.value)
-    given.memory.write(np.full_like(X, np.nan))
+    inputs = make_interface(session, stream=stream.pointer.value)
+    inputs.memory.write(np.full_like(X, np.nan))
     with context:
-        stream.copy(given.address, later.address, X.nbytes)
+        stream.copy(inputs.address, later.address, X.nbytes)
     if as_output:
-        session.run(X, out={"y": given})
+        session.run(X, out={"y": inputs})
         with context:
             stream.finish()
-        np.testing.assert_array_equal(given.numpy(), -X)
+        np.testing.assert_array_equal(inputs.numpy(), -X)
     else:
-        np.testing.assert_array_equal(session.run(given)["y"], -X)
+        np.testing.assert_array_equal(session.run(inputs)["y"], -X)
     with context:
         own.release()
 
 
-def test_nobody_waits_for_what_is_done(session: fourfold.Session) -> None:
-    """Whoever names no stream has finished, as far as another than the default one is concerned."""
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
-        pytest.skip("only the imagined driver counts")
-    given = told(session, stream=None)
-    session.run(given)
+def test_arrays_without_a_stream_need_no_synchronization(session: fourfold.Session) -> None:
+    """An array without a stream is complete, except for work on the default stream."""
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
+        pytest.skip("only the fake driver records calls")
+    inputs = make_interface(session, stream=None)
+    session.run(inputs)
     driver.names.clear()
-    session.run(given)
+    session.run(inputs)
     assert "cuStreamWaitEvent" not in driver.names

@@ -1,4 +1,6 @@
-"""Memory of CUDA in and out, whoever has it: by DLPack, by its interface for arrays, by address."""
+"""CUDA memory of other libraries as input and output: through DLPack, array interface, or
+address.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from stateful_models import svdf
 import fourfold
 from fourfold.backends import find_device
 from fourfold.backends.cuda import binding as cu
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.bound_memory import BoundMemory
 from fourfold.backends.cuda.devices import context_of, stream_of
 from fourfold.backends.cuda.memory import CudaMemory
@@ -31,7 +33,7 @@ def open_session(device: object, model: bytes | None = None, **options: Any) -> 
     return fourfold.Session(model or small_onnx(), device, cache="memory", **options)
 
 
-def picture(seed: int) -> np.ndarray:
+def random_image(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
 
 
@@ -40,8 +42,8 @@ def session(
     request: pytest.FixtureRequest, cuda: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[fourfold.Session]:
     monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
-    with open_session(cuda) as made:
-        yield made
+    with open_session(cuda) as result:
+        yield result
 
 
 FORMS: list[type[ForeignArray]] = [Tensor, VersionedTensor, Interface]
@@ -49,57 +51,57 @@ FORMS: list[type[ForeignArray]] = [Tensor, VersionedTensor, Interface]
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("skipped", [0, 4, 16, 256])
-def test_memory_of_others_in_and_out(
+def test_reads_and_writes_memory_of_other_libraries(
     session: fourfold.Session, form: type[ForeignArray], skipped: int
 ) -> None:
-    """Kernels use it where it is, or it is copied where they cannot: the result is the same."""
+    """Kernels use the memory in place or through a copy, with the same result."""
     for seed in range(4):
-        x = picture(seed)
+        x = random_image(seed)
         expected, source = session.run(x), form(session.device, x, skipped)
         target = form(session.device, np.full((1, 5), 7, np.float32), skipped)
         np.testing.assert_array_equal(session.run(source)["scores"], expected["scores"])
-        found = session.run(source, out={"twice": target})
-        assert found["twice"] is target
+        outputs = session.run(source, out={"twice": target})
+        assert outputs["twice"] is target
         np.testing.assert_array_equal(target.numpy(), expected["twice"])
-        np.testing.assert_array_equal(found["scores"], expected["scores"])
+        np.testing.assert_array_equal(outputs["scores"], expected["scores"])
         np.testing.assert_array_equal(source.numpy(), x)
 
 
-def test_the_same_memory_again_and_again(
+def test_recurring_memory_uses_cached_replays(
     session: fourfold.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More places than are kept ready, and back to the first."""
+    """Uses more addresses than are cached, and returns to the first."""
     monkeypatch.setattr(BoundMemory, "MAX_REPLAYS", 4)
-    sources = [Tensor(session.device, picture(seed)) for seed in range(11)]
-    expected = [session.run(picture(seed))["scores"] for seed in range(11)]
+    sources = [Tensor(session.device, random_image(seed)) for seed in range(11)]
+    expected = [session.run(random_image(seed))["scores"] for seed in range(11)]
     target = Tensor(session.device, np.zeros((1, 5), np.float32))
     for _ in range(3):
-        for source, wanted in zip(sources, expected, strict=True):
+        for source, expected_value in zip(sources, expected, strict=True):
             for _ in range(2):
                 session.run(source, out={"scores": target})
-                np.testing.assert_array_equal(target.numpy(), wanted)
-    np.testing.assert_array_equal(session.run(picture(3))["scores"], expected[3])
+                np.testing.assert_array_equal(target.numpy(), expected_value)
+    np.testing.assert_array_equal(session.run(random_image(3))["scores"], expected[3])
 
 
-def test_bound_memory(session: fourfold.Session) -> None:
-    source = Tensor(session.device, picture(1))
+def test_binds_memory(session: fourfold.Session) -> None:
+    source = Tensor(session.device, random_image(1))
     target = Interface(session.device, np.zeros((1, 5), np.float32))
     session.bind("image", source)
     session.bind("scores", target)
     for seed in range(3):
-        source.memory.write(picture(seed))
+        source.memory.write(random_image(seed))
         results = session.run()
         assert results["scores"] is target
         np.testing.assert_array_equal(target.numpy() * 2, results["twice"])
-        assert not np.array_equal(target.numpy(), session.run({"image": picture(9)})["twice"])
+        assert not np.array_equal(target.numpy(), session.run({"image": random_image(9)})["twice"])
     session.bind("image", None)
     session.bind("scores", None)
-    expected = session.run(picture(2))
+    expected = session.run(random_image(2))
     np.testing.assert_array_equal(results["twice"], expected["twice"])
 
 
-def test_an_address_is_bound(session: fourfold.Session) -> None:
-    source = ForeignArray(session.device, picture(1))
+def test_binds_an_address(session: fourfold.Session) -> None:
+    source = ForeignArray(session.device, random_image(1))
     target = ForeignArray(session.device, np.zeros((1, 64), np.float32))
     session.bind("image", source.address)
     session.bind("scores", target.address)
@@ -110,67 +112,67 @@ def test_an_address_is_bound(session: fourfold.Session) -> None:
         session.bind("image", 64)
 
 
-def test_one_model_after_the_other(cuda: DeviceInfo) -> None:
-    """No number of the first one's results crosses the host on its way into the second."""
+def test_chained_models_stay_on_the_device(cuda: DeviceInfo) -> None:
+    """The first model's results reach the second without a copy through the host."""
     with open_session(cuda) as first, open_session(cuda, small_model("Neg", {"x": (1, 5)})) as last:
-        expected = -first.run(picture(3))["scores"]
-        source = Tensor(cuda, picture(3))
-        driver: Any = loader.library()
+        expected = -first.run(random_image(3))["scores"]
+        source = Tensor(cuda, random_image(3))
+        driver: Any = calls.library()
         for _ in range(3):
             copied = list(getattr(driver, "copied", ()))
             kept = first.run(source, keep_on_device=True)["scores"]
-            found = last.run(kept, keep_on_device=True)["y"]
+            output = last.run(kept, keep_on_device=True)["y"]
             assert list(getattr(driver, "copied", ())) == copied
-            np.testing.assert_array_equal(found.numpy(), expected)
+            np.testing.assert_array_equal(output.numpy(), expected)
             if hasattr(driver, "copied"):
-                assert driver.copied != copied, "what is counted would have been seen"
+                assert driver.copied != copied, "the fake driver records no copies"
 
 
-def test_a_result_where_the_input_is(cuda: DeviceInfo) -> None:
+def test_output_may_share_memory_with_the_input(cuda: DeviceInfo) -> None:
     x = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
     with open_session(cuda, small_model("Transpose", {"x": x.shape})) as session:
         memory = Tensor(cuda, x)
-        for wanted in (x.T, x, x.T):
+        for expected in (x.T, x, x.T):
             session.run(memory, out={"y": memory})
-            np.testing.assert_array_equal(memory.numpy(), wanted)
+            np.testing.assert_array_equal(memory.numpy(), expected)
 
 
-def test_states_beside_bound_results(cuda: DeviceInfo) -> None:
+def test_states_persist_with_bound_outputs(cuda: DeviceInfo) -> None:
     steps = np.random.default_rng(4).normal(size=(4, 2, 7)).astype(np.float32)
     with open_session(cuda, svdf()) as plain, open_session(cuda, svdf()) as bound:
         expected = [plain.run(step)["y"] for step in steps]
-        for step, wanted in zip(steps, expected, strict=True):
-            found = bound.run(Tensor(cuda, step), keep_on_device=True)["y"]
-            np.testing.assert_array_equal(found.numpy(), wanted)
+        for step, expected_value in zip(steps, expected, strict=True):
+            output = bound.run(Tensor(cuda, step), keep_on_device=True)["y"]
+            np.testing.assert_array_equal(output.numpy(), expected_value)
 
 
-def test_pinned_memory(session: fourfold.Session) -> None:
-    """The host's memory that the GPU reaches by itself is no detour."""
+def test_uses_pinned_memory_in_place(session: fourfold.Session) -> None:
+    """Pinned host memory is read by the GPU without a copy."""
     context = context_of(session.device)
     with context:
         pinned = cu.HostBuffer(360)
-    given = Tensor(session.device, picture(5))
-    given.address = pinned.address
-    given.__class__ = type("Pinned", (Tensor,), {"__dlpack_device__": lambda self: (PINNED, 0)})
+    inputs = Tensor(session.device, random_image(5))
+    inputs.address = pinned.address
+    inputs.__class__ = type("Pinned", (Tensor,), {"__dlpack_device__": lambda self: (PINNED, 0)})
     stream = stream_of(session.device)
     with context:
-        stream.copy(pinned.address, given.memory.address, 360)
+        stream.copy(pinned.address, inputs.memory.address, 360)
         stream.finish()
-    found = session.run(given)["scores"]
-    np.testing.assert_array_equal(found, session.run(picture(5))["scores"])
+    output = session.run(inputs)["scores"]
+    np.testing.assert_array_equal(output, session.run(random_image(5))["scores"])
     with context:
         pinned.release()
 
 
-def test_results_for_other_libraries(session: fourfold.Session) -> None:
-    kept, expected = session.run(picture(6), keep_on_device=True), session.run(picture(6))
+def test_exports_results_to_other_libraries(session: fourfold.Session) -> None:
+    kept, expected = session.run(random_image(6), keep_on_device=True), session.run(random_image(6))
     array = kept["scores"]
     assert array.__dlpack_device__() == (CUDA, session.device.ordinal)
     tensor = device_tensor(array, stream=1)
     assert (tensor.data, tensor.shape, tensor.dtype) == (array.handle, (1, 5), np.float32)
-    told = array.__cuda_array_interface__
-    assert told["data"] == (array.handle, False)
-    assert (told["shape"], told["typestr"], told["version"]) == ((1, 5), "<f4", 3)
+    interface = array.__cuda_array_interface__
+    assert interface["data"] == (array.handle, False)
+    assert (interface["shape"], interface["typestr"], interface["version"]) == ((1, 5), "<f4", 3)
     del kept, array
     gc.collect()
     memory = CudaMemory(session.device, tensor.data, 64, tensor)
@@ -178,10 +180,10 @@ def test_results_for_other_libraries(session: fourfold.Session) -> None:
     np.testing.assert_array_equal(again.numpy(), expected["scores"])
 
 
-def test_the_interface_of_arrays_belongs_to_cuda(cuda: DeviceInfo) -> None:
+def test_only_cuda_results_have_the_array_interface(cuda: DeviceInfo) -> None:
     model = small_model("Neg", {"x": (1, 5)})
     with open_session("interpret") as other, open_session(cuda, model) as session:
-        kept = other.run(picture(1), keep_on_device=True)["scores"]
+        kept = other.run(random_image(1), keep_on_device=True)["scores"]
         assert not hasattr(kept, "__cuda_array_interface__")
         with pytest.raises(InputError, match=r"the array is on .*, the model on .*CUDA"):
             session.run(kept)
@@ -198,40 +200,40 @@ def test_the_interface_of_arrays_belongs_to_cuda(cuda: DeviceInfo) -> None:
         ({"mask": object()}, ("mask", "all elements", "fill")),
     ],
 )
-def test_what_does_not_fit(
+def test_rejects_unusable_arrays(
     session: fourfold.Session, changes: dict[str, Any], words: tuple[str, str, str]
 ) -> None:
-    given = Interface(session.device, picture(1))
-    given.changes = changes
+    inputs = Interface(session.device, random_image(1))
+    inputs.changes = changes
     with pytest.raises(InputError) as caught:
-        session.run(given)
-    told = (caught.value.what, caught.value.why, caught.value.fix)
-    assert all(word in part for word, part in zip(words, told, strict=True)), told
+        session.run(inputs)
+    parts = (caught.value.what, caught.value.why, caught.value.fix)
+    assert all(word in part for word, part in zip(words, parts, strict=True)), parts
 
 
-def test_memory_that_may_not_be_written(session: fourfold.Session) -> None:
-    given = Interface(session.device, np.zeros((1, 5), np.float32))
-    given.changes = {"data": (given.address, True)}
+def test_rejects_read_only_outputs(session: fourfold.Session) -> None:
+    inputs = Interface(session.device, np.zeros((1, 5), np.float32))
+    inputs.changes = {"data": (inputs.address, True)}
     with pytest.raises(InputError, match="cannot be written to"):
-        session.run(picture(1), out={"scores": given})
+        session.run(random_image(1), out={"scores": inputs})
     with pytest.raises(InputError, match="cannot be written to"):
-        session.bind("scores", given)
+        session.bind("scores", inputs)
 
 
-def test_memory_of_another_gpu(session: fourfold.Session) -> None:
-    given = Tensor(session.device, picture(1))
-    given.ordinal = 1
+def test_rejects_memory_of_another_gpu(session: fourfold.Session) -> None:
+    inputs = Tensor(session.device, random_image(1))
+    inputs.ordinal = 1
     with pytest.raises(InputError, match="memory is on cuda:1, the model on cuda:0") as caught:
-        session.run(given)
+        session.run(inputs)
     assert "x.to('cuda:0')" in caught.value.fix
-    if not hasattr(loader.library(), "copied"):
+    if not hasattr(calls.library(), "copied"):
         return
-    there = Interface(find_device("cuda:1"), picture(1))
+    there = Interface(find_device("cuda:1"), random_image(1))
     with pytest.raises(InputError, match="memory is on cuda:1, the model on cuda:0"):
         session.run(there)
 
 
-def test_an_owner_that_keeps_its_memory(session: fourfold.Session) -> None:
+def test_reports_why_a_library_does_not_export_memory(session: fourfold.Session) -> None:
     class Needs(Tensor):
         def __dlpack__(self, *, stream: int | None = None) -> Any:
             raise BufferError("it requires a gradient")
@@ -240,15 +242,15 @@ def test_an_owner_that_keeps_its_memory(session: fourfold.Session) -> None:
             return self
 
     with pytest.raises(InputError, match="it requires a gradient") as caught:
-        session.run(Needs(session.device, picture(1)))
+        session.run(Needs(session.device, random_image(1)))
     assert caught.value.fix == "pass x.detach()"
 
 
-def test_sessions_of_other_apis_refuse_it(cuda: DeviceInfo) -> None:
+def test_sessions_of_other_apis_reject_cuda_memory(cuda: DeviceInfo) -> None:
     with open_session("interpret") as other:
         with pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)"):
-            other.run(Tensor(cuda, picture(1)))
+            other.run(Tensor(cuda, random_image(1)))
         target = Interface(cuda, np.zeros((1, 5), np.float32))
         with pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)") as caught:
-            other.run(picture(1), out={"scores": target})
+            other.run(random_image(1), out={"scores": target})
     assert caught.value.fix == "pass a NumPy array, or open the session on that GPU"

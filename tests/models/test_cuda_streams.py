@@ -1,4 +1,4 @@
-"""Streams of CUDA's: a caller's, the default one, and those beside it for runs in flight."""
+"""CUDA streams: the caller's, the default stream, and streams of runs in flight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 import fourfold
 from fourfold.backends import find_device
 from fourfold.backends.cuda import binding as cu
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.devices import context_of
 from fourfold.backends.cuda.memory import OwnMemory
 from fourfold.device import DeviceInfo
@@ -29,12 +29,12 @@ def open_session(device: object, model: bytes | None = None, **options: Any) -> 
     return fourfold.Session(model or small_onnx(), device, cache="memory", **options)
 
 
-def picture(seed: int) -> np.ndarray:
+def random_image(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
 
 
 class Stream:
-    """A stream of some library, as CUDA's protocol has it."""
+    """A stream of another library, following the CUDA stream protocol."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -43,15 +43,15 @@ class Stream:
         return 0, self.handle
 
 
-class Later:
-    """Numbers that are in their place when a stream comes to them, and not before."""
+class DelayedArray:
+    """An array whose values arrive when a stream reaches its copy."""
 
     def __init__(self, device: DeviceInfo, stream: cu.Stream, shape: tuple[int, ...]) -> None:
         self._device, self._stream, self._shape = device, stream, shape
         size = 4 * int(np.prod(shape))
         self._first, self._last = OwnMemory(device, size), OwnMemory(device, size)
         self._last.write(np.full(shape, np.nan, np.float32))
-        self.told: int | None = None  # the stream that it says its numbers come by
+        self.told: int | None = None  # the stream that its interface names
 
     def put(self, array: np.ndarray) -> None:
         self._first.write(array)
@@ -60,17 +60,17 @@ class Later:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        told = {"shape": self._shape, "typestr": "<f4", "version": 3, "strides": None}
-        return told | {"data": (self._last.address, False), "stream": self.told}
+        interface = {"shape": self._shape, "typestr": "<f4", "version": 3, "strides": None}
+        return interface | {"data": (self._last.address, False), "stream": self.told}
 
 
 @contextmanager
 def stream_on(device: DeviceInfo) -> Iterator[cu.Stream]:
     with context_of(device):
-        made = cu.Stream()
-    yield made
+        result = cu.Stream()
+    yield result
     with context_of(device):
-        made.release()
+        result.release()
 
 
 @pytest.fixture(params=["list", "one"])
@@ -80,79 +80,81 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 @pytest.mark.usefixtures("form")
-def test_on_the_callers_stream(cuda: DeviceInfo) -> None:
-    """What was put in there before a run comes before it, and nobody has to wait."""
+def test_runs_on_the_callers_stream(cuda: DeviceInfo) -> None:
+    """Work enqueued before a run completes before it, without host synchronization."""
     with stream_on(cuda) as stream, open_session(cuda) as plain:
         assert stream.pointer is not None
         with open_session(Stream(stream.pointer.value or 0)) as session:
             assert session.device == cuda
-            given = Later(cuda, stream, (1, 5, 6, 3))
+            inputs = DelayedArray(cuda, stream, (1, 5, 6, 3))
             for seed in range(3):
-                given.put(picture(seed))
-                found = session.run(given)
-                expected = plain.run(picture(seed))
-                np.testing.assert_array_equal(found["scores"], expected["scores"])
-            frames = [picture(seed) for seed in range(7)]
-            for one, found in zip(frames, session.stream(frames), strict=True):
-                np.testing.assert_array_equal(found["scores"], plain.run(one)["scores"])
+                inputs.put(random_image(seed))
+                outputs = session.run(inputs)
+                expected = plain.run(random_image(seed))
+                np.testing.assert_array_equal(outputs["scores"], expected["scores"])
+            frames = [random_image(seed) for seed in range(7)]
+            for one, outputs in zip(frames, session.stream(frames), strict=True):
+                np.testing.assert_array_equal(outputs["scores"], plain.run(one)["scores"])
             with pytest.raises(InputError, match="cannot be pickled"):
                 pickle.dumps(session)
 
 
 @pytest.mark.usefixtures("form")
-def test_behind_the_default_stream(cuda: DeviceInfo) -> None:
-    """Libraries that know of no other stream put all of their work there."""
+def test_runs_after_work_on_the_default_stream(cuda: DeviceInfo) -> None:
+    """Libraries without stream support enqueue all work on the default stream."""
     with context_of(cuda):
         default = cu.Stream.of(cu.DEFAULT_STREAM)
-    given = Later(cuda, default, (1, 5, 6, 3))
+    inputs = DelayedArray(cuda, default, (1, 5, 6, 3))
     with open_session(cuda) as session:
         for seed in range(3):
-            given.put(picture(seed))
-            found = session.run(given)["scores"]
-            np.testing.assert_array_equal(found, session.run(picture(seed))["scores"])
-        session.bind("image", given)
+            inputs.put(random_image(seed))
+            output = session.run(inputs)["scores"]
+            np.testing.assert_array_equal(output, session.run(random_image(seed))["scores"])
+        session.bind("image", inputs)
         for seed in range(3):
-            given.put(picture(seed))
-            found = session.run()["scores"]
-            np.testing.assert_array_equal(found, session.run({"image": picture(seed)})["scores"])
+            inputs.put(random_image(seed))
+            output = session.run()["scores"]
+            np.testing.assert_array_equal(
+                output, session.run({"image": random_image(seed)})["scores"]
+            )
     with open_session(Stream(0)) as session:
-        given.put(picture(5))
-        found = session.run(given)["scores"]
-        np.testing.assert_array_equal(found, session.run(picture(5))["scores"])
+        inputs.put(random_image(5))
+        output = session.run(inputs)["scores"]
+        np.testing.assert_array_equal(output, session.run(random_image(5))["scores"])
 
 
-def test_behind_the_stream_that_an_array_names(cuda: DeviceInfo) -> None:
+def test_runs_after_the_stream_of_an_array(cuda: DeviceInfo) -> None:
     with stream_on(cuda) as stream, open_session(cuda) as session:
         assert stream.pointer is not None
-        given = Later(cuda, stream, (1, 5, 6, 3))
-        given.told = stream.pointer.value
+        inputs = DelayedArray(cuda, stream, (1, 5, 6, 3))
+        inputs.told = stream.pointer.value
         for seed in range(3):
-            given.put(picture(seed))
-            found = session.run(given)["scores"]
-            np.testing.assert_array_equal(found, session.run(picture(seed))["scores"])
+            inputs.put(random_image(seed))
+            output = session.run(inputs)["scores"]
+            np.testing.assert_array_equal(output, session.run(random_image(seed))["scores"])
 
 
 @pytest.mark.parametrize(("library", "name"), [("torch", "cuda_stream"), ("cupy", "ptr")])
-def test_streams_of_libraries(cuda: DeviceInfo, library: str, name: str) -> None:
-    """Before they knew CUDA's protocol each had a name of its own."""
+def test_accepts_streams_of_other_libraries(cuda: DeviceInfo, library: str, name: str) -> None:
+    """Without the CUDA stream protocol, each library has its own attribute name."""
     kind = type("Stream", (), {"__module__": f"{library}.cuda.streams"})
     with stream_on(cuda) as stream:
         assert stream.pointer is not None
-        made: Any = kind()
-        setattr(made, name, stream.pointer.value)
-        found = find_device(made)
-        assert (found, found.shared_queue) == (cuda, stream.pointer.value)
-        made.device_index = 0
-        setattr(made, name, 0)
-        assert find_device(made).shared_queue == cu.DEFAULT_STREAM
+        created: Any = kind()
+        setattr(created, name, stream.pointer.value)
+        result = find_device(created)
+        assert (result, result.shared_queue) == (cuda, stream.pointer.value)
+        created.device_index = 0
+        setattr(created, name, 0)
+        assert find_device(created).shared_queue == cu.DEFAULT_STREAM
 
 
-def test_what_is_no_stream(cuda: DeviceInfo) -> None:
+def test_rejects_objects_that_are_no_streams(cuda: DeviceInfo) -> None:
     with pytest.raises(DeviceError, match="is not a device"):
         find_device(object())
-    if isinstance(loader.library(), loader.CDLL):
+    if isinstance(calls.library(), calls.CDLL):
         return
-    driver: Any = loader.library()
+    driver: Any = calls.library()
     driver.failures["cuStreamGetCtx"] = 400
     with pytest.raises(DeviceError, match="not a CUDA stream"):
         find_device(Stream(77))
@@ -160,28 +162,28 @@ def test_what_is_no_stream(cuda: DeviceInfo) -> None:
 
 
 @pytest.mark.usefixtures("form")
-def test_states_in_flight(cuda: DeviceInfo) -> None:
-    """What a model keeps goes from run to run in their order."""
+def test_states_advance_in_the_order_of_runs_in_flight(cuda: DeviceInfo) -> None:
+    """States pass from run to run in submission order."""
     steps = np.random.default_rng(4).normal(size=(9, 2, 7)).astype(np.float32)
     with open_session(cuda, svdf()) as plain, open_session(cuda, svdf()) as session:
         expected = [plain.run(step)["y"] for step in steps]
-        for wanted, found in zip(expected, session.stream(steps), strict=True):
-            np.testing.assert_array_equal(found["y"], wanted)
+        for expected_value, result in zip(expected, session.stream(steps), strict=True):
+            np.testing.assert_array_equal(result["y"], expected_value)
 
 
 @pytest.mark.usefixtures("form")
-def test_threads_and_sessions(cuda: DeviceInfo) -> None:
-    """Any thread may call any session, several at once."""
+def test_threads_share_sessions(cuda: DeviceInfo) -> None:
+    """Several threads may call any session at once."""
     sessions = [open_session(cuda) for _ in range(3)]
-    frames = [picture(seed) for seed in range(5)]
+    frames = [random_image(seed) for seed in range(5)]
     expected = [sessions[0].run(one)["scores"] for one in frames]
     wrong: list[int] = []
 
     def use(session: fourfold.Session) -> None:
         for _ in range(3):
-            for number, found in enumerate(session.stream(frames, depth=2)):
+            for number, result in enumerate(session.stream(frames, depth=2)):
                 kept = session.run(frames[number], keep_on_device=True)["scores"]
-                pair = (found["scores"], kept.numpy())
+                pair = (result["scores"], kept.numpy())
                 wrong.extend(number for one in pair if not np.array_equal(one, expected[number]))
 
     threads = [threading.Thread(target=use, args=(one,)) for one in (*sessions, *sessions)]
@@ -195,9 +197,9 @@ def test_threads_and_sessions(cuda: DeviceInfo) -> None:
 
 
 def test_sessions_of_one_model_share_its_weights(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
-        pytest.skip("only the imagined driver counts")
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
+        pytest.skip("only the fake driver records calls")
     sessions = [open_session(cuda, matrix()) for _ in range(3)]
     weights = sessions[0].plan.bytes("constants")
     assert sum(one == ("write", weights) for one in driver.copied) == 1
@@ -210,16 +212,16 @@ def test_sessions_of_one_model_share_its_weights(cuda: DeviceInfo) -> None:
     assert sum(one == ("write", weights) for one in driver.copied) == 2
 
 
-def test_everything_is_given_back(cuda: DeviceInfo, form: str) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
-        pytest.skip("only the imagined driver counts")
+def test_close_frees_all_driver_objects(cuda: DeviceInfo, form: str) -> None:
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
+        pytest.skip("only the fake driver records calls")
     with open_session(cuda) as session:
-        list(session.stream([picture(seed) for seed in range(4)]))
-        session.input_array()[...] = picture(1)
+        list(session.stream([random_image(seed) for seed in range(4)]))
+        session.input_array()[...] = random_image(1)
         session.run()
-        kept = session.run(picture(1), keep_on_device=True)
-        session.run(picture(1), out={"scores": kept["scores"]})
+        kept = session.run(random_image(1), keep_on_device=True)
+        session.run(random_image(1), out={"scores": kept["scores"]})
     del kept
     assert driver.held == {}
     assert driver.contexts == 0
@@ -228,13 +230,13 @@ def test_everything_is_given_back(cuda: DeviceInfo, form: str) -> None:
 
 
 @pytest.mark.usefixtures("form")
-def test_a_session_that_nobody_closes(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
-        pytest.skip("only the imagined driver counts")
+def test_collected_session_frees_all_driver_objects(cuda: DeviceInfo) -> None:
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
+        pytest.skip("only the fake driver records calls")
     session = open_session(cuda)
-    list(session.stream([picture(seed) for seed in range(4)]))
-    session.input_array()[...] = picture(1)
+    list(session.stream([random_image(seed) for seed in range(4)]))
+    session.input_array()[...] = random_image(1)
     session.run()
     assert driver.held
     del session
@@ -242,31 +244,31 @@ def test_a_session_that_nobody_closes(cuda: DeviceInfo) -> None:
     assert driver.held == {}
 
 
-def test_no_memory_for_one_more_run(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
-        pytest.skip("only the imagined driver has little memory")
+def test_out_of_memory_in_flight_leaves_the_session_usable(cuda: DeviceInfo) -> None:
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
+        pytest.skip("only the fake driver has a memory limit")
     with open_session(cuda) as session:
-        expected, held = session.run(picture(1))["scores"], dict(driver.held)
+        expected, held = session.run(random_image(1))["scores"], dict(driver.held)
         driver.memory = sum(one.nbytes for one in held.values()) + 1000
         with pytest.raises(DeviceError, match="out of memory while allocating memory"):
-            session.run_async(picture(1))
+            session.run_async(random_image(1))
         assert driver.held.keys() == held.keys()
         driver.memory = 1 << 30
-        found = session.run_async(picture(1)).result()["scores"]
-        np.testing.assert_array_equal(found, expected)
+        result = session.run_async(random_image(1)).result()["scores"]
+        np.testing.assert_array_equal(result, expected)
 
 
-def test_a_driver_that_captures_no_such_launches(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
-        pytest.skip("it does")
+def test_works_without_graph_capture(cuda: DeviceInfo) -> None:
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
+        pytest.skip("only the fake driver can fail to capture")
     driver.failures["cuStreamEndCapture"] = 900
     with open_session(cuda) as session:
-        expected = [session.run(picture(seed))["scores"] for seed in range(3)]
+        expected = [session.run(random_image(seed))["scores"] for seed in range(3)]
         assert "cuGraphLaunch" not in driver.names
     driver.failures.clear()
     with open_session(cuda) as session:
-        for seed, wanted in enumerate(expected):
-            np.testing.assert_array_equal(session.run(picture(seed))["scores"], wanted)
+        for seed, expected_value in enumerate(expected):
+            np.testing.assert_array_equal(session.run(random_image(seed))["scores"], expected_value)
         assert "cuGraphLaunch" in driver.names

@@ -1,4 +1,4 @@
-"""CuPy's arrays on a GPU, in and out of sessions by CUDA, on CuPy's streams."""
+"""CuPy arrays on a GPU as inputs and outputs of CUDA sessions, on CuPy streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import fourfold
 from fourfold.errors import InputError
 
 cupy = pytest.importorskip("cupy", reason="the package cupy is not installed")
-# Keeps a stream busy for so many cycles, while the host goes on.
+# Keeps a stream busy for a number of cycles, without blocking the host.
 SPIN = """
 extern "C" __global__ void spin(long long cycles) {
     long long start = clock64();
@@ -38,7 +38,7 @@ def open_session(device: object, model: bytes | None = None, **options: Any) -> 
     return fourfold.Session(model or small_onnx(), device, cache="memory", **options)
 
 
-def picture(seed: int) -> np.ndarray:
+def random_image(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
 
 
@@ -48,12 +48,12 @@ def spinning_kernel() -> Any:
 
 
 def delay() -> None:
-    """About ten milliseconds in the current stream."""
+    """Occupy the current stream for about ten milliseconds."""
     spinning_kernel()((1,), (1,), (np.int64(20_000_000),))
 
 
-class ByInterface:
-    """An array that has `__cuda_array_interface__` alone, with `changes` in what it tells."""
+class InterfaceOnly:
+    """An array that exposes only `__cuda_array_interface__`, with some entries changed."""
 
     def __init__(self, array: Any, **changes: Any) -> None:
         self.array, self.changes = array, changes
@@ -63,19 +63,23 @@ class ByInterface:
         return {**self.array.__cuda_array_interface__, **self.changes}
 
 
-def by_second_version(array: Any) -> ByInterface:
-    """As it was told before streams were."""
-    return ByInterface(array, version=2, stream=None)
+def interface_version_2(array: Any) -> InterfaceOnly:
+    """Return the interface of version 2, which has no stream."""
+    return InterfaceOnly(array, version=2, stream=None)
 
 
-Way = Callable[[Any], Any]
-WAYS: dict[str, Way] = {"dlpack": lambda array: array, "v3": ByInterface, "v2": by_second_version}
+Exporter = Callable[[Any], Any]
+EXPORTERS: dict[str, Exporter] = {
+    "dlpack": lambda array: array,
+    "v3": InterfaceOnly,
+    "v2": interface_version_2,
+}
 
 
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> Way:
-    """How an array is passed."""
-    return WAYS[request.param]
+@pytest.fixture(params=EXPORTERS)
+def exporter(request: pytest.FixtureRequest) -> Exporter:
+    """Return the function that exports an array."""
+    return EXPORTERS[request.param]
 
 
 @pytest.fixture
@@ -83,26 +87,26 @@ def session(cuda_session: fourfold.Session) -> fourfold.Session:
     return cuda_session
 
 
-def test_in_and_out(session: fourfold.Session, way: Way) -> None:
+def test_accepts_arrays_and_exports_results(session: fourfold.Session, exporter: Exporter) -> None:
     for seed in range(5):
-        expected = session.run(picture(seed))["scores"]
-        given = cupy.asarray(picture(seed))
-        kept: Any = session.run(way(given), keep_on_device=True)["scores"]
+        expected = session.run(random_image(seed))["scores"]
+        inputs = cupy.asarray(random_image(seed))
+        kept: Any = session.run(exporter(inputs), keep_on_device=True)["scores"]
         for taken in (cupy.from_dlpack(kept), cupy.asarray(kept)):
             assert taken.data.ptr == kept.handle
             np.testing.assert_array_equal(taken.get(), expected)
         del kept
         np.testing.assert_array_equal(taken.get(), expected)
-        np.testing.assert_array_equal(given.get(), picture(seed))
+        np.testing.assert_array_equal(inputs.get(), random_image(seed))
 
 
-def test_into_arrays(session: fourfold.Session, way: Way) -> None:
+def test_writes_results_into_arrays(session: fourfold.Session, exporter: Exporter) -> None:
     scores = cupy.full((1, 5), 7, cupy.float32)
     table = cupy.full((4, 1, 5), 7, cupy.float32)
     for seed in range(4):
-        expected = session.run(picture(seed))
-        given = cupy.asarray(picture(seed))
-        session.run(way(given), out={"scores": way(scores), "twice": way(table[2])})
+        expected = session.run(random_image(seed))
+        inputs = cupy.asarray(random_image(seed))
+        session.run(exporter(inputs), out={"scores": exporter(scores), "twice": exporter(table[2])})
         np.testing.assert_array_equal(scores.get(), expected["scores"])
         np.testing.assert_array_equal(table[2].get(), expected["twice"])
     np.testing.assert_array_equal(table.get()[[0, 1, 3]], 7)
@@ -110,119 +114,121 @@ def test_into_arrays(session: fourfold.Session, way: Way) -> None:
 
 @pytest.mark.parametrize("told", ["dlpack", "v3"])
 @pytest.mark.parametrize("beside", [False, True])
-def test_behind_work_that_is_not_done(session: fourfold.Session, told: str, beside: bool) -> None:
-    """A run begins after what CuPy has put in, on the default stream or on its current one."""
-    expected = session.run(picture(1))["scores"]
+def test_runs_after_pending_work(session: fourfold.Session, told: str, beside: bool) -> None:
+    """A run starts after work that CuPy enqueued on the default or its current stream."""
+    expected = session.run(random_image(1))["scores"]
     stream = cupy.cuda.Stream(non_blocking=True) if beside else cupy.cuda.Stream.null
-    new = cupy.asarray(picture(1))
+    new = cupy.asarray(random_image(1))
     cupy.cuda.Device().synchronize()
     with stream:
         for _ in range(3):
-            given = cupy.zeros((1, 5, 6, 3), cupy.float32)
+            inputs = cupy.zeros((1, 5, 6, 3), cupy.float32)
             stream.synchronize()
             delay()
-            given[...] = new
-            np.testing.assert_array_equal(session.run(WAYS[told](given))["scores"], expected)
+            inputs[...] = new
+            np.testing.assert_array_equal(session.run(EXPORTERS[told](inputs))["scores"], expected)
 
 
 @pytest.mark.parametrize("told", ["dlpack", "v3"])
-def test_a_result_comes_last(session: fourfold.Session, told: str) -> None:
-    """What was put in before a run does not overwrite what the run has written."""
-    expected = session.run(picture(1))["scores"]
+def test_result_is_not_overwritten_by_pending_work(session: fourfold.Session, told: str) -> None:
+    """Work enqueued before the run must not overwrite its result."""
+    expected = session.run(random_image(1))["scores"]
     with cupy.cuda.Stream(non_blocking=True) as stream:
         target = cupy.zeros((1, 5), cupy.float32)
         stream.synchronize()
         delay()
         target[...] = 7
-        session.run(picture(1), out={"scores": WAYS[told](target)})
+        session.run(random_image(1), out={"scores": EXPORTERS[told](target)})
         stream.synchronize()
         np.testing.assert_array_equal(target.get(), expected)
 
 
 @pytest.mark.parametrize("name", ["own", "null", "ptds"])
-def test_on_its_stream(session: fourfold.Session, name: str) -> None:
-    expected = [session.run(picture(seed))["scores"] for seed in range(4)]
+def test_runs_on_a_cupy_stream(session: fourfold.Session, name: str) -> None:
+    expected = [session.run(random_image(seed))["scores"] for seed in range(4)]
     own = cupy.cuda.Stream(non_blocking=True)
     stream = own if name == "own" else getattr(cupy.cuda.Stream, name)
     with open_session(stream) as shared, stream:
-        given = cupy.zeros((1, 5, 6, 3), cupy.float32)
-        shared.bind("image", given)
-        for seed, wanted in enumerate(expected):
-            new = cupy.asarray(picture(seed))
+        inputs = cupy.zeros((1, 5, 6, 3), cupy.float32)
+        shared.bind("image", inputs)
+        for seed, expected_value in enumerate(expected):
+            new = cupy.asarray(random_image(seed))
             delay()
-            given[...] = new
-            np.testing.assert_array_equal(shared.run()["scores"], wanted)
+            inputs[...] = new
+            np.testing.assert_array_equal(shared.run()["scores"], expected_value)
         shared.bind("image", None)
-        frames = [picture(seed) for seed in range(4)]
-        for wanted, found in zip(expected, shared.stream(frames), strict=True):
-            np.testing.assert_array_equal(found["scores"], wanted)
+        frames = [random_image(seed) for seed in range(4)]
+        for expected_value, result in zip(expected, shared.stream(frames), strict=True):
+            np.testing.assert_array_equal(result["scores"], expected_value)
 
 
-def test_bound(session: fourfold.Session, way: Way) -> None:
-    given, target = cupy.zeros((1, 5, 6, 3), cupy.float32), cupy.zeros((1, 5), cupy.float32)
-    expected = [session.run(picture(seed))["scores"] for seed in range(4)]
-    session.bind("image", way(given))
-    session.bind("scores", way(target))
-    for seed, wanted in enumerate(expected):
-        given[...] = cupy.asarray(picture(seed))
+def test_binds_arrays(session: fourfold.Session, exporter: Exporter) -> None:
+    inputs, target = cupy.zeros((1, 5, 6, 3), cupy.float32), cupy.zeros((1, 5), cupy.float32)
+    expected = [session.run(random_image(seed))["scores"] for seed in range(4)]
+    session.bind("image", exporter(inputs))
+    session.bind("scores", exporter(target))
+    for seed, expected_value in enumerate(expected):
+        inputs[...] = cupy.asarray(random_image(seed))
         session.run()
-        np.testing.assert_array_equal(target.get(), wanted)
+        np.testing.assert_array_equal(target.get(), expected_value)
 
 
 @pytest.mark.parametrize("allocator", ["malloc_managed", "malloc_async"])
-def test_memory_of_other_kinds(session: fourfold.Session, way: Way, allocator: str) -> None:
-    expected = session.run(picture(2))["scores"]
+def test_accepts_memory_of_other_allocators(
+    session: fourfold.Session, exporter: Exporter, allocator: str
+) -> None:
+    expected = session.run(random_image(2))["scores"]
     with cupy.cuda.using_allocator(getattr(cupy.cuda, allocator)):
-        given, target = cupy.asarray(picture(2)), cupy.zeros((1, 5), cupy.float32)
-        session.run(way(given), out={"scores": way(target)})
+        inputs, target = cupy.asarray(random_image(2)), cupy.zeros((1, 5), cupy.float32)
+        session.run(exporter(inputs), out={"scores": exporter(target)})
         np.testing.assert_array_equal(target.get(), expected)
 
 
-def wide() -> Any:
-    """Twice as many columns as the model's picture has."""
+def wide_array() -> Any:
+    """Return an array with twice the columns of the model's image."""
     return cupy.zeros((1, 5, 12, 3), cupy.float32)
 
 
-NOT_FITTING: dict[str, tuple[Callable[[], Any], str]] = {
-    "halves": (lambda: cupy.asarray(picture(1), cupy.float16), "float16"),
-    "doubles": (lambda: cupy.asarray(picture(1), cupy.float64), "float64"),
+INVALID_ARRAYS: dict[str, tuple[Callable[[], Any], str]] = {
+    "halves": (lambda: cupy.asarray(random_image(1), cupy.float16), "float16"),
+    "doubles": (lambda: cupy.asarray(random_image(1), cupy.float64), "float64"),
     "transposed": (lambda: cupy.zeros((1, 6, 5, 3), cupy.float32).transpose(0, 2, 1, 3), "piece"),
-    "every second": (lambda: wide()[:, :, ::2], "piece"),
-    "backwards": (lambda: cupy.asarray(picture(1))[:, ::-1], "piece"),
-    "a part": (lambda: wide()[:, :, :6], "piece"),
+    "every second": (lambda: wide_array()[:, :, ::2], "piece"),
+    "backwards": (lambda: cupy.asarray(random_image(1))[:, ::-1], "piece"),
+    "a part": (lambda: wide_array()[:, :, :6], "piece"),
     "broadcast": (lambda: cupy.broadcast_to(cupy.ones(3, cupy.float32), (1, 5, 6, 3)), "piece"),
-    "Fortran's": (lambda: cupy.asfortranarray(cupy.asarray(picture(1))), "piece"),
+    "Fortran's": (lambda: cupy.asfortranarray(cupy.asarray(random_image(1))), "piece"),
     "smaller": (lambda: cupy.zeros((1, 5, 6, 2), cupy.float32), r"\[1, 5, 6, 2\]"),
 }
 
 
-@pytest.mark.parametrize("name", NOT_FITTING)
-def test_arrays_that_do_not_fit(session: fourfold.Session, way: Way, name: str) -> None:
-    make, words = NOT_FITTING[name]
+@pytest.mark.parametrize("name", INVALID_ARRAYS)
+def test_rejects_invalid_arrays(session: fourfold.Session, exporter: Exporter, name: str) -> None:
+    make, words = INVALID_ARRAYS[name]
     with pytest.raises(InputError, match=words) as caught:
-        session.run(way(make()))
+        session.run(exporter(make()))
     assert caught.value.fix
 
 
-def test_a_contiguous_copy_fits(session: fourfold.Session, way: Way) -> None:
-    """As the message says; and axes of one element may have any stride."""
-    expected = session.run(picture(1))["scores"]
-    given = cupy.asarray(picture(1).transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
-    given = cupy.ascontiguousarray(given)
-    np.testing.assert_array_equal(session.run(way(given))["scores"], expected)
-    first = cupy.concatenate([given, given])[:1]
-    np.testing.assert_array_equal(session.run(way(first))["scores"], expected)
+def test_accepts_a_contiguous_copy(session: fourfold.Session, exporter: Exporter) -> None:
+    """The error message suggests it; axes of one element may have any stride."""
+    expected = session.run(random_image(1))["scores"]
+    inputs = cupy.asarray(random_image(1).transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+    inputs = cupy.ascontiguousarray(inputs)
+    np.testing.assert_array_equal(session.run(exporter(inputs))["scores"], expected)
+    first = cupy.concatenate([inputs, inputs])[:1]
+    np.testing.assert_array_equal(session.run(exporter(first))["scores"], expected)
 
 
-def test_what_the_interface_forbids(session: fourfold.Session) -> None:
+def test_rejects_invalid_interfaces(session: fourfold.Session) -> None:
     array = cupy.zeros((1, 5), cupy.float32)
-    read_only = ByInterface(array, data=(array.data.ptr, True))
+    read_only = InterfaceOnly(array, data=(array.data.ptr, True))
     with pytest.raises(InputError, match="cannot be written to"):
-        session.run(picture(1), out={"scores": read_only})
-    given = cupy.asarray(picture(1))
-    expected = session.run(picture(1))["scores"]
-    found = session.run(ByInterface(given, data=(given.data.ptr, True)))["scores"]
-    np.testing.assert_array_equal(found, expected)
+        session.run(random_image(1), out={"scores": read_only})
+    inputs = cupy.asarray(random_image(1))
+    expected = session.run(random_image(1))["scores"]
+    output = session.run(InterfaceOnly(inputs, data=(inputs.data.ptr, True)))["scores"]
+    np.testing.assert_array_equal(output, expected)
     for changes, words in (
         ({"mask": array}, "masked"),
         ({"stream": 0}, "stream 0"),
@@ -230,20 +236,20 @@ def test_what_the_interface_forbids(session: fourfold.Session) -> None:
         ({"strides": (4, 4)}, "2 strides for 4 axes"),
     ):
         with pytest.raises(InputError, match=words):
-            session.run(ByInterface(given, **changes))
+            session.run(InterfaceOnly(inputs, **changes))
 
 
 @pytest.mark.skipif(count_gpus() < 2, reason="there is one GPU")
-def test_memory_of_another_gpu(session: fourfold.Session, way: Way) -> None:
+def test_rejects_memory_of_another_gpu(session: fourfold.Session, exporter: Exporter) -> None:
     with cupy.cuda.Device(1):
-        given = cupy.asarray(picture(1))
+        inputs = cupy.asarray(random_image(1))
     with pytest.raises(InputError, match="memory is on cuda:1, the model on cuda:0"):
-        session.run(way(given))
+        session.run(exporter(inputs))
 
 
-def test_results_as_copies(session: fourfold.Session) -> None:
-    expected = session.run(picture(3))["scores"]
-    kept: Any = session.run(picture(3), keep_on_device=True)["scores"]
+def test_exports_results_as_copies(session: fourfold.Session) -> None:
+    expected = session.run(random_image(3))["scores"]
+    kept: Any = session.run(random_image(3), keep_on_device=True)["scores"]
     copied = cupy.from_dlpack(kept, copy=True)
     assert copied.data.ptr != kept.handle
     np.testing.assert_array_equal(copied.get(), expected)
@@ -252,20 +258,20 @@ def test_results_as_copies(session: fourfold.Session) -> None:
     np.testing.assert_array_equal(np.from_dlpack(kept, device="cpu"), expected)
 
 
-def test_one_model_after_the_other(session: fourfold.Session) -> None:
+def test_chained_models_stay_on_the_device(session: fourfold.Session) -> None:
     with open_session(session.device, small_model("Neg", {"x": (1, 5)})) as second:
-        kept: Any = session.run(cupy.asarray(picture(3)), keep_on_device=True)["scores"]
+        kept: Any = session.run(cupy.asarray(random_image(3)), keep_on_device=True)["scores"]
         middle = cupy.from_dlpack(kept)
-        middle += 1  # CuPy works where the result is, and the next model reads it there
-        found = second.run(kept)["y"]
-        expected = -(session.run(picture(3))["scores"] + np.float32(1))
-        np.testing.assert_array_equal(found, expected)
+        middle += 1  # CuPy modifies the result in place, and the next model reads it there.
+        output = second.run(kept)["y"]
+        expected = -(session.run(random_image(3))["scores"] + np.float32(1))
+        np.testing.assert_array_equal(output, expected)
 
 
-def test_sessions_of_other_apis_refuse_them() -> None:
+def test_sessions_of_other_apis_reject_cupy_arrays() -> None:
     with (
         open_session("interpret") as other,
         pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)") as caught,
     ):
-        other.run(cupy.asarray(picture(1)))
+        other.run(cupy.asarray(random_image(1)))
     assert caught.value.fix == "pass x.get()"

@@ -11,9 +11,9 @@ from fourfold.litert import GpuDelegate
 from fourfold.runtime.device_memory import fresh_array
 from fourfold.session import Session
 
-TOLERANCE = 1e-4  # of an output's range
-STEPS = 4  # of integers that stand for numbers: the runtimes' own kernels differ by as much
-# Wholly on the GPU, and with what they are: floats, halves that operators unpack, dynamic sizes.
+TOLERANCE = 1e-4  # relative to the range of an output
+STEPS = 4  # quantization steps; the runtimes' own kernels differ by as much
+# Models that run entirely on the GPU: floats, fp16 weights unpacked by operators, dynamic sizes.
 FLOATS = (
     "ad01_fp32.tflite",
     "face_detection_short_range.tflite",
@@ -23,9 +23,9 @@ FLOATS = (
     "resnet8_cifar_float.tflite",
     "vww_96_float.tflite",
 )
-# The nodes that are claimed at least, in at most four partitions.
+# Minimum number of claimed nodes, in at most four partitions.
 PARTS = {"recommendation_rnn_i10o100.tflite": 13, "trained_lstm.tflite": 3}
-# Float values beside integer weights, which every set of kernels multiplies in its own way.
+# Float activations with integer weights, whose rounding depends on the kernels.
 WEIGHTS = (
     "dtln_1_dynamic.tflite",
     "emotion_model_quantized.tflite",
@@ -58,11 +58,11 @@ def compare(name: str, model: str, **options: object) -> GpuDelegate:
     inputs = make_inputs(content)
     expected = run(interpreter(name, content, plain=False), inputs)
     delegate = GpuDelegate(content, **options)
-    found = run(interpreter(name, content, delegate, plain=False), inputs)
-    for ours, theirs in zip(found, expected, strict=True):
+    result = run(interpreter(name, content, delegate, plain=False), inputs)
+    for ours, theirs in zip(result, expected, strict=True):
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
-        if ours.dtype == np.int32:  # places in a list, where two of equal score may swap
+        if ours.dtype == np.int32:  # indices, where entries of equal score may swap
             assert (ours == theirs).mean() > 0.97
             continue
         error = np.abs(ours.astype(np.float64) - theirs).max()
@@ -75,7 +75,7 @@ def compare(name: str, model: str, **options: object) -> GpuDelegate:
 
 @pytest.mark.parametrize("name", RUNTIMES)
 @pytest.mark.parametrize("model", FLOATS)
-def test_a_model_wholly_on_the_gpu(name: str, model: str) -> None:
+def test_model_runs_entirely_on_the_gpu(name: str, model: str) -> None:
     delegate = compare(name, model)
     assert delegate.claims is not None
     assert delegate.claims.claimed == delegate.claims.nodes
@@ -84,7 +84,7 @@ def test_a_model_wholly_on_the_gpu(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("name", RUNTIMES)
 @pytest.mark.parametrize("model", INTEGERS)
-def test_a_quantised_model(name: str, model: str) -> None:
+def test_quantized_model_agrees(name: str, model: str) -> None:
     delegate = compare(name, model)
     assert delegate.claims is not None
     assert delegate.claims.claimed == delegate.claims.nodes
@@ -92,23 +92,23 @@ def test_a_quantised_model(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("name", RUNTIMES)
 @pytest.mark.parametrize("model", WEIGHTS)
-def test_a_model_with_integer_weights(name: str, model: str) -> None:
-    """The runtime's own kernels round values, or not; ours may be off by as much as they differ."""
+def test_model_with_integer_weights_agrees(name: str, model: str) -> None:
+    """The runtime's own kernels differ in rounding; ours may differ by as much."""
     content = (TFLITE / model).read_bytes()
     inputs = make_inputs(content)
     fast, plain = (run(interpreter(name, content, plain=kind), inputs) for kind in (False, True))
     delegate = GpuDelegate(content)
-    found = run(interpreter(name, content, delegate, plain=False), inputs)
+    result = run(interpreter(name, content, delegate, plain=False), inputs)
     assert delegate.claims is not None
     assert delegate.claims.claimed == delegate.claims.nodes
-    for ours, one, other in zip(found, fast, plain, strict=True):
+    for ours, one, other in zip(result, fast, plain, strict=True):
         error = min(np.abs(ours - one).mean(), np.abs(ours - other).mean())
         assert error <= max(1.5 * np.abs(one - other).mean(), 0.004 * np.ptp(one))
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
 @pytest.mark.parametrize("model", PARTS)
-def test_a_model_in_parts(name: str, model: str) -> None:
+def test_model_with_several_partitions_agrees(name: str, model: str) -> None:
     delegate = compare(name, model, max_delegated_partitions=4)
     assert delegate.claims is not None
     assert delegate.claims.claimed >= PARTS[model]
@@ -116,8 +116,8 @@ def test_a_model_in_parts(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("name", RUNTIMES)
 @pytest.mark.parametrize("model", ["face_detection_short_range.tflite", "vww_96_int8.tflite"])
-def test_a_model_in_the_devices_memory(name: str, model: str) -> None:
-    """From memory of the device to memory of the device."""
+def test_model_runs_in_device_memory(name: str, model: str) -> None:
+    """Inputs and outputs stay in device memory."""
     content = (TFLITE / model).read_bytes()
     inputs = make_inputs(content)
     expected = run(interpreter(name, content, GpuDelegate(content)), inputs)

@@ -1,4 +1,4 @@
-"""Sessions that read and write the device's memory: bound, kept, passed from model to model."""
+"""Sessions read and write device memory: bound, kept, and passed from model to model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fourfold.backends.opencl.binding.queue import Queue
 from fourfold.errors import DeviceError, InputError
 from fourfold.runtime.device_array import DeviceArray
 
-DLPACK = {"opencl": 4, "cuda": 2, "webgpu": 15}  # how it knows devices
+DLPACK = {"opencl": 4, "cuda": 2, "webgpu": 15}  # DLPack device types
 cl = pytest.importorskip("pyopencl")
 cl_array = pytest.importorskip("pyopencl.array")
 
@@ -29,21 +29,21 @@ def open_session(device: object, model: bytes | None = None, **options: Any) -> 
 
 @pytest.fixture(params=["driver", "cuda", "interpreted", "cpu"])
 def session(request: pytest.FixtureRequest, device: fourfold.DeviceInfo) -> Iterator[Any]:
-    places = {"driver": device, "interpreted": "interpret", "cpu": "cpu"}
+    targets = {"driver": device, "interpreted": "interpret", "cpu": "cpu"}
     if request.param == "cuda":
-        places["cuda"] = request.getfixturevalue("cuda")
-    with open_session(places[request.param]) as made:
-        yield made
+        targets["cuda"] = request.getfixturevalue("cuda")
+    with open_session(targets[request.param]) as result:
+        yield result
 
 
-def picture(seed: int) -> np.ndarray:
+def random_image(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
 
 
 def test_results_stay_on_the_device(session: fourfold.Session) -> None:
-    x = picture(1)
+    x = random_image(1)
     expected, kept = session.run(x), session.run(x, keep_on_device=True)
-    other = session.run(picture(2), keep_on_device=True)  # has memory of its own
+    other = session.run(random_image(2), keep_on_device=True)  # has its own memory
     assert kept.keys() == expected.keys()
     for name, array in kept.items():
         assert isinstance(array, DeviceArray)
@@ -60,23 +60,23 @@ def test_results_stay_on_the_device(session: fourfold.Session) -> None:
         kept["scores"].__array__(copy=False)
 
 
-def test_some_results_stay(session: fourfold.Session) -> None:
-    x, given = picture(1), np.empty((1, 5), np.float32)
-    found = session.run(x, out={"twice": given}, keep_on_device=True)
-    assert found["twice"] is given
-    assert isinstance(found["scores"], DeviceArray)
-    np.testing.assert_array_equal(given, session.run(x)["twice"])
+def test_selected_results_stay_on_the_device(session: fourfold.Session) -> None:
+    x, inputs = random_image(1), np.empty((1, 5), np.float32)
+    outputs = session.run(x, out={"twice": inputs}, keep_on_device=True)
+    assert outputs["twice"] is inputs
+    assert isinstance(outputs["scores"], DeviceArray)
+    np.testing.assert_array_equal(inputs, session.run(x)["twice"])
     only = session.run(x, outputs="scores", keep_on_device=True)
     assert list(only) == ["scores"]
-    np.testing.assert_array_equal(only["scores"].numpy() * 2, given)
+    np.testing.assert_array_equal(only["scores"].numpy() * 2, inputs)
 
 
-def test_one_model_after_the_other(
+def test_chained_models_stay_on_the_device(
     device: fourfold.DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No number of the first one's results crosses the host on its way into the second."""
+    """The first model's results reach the second without a copy through the host."""
     first, second = open_session(device), open_session(device, small_model("Neg", {"x": (1, 5)}))
-    x, copied = picture(3), []
+    x, copied = random_image(3), []
     expected = -first.run(x)["scores"]
 
     def note(name: str) -> None:
@@ -95,17 +95,17 @@ def test_one_model_after_the_other(
     note("write")
     monkeypatch.setattr(ports, "copied", lambda *given: copied.append(("copy", 0)))
     kept = first.run(x, keep_on_device=True)["scores"]
-    found = second.run(kept, keep_on_device=True)["y"]
+    output = second.run(kept, keep_on_device=True)["y"]
     assert [one for one in copied if one != ("write", x.nbytes)] == []
     monkeypatch.undo()
-    np.testing.assert_array_equal(found.numpy(), expected)
+    np.testing.assert_array_equal(output.numpy(), expected)
     del kept
     gc.collect()
     np.testing.assert_array_equal(second.run({"x": first.run(x)["scores"]})["y"], expected)
 
 
-def test_bound_buffers(gpu: fourfold.Session, queue: Any) -> None:
-    x, flags = picture(4), cl.mem_flags.READ_WRITE
+def test_binds_buffers(gpu: fourfold.Session, queue: Any) -> None:
+    x, flags = random_image(4), cl.mem_flags.READ_WRITE
     source, target = (
         cl.Buffer(queue.context, flags, 1024),
         cl_array.zeros(queue, (1, 5), np.float32),
@@ -114,29 +114,29 @@ def test_bound_buffers(gpu: fourfold.Session, queue: Any) -> None:
     gpu.bind("image", source)
     gpu.bind("twice", target)
     for seed in range(3):
-        x = picture(seed)
+        x = random_image(seed)
         cl.enqueue_copy(queue, source, x, is_blocking=True)
         results = gpu.run()
         assert results["twice"] is target
         np.testing.assert_array_equal(target.get(), results["scores"] * 2)
     np.testing.assert_array_equal(results["scores"], gpu.run({"image": x})["scores"])
     gpu.bind("image", None)
-    np.testing.assert_array_equal(gpu.run(picture(0))["twice"].get(), target.get())
+    np.testing.assert_array_equal(gpu.run(random_image(0))["twice"].get(), target.get())
     gpu.bind("twice", None)
     before = target.get()
     assert isinstance(gpu.run(x)["twice"], np.ndarray)
     np.testing.assert_array_equal(target.get(), before)
 
 
-def test_a_number_is_bound(gpu: fourfold.Session, queue: Any) -> None:
+def test_binds_a_handle(gpu: fourfold.Session, queue: Any) -> None:
     target = cl_array.zeros(queue, (1, 64), np.float32)
     gpu.bind("scores", target.base_data.int_ptr)
-    results = gpu.run(picture(5))
+    results = gpu.run(random_image(5))
     assert isinstance(results["scores"], DeviceArray)
     np.testing.assert_array_equal(target.get()[0, :5] * 2, results["twice"][0])
 
 
-def test_wrong_memory(gpu: fourfold.Session, queue: Any) -> None:
+def test_rejects_invalid_memory(gpu: fourfold.Session, queue: Any) -> None:
     short = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 64)
     with pytest.raises(InputError, match=r"64 bytes, not 360"):
         gpu.bind("image", short)
@@ -150,11 +150,11 @@ def test_wrong_memory(gpu: fourfold.Session, queue: Any) -> None:
     with pytest.raises(InputError, match="in flight"):
         gpu.run_async()
     with pytest.raises(InputError, match="0 inputs"):
-        gpu.run([picture(1), picture(2)])
+        gpu.run([random_image(1), random_image(2)])
 
 
-def test_dlpack(gpu: fourfold.Session) -> None:
-    kept, x = gpu.run(picture(6), keep_on_device=True), picture(6)
+def test_exports_results_through_dlpack(gpu: fourfold.Session) -> None:
+    kept, x = gpu.run(random_image(6), keep_on_device=True), random_image(6)
     kind = kept["scores"].__dlpack_device__()[0]
     if kind == 1:  # a CPU, whose memory NumPy reads where it is
         view = np.from_dlpack(kept["scores"])
@@ -164,47 +164,49 @@ def test_dlpack(gpu: fourfold.Session) -> None:
         capsule = kept["scores"].__dlpack__()
         assert "dltensor" in repr(capsule)
     with open_session(gpu.device, small_model("Neg", {"x": (1, 5)})) as second:
-        found = second.run(kept["twice"])["y"]
-    np.testing.assert_array_equal(found, -gpu.run(x)["twice"])
+        output = second.run(kept["twice"])["y"]
+    np.testing.assert_array_equal(output, -gpu.run(x)["twice"])
 
 
-def test_what_the_host_sees_of_results_that_stay(device: fourfold.DeviceInfo) -> None:
-    """A CPU's memory that may stay mapped is NumPy's to read, whatever the caller knows of it."""
+def test_cpu_device_results_are_visible_to_numpy(device: fourfold.DeviceInfo) -> None:
+    """Persistently mapped memory of a CPU device is exported as host memory."""
     with open_session(device.address) as session:
-        kept = session.run(picture(6), keep_on_device=True)["scores"]
+        kept = session.run(random_image(6), keep_on_device=True)["scores"]
         info = with_known_facts(session.device)
         visible = info.is_cpu and info.persistent_mapping
         assert kept.__dlpack_device__()[0] == (1 if visible else DLPACK[info.api])
         if visible:
-            np.testing.assert_array_equal(np.from_dlpack(kept), session.run(picture(6))["scores"])
+            np.testing.assert_array_equal(
+                np.from_dlpack(kept), session.run(random_image(6))["scores"]
+            )
 
 
-def test_on_the_callers_queue(
+def test_runs_on_the_callers_queue(
     device: fourfold.DeviceInfo, gpu: fourfold.Session, queue: Any
 ) -> None:
-    context = cl.Context([queue.device])  # not all drivers hold it for a queue
+    context = cl.Context([queue.device])  # not all drivers keep it alive for a queue
     own = cl.CommandQueue(context)
-    x = picture(7)
+    x = random_image(7)
     with open_session(own) as session:
         assert session.context_handle == own.context.int_ptr
-        given, doubled = cl_array.to_device(own, x), 2 * x
-        # Nobody waits for this copy: it comes before the run, in the same queue.
-        cl.enqueue_copy(own, given.base_data, doubled, is_blocking=False)
-        found = session.run(given)
-        np.testing.assert_array_equal(found["scores"], gpu.run(2 * x)["scores"])
+        inputs, doubled = cl_array.to_device(own, x), 2 * x
+        # The copy does not block: it precedes the run in the same queue.
+        cl.enqueue_copy(own, inputs.base_data, doubled, is_blocking=False)
+        outputs = session.run(inputs)
+        np.testing.assert_array_equal(outputs["scores"], gpu.run(2 * x)["scores"])
         with pytest.raises(InputError, match="different OpenCL contexts"):
-            gpu.run(given)
+            gpu.run(inputs)
     with open_session(own.context) as session:
         np.testing.assert_array_equal(session.run(x)["scores"], gpu.run(x)["scores"])
     unordered = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     try:
         wild = cl.CommandQueue(own.context, properties=unordered)
     except cl.Error:
-        pytest.skip("the driver has no queues out of order")
+        pytest.skip("the driver has no out-of-order queues")
     with pytest.raises(DeviceError, match="out of order"):
         open_session(wild)
 
 
-def test_what_is_no_device() -> None:
+def test_rejects_objects_that_are_no_devices() -> None:
     with pytest.raises(DeviceError, match="a dict is not a device"):
         open_session({})

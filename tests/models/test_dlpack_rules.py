@@ -1,4 +1,4 @@
-"""DLPack's rules, in both directions, for memory of CUDA: versions, flags, copies, streams."""
+"""DLPack rules for CUDA memory in both directions: versions, flags, copies, streams."""
 
 from __future__ import annotations
 
@@ -35,81 +35,81 @@ HOST = (CPU, 0)
 
 @pytest.fixture
 def session(cuda: DeviceInfo) -> Iterator[fourfold.Session]:
-    with fourfold.Session(small_model("Neg", {"x": X.shape}), cuda, cache="memory") as made:
-        yield made
+    with fourfold.Session(small_model("Neg", {"x": X.shape}), cuda, cache="memory") as opened:
+        yield opened
 
 
 def kept_result(session: fourfold.Session) -> DeviceArray:
-    found = session.run(X, keep_on_device=True)["y"]
-    assert isinstance(found, DeviceArray)
-    return found
+    output = session.run(X, keep_on_device=True)["y"]
+    assert isinstance(output, DeviceArray)
+    return output
 
 
-class Held:
-    """What a capsule holds that nobody has taken yet; it is there for as long as the capsule."""
+class CapsuleContent:
+    """The content of an unconsumed capsule; valid while the capsule lives."""
 
     def __init__(self, capsule: Any) -> None:
-        found = capsule_content(id(capsule))
-        assert found is not None
-        self.capsule, (self.form, address) = capsule, found
+        result = capsule_content(id(capsule))
+        assert result is not None
+        self.capsule, (self.form, address) = capsule, result
         self.managed: Any = self.form.structure.from_address(address)
         self.tensor: Any = self.managed.tensor
 
 
 @pytest.mark.parametrize("form", [Tensor, VersionedTensor])
-def test_owners_of_all_times_are_understood(session: fourfold.Session, form: type[Tensor]) -> None:
-    given, target = form(session.device, X), form(session.device, np.zeros_like(X))
-    session.run(given, out={"y": target})
+def test_accepts_all_dlpack_versions(session: fourfold.Session, form: type[Tensor]) -> None:
+    inputs, target = form(session.device, X), form(session.device, np.zeros_like(X))
+    session.run(inputs, out={"y": target})
     np.testing.assert_array_equal(target.numpy(), -X)
-    assert given.streams == [1]  # the default stream of all threads
-    assert getattr(given, "versions", [(1, 0)]) == [(1, 0)]
+    assert inputs.streams == [1]  # the legacy default stream
+    assert getattr(inputs, "versions", [(1, 0)]) == [(1, 0)]
 
 
-def test_an_owner_is_told_the_callers_stream(session: fourfold.Session) -> None:
+def test_producer_gets_the_callers_stream(session: fourfold.Session) -> None:
     with context_of(session.device):
         stream = cu.Stream()
-    made: Any = type("Stream", (), {"__cuda_stream__": lambda self: (0, stream.pointer.value)})  # type: ignore[union-attr]
-    given = VersionedTensor(session.device, X)
-    with fourfold.Session(small_model("Neg", {"x": X.shape}), made(), cache="memory") as own:
-        np.testing.assert_array_equal(own.run(given)["y"], -X)
+    result: Any = type("Stream", (), {"__cuda_stream__": lambda self: (0, stream.pointer.value)})  # type: ignore[union-attr]
+    inputs = VersionedTensor(session.device, X)
+    with fourfold.Session(small_model("Neg", {"x": X.shape}), result(), cache="memory") as own:
+        np.testing.assert_array_equal(own.run(inputs)["y"], -X)
     assert stream.pointer is not None
-    assert given.streams == [stream.pointer.value]
+    assert inputs.streams == [stream.pointer.value]
     with context_of(session.device):
         stream.release()
 
 
 @pytest.mark.parametrize("flags", [READ_ONLY, IS_COPIED, READ_ONLY | IS_COPIED])
-def test_what_nobody_may_write_to_is_an_input_only(session: fourfold.Session, flags: int) -> None:
-    """What is written to a copy would be seen by nobody."""
-    given = VersionedTensor(session.device, X)
-    given.flags = flags
-    np.testing.assert_array_equal(session.run(given)["y"], -X)
+def test_read_only_tensors_are_inputs_only(session: fourfold.Session, flags: int) -> None:
+    """Results written to a copy would be lost."""
+    inputs = VersionedTensor(session.device, X)
+    inputs.flags = flags
+    np.testing.assert_array_equal(session.run(inputs)["y"], -X)
     with pytest.raises(InputError, match="'y' cannot be written to"):
-        session.run(X, out={"y": given})
+        session.run(X, out={"y": inputs})
     with pytest.raises(InputError, match="'y' cannot be written to"):
-        session.bind("y", given)
-    np.testing.assert_array_equal(given.numpy(), X)
+        session.bind("y", inputs)
+    np.testing.assert_array_equal(inputs.numpy(), X)
 
 
 @pytest.mark.parametrize("form", [Tensor, VersionedTensor])
-def test_arrays_of_jax_are_inputs_only(session: fourfold.Session, form: type[Tensor]) -> None:
-    """Those of times before flags do not say so."""
+def test_jax_arrays_are_inputs_only(session: fourfold.Session, form: type[Tensor]) -> None:
+    """Unversioned capsules have no read-only flag."""
     kind: Any = type("ArrayImpl", (form,), {"__module__": "jaxlib._jax"})
-    given = kind(session.device, X)
-    np.testing.assert_array_equal(session.run(given)["y"], -X)
+    inputs = kind(session.device, X)
+    np.testing.assert_array_equal(session.run(inputs)["y"], -X)
     with pytest.raises(InputError) as caught:
-        session.run(X, out={"y": given})
+        session.run(X, out={"y": inputs})
     assert caught.value.why == "JAX arrays are immutable"
     assert "jax.dlpack.from_dlpack" in caught.value.fix
-    np.testing.assert_array_equal(given.numpy(), X)
+    np.testing.assert_array_equal(inputs.numpy(), X)
 
 
-def test_a_version_that_is_not_known_is_let_go_of(session: fourfold.Session) -> None:
+def test_rejects_and_releases_unknown_versions(session: fourfold.Session) -> None:
     class Newer(VersionedTensor):
         def capsule(self, flags: int | None) -> Any:
-            made = super().capsule(flags)
-            Held(made).managed.major = 2
-            return made
+            result = super().capsule(flags)
+            CapsuleContent(result).managed.major = 2
+            return result
 
     gc.collect()
     before = len(_exported)
@@ -121,13 +121,13 @@ def test_a_version_that_is_not_known_is_let_go_of(session: fourfold.Session) -> 
     assert len(_exported) == before
 
 
-def test_what_is_no_tensor_of_dlpack(session: fourfold.Session) -> None:
+def test_rejects_invalid_capsules(session: fourfold.Session) -> None:
     class Wrong(Tensor):
         def __dlpack__(self, *, stream: int | None = None) -> Any:
             return taken if stream == 1 else None
 
     taken = Tensor(session.device, X).__dlpack__()
-    kept = DeviceTensor(Held(taken).managed)
+    kept = DeviceTensor(CapsuleContent(taken).managed)
     ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(taken), VERSIONED.used)
     with pytest.raises(InputError, match="Wrong is not a DLPack tensor") as caught:
         session.run(Wrong(session.device, X))
@@ -145,15 +145,13 @@ def test_what_is_no_tensor_of_dlpack(session: fourfold.Session) -> None:
         ({"lanes": 4}, "not supported"),
     ],
 )
-def test_numbers_that_are_not_understood(
-    cuda: DeviceInfo, changes: dict[str, int], words: str
-) -> None:
+def test_rejects_unsupported_dtypes(cuda: DeviceInfo, changes: dict[str, int], words: str) -> None:
     class Odd(VersionedTensor):
         def capsule(self, flags: int | None) -> Any:
-            made = super().capsule(flags)
+            result = super().capsule(flags)
             for name, value in changes.items():
-                setattr(Held(made).tensor, name, value)
-            return made
+                setattr(CapsuleContent(result).tensor, name, value)
+            return result
 
     with pytest.raises(InputError, match=words) as caught:
         backend_of(cuda).import_memory(cuda, Odd(cuda, X))
@@ -166,62 +164,62 @@ def test_strides_count_elements(
 ) -> None:
     class Strided(VersionedTensor):
         def capsule(self, flags: int | None) -> Any:
-            made = super().capsule(flags)
-            tensor = Held(made).tensor
+            result = super().capsule(flags)
+            tensor = CapsuleContent(result).tensor
             self.steps = None if strides is None else (ctypes.c_int64 * 2)(*strides)
             pointer = ctypes.POINTER(ctypes.c_int64)
             tensor.strides = ctypes.cast(self.steps, pointer)
-            return made
+            return result
 
-    given = Strided(session.device, X)
+    inputs = Strided(session.device, X)
     if able:
-        np.testing.assert_array_equal(session.run(given)["y"], -X)
+        np.testing.assert_array_equal(session.run(inputs)["y"], -X)
     else:
         with pytest.raises(InputError, match="not contiguous"):
-            session.run(given)
+            session.run(inputs)
 
 
-def test_a_tensor_may_begin_behind_its_data(session: fourfold.Session) -> None:
+def test_supports_byte_offsets(session: fourfold.Session) -> None:
     class Behind(VersionedTensor):
         def capsule(self, flags: int | None) -> Any:
-            made = super().capsule(flags)
-            tensor = Held(made).tensor
+            result = super().capsule(flags)
+            tensor = CapsuleContent(result).tensor
             tensor.data, tensor.start = tensor.data - 256, 256
-            return made
+            return result
 
-    given = Behind(session.device, X, skipped=256)
-    np.testing.assert_array_equal(session.run(given)["y"], -X)
+    inputs = Behind(session.device, X, skipped=256)
+    np.testing.assert_array_equal(session.run(inputs)["y"], -X)
 
 
 @pytest.mark.parametrize(
-    ("asked", "versioned"), [(None, False), ((0, 8), False), ((1, 0), True), ((2, 3), True)]
+    ("max_version", "versioned"), [(None, False), ((0, 8), False), ((1, 0), True), ((2, 3), True)]
 )
-def test_results_are_given_as_they_are_asked_for(
-    session: fourfold.Session, asked: tuple[int, int] | None, versioned: bool
+def test_exports_the_requested_version(
+    session: fourfold.Session, max_version: tuple[int, int] | None, versioned: bool
 ) -> None:
     kept = kept_result(session)
-    capsule = kept.__dlpack__(stream=1, max_version=asked)
-    held = Held(capsule)
+    capsule = kept.__dlpack__(stream=1, max_version=max_version)
+    held = CapsuleContent(capsule)
     assert (held.form is VERSIONED) == versioned
     assert (held.managed.major, held.managed.flags) == (1, 0)
     assert held.tensor.data == kept.handle
     assert (held.tensor.device, held.tensor.ordinal) == kept.__dlpack_device__()
 
 
-def test_results_of_which_nobody_may_write(session: fourfold.Session) -> None:
+def test_exports_read_only_results(session: fourfold.Session) -> None:
     kept = kept_result(session)
     kept.memory.read_only = True
     with pytest.raises(BufferError, match=r"request DLPack 1\.0"):
         kept.__dlpack__()
-    assert Held(kept.__dlpack__(max_version=(1, 0))).managed.flags == READ_ONLY
+    assert CapsuleContent(kept.__dlpack__(max_version=(1, 0))).managed.flags == READ_ONLY
     assert kept.__cuda_array_interface__["data"] == (kept.handle, True)
-    assert Held(kept.__dlpack__(copy=True)).tensor.data != kept.handle
+    assert CapsuleContent(kept.__dlpack__(copy=True)).tensor.data != kept.handle
 
 
-def test_results_are_copied_to_the_host(session: fourfold.Session) -> None:
+def test_exports_results_to_the_host(session: fourfold.Session) -> None:
     kept = kept_result(session)
     capsule = kept.__dlpack__(dl_device=HOST, max_version=(1, 0))
-    assert Held(capsule).managed.flags == IS_COPIED
+    assert CapsuleContent(capsule).managed.flags == IS_COPIED
     tensor = device_tensor(kept)
     assert tensor.device == CUDA
     if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
@@ -232,10 +230,10 @@ def test_results_are_copied_to_the_host(session: fourfold.Session) -> None:
         kept.__dlpack__(dl_device=(8, 0))
 
 
-def test_results_are_copied_on_the_device(session: fourfold.Session) -> None:
+def test_exports_copies_on_the_device(session: fourfold.Session) -> None:
     kept = kept_result(session)
     capsule = kept.__dlpack__(copy=True, max_version=(1, 0))
-    held = Held(capsule)
+    held = CapsuleContent(capsule)
     assert (held.managed.flags, held.tensor.device) == (IS_COPIED, CUDA)
     assert held.tensor.data != kept.handle
 
@@ -244,12 +242,12 @@ def test_results_are_copied_on_the_device(session: fourfold.Session) -> None:
             return capsule
 
     np.testing.assert_array_equal(session.run(Copied(session.device, X))["y"], X)
-    shared = Held(kept.__dlpack__(copy=False, dl_device=kept.__dlpack_device__()))
+    shared = CapsuleContent(kept.__dlpack__(copy=False, dl_device=kept.__dlpack_device__()))
     assert shared.tensor.data == kept.handle
 
 
 @pytest.mark.parametrize("flags", [None, 0])
-def test_capsules_that_nobody_takes(flags: int | None) -> None:
+def test_unconsumed_capsules_are_released(flags: int | None) -> None:
     before, owner = len(_exported), np.zeros(3, np.float32)
     capsule = make_capsule(owner, owner.ctypes.data, HOST, owner.shape, owner.dtype, flags)
     assert len(_exported) == before + 1
@@ -257,6 +255,6 @@ def test_capsules_that_nobody_takes(flags: int | None) -> None:
     assert len(_exported) == before
 
 
-def test_what_is_empty_is_nowhere() -> None:
+def test_empty_tensors_have_no_address() -> None:
     capsule = make_capsule(None, 0x7000, (CUDA, 0), (3, 0, 2), np.dtype(np.float32), 0)
-    assert Held(capsule).tensor.data is None
+    assert CapsuleContent(capsule).tensor.data is None

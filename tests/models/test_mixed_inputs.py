@@ -1,7 +1,8 @@
-"""Models in `mixed`, all values halves, with inputs of many kinds: numbers where LiteRT has them.
+"""Models in `mixed` with all values in fp16 return finite numbers where LiteRT does, for many kinds
+of input.
 
-The contract of `mixed` is that values between kernels fit a half. Where inputs ten times as large
-as usual take a model's own values beyond that, infinities are what halves have for them.
+`mixed` requires that values between kernels fit fp16. Inputs ten times as large as usual may take a
+model's values beyond that range, where fp16 has infinities.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from fourfold.types import MAX_FLOAT16
 
 QUICK = ("trained_lstm", "kws_ref_model_float32", "rnet")
 ALL = sorted(path.stem for path in TFLITE.glob("*.tflite"))
-UNKNOWN = {"selfie_segmentation"}  # has an op that LiteRT alone does not know
-LARGE = 10.0
+UNKNOWN = {"selfie_segmentation"}  # has an op that LiteRT alone does not support
+LARGE_FACTOR = 10.0
 LITERT = "ai_edge_litert"
 pytestmark = [
     needs_models,
@@ -38,7 +39,7 @@ Arrays = dict[str, np.ndarray]
 
 @pytest.fixture(autouse=True)
 def _no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is so small that it stays in floats, as on GPUs with matrix units."""
+    """Store even the smallest values in fp16, as on GPUs with matrix units."""
     monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)
     monkeypatch.setattr(context, "MAX_FP32_WEIGHTS", 0)
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
@@ -48,7 +49,7 @@ def filled(ports: Sequence[TensorInfo], number: float) -> Arrays:
     return {port.name: np.full(port.shape, number).astype(port.dtype) for port in ports}
 
 
-def kinds(ports: Sequence[TensorInfo]) -> Iterator[tuple[str, Arrays]]:
+def input_kinds(ports: Sequence[TensorInfo]) -> Iterator[tuple[str, Arrays]]:
     usual = random_inputs(ports, seed=1)
     masks = [port for port in ports if np.dtype(port.dtype).kind == "b"]
     floats = [port.name for port in ports if np.dtype(port.dtype).kind == "f"]
@@ -59,11 +60,14 @@ def kinds(ports: Sequence[TensorInfo]) -> Iterator[tuple[str, Arrays]]:
         yield "all true", {**usual, **filled(masks, 1)}
         yield "all false", {**usual, **filled(masks, 0)}
     if floats:
-        yield "large", {**usual, **{name: usual[name] * np.float32(LARGE) for name in floats}}
+        yield (
+            "large",
+            {**usual, **{name: usual[name] * np.float32(LARGE_FACTOR) for name in floats}},
+        )
 
 
 def interpreter(path: Path) -> Any:
-    """LiteRT's, which keeps every value on the way."""
+    """Return a LiteRT interpreter that keeps every intermediate value."""
     module = runtimes.runtime(LITERT)
     return module.Interpreter(
         str(path),
@@ -72,39 +76,39 @@ def interpreter(path: Path) -> Any:
     )
 
 
-def leaves_halves(engine: Any, path: Path) -> bool:
-    """Whether LiteRT's last run had values beyond halves, other than the numbers of masks."""
-    known = values_beyond_half(read_model(str(path)).main)
+def exceeds_fp16(engine: Any, path: Path) -> bool:
+    """Return True if LiteRT's last run had values beyond fp16, other than mask constants."""
+    masks = values_beyond_half(read_model(str(path)).main)
     for detail in engine.get_tensor_details():
-        if detail["dtype"] is np.float32 and detail["name"] not in known:
+        if detail["dtype"] is np.float32 and detail["name"] not in masks:
             array = engine.get_tensor(detail["index"])
             if np.abs(array[np.isfinite(array)]).max(initial=0.0) > MAX_FLOAT16:
                 return True
     return False
 
 
-def check(name: str) -> None:
+def check_model(name: str) -> None:
     path = TFLITE / f"{name}.tflite"
     lost = []
     with fourfold.Session(path, precision="mixed", follow_batch=False) as session:
-        for kind, arrays in kinds(session.inputs):
+        for kind, arrays in input_kinds(session.inputs):
             session.reset()
-            engine = interpreter(path)  # so that variables begin anew
+            engine = interpreter(path)  # resets variables
             theirs = runtimes.run(engine, list(arrays.values()))
-            for ours, wanted in zip(session.run(arrays).values(), theirs, strict=True):
-                finite = np.isfinite(wanted.astype(np.float64))
+            for ours, expected in zip(session.run(arrays).values(), theirs, strict=True):
+                finite = np.isfinite(expected.astype(np.float64))
                 if not np.isfinite(ours.astype(np.float64))[finite].all():
-                    excused = kind == "large" and leaves_halves(engine, path)
+                    excused = kind == "large" and exceeds_fp16(engine, path)
                     lost += [] if excused else [kind]
     assert not lost
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_small_models_have_numbers_where_litert_has(name: str) -> None:
-    check(name)
+def test_small_models_are_finite_where_litert_is(name: str) -> None:
+    check_model(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", or_skipped(name for name in ALL if name not in {*QUICK, *UNKNOWN}))
-def test_all_models_have_numbers_where_litert_has(name: str) -> None:
-    check(name)
+def test_all_models_are_finite_where_litert_is(name: str) -> None:
+    check_model(name)

@@ -1,4 +1,4 @@
-"""Real ONNX models: what ONNX Runtime makes of them, on every device and on the CPU."""
+"""Real ONNX models agree with ONNX Runtime, on every device and on the CPU."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from fourfold.types import TensorType
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
-TOLERANCES = {"fp32": 1e-4, "mixed": 1e-2}  # of the range of an output
-NO_IMAGES = ("magika_v1", "super_resolution")  # what these transpose is none
-LARGE = ("sig_bak_ovr", "basic_pitch", "super_resolution")  # these are run in one precision
+TOLERANCES = {"fp32": 1e-4, "mixed": 1e-2}  # relative to the range of an output
+NO_IMAGES = ("magika_v1", "super_resolution")  # their transposes do not move image channels
+LARGE_MODELS = ("sig_bak_ovr", "basic_pitch", "super_resolution")  # run in one precision only
 
 
 def path_of(name: str) -> Path:
     return at_hand(ONNX / f"{name}.onnx")
 
 
-def numbers(name: str, port: str, type: TensorType) -> np.ndarray:
+def random_input(name: str, port: str, type: TensorType) -> np.ndarray:
     rng = np.random.default_rng(7)
     if name == "magika_v1":
         return rng.integers(0, 257, type.shape).astype(np.float32)
@@ -37,42 +37,45 @@ def numbers(name: str, port: str, type: TensorType) -> np.ndarray:
     return rng.standard_normal(type.shape).astype(type.dtype.numpy)
 
 
-def reach(array: np.ndarray) -> float:
-    """The range of an output; one number alone is a probability here."""
+def value_range(array: np.ndarray) -> float:
+    """Return the range of an output; single numbers are probabilities here."""
     return float(np.ptp(array)) or 1.0
 
 
-def runs() -> list[tuple[str, str]]:
+def model_precisions() -> list[tuple[str, str]]:
     return [
-        (name, how) for name in SHAPES for how in TOLERANCES if how == "fp32" or name not in LARGE
+        (name, how)
+        for name in SHAPES
+        for how in TOLERANCES
+        if how == "fp32" or name not in LARGE_MODELS
     ]
 
 
-@pytest.mark.parametrize(("name", "precision"), runs())
-def test_results_are_those_of_onnx_runtime(device: DeviceInfo, name: str, precision: str) -> None:
+@pytest.mark.parametrize(("name", "precision"), model_precisions())
+def test_results_agree_with_onnx_runtime(device: DeviceInfo, name: str, precision: str) -> None:
     path, shapes = path_of(name), SHAPES[name]
     main = read_model(path, ReadOptions(shapes, keep_unsupported=True)).main
-    inputs = {port: numbers(name, port, main.types[port]) for port in main.arguments}
+    inputs = {port: random_input(name, port, main.types[port]) for port in main.arguments}
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     right = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    wanted = right.run(None, inputs)
+    expected = right.run(None, inputs)
     with fourfold.Session(path, device, shapes=shapes, precision=precision, cache=None) as session:
-        found = session.run(inputs)
-    assert list(found) == [port.name for port in right.get_outputs()]
-    for ours, theirs in zip(found.values(), wanted, strict=True):
+        outputs = session.run(inputs)
+    assert list(outputs) == [port.name for port in right.get_outputs()]
+    for ours, theirs in zip(outputs.values(), expected, strict=True):
         assert ours.shape == theirs.shape
-        assert np.abs(ours - theirs).max() <= TOLERANCES[precision] * reach(theirs)
+        assert np.abs(ours - theirs).max() <= TOLERANCES[precision] * value_range(theirs)
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if name not in NO_IMAGES])
-def test_no_image_is_turned(name: str) -> None:
-    """Channels come first in these files; the first and the last kernel take them like that."""
+def test_no_transposes_remain(name: str) -> None:
+    """These files have channels first; the first and last kernels read and write them directly."""
     main = read_model(path_of(name), ReadOptions(SHAPES[name])).main
     turned = [str(node) for node in rewrite(main).nodes if isinstance(node.attributes, Transpose)]
     assert not turned
 
 
-def test_sizes_that_are_left_open_are_asked_for() -> None:
+def test_open_sizes_need_shapes() -> None:
     with pytest.raises(InputError, match=r"leaves sizes of it open: \[\?, 3, \?, \?\]"):
         read_model(path_of("ch_ppocr_mobile_v2.0_cls_mobile"))

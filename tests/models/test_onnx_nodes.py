@@ -1,4 +1,6 @@
-"""ONNX's own node tests by the ops' references: what is converted is right, and has kernels."""
+"""Official ONNX node tests on the NumPy references: converted operators are correct and have
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from fourfold.formats import ReadOptions, read_model
 pytest.importorskip("onnx")
 pytestmark = pytest.mark.slow
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-# Operators of which every test in types that devices have runs there, wholly.
-WHOLE = (
+# Operators whose tests run entirely on a device, for all dtypes that devices support.
+FULLY_SUPPORTED = (
     *("AffineGrid", "ArgMax", "ArgMin", "Attention", "AveragePool", "BitwiseAnd"),
     *("BitwiseNot", "BitwiseOr", "BitwiseXor", "CausalConvWithState", "CenterCropPad"),
     *("ConvInteger", "DFT", "DynamicQuantizeLinear", "Erf", "GRU", "GatherElements"),
@@ -35,21 +37,21 @@ WHOLE = (
     *("Scatter", "ScatterElements", "ScatterND", "SoftmaxCrossEntropyLoss", "SwiGLU"),
     *("TensorScatter", "TopK", "Trilu"),
 )
-FOREIGN = {"float64", "uint32", "uint64", "bfloat16"}  # types that devices do not have
+UNSUPPORTED_DTYPES = {"float64", "uint32", "uint64", "bfloat16"}  # not supported by devices
 
 
 @cache
 def cases_by_op() -> dict[str, list[Any]]:
     from node_tests import node_tests
 
-    found = defaultdict(list)
+    result = defaultdict(list)
     for test in node_tests():
-        found[test.op].append(test)
-    return found
+        result[test.op].append(test)
+    return result
 
 
 def outcome(test: Any) -> str:
-    """'' if a test runs wholly on a device, and rightly; else what is the matter."""
+    """Return '' if a test runs entirely on a device and passes, else the problem."""
     from node_tests import is_close
 
     shapes = {name: array.shape for name, array in test.inputs.items() if array.size}
@@ -68,13 +70,15 @@ def outcome(test: Any) -> str:
     return ""
 
 
-def is_foreign(test: Any) -> bool:
-    return any(str(array.dtype) in FOREIGN for array in (*test.inputs.values(), *test.outputs))
+def has_unsupported_dtype(test: Any) -> bool:
+    return any(
+        str(array.dtype) in UNSUPPORTED_DTYPES for array in (*test.inputs.values(), *test.outputs)
+    )
 
 
-@pytest.mark.parametrize("op", WHOLE)
-def test_an_operator_runs_wholly_on_a_device(op: str) -> None:
+@pytest.mark.parametrize("op", FULLY_SUPPORTED)
+def test_operator_runs_entirely_on_a_device(op: str) -> None:
     tests = [test for test in cases_by_op()[op] if "expanded" not in test.name]
-    found = {test.name: outcome(test) for test in tests if not is_foreign(test)}
-    assert found
-    assert not any(found.values()), "\n".join(f"{k}: {v}" for k, v in found.items() if v)
+    results = {test.name: outcome(test) for test in tests if not has_unsupported_dtype(test)}
+    assert results
+    assert not any(results.values()), "\n".join(f"{k}: {v}" for k, v in results.items() if v)

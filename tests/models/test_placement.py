@@ -1,4 +1,4 @@
-"""Real models on the GPU, on the CPU and split between them: the same as LiteRT, run after run."""
+"""Real models on the GPU, on the CPU and split between them agree with LiteRT in every run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_litert(interpreter: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarr
     return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
 
 
-WAYS: dict[str, dict[str, Any]] = {
+PLACEMENT_OPTIONS: dict[str, dict[str, Any]] = {
     "auto": {"placement": "auto"},
     "gpu": {"placement": "gpu"},
     "split": {"placement": "gpu", "quantized": False},
@@ -42,18 +42,18 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("variant", PLACEMENT_OPTIONS)
 @pytest.mark.parametrize("path", [SPECTRUM, STATES], ids=lambda path: path.stem)
-def test_a_model_does_as_litert_does_wherever_it_runs(path: Path, way: str) -> None:
+def test_model_agrees_with_litert_in_every_placement(path: Path, variant: str) -> None:
     interpreter = open_litert(path)
-    with fourfold.Session(path, cache=None, **WAYS[way]) as session:
-        for seed in range(3):  # what is kept between runs must be the same, too
+    with fourfold.Session(path, cache=None, **PLACEMENT_OPTIONS[variant]) as session:
+        for seed in range(3):  # states between runs must agree, too
             inputs = random_inputs(session.inputs, seed)
             ours = session.run(inputs).values()
             for mine, theirs in zip(ours, run_litert(interpreter, inputs), strict=True):
                 assert mine.dtype == theirs.dtype
                 reach = float(np.ptp(theirs.astype(np.float64))) or 1.0
                 assert np.abs(mine.astype(np.float64) - theirs).max() <= 0.01 * reach
-        assert session.placement.whole == (way == "gpu") or way == "auto"
-        if way == "split" and path == SPECTRUM:
+        assert session.placement.whole == (variant == "gpu") or variant == "auto"
+        if variant == "split" and path == SPECTRUM:
             assert 0 < session.placement.on_gpu < len(session.placement.rows)

@@ -1,4 +1,4 @@
-"""Small quantised models give on every device what LiteRT's optimised kernels give."""
+"""Small quantized models agree with LiteRT's optimized kernels on every device."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ def litert(path: Path, array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", SMALL)
-def test_model(name: str, precision: str, device: DeviceInfo) -> None:
+def test_model_agrees_with_litert(name: str, precision: str, device: DeviceInfo) -> None:
     path = at_hand(TFLITE / f"{name}.tflite")
     with fourfold.Session(path, device, precision, placement="gpu", strict=True) as session:
         info = session.inputs[0]
         limits = np.iinfo(info.dtype)
-        whole = np.random.default_rng(7).integers(limits.min, limits.max, info.shape, endpoint=True)
-        array = whole.astype(info.dtype)
+        integers = np.random.default_rng(7).integers(
+            limits.min, limits.max, info.shape, endpoint=True
+        )
+        array = integers.astype(info.dtype)
         (ours,) = session.run(array).values()
     theirs = litert(path, array)
     assert ours.dtype == theirs.dtype

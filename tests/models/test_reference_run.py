@@ -1,4 +1,4 @@
-"""Whole models by the NumPy references agree with LiteRT; what is not converted says why."""
+"""Models evaluated with the NumPy references agree with LiteRT; refusals state a reason."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import read_model
 from fourfold.formats.model import Model
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.types import TensorType
 
 CONFORMANCE = SHARED / "conformance" / "tflite"
-TOLERANCE = 1e-4  # of the largest number of an output
-# LiteRT rounds the activations before it multiplies them by 8-bit weights; the references do not.
+TOLERANCE = 1e-4  # relative to the largest value of an output
+# LiteRT rounds activations before it multiplies them by 8-bit weights; the references do not.
 ROUNDED_TOLERANCE = 0.1
 SLOW = {"conv_huge_im2col.bin"}  # a convolution of many gigabytes
 # Models whose references take a second or less.
@@ -42,14 +42,14 @@ SMALL = (
 )
 
 
-# LiteRT's CPU kernels answer these with zeros only: there is nothing to agree with.
+# LiteRT's CPU kernels return only zeros for these, so there is nothing to compare.
 NO_ANSWER = (
     "static_w8_a16_quantized_attn_vec_einsum.tflite",
     "static_w8_a16_quantized_q_einsum.tflite",
 )
 STEPS_TOLERANCE = 4e-3
 NARROW = ("int8", "uint8", "int16")
-# Its multiplier is rounded to whole 256ths, by one of LiteRT's kernels and not by another.
+# One LiteRT kernel rounds its multiplier to multiples of 1/256, another does not.
 COARSE = ("quantize1.tflite", "quantize1.bin")
 
 
@@ -59,7 +59,7 @@ def conformance_files() -> list[Path]:
 
 
 def random_input(type: TensorType, rng: np.random.Generator) -> np.ndarray:
-    """Floats around zero; integers small enough to be an index into anything."""
+    """Return floats around zero, or integers small enough to index anything."""
     floats = type.dtype.is_float
     values = rng.uniform(-1, 1, type.shape) if floats else rng.integers(0, 2, type.shape)
     return values.astype(type.dtype.numpy)
@@ -81,14 +81,14 @@ def litert(path: Path, inputs: list[np.ndarray]) -> list[np.ndarray]:
 def compare(path: Path, model: Model) -> None:
     graph, rng = model.main, np.random.default_rng(0)
     inputs = {name: random_input(graph.types[name], rng) for name in graph.arguments}
-    wanted = litert(path, list(inputs.values()))
+    expected_value = litert(path, list(inputs.values()))
     tolerance = ROUNDED_TOLERANCE if _has_narrow_weights(path) else TOLERANCE
     results = evaluate(graph, inputs).values()
-    for name, array, expected in zip(model.output_names, results, wanted, strict=True):
+    for name, array, expected in zip(model.output_names, results, expected_value, strict=True):
         assert array.shape == expected.shape, name
         assert array.dtype == expected.dtype, name
         finite = np.abs(expected[np.isfinite(expected)].astype(np.float64))
-        # Integers that stand for real numbers: LiteRT's own kernels differ by some steps.
+        # Quantized values: LiteRT's own kernels differ by some steps.
         narrow = expected.dtype.name in NARROW or path.name in COARSE
         share = max(tolerance, STEPS_TOLERANCE) if narrow else tolerance
         allowed = share * finite.max(initial=0.0) + 1e-6
@@ -96,7 +96,7 @@ def compare(path: Path, model: Model) -> None:
 
 
 def _has_narrow_weights(path: Path) -> bool:
-    """Whether it multiplies float values by weights that are stored in 8 bits or less."""
+    """Return True if float activations are multiplied by weights of at most 8 bits."""
     file = read_file(path.read_bytes(), path.name)
     weights = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "LSTM"}
     return any(
@@ -109,24 +109,24 @@ def _has_narrow_weights(path: Path) -> bool:
     )
 
 
-def converted(path: Path) -> Model | UnsupportedError:
+def read_or_refuse(path: Path) -> Model | UnsupportedError:
     try:
         return read_model(path)
     except UnsupportedError as error:
         return error
 
 
-def test_most_conformance_files_of_floats_are_converted() -> None:
+def test_most_conformance_files_are_converted() -> None:
     files = conformance_files()
     if not files:
-        pytest.skip("the shared conformance files are not here")
-    assert sum(isinstance(converted(path), Model) for path in files) >= 80
+        pytest.skip("the shared conformance files are not available")
+    assert sum(isinstance(read_or_refuse(path), Model) for path in files) >= 80
 
 
 @pytest.mark.skipif(not CONFORMANCE.is_dir(), reason="the shared conformance files are not here")
 @pytest.mark.parametrize("path", or_skipped(conformance_files()), ids=lambda path: path.stem)
-def test_conformance_file(path: Path) -> None:
-    model = converted(path)
+def test_conformance_file_agrees_with_litert(path: Path) -> None:
+    model = read_or_refuse(path)
     if isinstance(model, Model):
         compare(path, model)
     else:
@@ -135,5 +135,5 @@ def test_conformance_file(path: Path) -> None:
 
 @needs_models
 @pytest.mark.parametrize("name", SMALL)
-def test_model(name: str) -> None:
+def test_model_agrees_with_litert(name: str) -> None:
     compare(TFLITE / name, read_model(TFLITE / name))

@@ -1,5 +1,5 @@
-"""Real models of every format, written as ONNX and run by ONNX Runtime: the answers of the runtime
-that each comes from, and no more transposes than a file had.
+"""Real models of every format, written as ONNX, agree in ONNX Runtime with their original runtime,
+and have no additional transposes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from fourfold.types import Shape, TensorType
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 
-TOLERANCE = 1e-4  # of the range of an output
-LEAST_RANGE = 1e-2  # noise has no text in it, and the sigmoid of ONNX Runtime is right to 1e-7
-ROUNDED = 5e-3  # the mean difference where LiteRT computes with integers that it rounds
-FLOAT = (
+TOLERANCE = 1e-4  # relative to the range of an output
+MIN_RANGE = 1e-2  # noise contains no text, and ONNX Runtime's sigmoid is accurate to 1e-7
+INTEGER_TOLERANCE = 5e-3  # mean difference where LiteRT computes with rounded integers
+FLOAT_MODELS = (
     "ad01_fp32",
     "basic_pitch",
     "deeplab_v3_257_float",
@@ -56,7 +56,7 @@ FLOAT = (
     "unet_person_float",
     "vww_96_float",
 )
-INTEGER = (
+INTEGER_MODELS = (
     "ad01_int8",
     "deeplab_v3_dm05_513_uint8",
     "ds_cnn_quantized",
@@ -76,7 +76,7 @@ INTEGER = (
     "tf2_mobilenet_v2_1.0_224_ptq",
     "vww_96_int8",
 )
-REFUSED = {
+UNSUPPORTED = {
     "recommendation_rnn_i10o100": "persist between runs",
     "trained_lstm": "persist between runs",
     "ssd_mobilenet_v1_uint8": "detection",
@@ -84,8 +84,8 @@ REFUSED = {
 }
 
 
-def ignore(name: str) -> None:
-    """Nobody listens."""
+def ignore_progress(name: str) -> None:
+    """Ignore a progress report."""
 
 
 def path_of(folder: str, name: str) -> Path:
@@ -96,12 +96,12 @@ def read(path: Path, shapes: dict[str, Shape] | None = None) -> Model:
     return read_model(path, ReadOptions(shapes=shapes or {}))
 
 
-def written(model: Model) -> bytes:
-    graph, _ = simplify(model.main, True, ignore)
+def write_onnx(model: Model) -> bytes:
+    graph, _ = simplify(model.main, True, ignore_progress)
     return formats()["onnx"].write(WritableModel(graph, model.input_names, model.output_names))
 
 
-def numbers(type_: TensorType) -> np.ndarray:
+def random_input(type_: TensorType) -> np.ndarray:
     generator, kind = np.random.default_rng(7), type_.dtype.numpy
     if kind.kind == "f":
         return np.asarray(generator.uniform(-1, 1, type_.shape).astype(kind))
@@ -111,20 +111,20 @@ def numbers(type_: TensorType) -> np.ndarray:
     return np.asarray(generator.integers(low, high, type_.shape, endpoint=True).astype(kind))
 
 
-def inputs(model: Model) -> dict[str, np.ndarray]:
+def random_inputs(model: Model) -> dict[str, np.ndarray]:
     values = zip(model.input_names, model.main.arguments, strict=True)
-    return {name: numbers(model.main.types[value]) for name, value in values}
+    return {name: random_input(model.main.types[value]) for name, value in values}
 
 
-def run(content: bytes | str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+def run_onnx_runtime(content: bytes | str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
     options = runtime.SessionOptions()
     options.log_severity_level = 4
     session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    found: list[np.ndarray] = session.run(None, arrays)
-    return found
+    outputs: list[np.ndarray] = session.run(None, arrays)
+    return outputs
 
 
-def litert(path: Path, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run_litert(path: Path, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     module = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
     interpreter = module.Interpreter(str(path))
     for detail, array in zip(interpreter.get_input_details(), arrays, strict=True):
@@ -138,64 +138,64 @@ def litert(path: Path, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def differences(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> np.ndarray:
-    """The largest and the mean difference of the worst output, as shares of its range."""
+    """Return the largest and the mean difference of the worst output, relative to its range."""
     rows = [(0.0, 0.0)]
     for ours, theirs in zip(found, expected, strict=True):
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
         apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
         wide = theirs.astype(np.float64)
-        reach = max(float(np.ptp(wide) or np.abs(wide).max(initial=0)), LEAST_RANGE)
+        reach = max(float(np.ptp(wide) or np.abs(wide).max(initial=0)), MIN_RANGE)
         rows.append((apart.max(initial=0) / reach, apart.mean() / reach))
     return np.max(rows, axis=0)
 
 
-def transposes(content: bytes) -> int:
+def count_transposes(content: bytes) -> int:
     return sum(node.op_type == "Transpose" for node in onnx.load_from_string(content).graph.node)
 
 
 @pytest.mark.parametrize("name", WRITABLE_ONNX)
-def test_onnx(name: str) -> None:
+def test_onnx_models_round_trip(name: str) -> None:
     path = path_of("onnx", name)
     model = read(path, SHAPES[name])
-    content, arrays = written(model), inputs(model)
-    largest, _ = differences(run(content, arrays), run(str(path), arrays))
+    content, arrays = write_onnx(model), random_inputs(model)
+    largest, _ = differences(run_onnx_runtime(content, arrays), run_onnx_runtime(str(path), arrays))
     assert largest <= TOLERANCE
-    assert transposes(content) <= transposes(path.read_bytes())
+    assert count_transposes(content) <= count_transposes(path.read_bytes())
 
 
-@pytest.mark.parametrize("name", FLOAT)
-def test_floats_of_tflite(name: str) -> None:
+@pytest.mark.parametrize("name", FLOAT_MODELS)
+def test_float_tflite_models_agree(name: str) -> None:
     path = path_of("tflite", name)
     model = read(path)
-    arrays = inputs(model)
-    expected = litert(path, list(arrays.values()))
-    largest, _ = differences(run(written(model), arrays), expected)
+    arrays = random_inputs(model)
+    expected = run_litert(path, list(arrays.values()))
+    largest, _ = differences(run_onnx_runtime(write_onnx(model), arrays), expected)
     assert largest <= TOLERANCE
 
 
-@pytest.mark.parametrize("name", INTEGER)
-def test_integers_of_tflite(name: str) -> None:
+@pytest.mark.parametrize("name", INTEGER_MODELS)
+def test_integer_tflite_models_agree(name: str) -> None:
     path = path_of("tflite", name)
     model = read(path)
-    arrays = inputs(model)
-    expected = litert(path, list(arrays.values()))
-    _, mean = differences(run(written(model), arrays), expected)
-    assert mean <= ROUNDED
+    arrays = random_inputs(model)
+    expected = run_litert(path, list(arrays.values()))
+    _, mean = differences(run_onnx_runtime(write_onnx(model), arrays), expected)
+    assert mean <= INTEGER_TOLERANCE
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_onnx_cannot_say_is_named(name: str) -> None:
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_error_names_ops_that_onnx_cannot_express(name: str) -> None:
     model = read(path_of("tflite", name))
-    with pytest.raises(UnsupportedError, match=REFUSED[name]):
-        written(model)
+    with pytest.raises(UnsupportedError, match=UNSUPPORTED[name]):
+        write_onnx(model)
 
 
 @pytest.mark.parametrize("name", [*CAFFE, *PADDLE])
-def test_caffe_and_paddle(name: str) -> None:
+def test_caffe_and_paddle_models_agree(name: str) -> None:
     model: WholeModel = {**CAFFE, **PADDLE}[name]
     if not model.file.exists():
-        pytest.skip(f"{model.path} is not there")
-    content = written(read(model.file, {model.input: model.shape}))
+        pytest.skip(f"{model.path} is not available")
+    content = write_onnx(read(model.file, {model.input: model.shape}))
     expected = {**stored("caffe_models"), **stored("paddle_models")}[name]
-    tolerance = 1.0 if name == "det" else TOLERANCE  # of 1e-6 at least: see LEAST_RANGE
-    check_answers(expected, run(content, model.arrays), tolerance)
+    tolerance = 1.0 if name == "det" else TOLERANCE  # absolute 1e-6 at least: see MIN_RANGE
+    check_answers(expected, run_onnx_runtime(content, model.arrays), tolerance)

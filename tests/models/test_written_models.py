@@ -1,4 +1,4 @@
-"""Real models, read and written as TFLite files, do in LiteRT what the originals do."""
+"""Real models, read and written as TFLite files, behave in LiteRT like the originals."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fourfold.graph import Graph
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
-TOLERANCE = 1e-5  # of the range of an output
+TOLERANCE = 1e-5  # relative to the range of an output
 QUICK = ("ad01_int8", "kws_ref_model", "okay_nabu", "pnet", "resnet8_cifar_float")
-# LiteRT's hybrid LSTM rounds what its gates read as a whole; written as layers, each does.
-ROUNDED = {"dtln_1_dynamic": 3e-2}
-UNKNOWN = {"selfie_segmentation"}  # an operator of MediaPipe, which LiteRT does not have
+# LiteRT's hybrid LSTM quantizes the input of all gates at once; written as layers, each does.
+ROUNDED_TOLERANCE = {"dtln_1_dynamic": 3e-2}
+UNKNOWN = {"selfie_segmentation"}  # a MediaPipe operator that LiteRT lacks
 QUICK_ONNX = ("ch_ppocr_mobile_v2.0_cls_mobile", "magika_v1")
-RUNS = 3  # what is kept between runs counts from the second one
+RUNS = 3  # states matter from the second run on
 
 
-def marked(names: list[str], quick: tuple[str, ...]) -> list[Any]:
+def mark_slow(names: list[str], quick: tuple[str, ...]) -> list[Any]:
     return or_skipped(
         pytest.param(name, marks=[] if name in quick else [pytest.mark.slow]) for name in names
     )
@@ -37,20 +37,20 @@ def tflite_models() -> list[str]:
     return sorted(path.stem for path in TFLITE.glob("*.tflite"))
 
 
-def simplified(graph: Graph) -> Graph:
+def simplify_graph(graph: Graph) -> Graph:
     for pass_ in WRITABLE:
         graph = pass_(graph)
     return graph
 
 
-def written(model: Model, graph: Graph) -> bytes:
+def write_tflite(model: Model, graph: Graph) -> bytes:
     names = (model.input_names, model.output_names)
     return formats()["tflite"].write(
         WritableModel(graph, *names, description=model.description, open_sizes=model.open_sizes)
     )
 
 
-def numbers(detail: dict[str, Any], generator: np.random.Generator) -> np.ndarray:
+def random_input(detail: dict[str, Any], generator: np.random.Generator) -> np.ndarray:
     dtype, shape = np.dtype(detail["dtype"]), tuple(detail["shape"])
     if dtype.kind == "b":
         return np.ones(shape, np.bool_)
@@ -61,66 +61,68 @@ def numbers(detail: dict[str, Any], generator: np.random.Generator) -> np.ndarra
 
 
 def all_runs(litert: Any) -> list[list[np.ndarray]]:
-    """The outputs of some runs, one after the other."""
+    """Return the outputs of several consecutive runs."""
     litert.allocate_tensors()
-    generator, found = np.random.default_rng(5), []
+    generator, result = np.random.default_rng(5), []
     for _ in range(RUNS):
         for detail in litert.get_input_details():
-            litert.set_tensor(detail["index"], numbers(detail, generator))
+            litert.set_tensor(detail["index"], random_input(detail, generator))
         litert.invoke()
-        found.append([litert.get_tensor(one["index"]) for one in litert.get_output_details()])
-    return found
+        result.append([litert.get_tensor(one["index"]) for one in litert.get_output_details()])
+    return result
 
 
-def check(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> None:
+def check_outputs(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> None:
     for ours, right in zip(found, wanted, strict=True):
         assert (ours.dtype, ours.shape) == (right.dtype, right.shape)
         exact = right.astype(np.float64)
         reach = float(np.ptp(exact))
-        # One number alone is a probability here, and so is what is small everywhere.
+        # Single numbers and tiny ranges are probabilities here.
         limit = tolerance * (reach if reach > 1e-4 else 1.0)
         assert np.abs(ours.astype(np.float64) - exact).max(initial=0) <= limit
 
 
-@pytest.mark.parametrize("name", marked(tflite_models(), QUICK))
-def test_as_it_was_read(name: str) -> None:
+@pytest.mark.parametrize("name", mark_slow(tflite_models(), QUICK))
+def test_rewritten_model_agrees(name: str) -> None:
     content = (TFLITE / f"{name}.tflite").read_bytes()
     model = read_model(content)
-    ours = all_runs(interpreter("ai_edge_litert", written(model, model.main)))
+    ours = all_runs(interpreter("ai_edge_litert", write_tflite(model, model.main)))
     if name in UNKNOWN:
         part, generator = NumpyPart(model.main), np.random.default_rng(5)
         types = [model.main.types[one] for one in model.main.arguments]
         details = [{"dtype": one.dtype.numpy, "shape": one.shape} for one in types]
-        check(ours[0], part.run([numbers(one, generator) for one in details]), TOLERANCE)
+        check_outputs(
+            ours[0], part.run([random_input(one, generator) for one in details]), TOLERANCE
+        )
         return
     theirs = all_runs(interpreter("ai_edge_litert", content))
-    for found, wanted in zip(ours, theirs, strict=True):
-        check(found, wanted, ROUNDED.get(name, TOLERANCE))
+    for result, expected in zip(ours, theirs, strict=True):
+        check_outputs(result, expected, ROUNDED_TOLERANCE.get(name, TOLERANCE))
 
 
-@pytest.mark.parametrize("name", marked(tflite_models(), QUICK))
-def test_simplified(name: str) -> None:
+@pytest.mark.parametrize("name", mark_slow(tflite_models(), QUICK))
+def test_simplified_model_agrees(name: str) -> None:
     content = (TFLITE / f"{name}.tflite").read_bytes()
     model = read_model(content)
-    graph = simplified(model.main)
-    ours = all_runs(interpreter("ai_edge_litert", written(model, graph)))
-    kept = all_runs(interpreter("ai_edge_litert", written(model, model.main)))
-    for found, wanted in zip(ours, kept, strict=True):
+    graph = simplify_graph(model.main)
+    ours = all_runs(interpreter("ai_edge_litert", write_tflite(model, graph)))
+    kept = all_runs(interpreter("ai_edge_litert", write_tflite(model, model.main)))
+    for result, expected in zip(ours, kept, strict=True):
         if model.main.quantization:
-            check_mean(found, wanted)
+            check_mean(result, expected)
         else:
-            check(found, wanted, TOLERANCE)
+            check_outputs(result, expected, TOLERANCE)
 
 
 def check_mean(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
-    """Passes let ties fall to the other side, which may be several steps in the end."""
+    """Check mean differences: passes may break rounding ties, which can add up to several steps."""
     for ours, right in zip(found, wanted, strict=True):
         apart = np.abs(ours.astype(np.float64) - right.astype(np.float64)).mean()
         assert apart <= 0.05 * max(float(np.ptp(right.astype(np.float64))), 1e-4)
 
 
-@pytest.mark.parametrize("name", marked(list(WRITABLE_ONNX), QUICK_ONNX))
-def test_onnx_models(name: str) -> None:
+@pytest.mark.parametrize("name", mark_slow(list(WRITABLE_ONNX), QUICK_ONNX))
+def test_onnx_models_written_as_tflite_agree(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     path = at_hand(ONNX / f"{name}.onnx")
     model = read_model(path, ReadOptions(SHAPES[name]))
@@ -134,9 +136,9 @@ def test_onnx_models(name: str) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     right = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    wanted = right.run(None, inputs)
-    for graph in (main, simplified(main)):
-        content = written(model, graph)
+    expected = right.run(None, inputs)
+    for graph in (main, simplify_graph(main)):
+        content = write_tflite(model, graph)
         runner = interpreter("ai_edge_litert", content).get_signature_runner("serving_default")
-        found = runner(**inputs)
-        check([found[port.name] for port in right.get_outputs()], wanted, 1e-4)
+        result = runner(**inputs)
+        check_outputs([result[port.name] for port in right.get_outputs()], expected, 1e-4)

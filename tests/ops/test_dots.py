@@ -15,7 +15,7 @@ from fourfold.compiler.lower.storage import Storage
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

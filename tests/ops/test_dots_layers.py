@@ -14,7 +14,7 @@ from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower import make_plan
 from fourfold.device import DeviceInfo
 from fourfold.graph import NONE, Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

@@ -19,8 +19,7 @@ from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
-from fourfold.ops.base import Op
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Op, registry
 
 
 def check(op: Op, device: DeviceInfo, options: KernelOptions, like: DeviceInfo) -> None:

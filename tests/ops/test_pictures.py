@@ -21,7 +21,7 @@ from fourfold.compiler.rewrite import rewrite
 from fourfold.compiler.rewrite.take_pixels import take_pixels
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.plan import Plan
 from fourfold.processing.pixels import Pixels
 

@@ -19,7 +19,7 @@ from fourfold.compiler.lower.locations import choose_locations
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.plan import Plan
 
 READERS = {

@@ -13,11 +13,15 @@ from fourfold.backends.cpu.reference import evaluate
 from fourfold.codegen import context
 from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower import make_plan, specialise, storage
-from fourfold.compiler.lower.ratios import LOG_PATH_OPS, nodes_for_logarithms, values_for_logarithms
+from fourfold.compiler.lower.storage import (
+    LOG_PATH_OPS,
+    nodes_for_logarithms,
+    values_for_logarithms,
+)
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 
 INTERPRETED = (PLAIN, NVIDIA)
 SPECTRUM = """

@@ -26,9 +26,8 @@ from fourfold.codegen.combine import group_combine
 from fourfold.codegen.context import KernelOptions
 from fourfold.codegen.expression import Expression, load, maximum, minimum
 from fourfold.codegen.kernel import Kernel
-from fourfold.codegen.language import make_target
+from fourfold.codegen.language import find_language, make_target
 from fourfold.codegen.opencl.prelude import EXCHANGES, SUBGROUP_SIZES
-from fourfold.codegen.registry import find_language
 from fourfold.codegen.walk import special_nodes
 from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite

@@ -21,7 +21,7 @@ from fourfold.compiler.lower import make_plan, specialise
 from fourfold.compiler.lower.kernels import choose_kernel
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.kernels.matrix.warpgroup import WarpgroupTile
 from fourfold.plan import Plan
 

@@ -16,7 +16,7 @@ from webgpu_device import device, needs_webgpu
 
 from fourfold.codegen.context import KernelOptions
 from fourfold.device import DeviceInfo
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 
 pytestmark = needs_webgpu
 

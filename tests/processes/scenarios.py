@@ -1,4 +1,4 @@
-"""What programs do with sessions and processes. Each function is played in a process of its own."""
+"""Programs that use sessions and processes. Each function runs in its own process."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ THREE = numbers(2, rows=3)
 
 
 def main(name: str, *arguments: str) -> None:
-    found = globals()[name](*arguments)
-    sys.stdout.write(f"{json.dumps(found)}\n")
+    result = globals()[name](*arguments)
+    sys.stdout.write(f"{json.dumps(result)}\n")
 
 
-def is_right(session: fourfold.Session, x: np.ndarray = X) -> bool:
+def is_correct(session: fourfold.Session, x: np.ndarray = X) -> bool:
     return bool(np.allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-5))
 
 
 def opens(device: str) -> bool:
     with fourfold.Session(matrix(), device) as session:
-        return is_right(session)
+        return is_correct(session)
 
 
 def opened_before_the_fork(device: str) -> list[object]:
     session = fourfold.Session(matrix(), device)
-    told: list[object] = [is_right(session)]
+    told: list[object] = [is_correct(session)]
 
     def drop() -> str:
         nonlocal session
         del session
         return "dropped"
 
-    told += [in_child(action) for action in (lambda: is_right(session), lambda: opens(device))]
+    told += [in_child(action) for action in (lambda: is_correct(session), lambda: opens(device))]
     told += [in_child(action) for action in (session.close, drop, lambda: "nothing")]
     told += [in_child(lambda: len(fourfold.devices()) > 0), in_child(lambda: opens("cpu"))]
-    return [*told, is_right(session)]
+    return [*told, is_correct(session)]
 
 
 def nothing_before_the_fork(device: str) -> list[object]:
@@ -64,30 +64,30 @@ def devices_before_the_fork(device: str) -> list[object]:
 
 
 def on_the_cpu(cache: str) -> list[object]:
-    """Two children, the second a child of the first, and the parent goes on."""
+    """Fork two children, the second from the first, while the parent continues."""
     session = fourfold.Session(matrix(), device="cpu", threads=4, cache=cache)
-    told: list[object] = [is_right(session)]
+    told: list[object] = [is_correct(session)]
 
     def twice() -> object:
-        return [is_right(session), is_right(session), in_child(lambda: is_right(session))]
+        return [is_correct(session), is_correct(session), in_child(lambda: is_correct(session))]
 
     def closed() -> object:
         session.close()
-        return is_right(session)
+        return is_correct(session)
 
     told += [in_child(twice), in_child(lambda: "nothing"), in_child(closed)]
-    return [*told, is_right(session)]
+    return [*told, is_correct(session)]
 
 
 def resized_on_the_cpu() -> list[object]:
     session = fourfold.Session(matrix(), device="cpu")
     session.resize(x=(3, 4))
-    return [in_child(lambda: [list(session.inputs[0].shape), is_right(session, THREE)])]
+    return [in_child(lambda: [list(session.inputs[0].shape), is_correct(session, THREE)])]
 
 
 @contextmanager
 def busy(action: Callable[[], object], threads: int = 2) -> Iterator[None]:
-    """While other threads do something again and again."""
+    """Run an action repeatedly in other threads during the context."""
     stop = threading.Event()
 
     def work() -> None:
@@ -104,38 +104,38 @@ def busy(action: Callable[[], object], threads: int = 2) -> Iterator[None]:
 
 
 def while_others_run(device: str) -> list[object]:
-    """Forks at any moment of runs by other threads. What an engine's own code locks while it opens
-    a model is beyond us.
+    """Fork at random moments while other threads run sessions. Locks inside an engine's own code
+    are out of our control while it opens a model.
     """
     on_cpu = fourfold.Session(matrix(), device="cpu", threads=2)
     session = fourfold.Session(matrix(), device)
     told: list[object] = []
-    with busy(lambda: is_right(on_cpu)), busy(lambda: is_right(session)):
+    with busy(lambda: is_correct(on_cpu)), busy(lambda: is_correct(session)):
         for _ in range(8):
-            told += [in_child(lambda: is_right(on_cpu)), in_child(lambda: is_right(session))]
-    return [*told, is_right(session)]
+            told += [in_child(lambda: is_correct(on_cpu)), in_child(lambda: is_correct(session))]
+    return [*told, is_correct(session)]
 
 
 def with_a_memory_store() -> list[object]:
-    """Forks at any moment of work in it by other threads."""
+    """Fork at random moments while other threads use the in-memory cache."""
     store = memory_store()
     session = fourfold.Session(matrix(), device="cpu", cache="memory")
     with busy(lambda: store.put_choice("a device", "a key", "a choice", 1.0)):
-        return [in_child(lambda: is_right(session)) for _ in range(8)]
+        return [in_child(lambda: is_correct(session)) for _ in range(8)]
 
 
 def worker_of_a_pool(session: fourfold.Session) -> object:
-    return is_right(session)
+    return is_correct(session)
 
 
 def sent_to_processes(device: str, method: str) -> list[object]:
-    """A session as an argument: it is pickled, and opened anew in the worker."""
+    """Pass a session as an argument: it is pickled, and opened again in the worker."""
     context = multiprocessing.get_context(method)
     with fourfold.Session(matrix(), device) as session:
         with context.Pool(2) as pool:
-            told = pool.map(worker_of_a_pool, [session] * 3)
+            outcomes = pool.map(worker_of_a_pool, [session] * 3)
         with ProcessPoolExecutor(2, mp_context=context) as executor:
-            return [*told, *executor.map(worker_of_a_pool, [session] * 3)]
+            return [*outcomes, *executor.map(worker_of_a_pool, [session] * 3)]
 
 
 _of_this_worker: list[fourfold.Session] = []
@@ -146,11 +146,11 @@ def open_in_worker(device: str) -> None:
 
 
 def run_in_worker(_number: int) -> bool:
-    return is_right(_of_this_worker[0])
+    return is_correct(_of_this_worker[0])
 
 
 def opened_by_workers(device: str, method: str) -> list[object]:
-    """An initialiser opens a session in each worker; the parent never opens one."""
+    """Open a session in each worker with an initializer; the parent never opens one."""
     context = multiprocessing.get_context(method)
     with ProcessPoolExecutor(
         2, mp_context=context, initializer=open_in_worker, initargs=(device,)
@@ -159,13 +159,13 @@ def opened_by_workers(device: str, method: str) -> list[object]:
 
 
 def server_with_workers(device: str, when: str) -> list[object]:
-    """A server that loads the application, then forks workers that answer requests."""
+    """Run a server that loads the application and then forks workers that answer requests."""
     application: list[fourfold.Session] = []
 
     def answer() -> object:
         if not application:
             application.append(fourfold.Session(matrix(), device))
-        return is_right(application[0])
+        return is_correct(application[0])
 
     if when == "before":
         answer()
@@ -173,7 +173,7 @@ def server_with_workers(device: str, when: str) -> list[object]:
 
 
 class Samples:
-    """A data set whose samples a model makes ready; the session is opened where it is needed."""
+    """A data set whose samples are prepared by a model; the session is opened where needed."""
 
     def __init__(self, device: str, at_once: bool) -> None:
         self._device = device
@@ -182,7 +182,7 @@ class Samples:
     def __getitem__(self, number: int) -> bool:
         if self._session is None:
             self._session = fourfold.Session(matrix(), self._device)
-        return is_right(self._session)
+        return is_correct(self._session)
 
 
 def load(samples: Samples, numbers: list[int], results: multiprocessing.SimpleQueue) -> None:
@@ -193,16 +193,16 @@ def load(samples: Samples, numbers: list[int], results: multiprocessing.SimpleQu
 
 
 def loader_with_workers(device: str, method: str, at_once: str) -> list[object]:
-    """As PyTorch's DataLoader does it: the data set is an argument of every worker."""
+    """Pass a data set to every worker, like PyTorch's DataLoader."""
     context = multiprocessing.get_context(method)
     samples, results = Samples(device, at_once == "at once"), context.SimpleQueue()
     workers = [context.Process(target=load, args=(samples, [0, 1], results)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    told = [results.get() for _ in workers]
+    outcomes = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
-    return [str(one).splitlines()[0] if isinstance(one, Exception) else one for one in told]
+    return [str(one).splitlines()[0] if isinstance(one, Exception) else one for one in outcomes]
 
 
 def ends_after_onnxruntime(model: str) -> list[object]:
@@ -216,24 +216,24 @@ def ends_after_onnxruntime(model: str) -> list[object]:
 
 
 def left_open_at_the_end(device: str) -> bool:
-    """Sessions of a module, in a cycle, in a generator and in flight, none of them closed."""
+    """Leave sessions open in a module, a cycle, a generator and in flight."""
     kept = globals()["kept"] = [fourfold.Session(matrix(), name) for name in (device, "cpu")]
     cycle: dict[str, object] = {"session": fourfold.Session(matrix(), device)}
     cycle["cycle"] = cycle
     globals()["results"] = kept[0].stream([X] * 5)
     next(globals()["results"])
     globals()["future"] = kept[0].run_async(X)
-    return all(is_right(session) for session in kept)
+    return all(is_correct(session) for session in kept)
 
 
 def with_threads_at_the_end(device: str, daemon: str) -> bool:
-    """Threads that run sessions when the program's last line was reached."""
+    """Run sessions in threads when the last line of the program is reached."""
     sessions = globals()["kept"] = [fourfold.Session(matrix(), name) for name in (device, "cpu")]
     begun, told = threading.Event(), []
 
     def work(session: fourfold.Session) -> None:
         for number in range(1000 if daemon == "daemon" else 200):
-            told.append(is_right(session))
+            told.append(is_correct(session))
             if number == 50:
                 begun.set()
         assert all(told)
@@ -244,26 +244,28 @@ def with_threads_at_the_end(device: str, daemon: str) -> bool:
 
 
 def run_by_atexit(device: str) -> bool:
-    """What is registered to be called at the end may run sessions, large inputs included."""
+    """Run sessions with large inputs from a function registered with atexit."""
     session = fourfold.Session(matrix(), device, shapes={"x": (300_000, 4)})
     large = numbers(3, rows=300_000)
 
     def last() -> None:
-        assert is_right(session, large)
+        assert is_correct(session, large)
 
     atexit.register(last)
-    return is_right(session, large)
+    return is_correct(session, large)
 
 
 def gone_before_the_end(device: str) -> bool:
-    """The driver's objects outlive the names of modules: finalisers must not need those."""
+    """Finalizers of driver objects must not need module globals, which are gone by then."""
     session = fourfold.Session(matrix(), device)
     sys.modules["a module that is never let go of"] = session  # type: ignore[assignment]
-    return is_right(session)
+    return is_correct(session)
 
 
 def copies_by_threads() -> list[object]:
-    """Threads that copy large arrays are made anew in a child, where the parent's are not."""
+    """Threads that copy large arrays are created again in a child, which has none of the
+    parent's.
+    """
     chunked_copy.os.cpu_count = lambda: 8  # type: ignore[attr-defined]
     large = np.arange(chunked_copy.THREADED_COPY_BYTES, dtype=np.uint8)
 
@@ -274,7 +276,7 @@ def copies_by_threads() -> list[object]:
 
 
 def locks_of_other_threads() -> list[object]:
-    """A thread holds them while another one forks."""
+    """Hold locks in a thread while another one forks."""
     told: list[object] = []
     for make in (threading.Lock, threading.RLock):
         lock, held, done = ForkSafeLock(make), threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""A program ends by itself and without a word, whatever sessions it has left open."""
+"""A program ends by itself and silently, even with open sessions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "scenario", ["left_open_at_the_end", "run_by_atexit", "gone_before_the_end"]
 )
-def test_sessions_that_nobody_closed(device: DeviceInfo, cache: Path, scenario: str) -> None:
+def test_process_exits_with_open_sessions(device: DeviceInfo, cache: Path, scenario: str) -> None:
     assert play(scenario, device.address, cache=cache) is True
 
 
 @pytest.mark.parametrize("kind", ["daemon", "waited for"])
-def test_threads_that_still_run(device: DeviceInfo, cache: Path, kind: str) -> None:
+def test_process_exits_with_running_threads(device: DeviceInfo, cache: Path, kind: str) -> None:
     assert play("with_threads_at_the_end", device.address, kind, cache=cache) is True
 
 
 @pytest.mark.slow
-def test_threads_that_still_run_at_any_moment(device: DeviceInfo, cache: Path) -> None:
-    told = [play("with_threads_at_the_end", device.address, "daemon", cache=cache) for _ in "12345"]
-    assert told == [True] * 5
+def test_process_repeatedly_exits_with_running_threads(device: DeviceInfo, cache: Path) -> None:
+    outcomes = [
+        play("with_threads_at_the_end", device.address, "daemon", cache=cache) for _ in "12345"
+    ]
+    assert outcomes == [True] * 5

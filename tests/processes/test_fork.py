@@ -1,4 +1,4 @@
-"""A forked child works, or says why it cannot; it never waits for threads that are not there."""
+"""A forked child works or reports why it cannot; it never waits for missing threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from processes.children import play
 
 from fourfold.device import DeviceInfo
 
-REFUSED = "DeviceError: opencl was opened before this process was forked"
+REJECTED = "DeviceError: opencl was opened before this process was forked"
 SPAWN, FORKSERVER = (
     pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")
 )
@@ -19,66 +19,66 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store, so that trials of the device are made once."""
+    """Return a cache folder, so that the device is probed once."""
     return tmp_path_factory.mktemp("store")
 
 
 @pytest.fixture(autouse=True)
 def _only_drivers(device: DeviceInfo) -> None:
     if device.api != "opencl":
-        pytest.skip("no driver is called there")
+        pytest.skip("the device calls no OpenCL driver")
 
 
-def test_a_device_that_was_opened_before(device: DeviceInfo, cache: Path) -> None:
+def test_child_rejects_a_device_opened_by_its_parent(device: DeviceInfo, cache: Path) -> None:
     right, ran, opened, *ended, listed, on_cpu, still_right = play(
         "opened_before_the_fork", device.address, cache=cache
     )
-    assert (right, ran, opened) == (True, REFUSED, REFUSED)
+    assert (right, ran, opened) == (True, REJECTED, REJECTED)
     assert ended == [None, "dropped", "nothing"]
     assert (listed, on_cpu, still_right) == (True, True, True)
 
 
-def test_a_device_that_was_not_opened_before(device: DeviceInfo, cache: Path) -> None:
+def test_child_opens_a_device_that_its_parent_did_not(device: DeviceInfo, cache: Path) -> None:
     assert play("nothing_before_the_fork", device.address, cache=cache) == [True, True]
 
 
-def test_devices_that_were_listed_before(device: DeviceInfo, cache: Path) -> None:
-    told = play("devices_before_the_fork", device.address, cache=cache)
-    assert told == [REFUSED, "nothing", True]
+def test_child_rejects_devices_listed_by_its_parent(device: DeviceInfo, cache: Path) -> None:
+    outcomes = play("devices_before_the_fork", device.address, cache=cache)
+    assert outcomes == [REJECTED, "nothing", True]
 
 
-def test_a_session_on_the_cpu_goes_on(tmp_path: Path) -> None:
-    told = play("on_the_cpu", tmp_path)
+def test_cpu_session_works_in_a_child(tmp_path: Path) -> None:
+    outcomes = play("on_the_cpu", tmp_path)
     closed = "InputError: this session is closed"
-    assert told == [True, [True, True, True], "nothing", closed, True]
+    assert outcomes == [True, [True, True, True], "nothing", closed, True]
 
 
-def test_a_session_on_the_cpu_keeps_its_shape() -> None:
+def test_cpu_session_keeps_its_shape_in_a_child() -> None:
     assert play("resized_on_the_cpu") == [[[3, 4], True]]
 
 
-def test_forks_while_other_threads_run(device: DeviceInfo, cache: Path) -> None:
+def test_fork_during_runs_of_other_threads(device: DeviceInfo, cache: Path) -> None:
     *told, still_right = play("while_others_run", device.address, cache=cache)
-    assert told == [True, REFUSED] * 8
+    assert told == [True, REJECTED] * 8
     assert still_right
 
 
-def test_forks_while_other_threads_use_a_store_in_memory() -> None:
+def test_fork_while_other_threads_use_the_memory_cache() -> None:
     assert play("with_a_memory_store") == [True] * 8
 
 
 @pytest.mark.parametrize("method", ["spawn", FORKSERVER])
-def test_a_session_is_sent_to_processes(device: DeviceInfo, cache: Path, method: str) -> None:
+def test_session_is_passed_to_processes(device: DeviceInfo, cache: Path, method: str) -> None:
     assert play("sent_to_processes", device.address, method, cache=cache) == [True] * 6
 
 
 @pytest.mark.parametrize("method", ["fork", SPAWN, FORKSERVER])
-def test_workers_open_their_own(device: DeviceInfo, cache: Path, method: str) -> None:
+def test_workers_open_their_own_sessions(device: DeviceInfo, cache: Path, method: str) -> None:
     assert play("opened_by_workers", device.address, method, cache=cache) == [True] * 4
 
 
-@pytest.mark.parametrize(("when", "answer"), [("before", REFUSED), ("after", True)])
-def test_a_server_that_loads_and_forks(
+@pytest.mark.parametrize(("when", "answer"), [("before", REJECTED), ("after", True)])
+def test_server_that_loads_and_forks(
     device: DeviceInfo, cache: Path, when: str, answer: object
 ) -> None:
     assert play("server_with_workers", device.address, when, cache=cache) == [answer] * 2
@@ -87,20 +87,20 @@ def test_a_server_that_loads_and_forks(
 @pytest.mark.parametrize(
     ("method", "opened", "answer"),
     [
-        ("fork", "at once", REFUSED.partition(": ")[2]),
+        ("fork", "at once", REJECTED.partition(": ")[2]),
         ("fork", "when needed", [True, True]),
         ("spawn", "at once", [True, True]),
     ],
 )
-def test_a_loader_with_workers(
+def test_data_loader_with_workers(
     device: DeviceInfo, cache: Path, method: str, opened: str, answer: object
 ) -> None:
-    told = play("loader_with_workers", device.address, method, opened, cache=cache)
-    assert told == [answer] * 2
+    outcomes = play("loader_with_workers", device.address, method, opened, cache=cache)
+    assert outcomes == [answer] * 2
 
 
-def test_destructors_of_an_engine_do_not_hold_a_child_up(tmp_path: Path) -> None:
-    """Those of ONNX Runtime wait for its threads, which a child does not have."""
+def test_engine_destructors_do_not_block_a_child(tmp_path: Path) -> None:
+    """ONNX Runtime's destructors wait for its threads, which a child does not have."""
     pytest.importorskip("onnxruntime")
     from onnx_writer import small_model
 
@@ -109,9 +109,9 @@ def test_destructors_of_an_engine_do_not_hold_a_child_up(tmp_path: Path) -> None
     assert play("ends_after_onnxruntime", model) == [True, [True, True], "nothing"]
 
 
-def test_threads_that_copy_are_made_anew() -> None:
+def test_copy_threads_are_recreated_in_a_child() -> None:
     assert play("copies_by_threads") == [True, True, True]
 
 
-def test_locks_of_other_threads_are_open() -> None:
+def test_locks_of_other_threads_are_released_in_a_child() -> None:
     assert play("locks_of_other_threads") == ["taken"] * 4

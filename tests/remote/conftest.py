@@ -1,4 +1,4 @@
-"""A machine at the end of a fake cable, and a store of its own."""
+"""Fixtures: a machine at the end of a fake cable, and its own cache."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fourfold.backends import probing
 
 @pytest.fixture(scope="session")
 def compiled_players(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What was compiled of the player, for all tests of a process."""
+    """Return a folder of compiled players, shared by all tests of a process."""
     if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler")
+        pytest.skip("no C compiler is installed")
     return tmp_path_factory.mktemp("players")
 
 
 @pytest.fixture
 def store(tmp_path: Path, compiled_players: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a store in which nothing is but the player; nothing is known of any device."""
+    """Return a cache folder with only the player in it, and no known devices."""
     folder = tmp_path / "store"
     folder.mkdir(mode=0o700)
     (folder / "players").symlink_to(compiled_players)
@@ -34,7 +34,7 @@ def store(tmp_path: Path, compiled_players: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def machine(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    made = FakeMachine(tmp_path / "machine")
-    monkeypatch.setenv("FAKE_MACHINE", os.fspath(made.folder))
-    monkeypatch.setenv("PATH", f"{made.commands}{os.pathsep}{os.environ['PATH']}")
-    return made
+    result = FakeMachine(tmp_path / "machine")
+    monkeypatch.setenv("FAKE_MACHINE", os.fspath(result.folder))
+    monkeypatch.setenv("PATH", f"{result.commands}{os.pathsep}{os.environ['PATH']}")
+    return result

@@ -1,7 +1,7 @@
-"""Commands `adb` and `ssh` that lead to a folder of this machine, and fail as they are told to.
+"""Fake commands `adb` and `ssh` that lead to a folder of this machine, and fail on request.
 
-The folder's `state.json` says what is attached and what goes wrong; `calls` has a byte for each
-call and for each line that came back, so that a cable can be cut at any of them.
+The folder's `state.json` lists attached devices and failures; `calls` has a byte for each call and
+each returned line, so that the cable can be cut at any of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def state() -> dict:
 
 
 def count() -> int:
-    """One more call or line; gives how many there were."""
+    """Count one more call or line, and return the previous number."""
     with (PHONE / "calls").open("ab") as file:
         file.write(b".")
     return (PHONE / "calls").stat().st_size
@@ -33,8 +33,8 @@ def is_cut() -> bool:
     return limit is not None and before > limit
 
 
-def here(text: str) -> str:
-    """Paths of the machine as paths of this one."""
+def to_local_path(text: str) -> str:
+    """Translate paths of the machine to local ones."""
     return text.replace(TEMPORARY, f"{PHONE}{TEMPORARY}")
 
 
@@ -50,9 +50,9 @@ def fail(message: str, status: int = 1) -> None:
 
 
 def run_shell(command: str, gone: str, status: int) -> None:
-    """Runs a command, and hands its lines on as long as the cable holds."""
+    """Run a command, and pass on its lines until the cable is cut."""
     child = subprocess.Popen(
-        ["sh", "-c", here(command)], stdout=subprocess.PIPE, env=environment(), bufsize=0
+        ["sh", "-c", to_local_path(command)], stdout=subprocess.PIPE, env=environment(), bufsize=0
     )
     assert child.stdout is not None
     for line in child.stdout:
@@ -65,24 +65,24 @@ def run_shell(command: str, gone: str, status: int) -> None:
     sys.exit(child.wait())
 
 
-def check_room(path: Path) -> None:
+def check_disk_space(path: Path) -> None:
     room = state().get("room")
     if room is not None and path.stat().st_size > room:
         fail(f"adb: error: failed to copy '{path}' to '{TEMPORARY}': No space left on device")
 
 
 def push(source: str, target: str) -> None:
-    check_room(Path(source))
-    shutil.copy(source, here(target))
+    check_disk_space(Path(source))
+    shutil.copy(source, to_local_path(target))
     if target.endswith("/fourfold-run") and state().get("foreign"):
-        Path(here(target)).write_bytes(b"\x7fELF" + bytes(60))
+        Path(to_local_path(target)).write_bytes(b"\x7fELF" + bytes(60))
     sys.stdout.write("1 file pushed\n")
 
 
 def pull(source: str, target: str) -> None:
-    if not Path(here(source)).exists():
+    if not Path(to_local_path(source)).exists():
         fail(f"adb: error: failed to stat remote object '{source}': No such file or directory")
-    shutil.copy(here(source), target)
+    shutil.copy(to_local_path(source), target)
 
 
 def adb(arguments: list[str]) -> None:
@@ -94,15 +94,15 @@ def adb(arguments: list[str]) -> None:
         sys.stdout.write("".join(f"{name}\t{how}\n" for name, how in shown.items()) + "\n")
         return
     assert arguments[0] == "-s"
-    serial, way, *rest = arguments[1:]
+    serial, command, *parameters = arguments[1:]
     gone = f"adb: device '{serial}' not found"
     if is_cut() or serial not in attached:
         fail(gone)
     if attached[serial] != "device":
         fail(f"adb: device {attached[serial]}")
-    if way == "shell":
-        run_shell(rest[0], gone, 1)
-    {"push": push, "pull": pull}[way](*rest)
+    if command == "shell":
+        run_shell(parameters[0], gone, 1)
+    {"push": push, "pull": pull}[command](*parameters)
 
 
 def ssh(arguments: list[str]) -> None:

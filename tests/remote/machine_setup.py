@@ -1,4 +1,4 @@
-"""A machine at the end of a fake cable: what is on it, and what goes wrong."""
+"""A machine at the end of a fake cable: its content and its failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOST = "board.local"
 
 
 class FakeMachine:
-    """A phone and a board in one: a folder, reached by `adb` and by `ssh`."""
+    """A phone and a board in one: a folder, reached with `adb` and with `ssh`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,26 +26,26 @@ class FakeMachine:
         self.commands.mkdir()
         script = Path(__file__).with_name("fake_links.py")
         for name in ("adb", "ssh"):
-            made = self.commands / name
-            made.write_text(f"#!{sys.executable}\n{script.read_text()}")
-            made.chmod(0o755)
+            result = self.commands / name
+            result.write_text(f"#!{sys.executable}\n{script.read_text()}")
+            result.chmod(0o755)
         self._state: dict[str, Any] = {"attached": {SERIAL: "device"}, "environment": drivers()}
         self.set()
 
     def set(self, **state: Any) -> None:
-        """Change what is attached, or what goes wrong; None undoes it."""
+        """Change attached devices or failures; None removes an entry."""
         self._state |= state
         (self.folder / "state.json").write_text(json.dumps(self._state))
 
     def answer(self, program: str, text: str) -> None:
-        """Let a program of the machine say something."""
-        made = self.folder / "bin" / program
-        made.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
-        made.chmod(0o755)
+        """Let a program of the machine print a text."""
+        result = self.folder / "bin" / program
+        result.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+        result.chmod(0o755)
 
     @property
     def calls(self) -> int:
-        """How many calls there were, and lines that came back."""
+        """Return the number of calls and returned lines."""
         path = self.folder / "calls"
         return path.stat().st_size if path.exists() else 0
 
@@ -54,7 +54,7 @@ class FakeMachine:
 
     @property
     def left(self) -> list[str]:
-        """What lies in the folder for temporary files."""
+        """Return the content of the temporary folder."""
         return sorted(path.name for path in self.temporary.iterdir())
 
     def clean(self) -> None:
@@ -63,9 +63,9 @@ class FakeMachine:
 
 
 def drivers() -> dict[str, str]:
-    """What lets the player there find the OpenCL drivers that this Python finds."""
-    found = find_spec("pyopencl")
-    for place in (found and found.submodule_search_locations) or ():
+    """Return the environment in which the player finds the OpenCL drivers of this Python."""
+    result = find_spec("pyopencl")
+    for place in (result and result.submodule_search_locations) or ():
         for library in Path(place, ".libs").glob("libOpenCL*"):
             paths = {"LIBOPENCL_SO_PATH": str(library), "LD_LIBRARY_PATH": str(library.parent)}
             return {**paths, "PYOPENCL_HOME": os.fspath(place)}

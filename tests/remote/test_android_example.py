@@ -1,7 +1,8 @@
-"""The wrapper for Android apps: its C is compiled and called from Java, its Kotlin names the same.
+"""The wrapper for Android apps: its C code is compiled and called from Java, and its Kotlin code
+declares the same functions.
 
-There is no compiler of Kotlin and no Android here: a class in Java of the same name has the same
-native methods, and runs a model on this machine's device.
+Neither a Kotlin compiler nor Android is needed: a Java class of the same name has the same native
+methods, and runs a model on this machine's device.
 """
 
 from __future__ import annotations
@@ -84,11 +85,11 @@ public class FourfoldModel {
 
 
 def java_folder() -> Path:
-    """Where a JDK has its headers; without one the test is left out."""
-    found = shutil.which("javac")
-    if found is None or shutil.which("cc") is None:
-        pytest.skip("there is no JDK, or no C compiler")
-    folder = Path(found).resolve().parents[1] / "include"
+    """Return the folder of JDK headers; skip the test without a JDK."""
+    result = shutil.which("javac")
+    if result is None or shutil.which("cc") is None:
+        pytest.skip("no JDK or no C compiler is installed")
+    folder = Path(result).resolve().parents[1] / "include"
     if not (folder / "jni.h").exists():
         pytest.skip("the JDK has no jni.h")
     return folder
@@ -96,14 +97,14 @@ def java_folder() -> Path:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("jni") / "libfourfold_jni.so"
+    result = tmp_path_factory.mktemp("jni") / "libfourfold_jni.so"
     headers, player = java_folder(), source_folder()
     folders = [f"-I{one}" for one in (headers, headers / "linux", player)]
     sources = [WRAPPER, *sorted(player.glob("*.c"))]
     subprocess.run(
-        ["cc", *STRICT, *folders, *sources, "-o", made, "-ldl", "-lm", "-lpthread"], check=True
+        ["cc", *STRICT, *folders, *sources, "-o", result, "-ldl", "-lm", "-lpthread"], check=True
     )
-    return made
+    return result
 
 
 @pytest.mark.needs_device
@@ -138,7 +139,7 @@ def test_java_runs_a_model(library: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.fromfile(tmp_path / "out", np.float32), array.reshape(-1))
 
 
-def test_kotlin_and_c_name_the_same_functions() -> None:
+def test_kotlin_and_c_declare_the_same_functions() -> None:
     in_c = {
         name: len(parameters.split(",")) - 2
         for name, parameters in re.findall(
@@ -153,7 +154,7 @@ def test_kotlin_and_c_name_the_same_functions() -> None:
     assert in_c
 
 
-def test_the_library_is_the_one_that_kotlin_loads() -> None:
+def test_kotlin_loads_the_built_library() -> None:
     loaded = re.search(r'loadLibrary\("(\w+)"\)', KOTLIN.read_text())
     assert loaded is not None
     assert f"add_library({loaded[1]} SHARED" in (APP / "cpp" / "CMakeLists.txt").read_text()

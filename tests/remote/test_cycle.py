@@ -1,4 +1,4 @@
-"""From a model to a file that was made on another machine, and started in Python and in C."""
+"""From a model to a file prepared on another machine, and run in Python and in C."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def call(*words: str) -> Result:
     return CliRunner().invoke(main, list(words))
 
 
-def told(*words: str) -> dict[str, Any]:
+def call_json(*words: str) -> dict[str, Any]:
     done = call(*words, "--json")
     assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def prepare(model: Path, *more: str) -> Path:
@@ -57,13 +57,13 @@ def prepare(model: Path, *more: str) -> Path:
     return output
 
 
-def numbers_for(session: fourfold.Session) -> dict[str, np.ndarray]:
+def random_inputs(session: fourfold.Session) -> dict[str, np.ndarray]:
     random = np.random.default_rng(3)
     return {one.name: random.uniform(-1, 1, one.shape).astype(one.dtype) for one in session.inputs}
 
 
 @pytest.mark.parametrize("api", ["adb", "ssh"])
-def test_facts_are_those_of_the_same_device_here(machine: FakeMachine, api: str) -> None:
+def test_remote_facts_equal_local_facts(machine: FakeMachine, api: str) -> None:
     there = find_device(ADDRESSES[api])
     here = next(
         one for one in registry.backends()["opencl"].devices() if one.ordinal == there.ordinal
@@ -72,27 +72,29 @@ def test_facts_are_those_of_the_same_device_here(machine: FakeMachine, api: str)
         if name not in (*FACTS, *MORE_FACTS, "remote", "index", "others", "probed", "memory"):
             assert getattr(there, name) == getattr(here, name), name
     tried = determine_facts(there, (*FACTS, *MORE_FACTS))
-    known = determine_facts(here, (*FACTS, *MORE_FACTS))
+    local_facts = determine_facts(here, (*FACTS, *MORE_FACTS))
     assert {one: getattr(tried, one) for one in tried.probed} == {
-        one: getattr(known, one) for one in tried.probed
+        one: getattr(local_facts, one) for one in tried.probed
     }
     assert set(tried.probed) >= {*FACTS, *MORE_FACTS}
     assert machine.left == []
 
 
-def test_the_whole_cycle(machine: FakeMachine, model: Path, store: Path, tmp_path: Path) -> None:
+def test_prepares_remotely_and_runs_in_python_and_c(
+    machine: FakeMachine, model: Path, store: Path, tmp_path: Path
+) -> None:
     file = prepare(model, "--adb", SERIAL)
     assert machine.left == []
     prepared = Prepared.open(str(file))
     assert prepared.index["binaries"]
     with fourfold.Session(str(model), device="opencl", cache=None) as session:
-        inputs = numbers_for(session)
+        inputs = random_inputs(session)
         expected = session.run(inputs)
     with fourfold.Session(str(file), device="opencl", cache=None) as session:
         assert session.timings["build"] >= 0.0
-        found = session.run(inputs)
+        outputs = session.run(inputs)
         for name, array in expected.items():
-            np.testing.assert_allclose(found[name], array, atol=1e-5)
+            np.testing.assert_allclose(outputs[name], array, atol=1e-5)
     for number, array in enumerate(inputs.values()):
         np.save(tmp_path / f"0.{number}.npy", array)
     words = ["--inputs", str(tmp_path), "--output", str(tmp_path / "out"), "--json"]
@@ -103,11 +105,11 @@ def test_the_whole_cycle(machine: FakeMachine, model: Path, store: Path, tmp_pat
     )
     line = json.loads(done.stdout.splitlines()[0])
     assert line["program"] == "file", "the binary of the other machine was not taken"
-    for number, name in enumerate(found):
-        np.testing.assert_array_equal(np.load(tmp_path / "out" / f"0.{number}.npy"), found[name])
+    for number, name in enumerate(outputs):
+        np.testing.assert_array_equal(np.load(tmp_path / "out" / f"0.{number}.npy"), outputs[name])
 
 
-def test_what_was_found_is_in_the_store_and_the_file(
+def test_probe_and_tuning_results_are_cached_and_prepared(
     machine: FakeMachine, model: Path, store: Path
 ) -> None:
     device = find_device(ADDRESSES["adb"])
@@ -124,19 +126,19 @@ def test_what_was_found_is_in_the_store_and_the_file(
     assert kept.find_binary(program_parts(plan.program, device)) is not None
     machine.forget_calls()
     prepare(model, "--adb", SERIAL, "--tune", "rapid", "--deadline", "60")
-    # The folder, the player, the list of devices: nothing is tried, built or timed again.
+    # Folder, player and device list: nothing is probed, built or timed again.
     assert machine.calls < 15
 
 
-def test_a_session_there_computes_the_same(machine: FakeMachine, model: Path) -> None:
+def test_remote_session_computes_the_same(machine: FakeMachine, model: Path) -> None:
     with fourfold.Session(str(model), device="opencl", cache=None) as here:
-        inputs = numbers_for(here)
+        inputs = random_inputs(here)
         expected = here.run(inputs)
     with fourfold.Session(str(model), device=ADDRESSES["adb"]) as there:
         for _ in range(2):
-            found = there.run(inputs)
+            outputs = there.run(inputs)
             for name, array in expected.items():
-                np.testing.assert_allclose(found[name], array, atol=1e-5)
+                np.testing.assert_allclose(outputs[name], array, atol=1e-5)
         name = next(iter(expected))
         into = np.zeros_like(expected[name])
         there.run(inputs, out={name: into})
@@ -147,52 +149,52 @@ def test_a_session_there_computes_the_same(machine: FakeMachine, model: Path) ->
     assert machine.left == []
 
 
-def test_states_live_on_there(machine: FakeMachine, tmp_path: Path) -> None:
+def test_remote_states_persist(machine: FakeMachine, tmp_path: Path) -> None:
     path = tmp_path / "state.tflite"
     path.write_bytes(svdf())
     with fourfold.Session(str(path), device="opencl", cache=None) as here:
-        inputs = numbers_for(here)
+        inputs = random_inputs(here)
         expected = [here.run(inputs)["y"] for _ in range(3)]
     with fourfold.Session(str(path), device=ADDRESSES["adb"], placement="gpu") as there:
         for _ in range(2):
-            found = [there.run(inputs)["y"] for _ in range(3)]
-            np.testing.assert_allclose(found, expected, atol=1e-5)
+            outputs = [there.run(inputs)["y"] for _ in range(3)]
+            np.testing.assert_allclose(outputs, expected, atol=1e-5)
             there.reset()
 
 
 @pytest.mark.parametrize("words", [("--adb", SERIAL), ("--ssh", HOST), ("--adb", "auto")])
-def test_a_model_is_timed_there(machine: FakeMachine, model: Path, words: tuple[str, ...]) -> None:
-    report = told("bench", str(model), "--seconds", "0.1", *words)
+def test_benchmarks_remotely(machine: FakeMachine, model: Path, words: tuple[str, ...]) -> None:
+    report = call_json("bench", str(model), "--seconds", "0.1", *words)
     assert report["seconds"]["fourfold"]["runs"] >= 1
     assert " on adb:" in report["device"] or " on ssh:" in report["device"]
     assert not report["compared"]
     assert machine.left == []
 
 
-def test_outputs_are_compared_there(machine: FakeMachine, model: Path) -> None:
-    assert told("verify", str(model), "--adb", SERIAL)["agrees"]
+def test_verifies_remotely(machine: FakeMachine, model: Path) -> None:
+    assert call_json("verify", str(model), "--adb", SERIAL)["agrees"]
 
 
-def test_devices_of_phones_are_listed(machine: FakeMachine) -> None:
-    report = told("devices", "--adb", "--ssh", HOST)
+def test_lists_devices_of_phones(machine: FakeMachine) -> None:
+    report = call_json("devices", "--adb", "--ssh", HOST)
     addresses = {one["address"] for one in report["devices"]}
     assert {f"adb:{SERIAL}", f"ssh:{HOST}"} <= addresses
     assert all(one["verdict"].startswith("right") for one in report["devices"])
 
 
-def test_a_device_by_its_number_there(machine: FakeMachine) -> None:
+def test_finds_a_remote_device_by_number(machine: FakeMachine) -> None:
     assert find_device(f"adb:{SERIAL}/0").ordinal == 0
     with pytest.raises(DeviceError, match="device adb:"):
         find_device(f"adb:{SERIAL}/99")
 
 
-def test_one_device_is_named(machine: FakeMachine, model: Path) -> None:
+def test_rejects_two_machines(machine: FakeMachine, model: Path) -> None:
     done = call("run", str(model), "--adb", SERIAL, "--ssh", HOST)
     assert done.exit_code == 2
     assert "several devices were named" in done.output
 
 
-def test_kernels_that_do_not_build_there(machine: FakeMachine) -> None:
+def test_reports_remote_build_errors(machine: FakeMachine) -> None:
     device = find_device(ADDRESSES["adb"])
     with pytest.raises(BuildError, match="do not build"):
         backend_of(device).build_binary(device, Program("__kernel void k( {", ""))
@@ -201,10 +203,10 @@ def test_kernels_that_do_not_build_there(machine: FakeMachine) -> None:
     assert machine.left == []
 
 
-def test_a_step_that_is_refused_is_an_error_and_no_end(machine: FakeMachine, model: Path) -> None:
+def test_failed_step_does_not_end_the_connection(machine: FakeMachine, model: Path) -> None:
     device = probe(find_device(ADDRESSES["adb"]))
     with fourfold.Session(str(model), device="opencl", cache=None) as here:
-        plan, inputs = here.plan, list(numbers_for(here).values())
+        plan, inputs = here.plan, list(random_inputs(here).values())
     player = make_player(device, plan)
     for step in ("read 99 0 4 x", "time 0 9999 1", "jump", "input 77 x", "blank 0 0 99999999999"):
         with pytest.raises(StepFailed):

@@ -1,4 +1,4 @@
-"""A cable that is cut at any time: an error that says so, and the same command goes on after it."""
+"""A cable cut at any time raises an error that says so, and repeating the command continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fourfold.errors import DeviceError
 from fourfold.store.prepared import Prepared
 
 pytestmark = pytest.mark.needs_device
-MOST_CUTS = 8
+MAX_CUTS = 8
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def words(model: Path, *more: str) -> list[str]:
+def prepare_arguments(model: Path, *more: str) -> list[str]:
     output = model.with_suffix(".fourfold")
     tuning = ("--tune", "rapid", "--deadline", "60")
     return [
@@ -51,15 +51,15 @@ def words(model: Path, *more: str) -> list[str]:
 
 
 def prepare(model: Path) -> bool:
-    """Whether it went well; else the cable was cut, and the command says so."""
+    """Return True on success; otherwise the cable was cut, and the command reports it."""
     probing._states.clear()  # as in a new process
-    done = CliRunner().invoke(main, words(model))
+    done = CliRunner().invoke(main, prepare_arguments(model))
     assert done.exit_code == 0 or "cannot be reached" in done.output, done.output
     return done.exit_code == 0
 
 
-def cut_and_go_on(machine: FakeMachine, model: Path, step: int) -> None:
-    """All of a preparation, first with a cable that is cut at a step and then once more."""
+def cut_and_repeat(machine: FakeMachine, model: Path, step: int) -> None:
+    """Prepare with a cable that is cut at a step, and then once more."""
     output = model.with_suffix(".fourfold")
     output.unlink(missing_ok=True)
     machine.forget_calls()
@@ -72,7 +72,7 @@ def cut_and_go_on(machine: FakeMachine, model: Path, step: int) -> None:
     assert machine.left == []
 
 
-def steps_of_a_preparation(machine: FakeMachine, model: Path) -> int:
+def count_preparation_steps(machine: FakeMachine, model: Path) -> int:
     assert prepare(model)
     return machine.calls
 
@@ -81,7 +81,7 @@ def steps_of_a_preparation(machine: FakeMachine, model: Path) -> int:
 def new_store(
     tmp_path: Path, compiled_players: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], None]:
-    """Lets what follows begin with a store in which nothing is but the player."""
+    """Return a function that switches to a new cache with only the player in it."""
     numbers = count()
 
     def change() -> None:
@@ -93,11 +93,11 @@ def new_store(
     return change
 
 
-def test_a_loose_cable_gets_there(
+def test_repeated_cuts_make_progress(
     machine: FakeMachine, model: Path, new_store: Callable[[], None]
 ) -> None:
-    """Each time it is cut after half of the way. What was found until then stays."""
-    steps = steps_of_a_preparation(machine, model)
+    """Each attempt is cut halfway; earlier results are kept."""
+    steps = count_preparation_steps(machine, model)
     assert steps > 50
     new_store()
     model.with_suffix(".fourfold").unlink()
@@ -106,22 +106,22 @@ def test_a_loose_cable_gets_there(
     while not model.with_suffix(".fourfold").exists():
         machine.forget_calls()
         cuts += not prepare(model)
-        assert cuts < MOST_CUTS
+        assert cuts < MAX_CUTS
     assert cuts >= 1
     assert machine.left == []
 
 
 @pytest.mark.slow
-def test_a_cable_that_is_cut_at_each_step(
+def test_cable_may_be_cut_at_each_step(
     machine: FakeMachine, model: Path, new_store: Callable[[], None]
 ) -> None:
-    steps = steps_of_a_preparation(machine, model)
+    steps = count_preparation_steps(machine, model)
     for step in range(steps):
         new_store()
-        cut_and_go_on(machine, model, step)
+        cut_and_repeat(machine, model, step)
 
 
-def test_a_disk_that_fills_up(machine: FakeMachine, model: Path) -> None:
+def test_remote_disk_may_fill_up(machine: FakeMachine, model: Path) -> None:
     with fourfold.Session(str(model), device=f"adb:{SERIAL}") as session:
         inputs = {one.name: np.zeros(one.shape, one.dtype) for one in session.inputs}
         machine.set(room=10)
@@ -133,10 +133,12 @@ def test_a_disk_that_fills_up(machine: FakeMachine, model: Path) -> None:
 
 
 def test_control_c_leaves_nothing_behind(machine: FakeMachine, model: Path) -> None:
-    """A process of its own is interrupted once it has begun on the machine."""
+    """A separate process is interrupted after it started work on the machine."""
     code = "from fourfold.cli import main; main()"
     child = subprocess.Popen(
-        [sys.executable, "-c", code, *words(model)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", code, *prepare_arguments(model)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     while child.poll() is None and not any(
         path.suffix == ".fourfold" for path in machine.temporary.glob("*/*")
@@ -149,9 +151,9 @@ def test_control_c_leaves_nothing_behind(machine: FakeMachine, model: Path) -> N
     assert not model.with_suffix(".fourfold").exists()
 
 
-def test_who_is_killed_is_cleaned_up_after(machine: FakeMachine, model: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed(machine: FakeMachine, model: Path) -> None:
     code = "from fourfold.cli import main; main()"
-    child = subprocess.Popen([sys.executable, "-c", code, *words(model)])
+    child = subprocess.Popen([sys.executable, "-c", code, *prepare_arguments(model)])
     while child.poll() is None and not machine.left:
         time.sleep(0.02)
     child.kill()

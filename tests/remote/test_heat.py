@@ -1,4 +1,4 @@
-"""A machine that slows itself down is waited for, a while."""
+"""Measurements wait for a throttled machine to cool down, for a limited time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 from remote.machine_setup import SERIAL, FakeMachine
 
 from fourfold.backends.remote import timer
-from fourfold.backends.remote.adb import AdbLink
+from fourfold.backends.remote.link import AdbLink
 from fourfold.backends.remote.timer import HeatWatch, read_state, signs_of_heat
 
 CLOCK = "/sys/class/devfreq/1c00000.gpu/max_freq"
 
 
 @pytest.mark.parametrize(
-    ("told", "hot"),
+    ("text", "hot"),
     [
         ("", False),
         ("status 0", False),
@@ -26,17 +26,17 @@ CLOCK = "/sys/class/devfreq/1c00000.gpu/max_freq"
         ("nonsense", False),
     ],
 )
-def test_signs(told: str, hot: bool) -> None:
+def test_detects_throttling(text: str, hot: bool) -> None:
     usual = read_state(f"status 0\nlevel 0\n{CLOCK} 800")
-    assert bool(list(signs_of_heat(read_state(told), usual))) is hot
+    assert bool(list(signs_of_heat(read_state(text), usual))) is hot
 
 
-def test_a_clock_that_is_always_low_is_no_sign() -> None:
+def test_constant_low_clock_is_no_throttling() -> None:
     usual = read_state(f"{CLOCK} 600")
     assert not list(signs_of_heat(usual, usual))
 
 
-def test_it_waits_until_it_is_cool(machine: FakeMachine) -> None:
+def test_waits_until_the_machine_is_cool(machine: FakeMachine) -> None:
     slept = []
 
     def sleep(seconds: float) -> None:
@@ -52,7 +52,7 @@ def test_it_waits_until_it_is_cool(machine: FakeMachine) -> None:
     assert slept == [timer.POLL_INTERVAL_S] * 3
 
 
-def test_it_does_not_wait_for_ever(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_is_limited(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(timer, "MAX_WAIT_S", 2 * timer.POLL_INTERVAL_S)
     machine.answer("dumpsys", "Thermal Status: 4")

@@ -1,4 +1,4 @@
-"""Ways to other machines: commands, copies, and what is said when they fail."""
+"""Links to other machines: commands, copies, and errors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import pytest
 from remote.machine_setup import HOST, SERIAL, FakeMachine
 
 from fourfold.backends.connections import ConnectionLost
-from fourfold.backends.remote import adb as adb_module
-from fourfold.backends.remote.adb import AdbLink, find_phone
-from fourfold.backends.remote.link import Link
+from fourfold.backends.remote import link as link_module
+from fourfold.backends.remote.link import AdbLink, Link, SshLink, find_phone
 from fourfold.backends.remote.machine import Machine, _family
-from fourfold.backends.remote.ssh import SshLink
 from fourfold.errors import DeviceError, InputError
 
-NO_PROCESS = 2**22 + 7  # beyond the largest number of a process
+NO_PROCESS = 2**22 + 7  # larger than any process id
 
 
 @pytest.fixture(params=["adb", "ssh"])
@@ -24,24 +22,24 @@ def link(request: pytest.FixtureRequest, machine: FakeMachine) -> Link:
     return AdbLink(SERIAL) if request.param == "adb" else SshLink(HOST)
 
 
-def test_a_command_tells_its_output_and_status(link: Link) -> None:
+def test_command_returns_output_and_status(link: Link) -> None:
     answer = link.run("echo one; echo two >&2; (exit 7)")
     assert answer.status == 7
     assert sorted(answer.output.split()) == ["one", "two"]
 
 
-def test_an_old_phone_ends_lines_in_two_signs(machine: FakeMachine) -> None:
+def test_accepts_crlf_line_ends(machine: FakeMachine) -> None:
     answer = AdbLink(SERIAL).run(r"printf 'one\r\ntwo\r\n'")
     assert answer == ("one\ntwo\n", 0)
 
 
-def test_a_failed_command_is_told(link: Link) -> None:
+def test_reports_failed_commands(link: Link) -> None:
     with pytest.raises(DeviceError, match="looking around") as raised:
         link.check("echo it broke; false", "looking around")
     assert raised.value.why == "it broke"
 
 
-def test_files_go_to_and_fro(link: Link, tmp_path: Path, machine: FakeMachine) -> None:
+def test_copies_files_in_both_directions(link: Link, tmp_path: Path, machine: FakeMachine) -> None:
     content = bytes(range(256)) * 100
     (tmp_path / "sent").write_bytes(content)
     there = "/data/local/tmp/a file"
@@ -52,7 +50,7 @@ def test_files_go_to_and_fro(link: Link, tmp_path: Path, machine: FakeMachine) -
     assert machine.left == []
 
 
-def test_a_cut_cable(link: Link, machine: FakeMachine) -> None:
+def test_reports_a_cut_cable(link: Link, machine: FakeMachine) -> None:
     machine.set(cut_at=0)
     with pytest.raises(ConnectionLost, match="cannot be reached") as raised:
         link.run("true")
@@ -67,7 +65,7 @@ def test_a_cut_cable(link: Link, machine: FakeMachine) -> None:
         ("no permissions (user in plugdev group)", "udev"),
     ],
 )
-def test_a_phone_that_cannot_be_used(machine: FakeMachine, state: str, fix: str) -> None:
+def test_reports_an_unusable_phone(machine: FakeMachine, state: str, fix: str) -> None:
     machine.set(attached={SERIAL: state})
     with pytest.raises(ConnectionLost) as raised:
         AdbLink(SERIAL).run("true")
@@ -77,19 +75,19 @@ def test_a_phone_that_cannot_be_used(machine: FakeMachine, state: str, fix: str)
     assert fix in told.value.fix
 
 
-def test_the_only_phone_needs_no_number(machine: FakeMachine) -> None:
+def test_single_phone_is_the_default(machine: FakeMachine) -> None:
     machine.set(attached={SERIAL: "device", "OTHER": "offline"})
     assert find_phone("auto").host == SERIAL
 
 
-def test_of_several_phones_one_is_named(machine: FakeMachine) -> None:
+def test_several_phones_need_a_name(machine: FakeMachine) -> None:
     machine.set(attached={SERIAL: "device", "OTHER": "device"})
     with pytest.raises(DeviceError, match=f"{SERIAL}, OTHER"):
         find_phone("auto")
     assert find_phone("OTHER").run("echo here").output == "here\n"
 
 
-def test_a_phone_that_is_not_there(machine: FakeMachine) -> None:
+def test_reports_a_missing_phone(machine: FakeMachine) -> None:
     with pytest.raises(ConnectionLost, match="no such phone is attached"):
         AdbLink("NOBODY").run("true")
     machine.set(attached={})
@@ -97,9 +95,9 @@ def test_a_phone_that_is_not_there(machine: FakeMachine) -> None:
         find_phone("auto")
 
 
-def test_without_adb(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_missing_adb(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(adb_module, "android_folders", lambda: ((), ()))
+    monkeypatch.setattr(link_module, "android_folders", lambda: ((), ()))
     with pytest.raises(InputError, match="adb is not installed"):
         find_phone("auto")
 
@@ -113,14 +111,14 @@ def test_without_adb(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> N
         ("Host key verification failed.", "log in once"),
     ],
 )
-def test_a_host_that_lets_nobody_in(machine: FakeMachine, said: str, fix: str) -> None:
+def test_reports_ssh_problems(machine: FakeMachine, said: str, fix: str) -> None:
     machine.set(ssh_problem=said)
     with pytest.raises(ConnectionLost) as raised:
         SshLink(HOST).run("true")
     assert fix in raised.value.fix
 
 
-def test_a_machine_leaves_nothing_behind(link: Link, machine: FakeMachine) -> None:
+def test_close_removes_remote_files(link: Link, machine: FakeMachine) -> None:
     opened = Machine(link)
     folder = machine.folder / opened.folder.lstrip("/")
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -131,7 +129,7 @@ def test_a_machine_leaves_nothing_behind(link: Link, machine: FakeMachine) -> No
     assert machine.left == []
 
 
-def test_what_a_dead_process_left_is_removed(link: Link, machine: FakeMachine) -> None:
+def test_removes_files_of_dead_processes(link: Link, machine: FakeMachine) -> None:
     others = [f"{_family()}-{os.getppid()}-0", "fourfold-00000000-1-0"]
     for name in (*others, f"{_family()}-{NO_PROCESS}-0"):
         (machine.temporary / name).mkdir()
@@ -139,7 +137,7 @@ def test_what_a_dead_process_left_is_removed(link: Link, machine: FakeMachine) -
     assert machine.left == sorted(others)
 
 
-def test_a_full_disk(machine: FakeMachine) -> None:
+def test_reports_a_full_disk(machine: FakeMachine) -> None:
     machine.set(room=1000)
     with pytest.raises(DeviceError, match="No space left") as raised:
         Machine(AdbLink(SERIAL))
@@ -147,14 +145,14 @@ def test_a_full_disk(machine: FakeMachine) -> None:
     assert machine.left == []
 
 
-def test_a_machine_that_nobody_compiles_for(link: Link, machine: FakeMachine) -> None:
+def test_rejects_unsupported_processors(link: Link, machine: FakeMachine) -> None:
     machine.answer("uname", "s390x")
     with pytest.raises(DeviceError, match="its processor is 's390x'"):
         Machine(link)
     assert machine.left == []
 
 
-def test_a_program_for_another_machine(machine: FakeMachine) -> None:
+def test_reports_a_player_that_does_not_run(machine: FakeMachine) -> None:
     machine.set(foreign=True)
     opened = Machine(AdbLink(SERIAL))
     with pytest.raises(DeviceError, match="the player does not run"):
@@ -163,8 +161,8 @@ def test_a_program_for_another_machine(machine: FakeMachine) -> None:
     assert machine.left == []
 
 
-def test_a_phone_says_what_it_is(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the NDK that ends with a word on how to get it."""
+def test_phone_needs_the_android_ndk(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the NDK, the error explains how to install it."""
     for name in ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "NDK_HOME", "ANDROID_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", os.fspath(machine.folder))
@@ -174,7 +172,7 @@ def test_a_phone_says_what_it_is(machine: FakeMachine, monkeypatch: pytest.Monke
     assert machine.left == []
 
 
-def test_no_opencl_there(machine: FakeMachine) -> None:
+def test_reports_a_machine_without_opencl(machine: FakeMachine) -> None:
     machine.set(environment={"LIBOPENCL_SO_PATH": "/nowhere/libOpenCL.so"})
     opened = Machine(AdbLink(SERIAL))
     with pytest.raises(DeviceError, match="has no OpenCL device"):

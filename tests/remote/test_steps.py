@@ -1,4 +1,4 @@
-"""Steps that the player does on another machine tell the same as NumPy here."""
+"""Steps of the remote player agree with NumPy."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from fourfold.plan import ARENA, BufferUse, Program
 from fourfold.types import DType
 
 pytestmark = pytest.mark.needs_device
-FIRST = 2  # the number of the first buffer behind arena and constants
+FIRST_BUFFER = 2  # number of the first buffer after arena and constants
 COUNT = 16
 TYPES = (DType.F16, DType.F32, DType.F64, DType.I8, DType.U8, DType.I16, DType.I32, DType.BOOL)
-# Each kernel writes one float a work-item into the arena, the last one something else.
+# Each kernel writes one float per work-item into the arena; some write wrong values.
 KERNELS = """
 __kernel void good(__global uchar *base, long at)
 { ((__global float *)(base + at))[get_global_id(0)] = get_global_id(0); }
@@ -45,68 +45,71 @@ def process(machine: FakeMachine) -> Iterator[PlanProcess]:
     device = find_device(f"adb:{SERIAL}")
     with machine_of(device) as opened:
         send_plan(opened, "plan.fourfold", device, _plan(plan_of("good", "near", arrays=2)))
-        made = PlanProcess(opened, "steps", KERNELS, "plan.fourfold", "--device", "0")
-        made.machine = opened  # type: ignore[attr-defined]
-        yield made
-        made.close()
+        result = PlanProcess(opened, "steps", KERNELS, "plan.fourfold", "--device", "0")
+        result.machine = opened  # type: ignore[attr-defined]
+        yield result
+        result.close()
 
 
-def filled(process: PlanProcess, number: int, array: np.ndarray) -> None:
+def fill_buffer(process: PlanProcess, number: int, array: np.ndarray) -> None:
     name = process.machine.send(array.view(np.uint8).data)  # type: ignore[attr-defined]
     process.ask(f"fill {number} 0 {name}")
 
 
-def spoiled_pair(dtype: DType, how: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers, and the same with one of them changed."""
+def changed_pair(dtype: DType, how: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers, and a copy with one of them changed."""
     kind = dtype.numpy
     expected = np.random.default_rng(7).uniform(-90, 90, 64 // kind.itemsize).astype(kind)
-    found = expected.copy()
+    result = expected.copy()
     if how == "one":
-        found[3] = expected[3] == 0 if dtype is DType.BOOL else found[3] + kind.type(2)
+        result[3] = expected[3] == 0 if dtype is DType.BOOL else result[3] + kind.type(2)
     elif dtype.is_float and how != "nothing":
-        found[5] = np.inf if how == "infinite" else np.nan
+        result[5] = np.inf if how == "infinite" else np.nan
         expected[5] = np.nan if how == "same nan" else expected[5]
-    return found, expected
+    return result, expected
 
 
-def test_differences_are_those_of_numpy(process: PlanProcess) -> None:
-    ways = ("nothing", "one", "nan", "infinite", "same nan")
-    for dtype, how in product(TYPES, ways):
-        found, expected = spoiled_pair(dtype, how)
-        filled(process, FIRST, expected)
-        process.ask(f"keep {FIRST} 0 64")
-        filled(process, FIRST, found)
-        told = process.ask(f"compare {FIRST} 0 64 {dtype.value}")
-        wanted = difference_of(found.astype(np.float32), expected.astype(np.float32))
-        if np.isfinite(wanted.largest):
-            assert told["largest"] == pytest.approx(wanted.largest, rel=1e-6), (dtype, how)
-            assert told["scale"] == pytest.approx(wanted.scale, rel=1e-6), (dtype, how)
-            assert told["nan_differs"] is wanted.in_nans, (dtype, how)
+def test_differences_agree_with_numpy(process: PlanProcess) -> None:
+    changes = ("nothing", "one", "nan", "infinite", "same nan")
+    for dtype, how in product(TYPES, changes):
+        result, expected = changed_pair(dtype, how)
+        fill_buffer(process, FIRST_BUFFER, expected)
+        process.ask(f"keep {FIRST_BUFFER} 0 64")
+        fill_buffer(process, FIRST_BUFFER, result)
+        answer = process.ask(f"compare {FIRST_BUFFER} 0 64 {dtype.value}")
+        expected_value = difference_of(result.astype(np.float32), expected.astype(np.float32))
+        if np.isfinite(expected_value.largest):
+            assert answer["largest"] == pytest.approx(expected_value.largest, rel=1e-6), (
+                dtype,
+                how,
+            )
+            assert answer["scale"] == pytest.approx(expected_value.scale, rel=1e-6), (dtype, how)
+            assert answer["nan_differs"] is expected_value.in_nans, (dtype, how)
         else:
-            assert told["nan_differs"] is True  # no number where one is expected
+            assert answer["nan_differs"] is True  # no number where one is expected
 
 
-def test_a_type_that_there_is_not(process: PlanProcess) -> None:
-    process.ask(f"keep {FIRST} 0 64")
+def test_rejects_unknown_types(process: PlanProcess) -> None:
+    process.ask(f"keep {FIRST_BUFFER} 0 64")
     for name in ("f8", "DType.F32", "x32", "i24", "i"):
         with pytest.raises(StepFailed, match="unknown type"):
-            process.ask(f"compare {FIRST} 0 64 {name}")
+            process.ask(f"compare {FIRST_BUFFER} 0 64 {name}")
 
 
-def test_what_was_not_kept_is_not_compared(process: PlanProcess) -> None:
+def test_rejects_comparing_other_bytes(process: PlanProcess) -> None:
     with pytest.raises(StepFailed, match="the number of bytes differs"):
-        process.ask(f"compare {FIRST} 0 64 f32")
+        process.ask(f"compare {FIRST_BUFFER} 0 64 f32")
 
 
-def test_many_steps_at_once(process: PlanProcess) -> None:
+def test_sends_many_steps_at_once(process: PlanProcess) -> None:
     answers = process.ask_all(["time 0 1 2", "nonsense", "time 1 1 2"] * 70)
     assert len(answers) == 210
     assert all(answer["seconds"] > 0 for answer in answers[::3])
     assert all("error" in answer for answer in answers[1::3])
 
 
-def test_candidates_are_compared_with_the_first(machine: FakeMachine) -> None:
-    """Those that write too little, or cannot run, are told from those that are right."""
+def test_compares_candidates_with_the_first(machine: FakeMachine) -> None:
+    """Candidates that write too little, or cannot run, are rejected."""
     device = find_device(f"adb:{SERIAL}")
     call = plan_of("good", "good", "near", "half_done")
     plan = _plan(call)

@@ -1,4 +1,4 @@
-"""The page of a report in a browser: what a person clicks, types and reads there."""
+"""The report page in a browser: clicking, typing and reading."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
-class Shown:
-    """A report in a tab, and all that its page asked for."""
+class OpenReport:
+    """A report in a tab, with all requests of its page."""
 
     def __init__(self, browser: Browser, path: Path, width: int, theme: str) -> None:
         self.browser = browser
@@ -51,48 +51,48 @@ class Shown:
     def text(self, place: str) -> str:
         return str(self.run(f"document.querySelector({place!r}).innerText"))
 
-    def told(self, method: str) -> list[dict[str, Any]]:
-        self.run("1")  # what was said before has come by then
+    def events_of(self, method: str) -> list[dict[str, Any]]:
+        self.run("1")  # waits for earlier events
         return [one["params"] for one in self.browser.events if one.get("method") == method]
 
 
 @pytest.fixture
-def shown(chromium: Browser, tmp_path: Path) -> Iterator[Shown]:
+def report(chromium: Browser, tmp_path: Path) -> Iterator[OpenReport]:
     RunReport(make_record()).save(tmp_path / "run.html")
-    stage = Shown(chromium, tmp_path / "run.html", 1200, "light")
+    stage = OpenReport(chromium, tmp_path / "run.html", 1200, "light")
     yield stage
     stage.page.close()
 
 
 @pytest.fixture
-def compared(chromium: Browser, tmp_path: Path) -> Iterator[Shown]:
+def comparison(chromium: Browser, tmp_path: Path) -> Iterator[OpenReport]:
     RunReport(make_record(), make_record(2.0)).save(tmp_path / "two.html")
-    stage = Shown(chromium, tmp_path / "two.html", 1200, "light")
+    stage = OpenReport(chromium, tmp_path / "two.html", 1200, "light")
     yield stage
     stage.page.close()
 
 
-def test_it_opens_without_a_network_and_without_complaints(shown: Shown) -> None:
-    asked = [one["request"]["url"] for one in shown.told("Network.requestWillBeSent")]
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-    assert shown.told("Log.entryAdded") == []
-    assert shown.page.log() == []
+def test_opens_without_network_requests_or_errors(report: OpenReport) -> None:
+    urls = [one["request"]["url"] for one in report.events_of("Network.requestWillBeSent")]
+    assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
+    assert report.events_of("Log.entryAdded") == []
+    assert report.page.log() == []
 
 
-def test_names_of_a_model_are_only_text(shown: Shown) -> None:
-    shown.run(CLICK % 2)
-    shown.run("document.querySelector('.details details').open = true")
-    shown.page.wait_for("document.querySelector('.details pre') !== null")
-    assert HOSTILE in shown.text("h1")
-    assert HOSTILE in shown.text(".details .name")
-    assert HOSTILE in shown.text(".details pre")
-    assert shown.run("window.broken") is None
-    assert shown.run("document.querySelectorAll('img').length") == 0
+def test_model_names_are_shown_as_text(report: OpenReport) -> None:
+    report.run(CLICK % 2)
+    report.run("document.querySelector('.details details').open = true")
+    report.page.wait_for("document.querySelector('.details pre') !== null")
+    assert HOSTILE in report.text("h1")
+    assert HOSTILE in report.text(".details .name")
+    assert HOSTILE in report.text(".details pre")
+    assert report.run("window.broken") is None
+    assert report.run("document.querySelectorAll('img').length") == 0
 
 
-def test_a_click_on_a_node_shows_what_is_known_of_it(shown: Shown) -> None:
-    shown.run(CLICK % 1)
-    told = shown.text(".details")
+def test_clicking_a_node_shows_its_details(report: OpenReport) -> None:
+    report.run(CLICK % 1)
+    details = report.text(".details")
     for words in (
         "conv2d + relu6",
         "40.0 µs",
@@ -102,60 +102,60 @@ def test_a_click_on_a_node_shows_what_is_known_of_it(shown: Shown) -> None:
         "rows: 4",
         "kernel_1",
     ):
-        assert words in told
-    assert shown.run("document.querySelectorAll('.node')[1].classList.contains('chosen')")
+        assert words in details
+    assert report.run("document.querySelectorAll('.node')[1].classList.contains('chosen')")
 
 
-def test_a_node_on_the_cpu_says_why(shown: Shown) -> None:
-    shown.run(CLICK % 4)
-    assert "softmax has no kernel here" in shown.text(".details")
-    assert "CPU (LiteRT)" in shown.text(".details")
+def test_cpu_node_shows_its_reason(report: OpenReport) -> None:
+    report.run(CLICK % 4)
+    assert "softmax has no kernel here" in report.text(".details")
+    assert "CPU (LiteRT)" in report.text(".details")
 
 
-def test_colours_follow_what_they_stand_for(shown: Shown) -> None:
+def test_colors_follow_the_selected_quantity(report: OpenReport) -> None:
     fills = "[...document.querySelectorAll('.node rect')].map((one) => getComputedStyle(one).fill)"
-    found = {}
+    outputs = {}
     for name in ("Placement", "Time", "Error"):
-        shown.run(PRESS % name)
-        found[name] = shown.run(fills)
-    assert found["Placement"][1] == found["Placement"][2] != found["Placement"][4]
-    assert len(set(found["Time"][1:4])) == 3
-    assert found["Error"][1] == found["Error"][2] != found["Error"][3]
+        report.run(PRESS % name)
+        outputs[name] = report.run(fills)
+    assert outputs["Placement"][1] == outputs["Placement"][2] != outputs["Placement"][4]
+    assert len(set(outputs["Time"][1:4])) == 3
+    assert outputs["Error"][1] == outputs["Error"][2] != outputs["Error"][3]
 
 
-def test_the_table_sorts_by_any_column(shown: Shown) -> None:
+def test_table_sorts_by_any_column(report: OpenReport) -> None:
     rows = "[...document.querySelectorAll('#kernels tbody tr')].map((one) => +one.dataset.node)"
-    assert shown.run(rows) == [1, 3, 2]
-    shown.run("document.querySelector('#kernels [data-key=seconds]').click()")
-    assert shown.run(rows) == [2, 3, 1]
-    assert shown.run("document.querySelector('#kernels [aria-sort]').ariaSort") == "ascending"
-    shown.run("document.querySelector('#kernels [data-key=op]').click()")
-    assert shown.run(rows) == [3, 1, 2]
+    assert report.run(rows) == [1, 3, 2]
+    report.run("document.querySelector('#kernels [data-key=seconds]').click()")
+    assert report.run(rows) == [2, 3, 1]
+    assert report.run("document.querySelector('#kernels [aria-sort]').ariaSort") == "ascending"
+    report.run("document.querySelector('#kernels [data-key=op]').click()")
+    assert report.run(rows) == [3, 1, 2]
 
 
-def test_a_row_leads_to_its_node(shown: Shown) -> None:
-    shown.run("document.querySelector('#kernels tbody tr').click()")
-    assert "conv2d + relu6" in shown.text(".details .op")
+def test_clicking_a_row_selects_its_node(report: OpenReport) -> None:
+    report.run("document.querySelector('#kernels tbody tr').click()")
+    assert "conv2d + relu6" in report.text(".details .op")
 
 
-def test_keys_go_through_the_graph(shown: Shown) -> None:
+def test_keys_navigate_the_graph(report: OpenReport) -> None:
     key = (
         "document.querySelector('.view').dispatchEvent(new KeyboardEvent('keydown', { key: '%s' }))"
     )
     for name in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
-        shown.run(key % name)
-    assert "conv2d + relu6" in shown.text(".details .op")
-    before = shown.run("document.querySelector('.view > g').getAttribute('transform')")
-    shown.run(key % "+")
-    assert shown.run("document.querySelector('.view > g').getAttribute('transform')") != before
+        report.run(key % name)
+    assert "conv2d + relu6" in report.text(".details .op")
+    before = report.run("document.querySelector('.view > g').getAttribute('transform')")
+    report.run(key % "+")
+    assert report.run("document.querySelector('.view > g').getAttribute('transform')") != before
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_scheme_is_the_browsers_until_one_is_chosen(
+def test_color_scheme_follows_the_browser_until_changed(
     chromium: Browser, tmp_path: Path, theme: str
 ) -> None:
     RunReport(make_record()).save(tmp_path / "run.html")
-    stage = Shown(chromium, tmp_path / "run.html", 1200, theme)
+    stage = OpenReport(chromium, tmp_path / "run.html", 1200, theme)
     light = "getComputedStyle(document.body).backgroundColor === 'rgb(246, 247, 249)'"
     assert stage.run(light) is (theme == "light")
     stage.run(PRESS % ("Dark" if theme == "light" else "Light"))
@@ -163,19 +163,19 @@ def test_the_scheme_is_the_browsers_until_one_is_chosen(
     stage.page.close()
 
 
-def test_two_runs_stand_side_by_side(compared: Shown) -> None:
-    told = compared.text("#compare")
-    assert "0.500×" in told
-    assert compared.run("document.querySelectorAll('#timeline .scroll').length") == 2
-    assert compared.run("document.querySelectorAll('#start .bars').length") == 2
-    compared.run(PRESS % "Change")
-    compared.run(PRESS % "Before")
-    compared.run(CLICK % 1)
-    assert "80.0 µs" in compared.text(".details")
+def test_shows_two_runs_side_by_side(comparison: OpenReport) -> None:
+    text = comparison.text("#compare")
+    assert "0.500×" in text
+    assert comparison.run("document.querySelectorAll('#timeline .scroll').length") == 2
+    assert comparison.run("document.querySelectorAll('#start .bars').length") == 2
+    comparison.run(PRESS % "Change")
+    comparison.run(PRESS % "Before")
+    comparison.run(CLICK % 1)
+    assert "80.0 µs" in comparison.text(".details")
 
 
-def test_a_narrow_screen_needs_no_sideways_scrolling(chromium: Browser, tmp_path: Path) -> None:
+def test_narrow_screen_needs_no_horizontal_scrolling(chromium: Browser, tmp_path: Path) -> None:
     RunReport(make_record(), make_record(2.0)).save(tmp_path / "run.html")
-    stage = Shown(chromium, tmp_path / "run.html", 400, "light")
+    stage = OpenReport(chromium, tmp_path / "run.html", 400, "light")
     assert stage.run("document.documentElement.scrollWidth <= innerWidth")
     stage.page.close()

@@ -1,4 +1,4 @@
-"""Arrays of any library: each way to offer memory is taken without a copy, or refused in words."""
+"""Arrays of other libraries are read without a copy, or rejected with a fix."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MAKERS: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_each_way_to_memory_is_a_view_of_it(kind: str) -> None:
+def test_array_protocols_are_read_without_a_copy(kind: str) -> None:
     x = X.copy()
-    found = as_array(MAKERS[kind](x), "it")
-    assert type(found) is np.ndarray
-    assert np.shares_memory(found, x)
-    np.testing.assert_array_equal(found, x)
+    result = as_array(MAKERS[kind](x), "it")
+    assert type(result) is np.ndarray
+    assert np.shares_memory(result, x)
+    np.testing.assert_array_equal(result, x)
 
 
 @pytest.fixture(scope="module", params=["device", "cpu"])
@@ -50,28 +50,28 @@ def session(request: pytest.FixtureRequest, device: DeviceInfo) -> Iterator[four
     if request.param == "cpu" and not litert.ENGINE.installed():
         pytest.skip("LiteRT is not installed")
     where = device if request.param == "device" else "cpu"
-    with fourfold.Session(matrix(), where, cache=None) as made:
-        yield made
+    with fourfold.Session(matrix(), where, cache=None) as session:
+        yield session
 
 
 @pytest.mark.parametrize("form", ["alone", "list", "tuple", "dict"])
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-def test_a_session_takes_it_alone_by_position_and_by_name(
+def test_run_accepts_an_array_alone_in_a_sequence_and_by_name(
     session: fourfold.Session, kind: str, form: str
 ) -> None:
-    given = MAKERS[kind](X.copy())
-    forms = {"alone": given, "list": [given], "tuple": (given,), "dict": {"x": given}}
+    inputs = MAKERS[kind](X.copy())
+    forms = {"alone": inputs, "list": [inputs], "tuple": (inputs,), "dict": {"x": inputs}}
     np.testing.assert_allclose(session.run(forms[form])["y"], X @ WEIGHTS.T, atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         X.tolist(),
         tuple(map(tuple, X.tolist())),
         [X.tolist()[0], X[1].tolist()],
-        [list(X[0]), list(X[1])],  # of NumPy's numbers
+        [list(X[0]), list(X[1])],  # lists of NumPy scalars
         {"x": X.tolist()},
         {"x": [X[0], X[1]]},
         np.asfortranarray(X),
@@ -79,17 +79,17 @@ def test_a_session_takes_it_alone_by_position_and_by_name(
         X[::-1][::-1],
     ],
 )
-def test_lists_and_other_strides(session: fourfold.Session, given: Any) -> None:
-    np.testing.assert_allclose(session.run(given)["y"], X @ WEIGHTS.T, atol=1e-6)
+def test_run_accepts_nested_lists_and_strided_arrays(session: fourfold.Session, value: Any) -> None:
+    np.testing.assert_allclose(session.run(value)["y"], X @ WEIGHTS.T, atol=1e-6)
 
 
-def test_an_array_that_repeats_itself(session: fourfold.Session) -> None:
+def test_run_accepts_broadcast_arrays(session: fourfold.Session) -> None:
     x = np.broadcast_to(X[0], (2, 4))
     assert x.strides[0] == 0
     np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
-def test_an_array_between_the_words_of_memory(session: fourfold.Session) -> None:
+def test_run_accepts_unaligned_arrays(session: fourfold.Session) -> None:
     memory = np.zeros(X.nbytes + 1, np.uint8)
     x = memory[1:].view(np.float32).reshape(X.shape)
     x[:] = X
@@ -97,12 +97,12 @@ def test_an_array_between_the_words_of_memory(session: fourfold.Session) -> None
     np.testing.assert_allclose(session.run(x)["y"], X @ WEIGHTS.T, atol=1e-6)
 
 
-def test_whole_numbers_are_floats_where_python_has_no_other(session: fourfold.Session) -> None:
+def test_python_integers_are_converted_to_floats(session: fourfold.Session) -> None:
     x = [[1, 2, 3, 4], [5, 6, 7, 8]]
     np.testing.assert_allclose(session.run(x)["y"], np.array(x) @ WEIGHTS.T, rtol=1e-6)
 
 
-REFUSED: dict[str, tuple[Any, str, str]] = {
+REJECTED: dict[str, tuple[Any, str, str]] = {
     "CUDA": (CudaArray(), r"memory of a GPU \(CUDA\)", "x.copy_to_host()"),
     "CUDA by DLPack": (Dlpack(X, 2), r"memory of a GPU \(CUDA\)", "an array"),
     "Metal": (Dlpack(X, 8), r"memory of a GPU \(Metal\)", "an array"),
@@ -130,27 +130,27 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", REJECTED)
 @pytest.mark.parametrize("form", ["alone", "dict"])
-def test_what_is_no_array_for_the_cpu_is_told_how_to_become_one(
+def test_rejects_unreadable_arrays_with_a_fix(
     session: fourfold.Session, kind: str, form: str
 ) -> None:
-    given, what, fix = REFUSED[kind]
-    if given is None:
-        form = "dict"  # alone it says that there are no inputs
+    inputs, what, fix = REJECTED[kind]
+    if inputs is None:
+        form = "dict"  # None alone means that the inputs are missing
     with pytest.raises(InputError, match=what) as caught:
-        session.run(given if form == "alone" else {"x": given})
+        session.run(inputs if form == "alone" else {"x": inputs})
     assert caught.value.why
     assert fix in caught.value.fix
 
 
-def test_buffers_of_python(device: DeviceInfo) -> None:
-    """Those with one axis are told what they lack; `bytes` are numbers, not text."""
+def test_python_buffers_are_one_dimensional_arrays(device: DeviceInfo) -> None:
+    """Their error suggests a reshape; `bytes` are read as numbers, not as text."""
     flat = X.ravel()
     one_axis = [arrays_of_python.array("f", flat), (ctypes.c_float * 8)(*flat), deque(flat)]
-    with fourfold.Session(matrix(), device, cache=None) as made:
-        for given in one_axis:
+    with fourfold.Session(matrix(), device, cache=None) as session:
+        for value in one_axis:
             with pytest.raises(InputError, match=r"has shape \(8,\)") as caught:
-                made.run({"x": given})
+                session.run({"x": value})
             assert "reshape((2, 4))" in caught.value.fix
     assert as_array(b"\x00\xff", "it").tolist() == as_array(bytearray(b"\x00\xff"), "it").tolist()

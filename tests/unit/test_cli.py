@@ -444,7 +444,8 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(
         monkeypatch,
         "ops",
-        "fourfold.ops.base.registry",
+        "fourfold.ops.base",
+        Op=SimpleNamespace,
         registry=lambda: {"relu": relu, "conv2d": conv},
     )
     result = invoke("ops")

@@ -1,4 +1,4 @@
-"""Config reads the environment, and refuses what it does not know with the nearest names."""
+"""Config reads environment variables and rejects unknown ones, with suggestions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.config import Config, default_cache
 from fourfold.errors import InputError
 
 
-def test_defaults_without_any_variable() -> None:
+def test_defaults_apply_without_variables() -> None:
     config = Config.from_environment({})
     assert config == Config()
     assert (config.device, config.precision, config.sizes) == ("auto", "fp32", "auto")
@@ -32,22 +32,22 @@ def test_every_variable_is_read() -> None:
     assert config == Config("pocl", "mixed", "some/folder", "literal")
 
 
-def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_process_environment_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_DEVICE", "gpu")
     assert Config.from_environment().device == "gpu"
 
 
 @pytest.mark.parametrize("text", ["none", "NONE"])
-def test_no_cache(text: str) -> None:
+def test_none_disables_the_cache(text: str) -> None:
     assert Config.from_environment({"FOURFOLD_CACHE": text}).cache is None
 
 
-def test_home_in_the_cache_folder_is_expanded() -> None:
+def test_expands_the_home_folder_in_the_cache_path() -> None:
     config = Config.from_environment({"FOURFOLD_CACHE": "~/kernels"})
     assert config.cache == str(Path.home() / "kernels")
 
 
-def test_the_time_that_a_conversion_may_take() -> None:
+def test_conversion_limit_is_a_positive_number_of_seconds() -> None:
     def limit(text: str) -> float:
         return Config.from_environment({"FOURFOLD_CONVERSION_LIMIT": text}).conversion_limit
 
@@ -57,7 +57,7 @@ def test_the_time_that_a_conversion_may_take() -> None:
             limit(wrong)
 
 
-def test_an_empty_variable_is_an_absent_one() -> None:
+def test_empty_variables_are_ignored() -> None:
     names = ("DEVICE", "PRECISION", "CACHE", "SIZES")
     assert Config.from_environment({f"FOURFOLD_{name}": "" for name in names}) == Config()
 
@@ -71,7 +71,9 @@ def test_an_empty_variable_is_an_absent_one() -> None:
         ("FOURFOLD_PRECISON", "fp32", "did you mean 'FOURFOLD_PRECISION'"),
     ],
 )
-def test_wrong_values_are_refused(name: str, value: str, hint: str) -> None:
+def test_rejects_unknown_names_and_values_with_a_suggestion(
+    name: str, value: str, hint: str
+) -> None:
     with pytest.raises(InputError) as caught:
         Config.from_environment({name: value})
     assert name in caught.value.what
@@ -79,12 +81,12 @@ def test_wrong_values_are_refused(name: str, value: str, hint: str) -> None:
     assert hint in caught.value.fix
 
 
-def test_a_config_made_by_hand_is_checked_too() -> None:
+def test_constructor_validates_values() -> None:
     with pytest.raises(InputError, match="precision is 'double'"):
         Config(precision="double")
 
 
-def test_a_config_does_not_change() -> None:
+def test_config_is_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         Config().device = "gpu"  # type: ignore[misc]
 
@@ -99,7 +101,7 @@ def test_a_config_does_not_change() -> None:
         ("win32", {"LOCALAPPDATA": "/local"}, "/local/fourfold/Cache"),
     ],
 )
-def test_the_folder_of_the_cache(
+def test_default_cache_folder_follows_the_platform(
     monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], folder: str
 ) -> None:
     monkeypatch.setattr(config.sys, "platform", platform)

@@ -1,4 +1,4 @@
-"""A session is pickled and copied as what its caller passed, and opened anew from that."""
+"""A session is pickled and copied as its arguments, and opened again from them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from fourfold.store.store import Store
 from fourfold.tools.preparation import Draft, prepare_model
 
 X = numbers(1)
-Again = Callable[[fourfold.Session], fourfold.Session]
+Copier = Callable[[fourfold.Session], fourfold.Session]
 
 
-def pickled(session: fourfold.Session) -> fourfold.Session:
-    made: fourfold.Session = pickle.loads(pickle.dumps(session))
-    return made
+def pickle_round_trip(session: fourfold.Session) -> fourfold.Session:
+    result: fourfold.Session = pickle.loads(pickle.dumps(session))
+    return result
 
 
-@pytest.fixture(params=[pickled, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
-def again(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(
+    params=[pickle_round_trip, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"]
+)
+def copier(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def source_as(kind: str, tmp_path: Path, device: DeviceInfo) -> Path | str | bytes:
+def make_source(kind: str, tmp_path: Path, device: DeviceInfo) -> Path | str | bytes:
     path, prepared = tmp_path / "model.tflite", tmp_path / "model.fourfold"
     path.write_bytes(matrix())
     if kind == "prepared":
@@ -48,49 +50,49 @@ def source_as(kind: str, tmp_path: Path, device: DeviceInfo) -> Path | str | byt
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "bytes", "prepared"])
-def test_the_source_is_opened_again(
-    tmp_path: Path, device: DeviceInfo, kind: str, again: Again
+def test_copy_reopens_the_source(
+    tmp_path: Path, device: DeviceInfo, kind: str, copier: Copier
 ) -> None:
-    with fourfold.Session(source_as(kind, tmp_path, device), device, cache=None) as session:
-        made = again(session)
-        assert made is not session
-        assert (made.device, made.precision) == (session.device, session.precision)
-        assert (made.origin == "file") == (kind == "prepared")
-    with made:  # though the first is closed
-        np.testing.assert_allclose(made.run(X)["y"], X @ WEIGHTS.T, atol=1e-6)
+    with fourfold.Session(make_source(kind, tmp_path, device), device, cache=None) as session:
+        result = copier(session)
+        assert result is not session
+        assert (result.device, result.precision) == (session.device, session.precision)
+        assert (result.origin == "file") == (kind == "prepared")
+    with result:  # The copy works after the original is closed.
+        np.testing.assert_allclose(result.run(X)["y"], X @ WEIGHTS.T, atol=1e-6)
 
 
-def test_all_options_go_with_it(tmp_path: Path, device: DeviceInfo, again: Again) -> None:
+def test_copy_keeps_all_options(tmp_path: Path, device: DeviceInfo, copier: Copier) -> None:
     pixels = fourfold.Pixels(mean=127.5, std=127.5, order="rgba")
     options: dict[str, Any] = {"pixels": pixels, "precision": "mixed", "kept_shapes": 1}
     store, content = Store(tmp_path), write_tflite(small_classifier())
     with fourfold.Session(content, device, cache=store, **options) as session:
-        made = again(session)
-    with made:
-        assert made.inputs == session.inputs
-        assert made.inputs[0].dtype == np.uint8
-        assert (made.precision, made.origin) == ("mixed", "store")
+        result = copier(session)
+    with result:
+        assert result.inputs == session.inputs
+        assert result.inputs[0].dtype == np.uint8
+        assert (result.precision, result.origin) == ("mixed", "store")
 
 
-def test_a_store_in_memory_is_not_sent(device: DeviceInfo) -> None:
+def test_in_memory_store_is_not_pickled(device: DeviceInfo) -> None:
     with fourfold.Session(matrix(), device, cache=Store(None)) as session:
-        made = pickled(session)
-    with made:
-        assert made.origin == "model"
+        result = pickle_round_trip(session)
+    with result:
+        assert result.origin == "model"
 
 
-def test_shapes_are_those_of_now(device: DeviceInfo, again: Again) -> None:
+def test_copy_has_the_current_shapes(device: DeviceInfo, copier: Copier) -> None:
     x = numbers(3, rows=5)
     with fourfold.Session(matrix(), device, cache=None) as session:
         session.resize(x=(5, 4))
-        made = again(session)
+        result = copier(session)
         session.resize(x=(2, 4))
-    with made:
-        assert made.inputs[0].shape == (5, 4)
-        np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
+    with result:
+        assert result.inputs[0].shape == (5, 4)
+        np.testing.assert_allclose(result.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
-def test_a_function_that_cannot_be_sent(device: DeviceInfo) -> None:
+def test_pickling_rejects_lambdas(device: DeviceInfo) -> None:
     with fourfold.Session(matrix(), device, cache=None, on_fallback=lambda row: None) as session:
         with pytest.raises(InputError, match="on_fallback") as caught:
             pickle.dumps(session)
@@ -98,25 +100,25 @@ def test_a_function_that_cannot_be_sent(device: DeviceInfo) -> None:
         copy.copy(session).close()
 
 
-def test_a_context_of_the_caller_is_not_sent(device: DeviceInfo) -> None:
+def test_pickling_rejects_a_shared_context(device: DeviceInfo) -> None:
     if device.api != "opencl":
-        pytest.skip("there is no context")
+        pytest.skip("the API has no contexts")
     shared = replace(device, shared_context=opencl.context_of(device).pointer.value or 0)
     with fourfold.Session(matrix(), shared, cache=None) as session:
         with pytest.raises(InputError, match="of this process") as caught:
             pickle.dumps(session)
         assert repr(device.address) in caught.value.fix
-        with copy.copy(session) as made:
-            np.testing.assert_allclose(made.run(X)["y"], X @ WEIGHTS.T, atol=1e-6)
+        with copy.copy(session) as result:
+            np.testing.assert_allclose(result.run(X)["y"], X @ WEIGHTS.T, atol=1e-6)
 
 
-def test_a_function_that_can_be_sent(device: DeviceInfo) -> None:
+def test_pickles_importable_callbacks(device: DeviceInfo) -> None:
     with fourfold.Session(matrix(), device, cache=None, on_fallback=print) as session:
-        pickled(session).close()
+        pickle_round_trip(session).close()
 
 
-def test_a_closed_one_is_not_opened_again(device: DeviceInfo, again: Again) -> None:
+def test_closed_sessions_cannot_be_copied(device: DeviceInfo, copier: Copier) -> None:
     session = fourfold.Session(matrix(), device, cache=None)
     session.close()
     with pytest.raises(InputError, match="closed"):
-        again(session)
+        copier(session)

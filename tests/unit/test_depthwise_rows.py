@@ -22,8 +22,8 @@ def row_choices(size: int, attributes: str = "") -> list[str]:
         f"input x: f32[1,{size},{size},8]\nconst w: f32[1,3,3,8]\n"
         f"y = depthwise_conv2d(x, w; padding=Padding(1,1,1,1){attributes})\noutput y\n"
     )
-    places = choose_locations(graph, KernelOptions())
-    return choices(next(iter(node_contexts(graph, places, target_of(CPU)))))
+    locations = choose_locations(graph, KernelOptions())
+    return choices(next(iter(node_contexts(graph, locations, target_of(CPU)))))
 
 
 @pytest.mark.parametrize(("size", "rows"), [(1, 1), (5, 5), (7, 7), (14, 7), (28, 7), (112, 4)])
@@ -32,8 +32,8 @@ def test_rows_divide_the_height_and_fit_the_l1_cache(size: int, rows: int) -> No
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 11, 37])
-def test_every_number_of_rows_is_one_choice(size: int) -> None:
-    wanted = {f"{rows} rows" for rows in range(1, min(8, size) + 1)}
-    found = row_choices(size)
-    assert set(found) == wanted
-    assert len(found) == len(wanted)
+def test_row_counts_are_unique_choices(size: int) -> None:
+    expected = {f"{rows} rows" for rows in range(1, min(8, size) + 1)}
+    result = row_choices(size)
+    assert set(result) == expected
+    assert len(result) == len(expected)

@@ -1,4 +1,4 @@
-"""A model that is wholly in LiteRT takes the shortest way there, and loses no check on it."""
+"""A model that runs entirely in LiteRT takes a direct path with all input checks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ pytestmark = needs_litert
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch):
-    """On the CPU, and with no other way than the direct one."""
-    with fourfold.Session(matrix(repeat=True), device="cpu", cache=None) as made:
+    """Yield a CPU session that fails when it leaves the direct path."""
+    with fourfold.Session(matrix(repeat=True), device="cpu", cache=None) as opened:
         monkeypatch.setattr(
-            made._instance.executor, "run", lambda arrays: pytest.fail("the long way")
+            opened._instance.executor, "run", lambda arrays: pytest.fail("left the direct path")
         )
-        yield made
+        yield opened
 
 
 @pytest.mark.parametrize("form", ["dict", "list", "tuple", "array", "strided", "read-only"])
-def test_it_takes_all_that_a_session_takes(session: fourfold.Session, form: str) -> None:
+def test_direct_path_accepts_every_input_form(session: fourfold.Session, form: str) -> None:
     x = numbers(1)
     strided, locked = np.repeat(x, 2, axis=1)[:, ::2], x.copy()
     locked.flags.writeable = False
@@ -37,16 +37,16 @@ def test_it_takes_all_that_a_session_takes(session: fourfold.Session, form: str)
         np.testing.assert_allclose(result, x @ WEIGHTS.T, atol=1e-6)
 
 
-def test_results_belong_to_the_caller(session: fourfold.Session) -> None:
+def test_later_runs_do_not_overwrite_results(session: fourfold.Session) -> None:
     first, second = session.run(numbers(1)).values()
-    kept = second.copy()
+    copy = second.copy()
     first[:] = np.nan
     session.run(numbers(2))
-    np.testing.assert_array_equal(second, kept)
+    np.testing.assert_array_equal(second, copy)
 
 
 @pytest.mark.parametrize(
-    ("given", "what"),
+    ("value", "what"),
     [
         ({"x": np.zeros((3, 4), np.float32)}, "shape"),
         ({"x": np.zeros((4, 2), np.float32)}, "shape"),
@@ -60,31 +60,31 @@ def test_results_belong_to_the_caller(session: fourfold.Session) -> None:
         ([[1.0, 2.0]], "shape"),
     ],
 )
-def test_what_does_not_fit_is_told_as_always(
-    session: fourfold.Session, given: object, what: str
+def test_direct_path_rejects_invalid_inputs(
+    session: fourfold.Session, value: object, what: str
 ) -> None:
     with pytest.raises(InputError, match=what):
-        session.run(given)
+        session.run(value)
 
 
-def test_several_threads_at_once(session: fourfold.Session) -> None:
-    wrong: list[int] = []
+def test_several_threads_run_at_once(session: fourfold.Session) -> None:
+    failed_seeds: list[int] = []
 
     def work(seed: int) -> None:
         x = numbers(seed)
         results = [session.run(x)["y"] for _ in range(50)]
         if not np.allclose(results, x @ WEIGHTS.T, atol=1e-6):
-            wrong.append(seed)
+            failed_seeds.append(seed)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong
+    assert not failed_seeds
 
 
-def test_a_closed_session_does_not_run(session: fourfold.Session) -> None:
+def test_closed_session_does_not_run(session: fourfold.Session) -> None:
     session.close()
     with pytest.raises(InputError, match="closed"):
         session.run(numbers(1))

@@ -1,4 +1,4 @@
-"""What things say of themselves at a prompt and in a notebook: short, escaped, and for nothing."""
+"""Text and HTML representations are short, escaped, and computed without work."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from fourfold.store.prepared import Prepared
 from fourfold.support.display import count_text, html_table, size_text, time_text
 from fourfold.types import Quantization
 
-WICKED = "<script>alert('&')</script>"
-SHORT = 400  # characters
+MARKUP = "<script>alert('&')</script>"
+MAX_REPR_CHARACTERS = 400
 
 
 class Tags(html.parser.HTMLParser):
-    """Which tags a text has, and whether each is closed in its turn."""
+    """Collects the tags of an HTML text and checks that they are balanced."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -54,16 +54,16 @@ class Tags(html.parser.HTMLParser):
         self.words.append(data)
 
 
-def shown(thing: Any) -> Tags:
-    """What a notebook gets: tables alone, without colours and without anything from elsewhere."""
-    found = Tags(thing._repr_html_())
-    assert {*found.tags} <= {"p", "table", "tr", "th", "td", "details", "summary"}
-    assert "table" in found.tags or "p" in found.tags
-    assert len(repr(thing)) < SHORT
-    return found
+def parse_html(thing: Any) -> Tags:
+    """Parse the HTML representation, which may contain only plain tags and no external content."""
+    result = Tags(thing._repr_html_())
+    assert {*result.tags} <= {"p", "table", "tr", "th", "td", "details", "summary"}
+    assert "table" in result.tags or "p" in result.tags
+    assert len(repr(thing)) < MAX_REPR_CHARACTERS
+    return result
 
 
-def test_sizes_times_and_counts() -> None:
+def test_formats_sizes_times_and_counts() -> None:
     assert [size_text(one) for one in (17, 2**10, 3 * 2**19, 5 * 2**30)] == [
         "17 bytes",
         "1.00 KiB",
@@ -80,30 +80,28 @@ def test_sizes_times_and_counts() -> None:
 
 
 def test_tables_are_escaped() -> None:
-    found = Tags(html_table(WICKED, (WICKED, ">" + WICKED), [(WICKED, WICKED)]))
-    assert found.tags == ["p", "table", "tr", "th", "th", "tr", "td", "td"]
-    assert found.words == [WICKED] * 5
+    result = Tags(html_table(MARKUP, (MARKUP, ">" + MARKUP), [(MARKUP, MARKUP)]))
+    assert result.tags == ["p", "table", "tr", "th", "th", "tr", "td", "td"]
+    assert result.words == [MARKUP] * 5
 
 
-def test_a_session(device: DeviceInfo) -> None:
+def test_session_representation(device: DeviceInfo) -> None:
     with fourfold.Session(small_onnx(), device, cache=None) as session:
-        line_of_it = repr(session)
-        assert line_of_it.startswith(f"<Session a model in memory: {device.name} (")
-        assert (
-            "image float32[1, 5, 6, 3] -> scores float32[1, 5], twice float32[1, 5]>" in line_of_it
-        )
-        words = shown(session).words
+        text = repr(session)
+        assert text.startswith(f"<Session a model in memory: {device.name} (")
+        assert "image float32[1, 5, 6, 3] -> scores float32[1, 5], twice float32[1, 5]>" in text
+        words = parse_html(session).words
         assert {"device", "precision", "the model itself", "all on the device"} <= {*words}
     assert "closed" in repr(session)
-    assert "Session of a model in memory (closed)" in shown(session).words
+    assert "Session of a model in memory (closed)" in parse_html(session).words
 
 
-def test_a_session_in_parts(device: DeviceInfo) -> None:
+def test_session_representation_shows_the_placement(device: DeviceInfo) -> None:
     with fourfold.Session(split_model(), device, cache=None, placement="gpu") as session:
-        assert session.placement.summary in shown(session).words
+        assert session.placement.summary in parse_html(session).words
 
 
-def test_a_session_that_never_opened(tmp_path: Path) -> None:
+def test_session_that_failed_to_open_has_a_representation(tmp_path: Path) -> None:
     session = fourfold.Session.__new__(fourfold.Session)
     with pytest.raises(fourfold.InputError):
         session.__init__(tmp_path / "no.onnx")  # type: ignore[misc]
@@ -111,100 +109,102 @@ def test_a_session_that_never_opened(tmp_path: Path) -> None:
     assert session._repr_html_() == "<p>Session</p>"
 
 
-def test_nothing_is_worked_out_for_it(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The placement of a whole model is told by reading it again, which takes its time."""
+def test_representation_neither_computes_nor_waits(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Computing the placement of a single-part model reads the model again, which is slow."""
     with fourfold.Session(small_onnx(), device, cache=None) as session:
         monkeypatch.setattr(ModelInstance, "placement", property(lambda self: 1 / 0))
-        assert session._lock.acquire()  # whoever runs holds it, maybe for long
+        assert session._lock.acquire()  # held during a run
         assert repr(session)
         assert session._repr_html_()
         session._lock.release()
 
 
-def test_a_plan(device: DeviceInfo) -> None:
+def test_plan_representation(device: DeviceInfo) -> None:
     with fourfold.Session(deep_onnx(), device, cache=None) as session:
         plan = session.plan
     assert repr(plan).startswith(f"<Plan '{plan.name}': ")
     assert f"{plan.stages} kernels in " in repr(plan)
-    assert {"arena", "constants", "input", "output"} <= {*shown(plan).words}
-    assert str(plan).startswith("requires ")  # print shows all of it
-    assert len(repr(line(choices={"k": "v" * SHORT}))) < 2 * SHORT
+    assert {"arena", "constants", "input", "output"} <= {*parse_html(plan).words}
+    assert str(plan).startswith("requires ")  # print shows the complete plan
+    assert len(repr(line(choices={"k": "v" * MAX_REPR_CHARACTERS}))) < 2 * MAX_REPR_CHARACTERS
 
 
-def test_devices() -> None:
-    one = replace(NULL_GPU, name=WICKED, compute_units=1, memory=3 << 30, index=1)
-    assert repr(one).startswith(f"<DeviceInfo {one.address} {WICKED!r}: gpu, 1 unit, 3.00 GiB; ")
-    assert {"address", "driver"} <= {*shown(one).words}
+def test_device_representations() -> None:
+    one = replace(NULL_GPU, name=MARKUP, compute_units=1, memory=3 << 30, index=1)
+    assert repr(one).startswith(f"<DeviceInfo {one.address} {MARKUP!r}: gpu, 1 unit, 3.00 GiB; ")
+    assert {"address", "driver"} <= {*parse_html(one).words}
     unknown = replace(one, compute_units=0, memory=0)
     assert "unknown number of units, unknown memory" in repr(unknown)
     two = DeviceList((NULL_GPU, one))
     assert repr(two).splitlines() == [f"0: {NULL_GPU!r}", f"1: {one!r}"]
-    assert WICKED in Tags(two._repr_html_()).words
+    assert MARKUP in Tags(two._repr_html_()).words
     assert repr(DeviceList()) == "no devices"
     assert isinstance(devices(), DeviceList)
 
 
-def test_a_placement() -> None:
+def test_placement_representation() -> None:
     rows = tuple(
-        OperatorPlacement(f"{WICKED}{number}", "CONV_2D", target, 0, 1e-3, reason)
+        OperatorPlacement(f"{MARKUP}{number}", "CONV_2D", target, 0, 1e-3, reason)
         for number in range(200)
-        for target, reason in (("gpu", ""), ("litert", f"because of {WICKED}"))
+        for target, reason in (("gpu", ""), ("litert", f"because of {MARKUP}"))
     )
     parts = (PartPlacement("gpu", 200, 0.2, 0.0, ("x",), ("y",)),)
-    found = Placement("Test GPU", "auto", rows, parts, engine="LiteRT", origin=WICKED)
-    assert repr(found) == f"<Placement: {found.summary}>"
-    tags = shown(found)
+    result = Placement("Test GPU", "auto", rows, parts, engine="LiteRT", origin=MARKUP)
+    assert repr(result) == f"<Placement: {result.summary}>"
+    tags = parse_html(result)
     assert tags.tags.count("table") == 2
     assert "400 operators" in tags.words
-    whole = replace(found, rows=rows[::2])
-    assert shown(whole).tags[:2] == ["p", "details"]
+    gpu_only = replace(result, rows=rows[::2])
+    assert parse_html(gpu_only).tags[:2] == ["p", "details"]
 
 
-def test_a_profile() -> None:
-    found = Profile([KernelTime(f"conv{n}", WICKED, n * 1e-3) for n in (1, 2, 3, 4)])
-    assert (found[0].kernel, found.longest[0].kernel, found.seconds) == ("conv1", "conv4", 0.01)
-    assert repr(found).splitlines()[:2] == [
+def test_profile_representation() -> None:
+    result = Profile([KernelTime(f"conv{n}", MARKUP, n * 1e-3) for n in (1, 2, 3, 4)])
+    assert (result[0].kernel, result.longest[0].kernel, result.seconds) == ("conv1", "conv4", 0.01)
+    assert repr(result).splitlines()[:2] == [
         "<Profile: 4 launches, 10.00 ms in all>",
         "    4.000 ms  40.0%  conv4",
     ]
-    assert shown(found).tags.count("tr") == 5
-    assert repr(Profile(found * 25)).splitlines()[-1] == "  and 95 more"
+    assert parse_html(result).tags.count("tr") == 5
+    assert repr(Profile(result * 25)).splitlines()[-1] == "  and 95 more"
     assert repr(Profile([])) == "<Profile: 0 launches, 0 µs in all>"
 
 
-def test_profiles_are_what_sessions_give(device: DeviceInfo) -> None:
+def test_session_returns_a_profile(device: DeviceInfo) -> None:
     with fourfold.Session(small_onnx(), device, cache=None) as session:
-        found = session.profile(np.zeros((1, 5, 6, 3), np.float32), runs=1)
-    assert isinstance(found, Profile)
-    assert found.seconds > 0
+        result = session.profile(np.zeros((1, 5, 6, 3), np.float32), runs=1)
+    assert isinstance(result, Profile)
+    assert result.seconds > 0
 
 
-def test_inputs() -> None:
+def test_tensor_info_representation() -> None:
     steps, kind = Quantization((0.5,), (3,)), np.dtype(np.int8)
-    found = TensorInfo(WICKED, (1, 5), kind, steps, signature=(-1, 5), pixels="rgb")
-    assert repr(found) == f"<TensorInfo {WICKED}: int8[1?, 5], quantised q(0.5,3), pixels rgb>"
-    assert "int8[1?, 5]" in shown(found).words
+    result = TensorInfo(MARKUP, (1, 5), kind, steps, signature=(-1, 5), pixels="rgb")
+    assert repr(result) == f"<TensorInfo {MARKUP}: int8[1?, 5], quantised q(0.5,3), pixels rgb>"
+    assert "int8[1?, 5]" in parse_html(result).words
     assert repr(TensorInfo("text", (2,), np.dtype(object))) == "<TensorInfo text: text[2]>"
     assert repr(TensorInfo("x", (), kind)) == "<TensorInfo x: int8[]>"
 
 
-def test_an_estimate() -> None:
-    found = fourfold.estimate(small_onnx(), device="null", cache=None)
-    assert repr(found).startswith("<Estimate: ")
-    assert "KiB on the device>" in repr(found)
-    assert {"weights", "on the device", "arithmetic"} <= {*shown(found).words}
+def test_estimate_representation() -> None:
+    result = fourfold.estimate(small_onnx(), device="null", cache=None)
+    assert repr(result).startswith("<Estimate: ")
+    assert "KiB on the device>" in repr(result)
+    assert {"weights", "on the device", "arithmetic"} <= {*parse_html(result).words}
 
 
-def test_a_prepared_file(tmp_path: Path) -> None:
+def test_prepared_file_representation(tmp_path: Path) -> None:
     draft = Draft()
-    for name, device in (("a", NULL_GPU), (WICKED, replace(NULL_GPU, name="other"))):
+    for name, device in (("a", NULL_GPU), (MARKUP, replace(NULL_GPU, name="other"))):
         draft.add_compiled(draft.add_model(name, name, 1), device, line(), {})
     path = tmp_path / "two.fourfold"
     draft.write(path)
-    found = Prepared.open(str(path))
-    assert repr(found) == (
-        f"<Prepared {found.file.title}: a, {WICKED}; 2 plans for {NULL_GPU.name}, other>"
+    result = Prepared.open(str(path))
+    assert repr(result) == (
+        f"<Prepared {result.file.title}: a, {MARKUP}; 2 plans for {NULL_GPU.name}, other>"
     )
-    assert WICKED in shown(found).words
-    found.index["plans"][0].pop("device")
-    assert shown(found).tags.count("tr") == 1
+    assert MARKUP in parse_html(result).words
+    result.index["plans"][0].pop("device")
+    assert parse_html(result).tags.count("tr") == 1

@@ -1,4 +1,4 @@
-"""What is published: a wheel and a source archive have all that a user needs, without a clone."""
+"""The wheel and the source archive contain all that a user needs without a clone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("hatch_fancy_pypi_readme", reason="hatch-fancy-pypi-readme i
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)\"")
 REPORT = "fourfold/tools/report/run_report/template"
-# In one process, since most of what each takes is its start.
+# All commands run in one process, because most of their time is startup.
 COMMANDS = """
 import sys
 from click.testing import CliRunner
@@ -37,8 +37,8 @@ for words in sys.argv[1:]:
 def build(kind: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory"]
     subprocess.run([*command, str(folder)], cwd=ROOT, check=True, capture_output=True)
-    (made,) = folder.iterdir()
-    return made
+    (result,) = folder.iterdir()
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("wheel")))
 
 
-def test_the_wheel_has_what_is_not_python_too(wheel: zipfile.ZipFile) -> None:
+def test_wheel_contains_data_files(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     assert "fourfold/py.typed" in names
     assert {f"fourfold/cli/completion.{shell}" for shell in ("bash", "fish", "zsh")} <= names
@@ -67,7 +67,7 @@ def dist_info(wheel: zipfile.ZipFile) -> str:
     return next(name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name)
 
 
-def test_its_page_links_to_places_that_are_not_beside_it(wheel: zipfile.ZipFile) -> None:
+def test_package_description_has_absolute_links(wheel: zipfile.ZipFile) -> None:
     metadata = email.message_from_bytes(wheel.read(f"{dist_info(wheel)}/METADATA"))
     assert metadata["Description-Content-Type"] == "text/markdown"
     links = [one or other for one, other in LINK.findall(metadata.get_payload())]
@@ -77,17 +77,18 @@ def test_its_page_links_to_places_that_are_not_beside_it(wheel: zipfile.ZipFile)
     assert any("Documentation" in url for url in metadata.get_all("Project-URL"))
 
 
-def test_all_is_made_of_other_extras(wheel: zipfile.ZipFile) -> None:
-    """And of none whose packages take gigabytes."""
+def test_extra_all_contains_only_small_packages(wheel: zipfile.ZipFile) -> None:
     metadata = email.message_from_bytes(wheel.read(f"{dist_info(wheel)}/METADATA"))
     needed = [text.split(";") for text in metadata.get_all("Requires-Dist")]
-    whole = {words[0] for words in needed if "extra == 'all'" in words[-1]}
-    assert any(name.startswith("onnxruntime") for name in whole)
-    assert not any(name.startswith(("tensorflow", "torch", "paddle", "pytest")) for name in whole)
+    requirements = {words[0] for words in needed if "extra == 'all'" in words[-1]}
+    assert any(name.startswith("onnxruntime") for name in requirements)
+    assert not any(
+        name.startswith(("tensorflow", "torch", "paddle", "pytest")) for name in requirements
+    )
 
 
 @pytest.mark.needs_device
-def test_it_runs_where_there_is_no_clone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+def test_wheel_runs_without_a_clone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "site")
     commands = (
         "--help",
@@ -112,10 +113,10 @@ def test_it_runs_where_there_is_no_clone(wheel: zipfile.ZipFile, tmp_path: Path)
     assert (tmp_path / "page" / "index.html").is_file()
 
 
-def test_the_source_archive_is_enough_to_build_and_test(tmp_path: Path) -> None:
+def test_source_archive_contains_build_and_test_files(tmp_path: Path) -> None:
     with tarfile.open(build("sdist", tmp_path)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "src/fourfold/py.typed")
-    wanted += ("player/command/run.c", "web/package.json", "tests/conftest.py", "docs/start.md")
-    assert [name for name in wanted if name not in names] == []
+    expected = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "src/fourfold/py.typed")
+    expected += ("player/command/run.c", "web/package.json", "tests/conftest.py", "docs/start.md")
+    assert [name for name in expected if name not in names] == []
     assert not any("__pycache__" in name or name.startswith(".venv") for name in names)

@@ -1,4 +1,4 @@
-"""Models in parts are kept and prepared like whole ones: no graph on the way, and no trust."""
+"""Models in several parts are cached, prepared and validated like single-part models."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from fourfold.support import log
 pytestmark = needs_litert
 X = np.random.default_rng(11).uniform(-2, 2, (3, 7)).astype(np.float32)
 WEIGHTS = np.random.default_rng(12).uniform(-1, 1, (5, 7)).astype(np.float32)
-RIGHT = np.maximum(np.tanh(X @ WEIGHTS.T), 0) * 3
-HEAVY = (
+EXPECTED = np.maximum(np.tanh(X @ WEIGHTS.T), 0) * 3
+COMPILER_MODULES = (
     "fourfold.compiler.compile",
     "fourfold.formats",
     "fourfold.graph",
@@ -47,8 +47,8 @@ HEAVY = (
 )
 
 
-def model_of(*middle: writer.Operator) -> bytes:
-    """y = relu(middle(x times WEIGHTS)) * 3"""
+def make_model(*middle: writer.Operator) -> bytes:
+    """Return a model of y = relu(middle(x times WEIGHTS)) * 3."""
     three = writer.Tensor("three", (1,), data=np.array([3], np.float32))
     weights = writer.Tensor("w", (5, 7), data=WEIGHTS)
     inner = [writer.Tensor(name, (3, 5)) for name in ("a", "b", "c", "y")]
@@ -67,11 +67,11 @@ def model_of(*middle: writer.Operator) -> bytes:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model with an operator that only LiteRT knows."""
-    known = {name: rule for name, rule in rules().items() if name != "TANH"}
-    monkeypatch.setattr(walk, "rules", lambda: known)
+    """Return a model with an operator that only LiteRT supports."""
+    supported = {name: rule for name, rule in rules().items() if name != "TANH"}
+    monkeypatch.setattr(walk, "rules", lambda: supported)
     path = tmp_path / "model.tflite"
-    path.write_bytes(model_of(writer.Operator("TANH", ["a"], ["b"])))
+    path.write_bytes(make_model(writer.Operator("TANH", ["a"], ["b"])))
     return path
 
 
@@ -82,44 +82,50 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Notes every decision that is made."""
-    made: list[Any] = []
+    """Record every placement decision."""
+    created: list[Any] = []
     decide = compiler.decide
-    monkeypatch.setattr(compiler, "decide", lambda *given: made.append(given) or decide(*given))
-    return made
+    monkeypatch.setattr(
+        compiler, "decide", lambda *arguments: created.append(arguments) or decide(*arguments)
+    )
+    return created
 
 
-def start(source: Path | bytes, device: DeviceInfo, cache: Path | None, **options: Any) -> str:
+def run_session(
+    source: Path | bytes, device: DeviceInfo, cache: Path | None, **options: Any
+) -> str:
     options.setdefault("placement", "gpu")
     with fourfold.Session(source, device, cache=cache, **options) as session:
         for _ in range(2):
-            np.testing.assert_allclose(session.run(X)["y"], RIGHT, atol=1e-6)
+            np.testing.assert_allclose(session.run(X)["y"], EXPECTED, atol=1e-6)
     return session.origin
 
 
-def test_the_second_start_decides_nothing(
+def test_second_start_makes_no_placement_decision(
     model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
 ) -> None:
-    assert [start(model, device, folder) for _ in range(3)] == ["model", "store", "store"]
+    assert [run_session(model, device, folder) for _ in range(3)] == ["model", "store", "store"]
     assert len(decisions) == 1
 
 
-def test_what_is_said_of_it_is_the_same(model: Path, device: DeviceInfo, folder: Path) -> None:
-    told: list[list[Any]] = [[], []]
-    found = []
-    for rows in told:
+def test_cached_model_reports_the_same_placement(
+    model: Path, device: DeviceInfo, folder: Path
+) -> None:
+    fallbacks: list[list[Any]] = [[], []]
+    descriptions = []
+    for rows in fallbacks:
         options = {"placement": "gpu", "on_fallback": rows.append}
         with fourfold.Session(model, device, cache=folder, **options) as session:
-            found.append(
+            descriptions.append(
                 (session.placement, session.inputs, session.outputs, str(session.compiled))
             )
-    assert found[0] == found[1]
-    assert [part.target for part in found[1][0].parts] == [GPU, "litert", GPU]
-    assert told[0] == told[1]
-    assert [row.op for row in told[1]] == ["TANH"]
+    assert descriptions[0] == descriptions[1]
+    assert [part.target for part in descriptions[1][0].parts] == [GPU, "litert", GPU]
+    assert fallbacks[0] == fallbacks[1]
+    assert [row.op for row in fallbacks[1]] == ["TANH"]
 
 
-def test_other_options_are_other_entries(
+def test_different_options_have_separate_entries(
     model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
 ) -> None:
     several: list[dict[str, Any]] = [
@@ -129,9 +135,9 @@ def test_other_options_are_other_entries(
         {"threads": 1},
     ]
     for options in several:
-        assert start(model, device, folder, **options) == "model"
+        assert run_session(model, device, folder, **options) == "model"
     for options in several:
-        assert start(model, device, folder, **options) == "store"
+        assert run_session(model, device, folder, **options) == "store"
     assert len(decisions) == len(several)
 
 
@@ -145,20 +151,27 @@ print(session.origin, *(name for name in sys.modules if name in sys.argv[6:]))
 
 
 @pytest.mark.parametrize("prepared", [False, True])
-def test_a_warm_start_imports_nothing_that_decides(
+def test_warm_start_does_not_import_the_compiler(
     model: Path, device: DeviceInfo, folder: Path, tmp_path: Path, prepared: bool
 ) -> None:
-    assert start(model, device, folder) == "model"
+    assert run_session(model, device, folder) == "model"
     source = prepare(model, device, tmp_path) if prepared else model
     np.save(tmp_path / "x.npy", X)
-    words = [source, tmp_path / "x.npy", device.index, folder, tmp_path / "y.npy", *HEAVY]
-    place = str(Path(fourfold.__file__).parent.parent)
-    code = f"import sys; sys.path.insert(0, {place!r}){CHILD}"
+    words = [
+        source,
+        tmp_path / "x.npy",
+        device.index,
+        folder,
+        tmp_path / "y.npy",
+        *COMPILER_MODULES,
+    ]
+    root = str(Path(fourfold.__file__).parent.parent)
+    code = f"import sys; sys.path.insert(0, {root!r}){CHILD}"
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["file" if prepared else "store"], done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), RIGHT, atol=1e-6)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), EXPECTED, atol=1e-6)
 
 
 @pytest.fixture
@@ -172,10 +185,10 @@ def registered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("registered")
-def test_code_of_the_caller_is_not_kept(device: DeviceInfo, folder: Path, tmp_path: Path) -> None:
+def test_custom_op_code_is_not_cached(device: DeviceInfo, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "custom.tflite"
-    path.write_bytes(model_of(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Tanh2")))
-    assert [start(path, device, folder) for _ in range(2)] == ["model", "model"]
+    path.write_bytes(make_model(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Tanh2")))
+    assert [run_session(path, device, folder) for _ in range(2)] == ["model", "model"]
     result = CliRunner().invoke(
         main, ["prepare", str(path), "-o", str(tmp_path / "no.fourfold"), "--only-here"]
     )
@@ -183,11 +196,9 @@ def test_code_of_the_caller_is_not_kept(device: DeviceInfo, folder: Path, tmp_pa
     assert "which a file cannot hold" in result.output + str(result.exception)
 
 
-def test_a_kernel_of_the_caller_is_not_kept(
-    device: DeviceInfo, folder: Path, tmp_path: Path
-) -> None:
+def test_custom_op_kernels_are_not_cached(device: DeviceInfo, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "custom.tflite"
-    path.write_bytes(model_of(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Grow")))
+    path.write_bytes(make_model(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Grow")))
     for factor in (2.0, 5.0):
 
         @fourfold.register_op("Grow", pointwise=lambda options, x, by=factor: x * by)
@@ -195,40 +206,43 @@ def test_a_kernel_of_the_caller_is_not_kept(
             return x * by
 
         with fourfold.Session(path, device, cache=folder, strict=True) as session:
-            found = session.run(X)["y"]
-        np.testing.assert_allclose(found, np.maximum(X @ WEIGHTS.T * factor, 0) * 3, rtol=1e-5)
+            output = session.run(X)["y"]
+        np.testing.assert_allclose(output, np.maximum(X @ WEIGHTS.T * factor, 0) * 3, rtol=1e-5)
     CUSTOM_OPS.clear()
 
 
 def damaged(content: bytes) -> Iterator[bytes]:
-    """Cut off, and with a byte changed in the header, the table and every section."""
+    """Yield truncated copies, and copies with one changed byte in header, table or sections."""
     for size in (0, 8, 63, len(content) // 2, len(content) - 1):
         yield content[:size]
-    for place in (9, 70, *range(200, len(content), max(len(content) // 23, 1))):
+    for offset in (9, 70, *range(200, len(content), max(len(content) // 23, 1))):
         changed = bytearray(content)
-        changed[place] ^= 0x10
+        changed[offset] ^= 0x10
         yield bytes(changed)
 
 
-def test_damaged_entries_are_made_anew(
+def test_damaged_entries_are_rebuilt(
     model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
 ) -> None:
-    assert start(model, device, folder) == "model"
+    assert run_session(model, device, folder) == "model"
     (entry,) = (folder / "entries").glob("compiled-*")
     for content in damaged(entry.read_bytes()):
         (entry,) = (folder / "entries").glob("compiled-*")
         good = entry.read_bytes()
         entry.write_bytes(content)
-        assert start(model, device, folder) in ("model", "store")  # some bytes are between sections
+        # bytes between sections do not matter
+        assert run_session(model, device, folder) in ("model", "store")
         (entry,) = (folder / "entries").glob("compiled-*")
         entry.write_bytes(good)
     assert len(decisions) > 5
-    assert start(model, device, folder) == "store"
+    assert run_session(model, device, folder) == "store"
 
 
-def test_why_knows_models_in_parts(model: Path, device: DeviceInfo, folder: Path) -> None:
+def test_cache_why_explains_multi_part_models(
+    model: Path, device: DeviceInfo, folder: Path
+) -> None:
     command = ["cache", "--folder", str(folder), "why", str(model), "--device", str(device.index)]
-    start(model, device, folder, placement="auto", max_partitions=3)
+    run_session(model, device, folder, placement="auto", max_partitions=3)
     shown = CliRunner().invoke(main, command)
     assert "other placement options were passed" in " ".join(shown.output.split())
     with fourfold.Session(model, device, cache=folder) as session:
@@ -238,13 +252,13 @@ def test_why_knows_models_in_parts(model: Path, device: DeviceInfo, folder: Path
     assert "differs" not in shown.output
 
 
-def test_an_entry_is_exported_and_imported(
+def test_entries_can_be_exported_and_imported(
     model: Path, device: DeviceInfo, folder: Path, tmp_path: Path, decisions: list[Any]
 ) -> None:
-    assert start(model, device, folder) == "model"
+    assert run_session(model, device, folder) == "model"
     export_store(Store(folder), tmp_path / "all.fourfold")
     import_store(Store(tmp_path / "other"), tmp_path / "all.fourfold")
-    assert start(model, device, tmp_path / "other") == "store"
+    assert run_session(model, device, tmp_path / "other") == "store"
     assert len(decisions) == 1
 
 
@@ -256,19 +270,19 @@ def prepare(model: Path, device: DeviceInfo, folder: Path, *words: str) -> Path:
     return path
 
 
-def test_a_prepared_file_needs_no_decision(
+def test_prepared_file_needs_no_placement_decision(
     model: Path, device: DeviceInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = prepare(model, device, tmp_path)
     monkeypatch.setattr(compiler, "decide", None)
-    assert start(path, device, None) == "file"
-    assert start(path.read_bytes(), device, None, model="model") == "file"
+    assert run_session(path, device, None) == "file"
+    assert run_session(path.read_bytes(), device, None, model="model") == "file"
     shown = CliRunner().invoke(main, ["inspect", str(path), "--json"])
     assert shown.exit_code == 0, shown.output
     assert {one["in_parts"] for one in json.loads(shown.output)["plans"]} == {True}
 
 
-def test_a_prepared_file_on_a_device_it_does_not_know(
+def test_prepared_file_runs_on_an_unlisted_device_with_a_warning(
     model: Path,
     device: DeviceInfo,
     tmp_path: Path,
@@ -278,13 +292,13 @@ def test_a_prepared_file_on_a_device_it_does_not_know(
     log._said.clear()
     path = prepare(model, device, tmp_path, "--only-here")
     index = Prepared.open(str(path)).index
-    monkeypatch.setattr(Prepared, "__init__", _renamed(Prepared.__init__))
-    assert start(path, device, None) == "file"
+    monkeypatch.setattr(Prepared, "__init__", _with_another_device_name(Prepared.__init__))
+    assert run_session(path, device, None) == "file"
     assert any("was not prepared for" in one.getMessage() for one in caplog.records)
     assert index["plans"]
 
 
-def _renamed(make: Any) -> Any:
+def _with_another_device_name(make: Any) -> Any:
     def renamed(self: Prepared, file: Container) -> None:
         make(self, file)
         for row in self.rows:
@@ -293,14 +307,12 @@ def _renamed(make: Any) -> Any:
     return renamed
 
 
-def test_damaged_prepared_files_are_refused(
-    model: Path, device: DeviceInfo, tmp_path: Path
-) -> None:
+def test_rejects_damaged_prepared_files(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
     content = prepare(model, device, tmp_path, "--only-here").read_bytes()
     refused = 0
     for wrong in damaged(content):
         try:
-            start(wrong, device, None)
+            run_session(wrong, device, None)
         except fourfold.FourfoldError:
             refused += 1
     assert refused > 10
@@ -319,10 +331,10 @@ def test_damaged_prepared_files_are_refused(
         ("states", [7]),
     ],
 )
-def test_a_record_that_does_not_fit_is_damage(
+def test_rejects_invalid_model_records(
     model: Path, device: DeviceInfo, folder: Path, key: str, value: Any
 ) -> None:
-    start(model, device, folder)
+    run_session(model, device, folder)
     (entry,) = (folder / "entries").glob("compiled-*")
     file = Container.open(entry)
     record = json.loads(bytes(file.section(1, "model")))

@@ -1,4 +1,4 @@
-"""What is one array and what a list of them, which types are converted, and what shapes hint at."""
+"""Inputs are matched by name or position, converted within a kind of number, and checked."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ def info(shape: Shape = (2, 4), dtype: Any = np.float32, **more: Any) -> TensorI
 
 
 def match(
-    infos: Sequence[TensorInfo], inputs: object, told: set[str] | None = None
+    infos: Sequence[TensorInfo], inputs: object, warned: set[str] | None = None
 ) -> tuple[list[np.ndarray], dict[str, Shape]]:
-    """What is passed, where no device has any memory."""
-    return match_inputs(infos, inputs, set() if told is None else told, lambda info, given: None)
+    """Match inputs without any device memory."""
+    return match_inputs(
+        infos, inputs, set() if warned is None else warned, lambda info, given: None
+    )
 
 
-def matched(inputs: object, *infos: TensorInfo) -> list[np.ndarray]:
+def match_arrays(inputs: object, *infos: TensorInfo) -> list[np.ndarray]:
     return match(infos or (info(),), inputs)[0]
 
 
-def test_an_array_that_fits_is_passed_on_itself() -> None:
+def test_matching_arrays_are_passed_through() -> None:
     for inputs in (X, [X], (X,), {"x": X}):
-        assert matched(inputs)[0] is X
+        assert match_arrays(inputs)[0] is X
 
 
 ROWS = [[1.0, 2.0], [3.0, 4.0]]
@@ -52,13 +54,13 @@ ROWS = [[1.0, 2.0], [3.0, 4.0]]
 @pytest.mark.parametrize(
     ("inputs", "shapes", "expected"),
     [
-        (ROWS, [(2, 2)], [ROWS]),  # numbers all the way down: the only input itself
+        (ROWS, [(2, 2)], [ROWS]),  # only numbers: the single input itself
         ([ROWS], [(1, 2, 2)], [[ROWS]]),
-        ([ROWS], [(2, 2)], [ROWS]),  # a list around it: by position
+        ([ROWS], [(2, 2)], [ROWS]),  # a list around it: inputs by position
         ([7.0], [()], [7.0]),
         ([7.0], [(1,)], [[7.0]]),
         ([np.float32(1), np.float32(2)], [(2,)], [[1, 2]]),
-        ([np.array(ROWS, np.float32)], [(2, 2)], [ROWS]),  # an array in a list: by position
+        ([np.array(ROWS, np.float32)], [(2, 2)], [ROWS]),  # an array in a list: inputs by position
         (ROWS, [(2,), (2,)], ROWS),  # two inputs, two lists
         ((5.0, [1.0, 2.0]), [(), (2,)], [5.0, [1.0, 2.0]]),
         (7.0, [()], [7.0]),
@@ -66,12 +68,12 @@ ROWS = [[1.0, 2.0], [3.0, 4.0]]
         ({}, [], []),
     ],
 )
-def test_what_is_one_array_and_what_a_list_of_inputs(
+def test_distinguishes_one_array_from_a_list_of_inputs(
     inputs: object, shapes: list[Shape], expected: list[Any]
 ) -> None:
     infos = [info(shape, name=f"x{number}") for number, shape in enumerate(shapes)]
-    found = match(infos, inputs)[0]
-    assert [array.tolist() for array in found] == expected
+    result = match(infos, inputs)[0]
+    assert [array.tolist() for array in result] == expected
 
 
 @pytest.mark.parametrize(
@@ -85,20 +87,20 @@ def test_what_is_one_array_and_what_a_list_of_inputs(
         ({"x0": X, 1: X}, 2, "no input 1", "did you mean 'x1'"),
     ],
 )
-def test_another_number_of_arrays(inputs: object, count: int, what: str, fix: str) -> None:
+def test_rejects_a_wrong_number_of_arrays(inputs: object, count: int, what: str, fix: str) -> None:
     infos = [info(name=f"x{number}") for number in range(count)]
     with pytest.raises(InputError, match=what) as caught:
         match(infos, inputs)
     assert fix in caught.value.fix
 
 
-def test_an_array_without_axes_fits_no_other_shape() -> None:
+def test_rejects_scalars_for_other_shapes() -> None:
     with pytest.raises(InputError, match=r"has shape \(\), not \(2, 4\)"):
-        matched(np.array(1, np.float32))
+        match_arrays(np.array(1, np.float32))
 
 
 @pytest.mark.parametrize(
-    ("dtype", "wanted", "values"),
+    ("dtype", "target_dtype", "values"),
     [
         (np.float64, np.float32, [0.1, -np.inf, np.nan]),
         (np.float16, np.float32, [0.5, 2]),
@@ -113,44 +115,45 @@ def test_an_array_without_axes_fits_no_other_shape() -> None:
         (np.complex128, np.complex64, [1j, 2]),
     ],
 )
-def test_numbers_of_one_kind_are_converted_and_the_log_says_so_once(
-    caplog: pytest.LogCaptureFixture, dtype: Any, wanted: Any, values: list[Any]
+def test_converts_dtypes_of_one_kind_and_warns_once(
+    caplog: pytest.LogCaptureFixture, dtype: Any, target_dtype: Any, values: list[Any]
 ) -> None:
-    array, told = np.array(values, dtype), set[str]()
-    expected = np.array(values, array.dtype.newbyteorder("=")).astype(wanted)
+    array, warned = np.array(values, dtype), set[str]()
+    expected = np.array(values, array.dtype.newbyteorder("=")).astype(target_dtype)
     with caplog.at_level(logging.WARNING, "fourfold"):
         for _ in range(3):
-            (found,), _ = match([info((len(values),), wanted)], array, told)
-            assert found.dtype == np.dtype(wanted)
-            np.testing.assert_array_equal(found, expected)
+            (result,), _ = match([info((len(values),), target_dtype)], array, warned)
+            assert result.dtype == np.dtype(target_dtype)
+            np.testing.assert_array_equal(result, expected)
     assert [record.getMessage() for record in caplog.records] == [
-        f"input 'x' comes as {array.dtype} and is converted to {np.dtype(wanted)} in every run: "
-        f"pass x.astype(np.{np.dtype(wanted)})"
+        f"input 'x' comes as {array.dtype} and is converted to "
+        f"{np.dtype(target_dtype)} in every run: "
+        f"pass x.astype(np.{np.dtype(target_dtype)})"
     ]
 
 
-def test_python_s_numbers_have_no_type_to_speak_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_python_numbers_are_converted_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "fourfold"):
-        assert matched([1, 2], info((2,)))[0].dtype == np.float32
-        assert matched([1, 2], info((2,), np.uint8))[0].dtype == np.uint8
+        assert match_arrays([1, 2], info((2,)))[0].dtype == np.float32
+        assert match_arrays([1, 2], info((2,), np.uint8))[0].dtype == np.uint8
     assert not caplog.records
 
 
-def test_bfloat16_is_a_float(caplog: pytest.LogCaptureFixture) -> None:
+def test_converts_bfloat16_to_float(caplog: pytest.LogCaptureFixture) -> None:
     types = pytest.importorskip("ml_dtypes", reason="the package ml_dtypes is not installed")
     with caplog.at_level(logging.WARNING, "fourfold"):
-        (found,) = matched(X.astype(types.bfloat16))
-    np.testing.assert_allclose(found, X, rtol=1e-2)
+        (result,) = match_arrays(X.astype(types.bfloat16))
+    np.testing.assert_allclose(result, X, rtol=1e-2)
     assert "comes as bfloat16" in caplog.text
     with pytest.raises(InputError, match="is int4, not float32"):
-        matched(np.ones((2, 4), types.int4))
+        match_arrays(np.ones((2, 4), types.int4))
 
 
 STEPS = Quantization((0.5,), (0,))
 
 
 @pytest.mark.parametrize(
-    ("array", "wanted", "what", "fix"),
+    ("array", "expected", "what", "fix"),
     [
         (np.uint8([1, 2]), info((2,)), "is uint8, not float32", "scaled as the model expects"),
         (np.zeros((1, 5, 5, 3), np.uint8), info((1, 5, 5, 3)), "is uint8", "fourfold.Pixels"),
@@ -182,11 +185,11 @@ STEPS = Quantization((0.5,), (0,))
         (np.array(["2026-11-16"], "M8[D]"), info((1,)), "not float32", "astype"),
     ],
 )
-def test_other_kinds_and_numbers_out_of_range_are_refused(
-    array: Any, wanted: TensorInfo, what: str, fix: str
+def test_rejects_other_kinds_and_values_out_of_range(
+    array: Any, expected: TensorInfo, what: str, fix: str
 ) -> None:
     with pytest.raises(InputError, match=what) as caught:
-        matched(array, wanted)
+        match_arrays(array, expected)
     assert caught.value.why
     assert fix in caught.value.fix
 
@@ -194,24 +197,24 @@ def test_other_kinds_and_numbers_out_of_range_are_refused(
 INTEGERS = st.sampled_from([np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64])
 
 
-def some_of(kind: Any) -> st.SearchStrategy[np.ndarray]:
+def integer_arrays(kind: Any) -> st.SearchStrategy[np.ndarray]:
     limits = np.iinfo(kind)
     numbers = st.lists(st.integers(int(limits.min), int(limits.max)), max_size=3)
     return numbers.map(lambda found: np.array(found, kind))
 
 
-@drawn(array=INTEGERS.flatmap(some_of), wanted=INTEGERS)
-def test_integers_stay_what_they_are_or_are_refused(array: np.ndarray, wanted: Any) -> None:
+@drawn(array=INTEGERS.flatmap(integer_arrays), wanted=INTEGERS)
+def test_integers_are_converted_exactly_or_rejected(array: np.ndarray, wanted: Any) -> None:
     try:
-        found = converted(info(array.shape, wanted), array, {"x"})
+        result = converted(info(array.shape, wanted), array, {"x"})
     except InputError:
-        assert any(int(one) not in _range(wanted) for one in array.flat)
+        assert any(int(one) not in _value_range(wanted) for one in array.flat)
     else:
-        assert found.dtype == wanted
-        assert found.tolist() == array.tolist()
+        assert result.dtype == wanted
+        assert result.tolist() == array.tolist()
 
 
-def _range(kind: Any) -> range:
+def _value_range(kind: Any) -> range:
     return range(np.iinfo(kind).min, int(np.iinfo(kind).max) + 1)
 
 
@@ -219,14 +222,14 @@ STEPPED = st.tuples(*[st.sampled_from([slice(None), slice(None, None, -1), slice
 
 
 @drawn(steps=STEPPED, axes=st.permutations(range(3)), order=st.sampled_from(["C", "F"]))
-def test_an_array_is_the_same_however_it_lies(
+def test_arrays_of_any_layout_become_contiguous(
     steps: tuple[slice, ...], axes: list[int], order: Any
 ) -> None:
     x = np.array(np.arange(60, dtype=np.float32).reshape(3, 4, 5), order=order)
     x = x[steps].transpose(axes)
-    (found,) = matched(x, info(x.shape))
-    assert found.flags.c_contiguous
-    np.testing.assert_array_equal(found, x)
+    (result,) = match_arrays(x, info(x.shape))
+    assert result.flags.c_contiguous
+    np.testing.assert_array_equal(result, x)
 
 
 @pytest.mark.parametrize(
@@ -251,27 +254,27 @@ def test_an_array_is_the_same_however_it_lies(
         ((1, 8, 9, 3), (), (1, 9, 8, 3), "session.resize({'x': (1, 9, 8, 3)})"),
     ],
 )
-def test_a_shape_that_does_not_fit_says_how_it_would(
+def test_shape_errors_suggest_a_fix_that_works(
     own: Shape, signature: Shape, shape: Shape, fix: str
 ) -> None:
     x = np.zeros(shape, np.float32)
-    wanted = info(own, signature=signature)
+    expected = info(own, signature=signature)
     with pytest.raises(InputError) as caught:
-        matched(x, wanted)
+        match_arrays(x, expected)
     assert caught.value.what == f"input 'x' has shape {shape}, not {own}"
     assert fix in caught.value.fix
     if caught.value.fix.startswith("pass "):
-        matched(eval(caught.value.fix.removeprefix("pass "), {"x": x}), wanted)
+        match_arrays(eval(caught.value.fix.removeprefix("pass "), {"x": x}), expected)
 
 
-def test_tensors_of_pytorch_are_permuted() -> None:
+def test_shape_errors_suggest_permute_for_pytorch_tensors() -> None:
     tensor = SimpleNamespace(permute=None)
     error = shape_error(info((1, 8, 9, 3)), tensor, (1, 3, 8, 9))
     assert error.fix == "pass x.permute(0, 2, 3, 1)"
 
 
-def integers() -> bytes:
-    """y = x + x, in integers."""
+def integer_model() -> bytes:
+    """Return a model of y = x + x with integers."""
     return writer.write(
         [writer.Tensor("x", (2, 4), "int32"), writer.Tensor("y", (2, 4), "int32")],
         [writer.Operator("ADD", ["x", "x"], ["y"], "AddOptions")],
@@ -281,35 +284,35 @@ def integers() -> bytes:
 
 
 @pytest.fixture(params=["device", "cpu"])
-def where(request: pytest.FixtureRequest, device: DeviceInfo) -> Iterator[Any]:
+def target(request: pytest.FixtureRequest, device: DeviceInfo) -> Iterator[Any]:
     if request.param == "cpu" and not litert.ENGINE.installed():
         pytest.skip("LiteRT is not installed")
     return device if request.param == "device" else "cpu"
 
 
 @pytest.mark.parametrize("form", ["alone", "list", "dict"])
-def test_a_session_converts_on_every_way_in(
-    where: Any, form: str, caplog: pytest.LogCaptureFixture
+def test_session_converts_inputs_in_every_form(
+    target: Any, form: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with fourfold.Session(matrix(), where, cache=None) as session:
+    with fourfold.Session(matrix(), target, cache=None) as session:
         for x in (X.astype(np.float64), X.astype(">f4"), X.astype(np.float16)):
             inputs = {"alone": x, "list": [x], "dict": {"x": x}}[form]
-            found = session.run(inputs)["y"]
-            np.testing.assert_allclose(found, x.astype(np.float32) @ WEIGHTS.T, atol=1e-6)
-    told = [record for record in caplog.records if "is converted" in record.getMessage()]
-    assert len(told) == 1
+            output = session.run(inputs)["y"]
+            np.testing.assert_allclose(output, x.astype(np.float32) @ WEIGHTS.T, atol=1e-6)
+    messages = [record for record in caplog.records if "is converted" in record.getMessage()]
+    assert len(messages) == 1
 
 
-def test_integers_that_fit_and_one_that_does_not(where: Any) -> None:
+def test_session_rejects_integers_out_of_range(target: Any) -> None:
     x = np.arange(8, dtype=np.int64).reshape(2, 4)
-    with fourfold.Session(integers(), where, cache=None) as session:
+    with fourfold.Session(integer_model(), target, cache=None) as session:
         np.testing.assert_array_equal(session.run(x)["y"], 2 * x)
         with pytest.raises(InputError, match="some numbers are out of range for int32"):
             session.run(x + 2**31)
 
 
 @pytest.mark.parametrize("dtype", [">f4", np.float64])
-def test_onnx_runtime_does_not_take_bytes_for_numbers(dtype: Any) -> None:
+def test_onnx_runtime_gets_converted_inputs(dtype: Any) -> None:
     onnx_writer = pytest.importorskip("onnx_writer", reason="the package onnx is not installed")
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     model = onnx_writer.small_model("Neg", {"x": [2, 4]})

@@ -1,4 +1,4 @@
-"""A module behind `lazy_import` is imported when something of it is used, and not before."""
+"""A module behind `lazy_import` is imported on first use."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from fourfold.support.lazy import lazy_import
 
 
-def test_it_waits_for_the_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_is_imported_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "waiting_module.py").write_text("NUMBER = 37\n")
     monkeypatch.syspath_prepend(tmp_path)
     module = lazy_import("waiting_module")
     assert "waiting_module" not in sys.modules
     assert module.NUMBER == 37
     monkeypatch.setattr(sys.modules["waiting_module"], "NUMBER", 41)
-    assert module.NUMBER == 41  # it is the module's own, not what it once was
+    assert module.NUMBER == 41  # the current attribute, not a copy
 
 
-def test_a_module_that_is_still_imported_is_asked_again(
+def test_module_in_the_middle_of_its_import_is_looked_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle of its import it has the first of its names, afterwards all of them."""
+    """During its import a module has only its first names, afterwards all of them."""
     text = (
         "from fourfold.support.lazy import lazy_import\n"
         "itself = lazy_import('half_made')\n"
@@ -39,7 +39,7 @@ def test_a_module_that_is_still_imported_is_asked_again(
     assert vars(module) is vars(sys.modules["half_made"])
 
 
-def test_what_is_not_there_is_an_error_of_the_import() -> None:
+def test_missing_modules_and_attributes_raise_import_errors() -> None:
     module = lazy_import("no_such_module_at_all")
     with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
         module.anything  # noqa: B018 - the access is the import

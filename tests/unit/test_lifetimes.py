@@ -1,4 +1,4 @@
-"""A session frees what it held: when it is closed, when nobody has it, and when it never was."""
+"""A session frees its resources when it is closed, collected, or fails to open."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ USES: dict[str, Callable[[fourfold.Session], object]] = {
 
 @pytest.fixture
 def handles(device: DeviceInfo) -> Iterator[HandleCount]:
-    """Counts what is made by the test, after all that is kept for good is there."""
+    """Count the handles that the test creates, after all permanent ones exist."""
     if device.api != "opencl":
-        pytest.skip("no driver is called there")
+        pytest.skip("the device calls no OpenCL driver")
     with fourfold.Session(matrix(), device, cache=None) as session:
         session.run(X)
     with counted_handles() as count:
@@ -50,19 +50,17 @@ def is_right(found: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("where", ["device", "cpu"])
 @pytest.mark.parametrize("use", USES)
-def test_a_closed_session_says_so_whatever_it_is_asked(
-    device: DeviceInfo, where: str, use: str
-) -> None:
+def test_closed_session_rejects_every_call(device: DeviceInfo, where: str, use: str) -> None:
     session = fourfold.Session(matrix(), device if where == "device" else "cpu", cache=None)
     session.run(X)
     session.close()
     session.close()
     with pytest.raises(InputError, match="this session is closed"):
         USES[use](session)
-    assert [info.name for info in session.inputs] == ["x"]  # what it was can still be read
+    assert [info.name for info in session.inputs] == ["x"]  # its description stays readable
 
 
-def test_closing_frees_all(device: DeviceInfo, handles: HandleCount) -> None:
+def test_close_frees_all_handles(device: DeviceInfo, handles: HandleCount) -> None:
     session = fourfold.Session(matrix(), device, cache=None)
     session.input_array()[:] = X
     assert is_right(session.run()["y"])
@@ -73,18 +71,20 @@ def test_closing_frees_all(device: DeviceInfo, handles: HandleCount) -> None:
     assert not handles.resources().handles
 
 
-def test_a_session_that_nobody_has_is_freed(device: DeviceInfo, handles: HandleCount) -> None:
+def test_unreferenced_session_is_freed_without_the_collector(
+    device: DeviceInfo, handles: HandleCount
+) -> None:
     gc.disable()
     try:
         session = fourfold.Session(matrix(), device, cache=None)
         session.run(X)
-        del session  # without the collector: what a device holds is dear
+        del session  # device memory is too scarce to wait for the garbage collector
         assert not +handles.live
     finally:
         gc.enable()
 
 
-def test_a_session_in_a_cycle_is_freed(device: DeviceInfo, handles: HandleCount) -> None:
+def test_session_in_a_reference_cycle_is_freed(device: DeviceInfo, handles: HandleCount) -> None:
     cycle: list[object] = [fourfold.Session(matrix(), device, cache=None)]
     cycle.append(cycle)
     del cycle
@@ -92,22 +92,22 @@ def test_a_session_in_a_cycle_is_freed(device: DeviceInfo, handles: HandleCount)
 
 
 @pytest.mark.parametrize("step", ["_upload", "_map_ports", "_bind_all"])
-def test_a_session_that_failed_on_its_way_holds_nothing(
+def test_session_that_fails_to_open_frees_its_handles(
     device: DeviceInfo, handles: HandleCount, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    whole = getattr(Player, step)
+    original = getattr(Player, step)
 
-    def half(self: Player) -> None:
-        whole(self)
+    def fail_after_step(self: Player) -> None:
+        original(self)
         raise cl.Error(step, -6)
 
-    monkeypatch.setattr(Player, step, half)
+    monkeypatch.setattr(Player, step, fail_after_step)
     with pytest.raises(DeviceError, match="out of memory"):
         fourfold.Session(matrix(), device, cache=None)
     assert not handles.resources().handles
 
 
-def test_ports_that_failed_on_their_way_hold_nothing(
+def test_ports_that_fail_to_open_free_their_handles(
     device: DeviceInfo, handles: HandleCount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: ports.Ports) -> None:
@@ -121,41 +121,41 @@ def test_ports_that_failed_on_their_way_hold_nothing(
 
 
 @pytest.mark.parametrize("where", ["device", "cpu"])
-def test_closing_while_others_run(device: DeviceInfo, where: str) -> None:
-    """Whoever runs ends well, and whoever comes after is told."""
+def test_close_during_runs_of_other_threads(device: DeviceInfo, where: str) -> None:
+    """Runs in progress finish, and later runs are rejected."""
     chosen = device if where == "device" else "cpu"
     for _ in range(10):
         session = fourfold.Session(matrix(), chosen, cache=None)
-        told: list[object] = []
-        begun = threading.Barrier(5)
+        messages: list[object] = []
+        barrier = threading.Barrier(5)
         threads = [
-            threading.Thread(target=_run_until_closed, args=(session, begun, told))
+            threading.Thread(target=_run_until_closed, args=(session, barrier, messages))
             for _ in range(4)
         ]
         for thread in threads:
             thread.start()
-        begun.wait()
+        barrier.wait()
         session.close()
         for thread in threads:
             thread.join()
-        assert told == ["this session is closed"] * 4
+        assert messages == ["this session is closed"] * 4
 
 
 def _run_until_closed(
-    session: fourfold.Session, begun: threading.Barrier, told: list[object]
+    session: fourfold.Session, barrier: threading.Barrier, messages: list[object]
 ) -> None:
-    begun.wait()
+    barrier.wait()
     try:
         for number in range(100_000):
-            found = session.run_async(X).result() if number % 4 == 0 else session.run(X)
-            if not is_right(found["y"]):
-                told.append("wrong")
+            outputs = session.run_async(X).result() if number % 4 == 0 else session.run(X)
+            if not is_right(outputs["y"]):
+                messages.append("wrong")
     except fourfold.FourfoldError as error:
-        told.append(error.what)
+        messages.append(error.what)
 
 
-class AtOnce:
-    """A slot whose run has ended as soon as it began."""
+class InstantSlot:
+    """A slot whose run is complete as soon as it starts."""
 
     done = True
     inputs = outputs = (X,)
@@ -167,10 +167,10 @@ class AtOnce:
     def close(self) -> None: ...
 
 
-def test_a_run_is_in_flight_until_all_is_done_for_it() -> None:
-    """Who closes waits for what is in flight, and then lets go of what is used after a run."""
+def test_run_is_in_flight_until_its_callback_returns() -> None:
+    """`close` waits for runs in flight and then frees what their callbacks use."""
     seen: list[int] = []
-    flights = RunsInFlight(AtOnce, ["y"], lambda: seen.append(len(flights._flying)))
+    flights = RunsInFlight(InstantSlot, ["y"], lambda: seen.append(len(flights._flying)))
     flights.begin([X], limit=1).wait()
     assert seen == [1]
     assert not flights._flying

@@ -1,4 +1,6 @@
-"""memory_limit= of a session: kept on the device, by all shapes together, by files and stores."""
+"""`memory_limit` of a session applies to plans, to all shapes together, to prepared files and to
+the cache.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ def image() -> np.ndarray:
     return np.random.default_rng(2).uniform(-1, 1, (1, 14, 14, 32)).astype(np.float32)
 
 
-def test_a_smaller_plan_keeps_it(
+def test_session_uses_a_smaller_plan_below_the_limit(
     device: DeviceInfo, allocations: Allocations, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usual = fourfold.estimate(MODEL, device, precision="fp32", cache=None)
-    limit = usual.total * 3 // 4
+    unlimited = fourfold.estimate(MODEL, device, precision="fp32", cache=None)
+    limit = unlimited.total * 3 // 4
     with fourfold.Session(MODEL, device, "fp32", cache=None) as session:
         expected = session.run(image())["layer3"]
     before = len(allocations.sizes)
@@ -43,23 +45,25 @@ def test_a_smaller_plan_keeps_it(
     ):
         np.testing.assert_allclose(session.run(image())["layer3"], expected, atol=1e-4)
         assert sum(allocations.sizes[before:]) <= limit
-        told = fourfold.estimate(MODEL, device, precision="fp32", cache=None, memory_limit=limit)
-        assert told.total == session.plan.device_bytes < usual.total
+        limited = fourfold.estimate(MODEL, device, precision="fp32", cache=None, memory_limit=limit)
+        assert limited.total == session.plan.device_bytes < unlimited.total
     assert "no kernels that trade memory" in caplog.text
 
 
 @pytest.mark.parametrize("limit", ["1 kB", 1024])
-def test_a_limit_that_no_plan_keeps(device: DeviceInfo, limit: int | str) -> None:
+def test_rejects_a_limit_that_no_plan_meets(device: DeviceInfo, limit: int | str) -> None:
     with pytest.raises(DeviceError, match="does not fit into memory_limit=1024"):
         fourfold.Session(MODEL, device, cache=None, memory_limit=limit)
 
 
-def test_a_limit_is_a_size(device: DeviceInfo) -> None:
+def test_rejects_a_limit_that_is_no_size(device: DeviceInfo) -> None:
     with pytest.raises(InputError, match="memory_limit is 'much'"):
         fourfold.Session(matrix(), device, cache=None, memory_limit="much")
 
 
-def test_the_environment_sets_it(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_sets_the_memory_limit(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FOURFOLD_MEMORY_LIMIT", "1k")
     with pytest.raises(DeviceError, match="memory_limit=1024"):
         fourfold.Session(MODEL, device, cache=None)
@@ -67,65 +71,69 @@ def test_the_environment_sets_it(device: DeviceInfo, monkeypatch: pytest.MonkeyP
         assert session.plan.device_bytes > 1024
 
 
-def test_what_is_kept_is_kept_by_limit(device: DeviceInfo, tmp_path: Path) -> None:
-    usual = fourfold.estimate(MODEL, device, cache=tmp_path)
-    limit = usual.total - 1
+def test_plans_are_cached_per_memory_limit(device: DeviceInfo, tmp_path: Path) -> None:
+    unlimited = fourfold.estimate(MODEL, device, cache=tmp_path)
+    limit = unlimited.total - 1
     origins, sizes = [], []
-    for given in (None, limit, None, limit):
-        with fourfold.Session(MODEL, device, cache=tmp_path, memory_limit=given) as session:
+    for value in (None, limit, None, limit):
+        with fourfold.Session(MODEL, device, cache=tmp_path, memory_limit=value) as session:
             origins.append(session.origin)
             sizes.append(session.plan.device_bytes)
     assert origins == ["store", "model", "store", "store"]
-    assert sizes[::2] == [usual.total] * 2
+    assert sizes[::2] == [unlimited.total] * 2
     assert sizes[1] == sizes[3] <= limit
 
 
-def test_all_shapes_together_keep_it(device: DeviceInfo, allocations: Allocations) -> None:
+def test_all_shapes_together_stay_below_the_limit(
+    device: DeviceInfo, allocations: Allocations
+) -> None:
     sizes = {
         rows: fourfold.estimate(matrix(), device, shapes={"x": (rows, 4)}, cache=None).total
         for rows in (100, 200, 300)
     }
     limit = sizes[200] + sizes[300] - 1
     shape = {"x": (100, 4)}
-    with fourfold.Session(matrix(), device, shapes=shape, cache=None, memory_limit=limit) as made:
+    with fourfold.Session(
+        matrix(), device, shapes=shape, cache=None, memory_limit=limit
+    ) as session:
         for rows in (100, 200, 300, 100, 300, 200):
-            made.resize(x=(rows, 4))
+            session.resize(x=(rows, 4))
             x = numbers(rows, rows)
-            np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-5)
+            np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-5)
             assert allocations.held <= limit
         with pytest.raises(DeviceError, match="does not fit"):
-            made.resize(x=(3000, 4))
-        np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-5)
+            session.resize(x=(3000, 4))
+        np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-5)
     assert allocations.held == 0
 
 
-def test_the_current_shape_comes_back_where_another_fails(
+def test_current_shape_is_restored_when_resize_fails(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = fourfold.estimate(matrix(), device, shapes={"x": (100, 4)}, cache=None).total
-    with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as made:
+    with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as session:
         make, failed = fourfold.runtime.loading.start_player, []
 
         def fails_once(*arguments: object) -> object:
             if failed:
                 return make(*arguments)  # type: ignore[arg-type]
             failed.append(True)
-            raise DeviceError("the device failed", "it was asked to", "ask again")
+            raise DeviceError("the device failed", "the test injects it", "try again")
 
         monkeypatch.setattr("fourfold.runtime.loading.start_player", fails_once)
         with pytest.raises(DeviceError, match="the device failed"):
-            made.resize(x=(100, 4))
+            session.resize(x=(100, 4))
         x = numbers(1)
-        np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
+        np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
-def test_of_a_prepared_file_a_plan_that_keeps_it(device: DeviceInfo, tmp_path: Path) -> None:
+def test_selects_a_prepared_plan_below_the_limit(device: DeviceInfo, tmp_path: Path) -> None:
     model, file = tmp_path / "deep.onnx", tmp_path / "deep.fourfold"
     model.write_bytes(deep_onnx(layers=3, channels=32, size=160))
     for precision, add in (("fp32", []), ("mixed", ["--add"])):
         arguments = ["prepare", str(model), "-o", str(file), "--precision", precision, *add]
-        told = CliRunner().invoke(main, [*arguments, "--device", device.address])
-        assert told.exit_code == 0, told.output
+        result = CliRunner().invoke(main, [*arguments, "--device", device.address])
+        assert result.exit_code == 0, result.output
     large = fourfold.estimate(str(file), device, precision="fp32").total
     small = fourfold.estimate(str(file), device, precision="mixed").total
     assert small < large
@@ -138,10 +146,10 @@ def test_of_a_prepared_file_a_plan_that_keeps_it(device: DeviceInfo, tmp_path: P
     assert "needs" in refused.value.why
 
 
-def test_runs_in_flight_keep_it(device: DeviceInfo, allocations: Allocations) -> None:
-    found = fourfold.estimate(matrix(), device, cache=None)
-    each = found.inputs + found.outputs
-    limit = found.total + 2 * each
+def test_runs_in_flight_stay_below_the_limit(device: DeviceInfo, allocations: Allocations) -> None:
+    actual = fourfold.estimate(matrix(), device, cache=None)
+    each = actual.inputs + actual.outputs
+    limit = actual.total + 2 * each
     inputs = [numbers(seed) for seed in range(9)]
     with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as session:
         futures = [session.run_async(x) for x in inputs]
@@ -153,7 +161,7 @@ def test_runs_in_flight_keep_it(device: DeviceInfo, allocations: Allocations) ->
     assert allocations.held == 0
 
 
-def test_without_room_for_one_run_in_flight_that_is_said(device: DeviceInfo) -> None:
+def test_rejects_runs_in_flight_when_memory_is_too_small(device: DeviceInfo) -> None:
     limit = fourfold.estimate(matrix(), device, cache=None).total
     with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as session:
         with pytest.raises(DeviceError, match="a run in flight does not fit"):

@@ -1,4 +1,4 @@
-"""A session's metadata: kept with plans, used by commands and for the bytes of pictures."""
+"""Model metadata is cached with plans, shown by commands, and used to normalize images."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MEAN, STD = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)
 SIZE = (5, 4)
 
 
-def animals(color: int = 1, scaled: bool = True) -> bytes:
-    """The mean of a picture's pixels by a matrix: four scores, with labels."""
+def animal_classifier(color: int = 1, scaled: bool = True) -> bytes:
+    """Return a model that multiplies the mean pixel by a matrix: four scores, with labels."""
     weights = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
     tensors = [
         writer.Tensor("x", (1, *SIZE, 3)),
@@ -51,15 +51,15 @@ def animals(color: int = 1, scaled: bool = True) -> bytes:
     scores = about.tensor("animal", description="which one it is", files=files)
     notes = {"TFLITE_METADATA": about.flatbuffer(about.model("animals", [picture], [scores]))}
     ways = [writer.Signature("look", {"photo": 0}, {"animal": 4})]
-    made = writer.write(tensors, operators, ["x"], ["y"], metadata=notes, signatures=ways)
-    return made + about.archive({"labels.txt": "\n".join(LABELS).encode()})
+    result = writer.write(tensors, operators, ["x"], ["y"], metadata=notes, signatures=ways)
+    return result + about.archive({"labels.txt": "\n".join(LABELS).encode()})
 
 
 def photograph() -> np.ndarray:
     return np.random.default_rng(3).integers(0, 256, (1, *SIZE, 3), np.uint8)
 
 
-def scores_of(picture: np.ndarray) -> np.ndarray:
+def expected_scores(picture: np.ndarray) -> np.ndarray:
     real = (picture - np.array(MEAN)) / np.array(STD)
     weights = np.linspace(-1, 1, 12).reshape(4, 3)
     return np.asarray(real.mean((1, 2)) @ weights.T)
@@ -72,41 +72,41 @@ def call(*words: object) -> Result:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     path = tmp_path / "animals.tflite"
-    path.write_bytes(animals())
+    path.write_bytes(animal_classifier())
     return path
 
 
-def check(session: fourfold.Session) -> None:
-    """What a session says of this model, wherever it comes from."""
-    found = session.metadata
-    assert (found.name, found.author, found.problems) == ("animals", "the author", ())
-    assert found.inputs[0].normalization == Normalization(MEAN, STD)
+def check_metadata(session: fourfold.Session) -> None:
+    """Check the metadata of this model, independent of the session's source."""
+    result = session.metadata
+    assert (result.name, result.author, result.problems) == ("animals", "the author", ())
+    assert result.inputs[0].normalization == Normalization(MEAN, STD)
     assert session.outputs[0].labels == LABELS
     assert session.outputs[0].description == "which one it is"
     assert session.inputs[0].labels == ()
     assert list(session.signatures) == ["look"]
 
 
-@pytest.mark.parametrize("place", ["device", "cpu"])
-def test_it_outlives_the_model_file(
-    model: Path, device: DeviceInfo, tmp_path: Path, place: str
+@pytest.mark.parametrize("target", ["device", "cpu"])
+def test_metadata_is_available_without_the_model_file(
+    model: Path, device: DeviceInfo, tmp_path: Path, target: str
 ) -> None:
-    chosen = device if place == "device" else "cpu"
+    device_or_cpu = device if target == "device" else "cpu"
     for origin in ("model", "store"):
-        with fourfold.Session(model, chosen, cache=tmp_path / "store") as session:
+        with fourfold.Session(model, device_or_cpu, cache=tmp_path / "store") as session:
             assert session.origin == origin
             model.rename(tmp_path / "gone")
-            check(session)
+            check_metadata(session)
             (tmp_path / "gone").rename(model)
 
 
-def test_a_prepared_file_has_it(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+def test_prepared_file_contains_metadata(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
     file, draft = tmp_path / "m.fourfold", Draft()
     prepare_model(draft, model, device, CompileOptions(), {})
     draft.write(file)
     model.unlink()
     with fourfold.Session(file, device, cache=None) as session:
-        check(session)
+        check_metadata(session)
     report = json.loads(call("inspect", file, "--json").stdout)
     assert report["models"][0]["metadata"]["name"] == "animals"
     assert list(report["models"][0]["signatures"]) == ["look"]
@@ -115,8 +115,8 @@ def test_a_prepared_file_has_it(model: Path, device: DeviceInfo, tmp_path: Path)
     assert "look" in shown
 
 
-def test_a_start_does_not_read_it(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
-    """Neither from the store nor from a prepared file."""
+def test_warm_start_does_not_read_metadata(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    """Covers starts from the cache and from a prepared file."""
     file, draft = tmp_path / "m.fourfold", Draft()
     prepare_model(draft, model, device, CompileOptions(), {})
     draft.write(file)
@@ -134,8 +134,8 @@ with fourfold.Session({str(source)!r}, {device.index}, cache=store) as session:
         subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_describes_an_input_does_not_keep_the_session(device: DeviceInfo) -> None:
-    session = fourfold.Session(animals(), device, cache=None)
+def test_tensor_info_does_not_keep_the_session_alive(device: DeviceInfo) -> None:
+    session = fourfold.Session(animal_classifier(), device, cache=None)
     info, instance = session.outputs[0], weakref.ref(session._instance)
     session.close()
     del session
@@ -144,9 +144,9 @@ def test_what_describes_an_input_does_not_keep_the_session(device: DeviceInfo) -
     assert info.labels == LABELS
 
 
-def test_pixels_from_metadata(device: DeviceInfo) -> None:
+def test_reads_pixels_from_metadata(device: DeviceInfo) -> None:
     picture = photograph()
-    with fourfold.Session(animals(), device, cache=None) as session:
+    with fourfold.Session(animal_classifier(), device, cache=None) as session:
         pixels = Pixels.from_metadata(session)
         assert Pixels.from_metadata(session.metadata) == pixels == Pixels(MEAN, STD)
         assert Pixels.from_metadata(session, "picture", "bgra") == Pixels(MEAN, STD, "bgra")
@@ -154,12 +154,12 @@ def test_pixels_from_metadata(device: DeviceInfo) -> None:
         assert fitted == Pixels(MEAN, STD, "nv12", fit="crop", resize="area")
         with pytest.raises(InputError, match="do not say"):
             Pixels.from_metadata(session, "other")
-    with fourfold.Session(animals(), device, cache=None, pixels=pixels) as session:
-        found = session.run(picture)["y"]
-    np.testing.assert_allclose(found, scores_of(picture), rtol=1e-4)
+    with fourfold.Session(animal_classifier(), device, cache=None, pixels=pixels) as session:
+        output = session.run(picture)["y"]
+    np.testing.assert_allclose(output, expected_scores(picture), rtol=1e-4)
 
 
-def test_pixels_auto(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+def test_pixels_auto_uses_metadata(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
     picture, file = photograph(), tmp_path / "m.fourfold"
     draft = Draft()
     prepare_model(draft, model, device, CompileOptions(), {})
@@ -173,22 +173,26 @@ def test_pixels_auto(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
         with fourfold.Session(source, device, cache=store, pixels="auto") as session:
             assert session.origin == origin
             assert session.inputs[0].pixels == str(Pixels(MEAN, STD))
-            np.testing.assert_allclose(session.run(picture)["y"], scores_of(picture), rtol=1e-4)
+            np.testing.assert_allclose(
+                session.run(picture)["y"], expected_scores(picture), rtol=1e-4
+            )
 
 
-def test_pixels_auto_with_another_batch(device: DeviceInfo) -> None:
+def test_pixels_auto_supports_another_batch_size(device: DeviceInfo) -> None:
     shapes = {"x": (2, *SIZE, 3)}
-    with fourfold.Session(animals(), device, shapes=shapes, cache=None, pixels="auto") as session:
+    with fourfold.Session(
+        animal_classifier(), device, shapes=shapes, cache=None, pixels="auto"
+    ) as session:
         picture = np.repeat(photograph(), 2, 0)
-        np.testing.assert_allclose(session.run(picture)["y"], scores_of(picture), rtol=1e-4)
+        np.testing.assert_allclose(session.run(picture)["y"], expected_scores(picture), rtol=1e-4)
 
 
-def test_pixels_auto_where_nothing_is_said(device: DeviceInfo) -> None:
+def test_pixels_auto_rejects_models_without_normalization(device: DeviceInfo) -> None:
     with pytest.raises(InputError, match="finds no picture"):
-        fourfold.Session(animals(scaled=False), device, cache=None, pixels="auto")
+        fourfold.Session(animal_classifier(scaled=False), device, cache=None, pixels="auto")
 
 
-def test_run_scales_a_picture_as_the_model_says(
+def test_run_command_normalizes_images_from_metadata(
     model: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
     picture = photograph()
@@ -200,7 +204,7 @@ def test_run_scales_a_picture_as_the_model_says(
     )
     report = json.loads(result.stdout)
     (row,), best = report["outputs"], report["answer"]["classes"]
-    scores = scores_of(picture)[0]
+    scores = expected_scores(picture)[0]
     order = np.argsort(-scores)
     assert [one["label"] for one in best] == [LABELS[place] for place in order]
     np.testing.assert_allclose([one["score"] for one in best], scores[order], rtol=1e-4)
@@ -212,13 +216,13 @@ def test_run_scales_a_picture_as_the_model_says(
     assert len(json.loads(call(*words, "--top", 2).stdout)["answer"]["classes"]) == 2
 
 
-def test_run_shows_labels(model: Path, device: DeviceInfo) -> None:
+def test_run_command_shows_labels(model: Path, device: DeviceInfo) -> None:
     shown = call("run", model, "--device", device.index, "--signature", "look").stdout
     assert "class scores, told by the model's metadata" in shown
     assert all(label in shown for label in LABELS)
 
 
-def test_check_shows_what_is_said(model: Path) -> None:
+def test_check_command_shows_metadata(model: Path) -> None:
     shown = call("check", model, "--device", "null").stdout
     for text in ("signatures", "photo", "the author", "image (rgb)", "mean 10 20 30", "cat | dog"):
         assert text in shown
@@ -227,15 +231,15 @@ def test_check_shows_what_is_said(model: Path) -> None:
     assert report["signatures"]["look"]["inputs"] == {"photo": "x"}
 
 
-def test_check_says_what_cannot_be_read(tmp_path: Path) -> None:
+def test_check_command_reports_unreadable_labels(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
-    path.write_bytes(animals()[:-30])
+    path.write_bytes(animal_classifier()[:-30])
     result = call("check", path, "--device", "null")
     assert result.exit_code == 0
     assert "the labels in 'labels.txt' cannot be read" in result.stderr
 
 
-def test_a_model_that_says_nothing(device: DeviceInfo) -> None:
+def test_model_without_metadata(device: DeviceInfo) -> None:
     plain = writer.Subgraph([writer.Tensor(n, (3,)) for n in "xy"],
                             [writer.Operator("ABS", ["x"], ["y"])], ["x"], ["y"])  # fmt: skip
     data = writer.write_model([plain], description="")

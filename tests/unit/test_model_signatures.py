@@ -1,4 +1,4 @@
-"""Signatures: each graph of a file runs under the names that its signature gives."""
+"""Each graph of a file runs under the names of its signature."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X = np.arange(-3, 3, dtype=np.float32).reshape(SHAPE)
 
 
 def graph(op: str, name: str) -> writer.Subgraph:
-    """y = op(x), z = exp(y), both given."""
+    """Return a graph of y = op(x) and z = exp(y) with both as outputs."""
     tensors = [writer.Tensor(one, SHAPE) for one in ("x", "y", "z")]
     operators = [writer.Operator(op, ["x"], ["y"]), writer.Operator("EXP", ["y"], ["z"])]
     return writer.Subgraph(tensors, operators, ["x"], ["z", "y"], name)
@@ -42,8 +42,8 @@ def two_graphs() -> bytes:
     )
 
 
-def needs_an_engine() -> bytes:
-    """Two graphs of which the second has an operator that only LiteRT knows."""
+def unique_model() -> bytes:
+    """Return a model of two graphs; the second has an operator that only LiteRT supports."""
     first = graph("ABS", "first")
     tensors = [
         writer.Tensor("x", (6,)),
@@ -60,41 +60,41 @@ def needs_an_engine() -> bytes:
     return writer.write_model([first, second], [unique])
 
 
-def test_without_one_the_first_graph_has_its_own_names(device: DeviceInfo) -> None:
+def test_first_graph_runs_under_its_own_names_by_default(device: DeviceInfo) -> None:
     with fourfold.Session(two_graphs(), device, cache=None) as session:
-        found = session.run(X)
-    assert list(found) == ["z", "y"]
-    np.testing.assert_allclose(found["y"], np.abs(X))
+        outputs = session.run(X)
+    assert list(outputs) == ["z", "y"]
+    np.testing.assert_allclose(outputs["y"], np.abs(X))
 
 
-def test_a_signature_chooses_names_and_outputs(device: DeviceInfo) -> None:
+def test_signature_selects_names_and_outputs(device: DeviceInfo) -> None:
     with fourfold.Session(two_graphs(), device, cache=None, signature="absolute") as session:
         assert [one.name for one in session.inputs] == ["number"]
-        found = session.run({"number": X})
+        outputs = session.run({"number": X})
         assert list(session.signatures) == ["absolute", "negative"]
         assert session.signatures["absolute"].inputs == {"number": "x"}
         assert session.signatures["negative"].outputs.keys() == {"a", "b", "again"}
-    assert list(found) == ["size"]
-    np.testing.assert_allclose(found["size"], np.abs(X))
+    assert list(outputs) == ["size"]
+    np.testing.assert_allclose(outputs["size"], np.abs(X))
 
 
 @pytest.mark.parametrize("where", ["device", "cpu"])
-def test_every_graph_can_be_called(device: DeviceInfo, where: str) -> None:
+def test_every_graph_can_run(device: DeviceInfo, where: str) -> None:
     if where == "cpu" and not litert.ENGINE.installed():
         pytest.skip("LiteRT is not installed")
-    chosen = device if where == "device" else "cpu"
-    with fourfold.Session(two_graphs(), chosen, cache=None, signature="negative") as session:
-        found = session.run(X)
-    assert list(found) == ["again", "b", "a"]  # in the order of the graph's outputs
-    np.testing.assert_allclose(found["a"], -X)
+    target = device if where == "device" else "cpu"
+    with fourfold.Session(two_graphs(), target, cache=None, signature="negative") as session:
+        outputs = session.run(X)
+    assert list(outputs) == ["again", "b", "a"]  # in the order of the graph's outputs
+    np.testing.assert_allclose(outputs["a"], -X)
     for name in ("b", "again"):
-        np.testing.assert_allclose(found[name], np.exp(-X), rtol=1e-5)
+        np.testing.assert_allclose(outputs[name], np.exp(-X), rtol=1e-5)
 
 
-def test_shapes_go_by_the_names_of_the_signature(device: DeviceInfo) -> None:
+def test_shapes_use_the_names_of_the_signature(device: DeviceInfo) -> None:
     x = np.ones((5, 3), np.float32)
-    opened = {"signature": "negative", "shapes": {"number": (5, 3)}}
-    with fourfold.Session(two_graphs(), device, cache=None, **opened) as session:  # type: ignore[arg-type]
+    options = {"signature": "negative", "shapes": {"number": (5, 3)}}
+    with fourfold.Session(two_graphs(), device, cache=None, **options) as session:  # type: ignore[arg-type]
         np.testing.assert_allclose(session.run(x)["a"], -x)
         session.resize(number=(1, 3))
         assert session.inputs[0].shape == (1, 3)
@@ -104,18 +104,18 @@ def test_shapes_go_by_the_names_of_the_signature(device: DeviceInfo) -> None:
 
 
 @needs_litert
-def test_parts_of_a_later_graph_run_in_litert(device: DeviceInfo) -> None:
+def test_operators_of_a_later_graph_fall_back_to_litert(device: DeviceInfo) -> None:
     x = np.array([3, 5, 3, 3, 5, 7], np.float32)
-    with fourfold.Session(needs_an_engine(), device, cache=None, signature="unique") as session:
-        found = session.run({"number": x})
+    with fourfold.Session(unique_model(), device, cache=None, signature="unique") as session:
+        outputs = session.run({"number": x})
         assert "UNIQUE" in {row.op for row in session.placement.fallbacks}
-    np.testing.assert_array_equal(found["values"], [-3, -5, -7])
-    np.testing.assert_array_equal(found["places"], [0, 1, 0, 0, 1, 2])
+    np.testing.assert_array_equal(outputs["values"], [-3, -5, -7])
+    np.testing.assert_array_equal(outputs["places"], [0, 1, 0, 0, 1, 2])
 
 
 @needs_litert
-def test_a_graph_that_calls_the_first_one_is_refused_in_parts() -> None:
-    """The file of a part has its graph in the first one's place."""
+def test_rejects_fallback_of_graphs_that_call_the_first_one() -> None:
+    """The file of a part contains its graph in place of the first one."""
     tensors = [writer.Tensor("flag", (1,), "bool"), *(writer.Tensor(n, SHAPE) for n in "xy")]
     choose = {"ThenSubgraphIndex": 0, "ElseSubgraphIndex": 0}
     calling = writer.Operator("IF", ["flag", "x"], ["y"], "IfOptions", choose)
@@ -133,23 +133,23 @@ def test_a_graph_that_calls_the_first_one_is_refused_in_parts() -> None:
         (b"", "the model has no signatures"),
     ],
 )
-def test_a_signature_that_is_not_there(data: bytes, why: str) -> None:
+def test_rejects_unknown_signatures(data: bytes, why: str) -> None:
     data = data or writer.write_model([graph("ABS", "first")])
     with pytest.raises(InputError, match=why):
         read_model(data, ReadOptions(signature="absolut"))
 
 
-def test_the_store_tells_signatures_apart(device: DeviceInfo, tmp_path: Path) -> None:
+def test_cache_separates_signatures(device: DeviceInfo, tmp_path: Path) -> None:
     for origin in ("model", "store"):
         for name, output in (("absolute", "size"), ("negative", "a")):
-            opened = fourfold.Session(two_graphs(), device, cache=tmp_path, signature=name)
-            with opened as session:
+            new_session = fourfold.Session(two_graphs(), device, cache=tmp_path, signature=name)
+            with new_session as session:
                 assert session.origin == origin
                 assert output in session.run(X)
                 assert list(session.signatures) == ["absolute", "negative"]
 
 
-def test_a_prepared_file_holds_any_number_of_them(device: DeviceInfo, tmp_path: Path) -> None:
+def test_prepared_file_contains_several_signatures(device: DeviceInfo, tmp_path: Path) -> None:
     source, file = tmp_path / "m.tflite", tmp_path / "m.fourfold"
     source.write_bytes(two_graphs())
     draft = Draft()
@@ -171,7 +171,7 @@ def test_a_prepared_file_holds_any_number_of_them(device: DeviceInfo, tmp_path: 
         fourfold.Session(file, device, cache=None, signature="other")
 
 
-def test_the_only_signature_of_a_prepared_file_needs_no_name(
+def test_single_signature_of_a_prepared_file_is_the_default(
     device: DeviceInfo, tmp_path: Path
 ) -> None:
     source, file = tmp_path / "m.tflite", tmp_path / "m.fourfold"
@@ -186,7 +186,7 @@ def test_the_only_signature_of_a_prepared_file_needs_no_name(
 @needs_litert
 @pytest.mark.parametrize("more", [[], ["--layers"]])
 @pytest.mark.parametrize("name", ["absolute", "negative"])
-def test_it_is_verified_beside_litert(
+def test_verify_command_compares_signatures_with_litert(
     device: DeviceInfo, tmp_path: Path, name: str, more: list[str]
 ) -> None:
     path = tmp_path / "m.tflite"

@@ -1,4 +1,4 @@
-"""Newer ops: known values, and inputs that their type rules reject."""
+"""References of newer ops return known values, and their type rules reject invalid inputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.base.window import Padding, Pool2d
 from fourfold.ops.batch_matmul import BatchMatmul
@@ -23,8 +23,8 @@ from fourfold.ops.top_indices import TopIndices
 from fourfold.types import TensorType
 
 ONE = Pool2d((1, 1), (1, 1))
-FOUND = Detection(5, 3, 0.1, 0.5, (1.0, 1.0, 1.0, 1.0))
-WRONG: list[tuple[str, object, list[str | None]]] = [
+DETECTION = Detection(5, 3, 0.1, 0.5, (1.0, 1.0, 1.0, 1.0))
+INVALID_INPUTS: list[tuple[str, object, list[str | None]]] = [
     ("equal", NONE, ["f32[3]", "i32[3]"]),
     ("equal", NONE, ["string[3]", "string[3]"]),
     ("less", NONE, ["bool[3]", "bool[3]"]),
@@ -82,15 +82,17 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("max_unpool2d", ONE, ["f32[1,5,5,3]", "f32[1,5,5,1]"]),
     ("max_unpool2d", Pool2d((1, 1), (0, 1)), ["f32[1,5,5,3]", "f32[1,5,5,3]"]),
     ("max_unpool2d", Pool2d((1, 1), (1, 1), Padding(-1)), ["f32[1,5,5,3]", "f32[1,5,5,3]"]),
-    ("detection", FOUND, ["f32[1,9,4]", "f32[1,9,6]", "f32[9,4]"]),
-    ("detection", FOUND, ["f32[1,9,4]", "f32[1,9,3]", "f32[8,4]"]),
-    ("detection", FOUND, ["f32[2,9,4]", "f32[2,9,3]", "f32[9,4]"]),
-    ("detection", FOUND, ["f32[1,9,4]", "f32[1,8,3]", "f32[9,4]"]),
+    ("detection", DETECTION, ["f32[1,9,4]", "f32[1,9,6]", "f32[9,4]"]),
+    ("detection", DETECTION, ["f32[1,9,4]", "f32[1,9,3]", "f32[8,4]"]),
+    ("detection", DETECTION, ["f32[2,9,4]", "f32[2,9,3]", "f32[9,4]"]),
+    ("detection", DETECTION, ["f32[1,9,4]", "f32[1,8,3]", "f32[9,4]"]),
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes", "types"), WRONG)
-def test_wrong_inputs_are_rejected(name: str, attributes: object, types: list[str | None]) -> None:
+@pytest.mark.parametrize(("name", "attributes", "types"), INVALID_INPUTS)
+def test_type_rules_reject_invalid_inputs(
+    name: str, attributes: object, types: list[str | None]
+) -> None:
     parsed = [None if text is None else TensorType.parse(text) for text in types]
     with pytest.raises(ModelError, match=name):
         registry()[name].infer(attributes, *parsed)
@@ -98,7 +100,7 @@ def test_wrong_inputs_are_rejected(name: str, attributes: object, types: list[st
 
 ROW, BLOCKS = [[[1], [2], [3]]], [[[1], [3]], [[2], [0]]]
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
-KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
+KNOWN_VALUES: list[tuple[str, object, tuple[object, ...], object]] = [
     ("floor_div", NONE, SIGNS, [3, -4, -4, 3, -2]),
     ("floor_mod", NONE, SIGNS, [1, 1, -1, -1, 0]),
     ("floor_mod", NONE, ([5.5, -5.5], [2.0, 2.0]), [1.5, 0.5]),
@@ -134,10 +136,10 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes", "inputs", "expected"), KNOWN)
-def test_known_values(
+@pytest.mark.parametrize(("name", "attributes", "inputs", "expected"), KNOWN_VALUES)
+def test_references_return_known_values(
     name: str, attributes: object, inputs: tuple[object, ...], expected: object
 ) -> None:
     arrays = [x if isinstance(x, np.ndarray) else np.float32(x) for x in inputs]
-    found = np.asarray(registry()[name].reference(attributes, *arrays))
-    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
+    result = np.asarray(registry()[name].reference(attributes, *arrays))
+    np.testing.assert_allclose(result, expected, rtol=2e-6, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Versions of packages are told without importing them."""
+"""Versions of packages are read without importing them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import pytest
 from fourfold.support.packages import describe, installed_version
 
 
-def test_versions() -> None:
+def test_reads_versions_of_installed_packages() -> None:
     assert installed_version("numpy") == np.__version__
     assert installed_version("no_such_package") is None
     assert describe("no_such_package", "numpy") == f"numpy {np.__version__}"
     assert describe("no_such_package") == "none"
 
 
-def test_a_package_without_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_without_metadata_has_an_empty_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "abacus").mkdir()
     (tmp_path / "abacus" / "__init__.py").write_text("raise RuntimeError")
     monkeypatch.syspath_prepend(tmp_path)
@@ -29,7 +31,7 @@ def test_a_package_without_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert installed_version("abacus", "wooden_abacus") == "1.2"
 
 
-def test_no_runtime_is_imported_for_its_version() -> None:
+def test_reading_versions_imports_no_runtime() -> None:
     code = """
 import sys
 from fourfold.backends.cpu.registry import runtime_versions

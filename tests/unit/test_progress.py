@@ -1,4 +1,4 @@
-"""Bars of long work: in a notebook by IPython's display, in a terminal by rich, else nowhere."""
+"""Progress bars are shown in notebooks through IPython and in terminals through rich."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ for cell in book.cells:
 
 
 class FakeNotebook:
-    """IPython with a kernel: notes what it is asked to show, and to show again."""
+    """A fake IPython kernel that records displayed and updated output."""
 
     def __init__(self) -> None:
         self.pictures: list[str] = []
@@ -54,7 +54,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> FakeNotebook:
     fake, ipython, shown = FakeNotebook(), ModuleType("IPython"), ModuleType("IPython.display")
     vars(ipython)["get_ipython"] = lambda: SimpleNamespace(kernel=object())
     vars(shown)["display"] = fake.display
-    # As if it were still being imported: what is whole is kept by who imports it when it is used.
+    # Pretend that the module is still being imported: `lazy_import` caches complete modules.
     shown.__spec__ = SimpleNamespace(_initializing=True)  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", shown)
@@ -62,7 +62,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> FakeNotebook:
     return fake
 
 
-def test_a_bar_in_a_notebook(notebook: FakeNotebook) -> None:
+def test_shows_a_bar_in_a_notebook(notebook: FakeNotebook) -> None:
     with followed(True, "work & <more>") as report:
         assert report is not None
         report(1, 4, "first", 125.0)
@@ -76,7 +76,7 @@ def test_a_bar_in_a_notebook(notebook: FakeNotebook) -> None:
     assert "done in " in last
 
 
-def test_a_bar_stays_where_the_work_stopped(notebook: FakeNotebook) -> None:
+def test_bar_of_interrupted_work_keeps_its_position(notebook: FakeNotebook) -> None:
     with suppress(KeyboardInterrupt), followed(True, "work") as report:
         assert report is not None
         report(1, 4, "first", 0.0)
@@ -84,7 +84,7 @@ def test_a_bar_stays_where_the_work_stopped(notebook: FakeNotebook) -> None:
     assert '<progress value="1" max="4"></progress> work stopped after ' in notebook.pictures[-1]
 
 
-def test_a_notebook_is_not_flooded(notebook: FakeNotebook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_notebook_updates(notebook: FakeNotebook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PAUSE", 1000.0)
     bar = NotebookBar("work")
     bar.report(0, 10_000, "", 0.0)
@@ -94,7 +94,7 @@ def test_a_notebook_is_not_flooded(notebook: FakeNotebook, monkeypatch: pytest.M
     assert len(notebook.pictures) <= 3
 
 
-def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -106,7 +106,7 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "about 1:05 left" in terminal.getvalue()
 
 
-def test_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_no_bar_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     for option in (True, False, None):
         with followed(option, "work") as report:
@@ -116,33 +116,39 @@ def test_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
         assert report is None
 
 
-def test_the_time_that_is_left() -> None:
+def test_formats_the_remaining_time() -> None:
     assert (left_text(0.0), left_text(125.0)) == ("", "about 2:05 left")
 
 
-def test_opening_tells_its_stages(device: DeviceInfo) -> None:
-    told: list[tuple[int, int, str, float]] = []
+def test_opening_reports_its_stages(device: DeviceInfo) -> None:
+    reports: list[tuple[int, int, str, float]] = []
 
-    def report(*what: Any) -> None:
-        told.append(what)
+    def report(*values: Any) -> None:
+        reports.append(values)
 
     with fourfold.Session(small_onnx(), device, cache=None, progress=report) as session:
         assert not session.timings.listener
-        assert [what for _, _, what, _ in told][-5:] == ["rewrite", "probe", "lower", "build", ""]
-        places = [done for done, _, _, _ in told]
-        assert places == sorted(places)
-        assert told[-1][:2] == (len(STAGES), len(STAGES))
-        again = pickle.loads(pickle.dumps(session))  # a local function could not be sent
+        assert [values for _, _, values, _ in reports][-5:] == [
+            "rewrite",
+            "probe",
+            "lower",
+            "build",
+            "",
+        ]
+        counts = [done for done, _, _, _ in reports]
+        assert counts == sorted(counts)
+        assert reports[-1][:2] == (len(STAGES), len(STAGES))
+        again = pickle.loads(pickle.dumps(session))  # fails if the session holds the local function
         again.close()
 
 
-def test_opening_in_a_notebook(device: DeviceInfo, notebook: FakeNotebook) -> None:
+def test_opening_shows_a_bar_in_a_notebook(device: DeviceInfo, notebook: FakeNotebook) -> None:
     fourfold.Session(small_onnx(), device, cache=None, progress=True).close()
     assert any("opening a model in memory: build" in one for one in notebook.pictures)
     assert "done in " in notebook.pictures[-1]
 
 
-def test_quantising_and_optimising(notebook: FakeNotebook, tmp_path: Path) -> None:
+def test_quantize_and_optimize_show_bars(notebook: FakeNotebook, tmp_path: Path) -> None:
     fourfold.quantize(small_onnx(), tmp_path / "q.onnx", "fp16", progress=True)
     assert "quantising done in " in notebook.pictures[-1]
     fourfold.optimize(small_onnx(), tmp_path / "o.onnx", progress=True)
@@ -150,8 +156,8 @@ def test_quantising_and_optimising(notebook: FakeNotebook, tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not WITH_KERNELS, reason="ipykernel and nbclient are not installed")
-def test_a_true_notebook(tmp_path: Path) -> None:
-    """A cell shows a session as a table and its opening as a bar, and no line of a driver."""
+def test_real_notebook_shows_tables_and_bars(tmp_path: Path) -> None:
+    """The output contains no driver messages."""
     model = tmp_path / "small.onnx"
     model.write_bytes(small_onnx())
     opens = f"import fourfold\nsession = fourfold.Session({str(model)!r}, progress=True)\nsession"

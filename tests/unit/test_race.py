@@ -1,4 +1,4 @@
-"""placement='measure' keeps the model where it was measured to be faster, and says why."""
+"""`placement='measure'` runs the model where it was measured to be faster, and reports why."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(("times", "where"), [((2.0, 1.0), "CPU"), ((1.0, 2.0), "device")])
-def test_the_faster_one_is_taken_and_kept(
+def test_measures_once_and_keeps_the_faster_target(
     times: tuple[float, float], where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked = []
-    monkeypatch.setattr(race, "_times", lambda *_: asked.append(1) or times)
+    measurements = []
+    monkeypatch.setattr(race, "_times", lambda *_: measurements.append(1) or times)
     for _ in range(2):
-        with fourfold.Session(matrix(), placement="measure", cache=tmp_path) as made:
+        with fourfold.Session(matrix(), placement="measure", cache=tmp_path) as session:
             x = numbers(1)
-            np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
-            text = str(made.placement)
+            np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
+            text = str(session.placement)
         assert ("1000.00 ms on the CPU and 2000.00 ms on the device" in text) == (where == "CPU")
-    assert len(asked) == 1  # the second session knows
+    assert len(measurements) == 1  # the second session reads the cached result
 
 
-def test_without_the_word_the_device_is_kept(
+def test_default_placement_does_not_measure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(race, "_times", lambda *_: pytest.fail("nobody asked for a race"))
-    with fourfold.Session(matrix(), cache=tmp_path) as made:
-        assert made.placement.whole
+    monkeypatch.setattr(race, "_times", lambda *_: pytest.fail("no measurement was requested"))
+    with fourfold.Session(matrix(), cache=tmp_path) as session:
+        assert session.placement.whole
 
 
-def test_both_are_really_run() -> None:
-    with fourfold.Session(matrix(), placement="measure", cache=None) as made:
+def test_measures_on_a_real_device() -> None:
+    with fourfold.Session(matrix(), placement="measure", cache=None) as session:
         x = numbers(2)
-        np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
+        np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Every op: the type rule agrees with the reference and rejects inputs that do not fit."""
+"""The type rule of every op agrees with its reference and rejects invalid inputs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from fourfold.codegen.expression import const, name
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Node
 from fourfold.ops.arg_max import ArgMax
-from fourfold.ops.base import Alias, Case, Region
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Alias, Case, Region, registry
 from fourfold.ops.base.rules import Reduce, Resize
 from fourfold.ops.base.window import Padding, Pool2d, same
 from fourfold.ops.cast import Cast
@@ -38,7 +37,7 @@ CASES = [
     for name, op in OPS.items()
     for number, case in enumerate(op.cases)
 ]
-MOVES = [
+DATA_MOVEMENT_OPS = [
     "depth_to_space",
     "mirror_pad",
     "pad",
@@ -55,41 +54,41 @@ def infer(name: str, case: Case) -> tuple[TensorType, ...]:
     return OPS[name].infer(case.attributes, *types)
 
 
-def compute(name: str, attributes: object, *arrays: object) -> np.ndarray:
-    given = [
+def run_reference(name: str, attributes: object, *arrays: object) -> np.ndarray:
+    inputs = [
         array if array is None or isinstance(array, np.ndarray) else np.float32(array)
         for array in arrays
     ]
-    return np.asarray(OPS[name].reference(attributes, *given))
+    return np.asarray(OPS[name].reference(attributes, *inputs))
 
 
-def pixels(*rows: list[float]) -> np.ndarray:
-    """Return one picture with one channel."""
+def image(*rows: list[float]) -> np.ndarray:
+    """Return one image with one channel."""
     return np.asarray(rows, np.float32)[None, :, :, None]
 
 
-def test_names_are_file_names() -> None:
+def test_op_names_are_file_names() -> None:
     assert all(op.name == name for name, op in OPS.items())
 
 
 @pytest.mark.parametrize(("name", "case"), CASES)
-def test_rule_agrees_with_reference(name: str, case: Case) -> None:
+def test_type_rule_agrees_with_reference(name: str, case: Case) -> None:
     inputs = make_inputs(case)
-    given = [None if array is None else array.copy() for array in inputs]
-    found = OPS[name].reference(case.attributes, *inputs)
-    results = found if isinstance(found, tuple) else (found,)
+    originals = [None if array is None else array.copy() for array in inputs]
+    actual = OPS[name].reference(case.attributes, *inputs)
+    results = actual if isinstance(actual, tuple) else (actual,)
     assert tuple(TensorType.of(result) for result in results) == infer(name, case)
     assert all(result.size < 20_000 for result in results)
     assert isinstance(case.attributes, OPS[name].attributes)
     assert all(number < len(inputs) for number in case.constants)
     assert all(result.dtype.kind != "f" or np.isfinite(result).all() for result in results)
-    for array, before in zip(inputs, given, strict=True):
+    for array, before in zip(inputs, originals, strict=True):
         assert array is None or (array == before).all(), "a reference must not write its inputs"
 
 
-@pytest.mark.parametrize("name", MOVES)
-def test_maps_of_coordinates_agree_with_reference(name: str) -> None:
-    """With numbers as output coordinates, expressions fold to the input coordinates."""
+@pytest.mark.parametrize("name", DATA_MOVEMENT_OPS)
+def test_coordinate_maps_agree_with_reference(name: str) -> None:
+    """Expressions fold to the input coordinates if output coordinates are constants."""
     source = __import__(f"fourfold.ops.{name}", fromlist=["source"]).source
     for case in OPS[name].cases:
         (x,) = (array for array in make_inputs(case) if array is not None)
@@ -123,7 +122,7 @@ def test_unchanged_axes_keep_their_coordinate() -> None:
 REDUCE_ALL = Reduce((0,), keep_dims=False)
 CONV = Conv2d()
 ONE = Pool2d((1, 1), (1, 1))
-WRONG = [
+INVALID_INPUTS = [
     ("relu", NONE, ["i32[3]"]),
     ("relu", NONE, []),
     ("relu", NONE, [None]),
@@ -236,13 +235,15 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes", "types"), WRONG)
-def test_wrong_inputs_are_rejected(name: str, attributes: object, types: list[str | None]) -> None:
+@pytest.mark.parametrize(("name", "attributes", "types"), INVALID_INPUTS)
+def test_type_rules_reject_invalid_inputs(
+    name: str, attributes: object, types: list[str | None]
+) -> None:
     with pytest.raises(ModelError, match=name):
         infer(name, Case(tuple(types), attributes))
 
 
-KNOWN = [
+KNOWN_VALUES = [
     ("div", NONE, (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3])), [3, -3, -3, 3, -2]),
     ("logistic", NONE, ([-1000, 0, 1000],), [0, 0.5, 1]),
     ("hard_swish", NONE, ([-4, -1, 0, 3, 5],), [0, -1 / 3, 0, 3, 5]),
@@ -266,37 +267,39 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes", "inputs", "expected"), KNOWN)
-def test_known_values(
+@pytest.mark.parametrize(("name", "attributes", "inputs", "expected"), KNOWN_VALUES)
+def test_references_return_known_values(
     name: str, attributes: object, inputs: tuple[object, ...], expected: object
 ) -> None:
-    np.testing.assert_allclose(compute(name, attributes, *inputs), expected, rtol=2e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        run_reference(name, attributes, *inputs), expected, rtol=2e-6, atol=1e-7
+    )
 
 
-def test_average_counts_only_the_image() -> None:
+def test_average_pooling_ignores_padding() -> None:
     attributes = Pool2d((2, 2), (1, 1), Padding(0, 1, 0, 1))
-    y = compute("average_pool2d", attributes, pixels([1, 2], [3, 6]))
-    np.testing.assert_allclose(y, pixels([3, 4], [4.5, 6]))
+    y = run_reference("average_pool2d", attributes, image([1, 2], [3, 6]))
+    np.testing.assert_allclose(y, image([3, 4], [4.5, 6]))
 
 
 def test_convolution_slides_the_filter_unflipped() -> None:
     weights = np.float32([1, 10, 100]).reshape(1, 1, 3, 1)
     attributes = Conv2d((1, 2), padding=Padding(0, 0, 1, 1))
-    y = compute("conv2d", attributes, pixels([1, 2, 3]), weights, [0.5])
-    np.testing.assert_allclose(y, pixels([210.5, 32.5]))
+    y = run_reference("conv2d", attributes, image([1, 2, 3]), weights, [0.5])
+    np.testing.assert_allclose(y, image([210.5, 32.5]))
 
 
 def test_transposed_convolution_scatters_the_filter() -> None:
     weights = np.float32([1, 10, 100]).reshape(1, 1, 3, 1)
     attributes = TransposeConv2d((1, 2), Padding(0, 0, 0, 1), (1, 4))
-    y = compute("transpose_conv2d", attributes, pixels([1, 2]), weights, None)
-    np.testing.assert_allclose(y, pixels([1, 10, 102, 20]))
+    y = run_reference("transpose_conv2d", attributes, image([1, 2]), weights, None)
+    np.testing.assert_allclose(y, image([1, 10, 102, 20]))
 
 
 def test_depthwise_outputs_of_a_channel_are_adjacent() -> None:
     weights = np.float32([1, 10, 100, 1000]).reshape(1, 1, 1, 4)
     x = np.float32([2, 3]).reshape(1, 1, 1, 2)
-    y = compute("depthwise_conv2d", DepthwiseConv2d(multiplier=2), x, weights, None)
+    y = run_reference("depthwise_conv2d", DepthwiseConv2d(multiplier=2), x, weights, None)
     assert y.ravel().tolist() == [2, 20, 300, 3000]
 
 
@@ -308,17 +311,17 @@ def test_depthwise_outputs_of_a_channel_are_adjacent() -> None:
         (Resize((1, 4), half_pixel_centers=True), [0, 2, 6, 8], [0, 0, 8, 8]),
     ],
 )
-def test_resize_known_values(
+def test_resize_returns_known_values(
     attributes: Resize, bilinear: list[float], nearest: list[float]
 ) -> None:
-    x = pixels([0, 8])
+    x = image([0, 8])
     np.testing.assert_allclose(
-        compute("resize_bilinear", attributes, x), pixels(bilinear), rtol=1e-6
+        run_reference("resize_bilinear", attributes, x), image(bilinear), rtol=1e-6
     )
-    np.testing.assert_allclose(compute("resize_nearest", attributes, x), pixels(nearest))
+    np.testing.assert_allclose(run_reference("resize_nearest", attributes, x), image(nearest))
 
 
-def test_same_padding_puts_the_odd_one_after() -> None:
+def test_same_padding_puts_the_odd_element_last() -> None:
     assert same(224, 3, 2) == (0, 1)
     assert same(7, 3, 1) == (1, 1)
     assert same(7, 3, 1, dilation=2) == (2, 2)

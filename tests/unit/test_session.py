@@ -1,4 +1,4 @@
-"""Session: what it takes and gives, and what it says when that does not fit."""
+"""A session's inputs, outputs and errors."""
 
 from __future__ import annotations
 
@@ -21,63 +21,63 @@ from fourfold.errors import DeviceError, InputError
 
 @pytest.fixture(scope="module")
 def session(device: DeviceInfo) -> Iterator[fourfold.Session]:
-    with fourfold.Session(matrix(), device, cache=None) as made:
-        yield made
+    with fourfold.Session(matrix(), device, cache=None) as session:
+        yield session
 
 
-def test_ports_say_what_they_are(session: fourfold.Session) -> None:
+def test_describes_inputs_and_outputs(session: fourfold.Session) -> None:
     assert [(i.name, i.shape, str(i.dtype)) for i in session.inputs] == [("x", (2, 4), "float32")]
     assert [(o.name, o.shape) for o in session.outputs] == [("y", (2, 3))]
 
 
 @pytest.mark.parametrize("form", ["dict", "list", "array", "strided"])
-def test_inputs_by_name_by_position_or_alone(session: fourfold.Session, form: str) -> None:
+def test_accepts_inputs_by_name_by_position_or_alone(session: fourfold.Session, form: str) -> None:
     x = numbers(1)
     strided = np.repeat(x, 2, axis=1)[:, ::2]
-    given = {"dict": {"x": x}, "list": [x], "array": x, "strided": strided}[form]
-    np.testing.assert_allclose(session.run(given)["y"], x @ WEIGHTS.T, atol=1e-6)
+    inputs = {"dict": {"x": x}, "list": [x], "array": x, "strided": strided}[form]
+    np.testing.assert_allclose(session.run(inputs)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
-def test_results_are_new_arrays(session: fourfold.Session) -> None:
+def test_later_runs_do_not_overwrite_results(session: fourfold.Session) -> None:
     first = session.run(numbers(1))["y"]
-    kept = first.copy()
+    copy = first.copy()
     session.run(numbers(2))
-    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(first, copy)
 
 
-def test_another_batch_by_shapes(device: DeviceInfo) -> None:
+def test_shapes_option_changes_the_batch(device: DeviceInfo) -> None:
     x = numbers(3, rows=5)
-    with fourfold.Session(matrix(), device, shapes={"x": (5, 4)}, cache=None) as made:
-        np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
+    with fourfold.Session(matrix(), device, shapes={"x": (5, 4)}, cache=None) as session:
+        np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
-def test_names_that_a_model_repeats_become_unique(device: DeviceInfo) -> None:
-    with fourfold.Session(matrix(repeat=True), device, cache=None) as made:
-        results = made.run(numbers(1))
+def test_duplicate_output_names_become_unique(device: DeviceInfo) -> None:
+    with fourfold.Session(matrix(repeat=True), device, cache=None) as session:
+        results = session.run(numbers(1))
     assert len(results) == 2
     first, second = results.values()
     np.testing.assert_array_equal(first, second)
 
 
-def test_several_threads_at_once(session: fourfold.Session) -> None:
-    wrong: list[int] = []
+def test_several_threads_run_at_once(session: fourfold.Session) -> None:
+    failed_seeds: list[int] = []
 
     def work(seed: int) -> None:
         for step in range(20):
             x = numbers(100 * seed + step)
             if not np.allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6):
-                wrong.append(seed)
+                failed_seeds.append(seed)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == []
+    assert failed_seeds == []
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("value", "message"),
     [
         ({"z": numbers(1)}, "no input 'z'"),
         ({}, "'x' is missing"),
@@ -86,46 +86,47 @@ def test_several_threads_at_once(session: fourfold.Session) -> None:
         (numbers(1, rows=3), "has shape (3, 4), not (2, 4)"),
     ],
 )
-def test_inputs_that_do_not_fit(session: fourfold.Session, given: object, message: str) -> None:
+def test_rejects_invalid_inputs(session: fourfold.Session, value: object, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        session.run(given)  # type: ignore[arg-type]
+        session.run(value)  # type: ignore[arg-type]
     assert message in caught.value.what
     assert caught.value.why
     assert caught.value.fix
 
 
-def test_a_closed_session_says_so(device: DeviceInfo) -> None:
-    made = fourfold.Session(matrix(), device, cache=None)
-    made.close()
-    made.close()
+def test_closed_session_does_not_run(device: DeviceInfo) -> None:
+    session = fourfold.Session(matrix(), device, cache=None)
+    session.close()
+    session.close()
     with pytest.raises(InputError, match="closed"):
-        made.run(numbers(1))
+        session.run(numbers(1))
 
 
 @pytest.mark.needs_device
-def test_no_such_device() -> None:
+def test_rejects_unknown_devices() -> None:
     with pytest.raises(DeviceError, match="device 'nothing like this' was not found"):
         fourfold.Session(matrix(), device="nothing like this", cache=None)
 
 
-def test_no_such_precision(device: DeviceInfo) -> None:
+def test_rejects_unknown_precisions(device: DeviceInfo) -> None:
     with pytest.raises(InputError, match="precision"):
         fourfold.Session(matrix(), device, precision="fp8", cache=None)
 
 
-def test_no_platform_tells_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_a_platform_suggests_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> list:
         raise cl.Error("clGetPlatformIDs", -1001)
 
     monkeypatch.setattr(opencl, "found_devices", opencl.found_devices.__wrapped__)
     monkeypatch.setattr(cl, "platforms", nothing)
-    monkeypatch.setattr(webgpu, "found_devices", tuple)  # the last resort has none, either
+    # the last-resort backend finds none, either
+    monkeypatch.setattr(webgpu, "found_devices", tuple)
     with pytest.raises(DeviceError, match="no OpenCL platform") as caught:
-        fourfold.devices.__wrapped__()  # not what was found before
+        fourfold.devices.__wrapped__()  # bypass the cached list
     assert "fourfold[cpu]" in caught.value.fix
 
 
-def test_out_of_memory_names_what_was_needed(
+def test_out_of_memory_error_states_the_required_bytes(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -143,8 +144,10 @@ def test_profile_names_every_kernel(session: fourfold.Session) -> None:
     assert all(time.seconds > 0 for time in times)
 
 
-def test_persistent_kernels_take_turns_on_a_gpu(device: DeviceInfo) -> None:
-    """Two of them could each hold half of a GPU and wait for ever; a CPU's groups never wait so."""
+def test_persistent_kernels_are_serialized_on_a_gpu(device: DeviceInfo) -> None:
+    """Two persistent kernels could each occupy half of a GPU and wait forever; CPU work-groups do
+    not wait like this.
+    """
     context, plan = opencl.context_of(device), fourfold.Session(matrix(), device, cache=None).plan
     waits = replace(plan, requirements=plan.requirements._replace(resident_groups=16))
     one, other = launch_queue(context, waits), launch_queue(context, waits)
@@ -154,6 +157,6 @@ def test_persistent_kernels_take_turns_on_a_gpu(device: DeviceInfo) -> None:
     with one.alone():
         thread = threading.Thread(target=lambda: (other.launch([]), launched.set()))
         thread.start()
-        assert not launched.wait(0.1), "launches of others wait"
+        assert not launched.wait(0.1), "launches of the other queue wait"
     thread.join()
     assert launched.is_set()

@@ -1,4 +1,4 @@
-"""Options have names and types: an editor completes them, and mypy finds slips."""
+"""Options have names and types, so that editors complete them and mypy finds mistakes."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ GpuDelegate("m.tflite", inference_preference="fast")  # line 15
 
 
 @pytest.mark.parametrize("public", [fourfold.Session, GpuDelegate])
-def test_every_option_has_a_name_and_a_type(public: type) -> None:
+def test_every_option_is_a_typed_keyword(public: type) -> None:
     parameters = inspect.signature(public).parameters.values()
     kinds = {one.kind for one in parameters}
     assert kinds.isdisjoint({inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL})
     assert all(one.annotation not in (one.empty, "Any") for one in parameters)
 
 
-def test_the_delegate_passes_every_option_on() -> None:
+def test_delegate_accepts_every_gpu_option() -> None:
     parameters = inspect.signature(GpuDelegate).parameters
     for item in fields(GpuOptions):
         assert parameters[item.name].default == item.default
 
 
-def test_names_are_those_that_are_understood() -> None:
+def test_literal_types_match_accepted_names() -> None:
     assert get_args(Precision) == PRECISIONS
     assert get_args(PlacementName) == PLACEMENTS
     assert get_args(Preference) == tuple(PREFERENCES)
 
 
-def test_mypy_finds_slips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mypy_finds_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "caller.py").write_text(CODE)
     monkeypatch.setenv("MYPYPATH", str(SOURCE))
     options = ["--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache")]
-    found, errors, _ = api.run([*options, "--config-file=", str(tmp_path / "caller.py")])
-    lines = {int(line) for line in re.findall(r"caller\.py:(\d+): error", found)}
-    assert lines == set(range(9, 16)), found + errors
-    assert 'Unexpected keyword argument "sritct"' in found
+    report, errors, _ = api.run([*options, "--config-file=", str(tmp_path / "caller.py")])
+    lines = {int(line) for line in re.findall(r"caller\.py:(\d+): error", report)}
+    assert lines == set(range(9, 16)), report + errors
+    assert 'Unexpected keyword argument "sritct"' in report

@@ -1,4 +1,4 @@
-"""What the clocks of a persistent kernel noted becomes the seconds of each stage."""
+"""Clock readings of a persistent kernel are converted to seconds per stage."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SHARED = StageClocks(StageClock("a timer", 1e9), TITLES, 2, 4, 256, waits_behind
 CLAIMED = StageClocks(StageClock("a counter"), TITLES, 3, 4, 256, waits_behind=True)
 
 
-def test_units_that_count_from_different_starts() -> None:
-    """Two ticks are a nanosecond. Both begin at 1000; the first is done with its part of stage one
-    after 200 ns and waits until 300, the second after 280; both end after 500.
+def test_converts_counters_with_different_origins() -> None:
+    """Two ticks are a nanosecond. Both groups begin at 1000. The first finishes its part of stage
+    one after 200 ns and waits until 300, the second finishes after 280; both end after 500.
     """
     notes = np.array(
         [
@@ -32,9 +32,9 @@ def test_units_that_count_from_different_starts() -> None:
     assert (times.start, times.groups) == (1000, 2)
 
 
-def test_a_group_that_came_late_and_one_that_did_nothing() -> None:
-    """The second comes when stage one is done, and makes it no longer. When stage two is done it is
-    not there to see it: that is no waiting for others.
+def test_handles_late_and_idle_groups() -> None:
+    """The second group arrives when stage one is done and does not extend it. It is absent at the
+    end of stage two, which does not count as waiting.
     """
     notes = np.array(
         [
@@ -51,14 +51,14 @@ def test_a_group_that_came_late_and_one_that_did_nothing() -> None:
     assert times.groups == 2
 
 
-def test_a_clock_of_unknown_speed_is_compared_with_the_host() -> None:
+def test_clock_of_unknown_speed_is_calibrated_against_the_host() -> None:
     first, last = np.zeros((3, 10), np.int64), np.zeros((3, 10), np.int64)
     first[1, 0], last[2, 0] = 5000, 35000
     samples = [ClockSample(2.0, first), ClockSample(2.5, last)]
     assert clock_speed(samples) == 60000
 
 
-def test_a_clock_that_stands_still_tells_nothing() -> None:
+def test_stopped_clock_yields_no_times() -> None:
     notes = np.full((3, 10), 7, np.int64)
     samples = [ClockSample(2.0, notes), ClockSample(2.5, notes)]
     assert read_runs(CLAIMED, samples) == []

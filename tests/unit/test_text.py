@@ -1,4 +1,4 @@
-"""Text goes in and comes out: what reads it runs in LiteRT, the rest where it pays."""
+"""Models with text inputs and outputs: string operators run in LiteRT, others on either target."""
 
 from __future__ import annotations
 
@@ -34,29 +34,31 @@ EMBEDDING = np.array(
 WEIGHTS = np.array([[-1, 1, 0.5], [1, -1, 0.25]], np.float32)
 
 
-def packed(texts: Sequence[str]) -> np.ndarray:
-    """Text as TFLite's files have it: how many, where each begins and ends, then all of it."""
+def pack_strings(texts: Sequence[str]) -> np.ndarray:
+    """Return strings in TFLite's layout: count, offsets of each start and end, then the bytes."""
     parts = [text.encode() for text in texts]
-    places = np.cumsum([4 * (len(parts) + 2), *map(len, parts)])
-    head = struct.pack(f"<{len(parts) + 2}i", len(parts), *places)
+    offsets = np.cumsum([4 * (len(parts) + 2), *map(len, parts)])
+    head = struct.pack(f"<{len(parts) + 2}i", len(parts), *offsets)
     return np.frombuffer(head + b"".join(parts), np.uint8)
 
 
 def text_constant(name: str, texts: Sequence[str]) -> writer.Tensor:
-    return writer.Tensor(name, (len(texts),), "str", data=packed(texts))
+    return writer.Tensor(name, (len(texts),), "str", data=pack_strings(texts))
 
 
-def classifier() -> bytes:
-    """Words, looked up in a table, embedded, their scores, and the name of the best one."""
+def word_classifier() -> bytes:
+    """Return a model that looks words up in a table, embeds and scores them, and names the best
+    class.
+    """
     hashtable = {"TableId": 3, "KeyDtype": STRING, "ValueDtype": INT64}
-    made = writer.Operator("HASHTABLE", [], ["table"], "HashtableOptions", hashtable)
-    start = writer.Subgraph(
+    hashtable_operator = writer.Operator("HASHTABLE", [], ["table"], "HashtableOptions", hashtable)
+    setup = writer.Subgraph(
         [
             writer.Tensor("table", (1,), "resource"),
             text_constant("keys", WORDS),
             writer.constant("numbers", np.arange(1, 5), "int64"),
         ],
-        [made, writer.Operator("HASHTABLE_IMPORT", ["table", "keys", "numbers"], [])],
+        [hashtable_operator, writer.Operator("HASHTABLE_IMPORT", ["table", "keys", "numbers"], [])],
         [],
         [],
         "start",
@@ -79,7 +81,7 @@ def classifier() -> bytes:
     once = writer.Operator("CALL_ONCE", [], [], "CallOnceOptions", {"InitSubgraphIndex": 1})
     operators = [
         once,
-        made,
+        hashtable_operator,
         writer.Operator("HASHTABLE_FIND", ["table", "words", "unknown"], ["ids"]),
         writer.Operator("CAST", ["ids"], ["places"], "CastOptions",
                         {"InDataType": INT64, "OutDataType": 2}),
@@ -91,11 +93,11 @@ def classifier() -> bytes:
         writer.Operator("GATHER", ["answers", "best"], ["answer"], "GatherOptions"),
     ]  # fmt: skip
     main = writer.Subgraph(tensors, operators, ["words"], ["answer", "scores"])
-    return writer.write_model([main, start])
+    return writer.write_model([main, setup])
 
 
-def equality() -> bytes:
-    """Which of three words are 'yes', and exp of that: what of it pays could be on the device."""
+def word_equality_model() -> bytes:
+    """Return a model that compares three words with 'yes' and computes exp of the result."""
     tensors = [
         writer.Tensor("words", (3,), "str"),
         text_constant("key", ["yes"]),
@@ -113,116 +115,118 @@ def equality() -> bytes:
 
 
 def expected(words: Sequence[str]) -> tuple[list[bytes], np.ndarray]:
-    places = [WORDS.index(word) + 1 if word in WORDS else 0 for word in words]
-    scores = EMBEDDING[places] @ WEIGHTS.T
+    indices = [WORDS.index(word) + 1 if word in WORDS else 0 for word in words]
+    scores = EMBEDDING[indices] @ WEIGHTS.T
     return [ANSWERS[best].encode() for best in scores.argmax(1)], scores
 
 
-GIVEN = ["good", "bad", "what", "übel"]
+INPUT_WORDS = ["good", "bad", "what", "übel"]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
-        np.array(GIVEN),
-        np.array(GIVEN, object),
-        np.array([word.encode() for word in GIVEN]),
-        np.array([GIVEN[0].encode(), *GIVEN[1:]], object),
-        {"words": np.array(GIVEN)},
-        [GIVEN],
+        np.array(INPUT_WORDS),
+        np.array(INPUT_WORDS, object),
+        np.array([word.encode() for word in INPUT_WORDS]),
+        np.array([INPUT_WORDS[0].encode(), *INPUT_WORDS[1:]], object),
+        {"words": np.array(INPUT_WORDS)},
+        [INPUT_WORDS],
     ],
     ids=["str", "object", "bytes", "both", "by name", "list"],
 )
-def test_text_in_any_form(device: DeviceInfo, given: Any) -> None:
-    with fourfold.Session(classifier(), device, cache=None) as session:
+def test_accepts_text_in_any_form(device: DeviceInfo, value: Any) -> None:
+    with fourfold.Session(word_classifier(), device, cache=None) as session:
         assert session.inputs[0].dtype == session.outputs[0].dtype == object
-        found = session.run(given)
-    answers, scores = expected(GIVEN)
-    assert found["answer"].tolist() == answers
-    np.testing.assert_allclose(found["scores"], scores, rtol=1e-5)
+        outputs = session.run(value)
+    answers, scores = expected(INPUT_WORDS)
+    assert outputs["answer"].tolist() == answers
+    np.testing.assert_allclose(outputs["scores"], scores, rtol=1e-5)
 
 
-def test_results_are_new_arrays(device: DeviceInfo) -> None:
-    with fourfold.Session(classifier(), device, cache=None) as session:
-        first = session.run(np.array(GIVEN))["answer"]
-        kept = first.tolist()
+def test_later_runs_do_not_overwrite_results(device: DeviceInfo) -> None:
+    with fourfold.Session(word_classifier(), device, cache=None) as session:
+        first = session.run(np.array(INPUT_WORDS))["answer"]
+        copy = first.tolist()
         session.run(np.array(["bad"] * 4))
-        assert first.tolist() == kept
+        assert first.tolist() == copy
 
 
-def test_more_words_than_the_file_says(device: DeviceInfo) -> None:
+def test_accepts_more_words_than_the_declared_shape(device: DeviceInfo) -> None:
     words = ["fine", "bad"] * 5
-    with fourfold.Session(classifier(), device, cache=None) as session:
-        found = session.run(np.array(words))
-    assert found["answer"].tolist() == expected(words)[0]
+    with fourfold.Session(word_classifier(), device, cache=None) as session:
+        outputs = session.run(np.array(words))
+    assert outputs["answer"].tolist() == expected(words)[0]
 
 
-def test_it_is_what_litert_alone_gives() -> None:
-    run = interpreter.open_file(classifier(), [np.array(GIVEN)], 1)
+def test_results_equal_litert() -> None:
+    run = interpreter.open_file(word_classifier(), [np.array(INPUT_WORDS)], 1)
     answer, scores = run()
-    with fourfold.Session(classifier(), "cpu", cache=None) as session:
-        found = session.run(np.array(GIVEN))
-    assert found["answer"].tolist() == answer.tolist()
-    np.testing.assert_array_equal(found["scores"], scores)
+    with fourfold.Session(word_classifier(), "cpu", cache=None) as session:
+        outputs = session.run(np.array(INPUT_WORDS))
+    assert outputs["answer"].tolist() == answer.tolist()
+    np.testing.assert_array_equal(outputs["scores"], scores)
 
 
-def test_the_device_does_what_is_left(device: DeviceInfo) -> None:
-    with fourfold.Session(equality(), device, placement="gpu", cache=None) as session:
-        found = session.run(np.array(["yes", "no", "yes"]))["y"]
+def test_device_runs_the_numeric_operators(device: DeviceInfo) -> None:
+    with fourfold.Session(word_equality_model(), device, placement="gpu", cache=None) as session:
+        output = session.run(np.array(["yes", "no", "yes"]))["y"]
         on_cpu = {row.op for row in session.placement.fallbacks}
         assert len(session.placement.parts) == 2
     assert on_cpu == {"EQUAL"}
-    np.testing.assert_allclose(found, np.exp([1, 0, 1]), rtol=1e-5)
+    np.testing.assert_allclose(output, np.exp([1, 0, 1]), rtol=1e-5)
 
 
-def test_the_strict_are_told(device: DeviceInfo) -> None:
+def test_strict_rejects_string_operators(device: DeviceInfo) -> None:
     with pytest.raises(UnsupportedError, match="'key' holds string values"):
-        fourfold.Session(equality(), device, strict=True, cache=None)
+        fourfold.Session(word_equality_model(), device, strict=True, cache=None)
 
 
 @pytest.mark.parametrize(
-    ("given", "what"),
+    ("value", "what"),
     [
         (np.zeros(3, np.float32), "is float, not text"),
         (np.array(["a", 3, None], object), "is int, not text"),
         (np.array(["a", "b"]), "has shape"),
     ],
 )
-def test_what_is_no_text(device: DeviceInfo, given: np.ndarray, what: str) -> None:
+def test_rejects_arrays_that_are_no_text(device: DeviceInfo, value: np.ndarray, what: str) -> None:
     with (
-        fourfold.Session(equality(), device, cache=None) as session,
+        fourfold.Session(word_equality_model(), device, cache=None) as session,
         pytest.raises(InputError, match=what),
     ):
-        session.run(given)
+        session.run(value)
 
 
-def test_auto_runs_it_where_it_is_faster(device: DeviceInfo) -> None:
-    with fourfold.Session(equality(), device, placement="measure", cache=None) as session:
+def test_placement_measure_supports_text(device: DeviceInfo) -> None:
+    with fourfold.Session(
+        word_equality_model(), device, placement="measure", cache=None
+    ) as session:
         np.testing.assert_allclose(
             session.run(np.array(["yes", "no", "no"]))["y"], np.exp([1, 0, 0]), rtol=1e-5
         )
 
 
-def test_it_is_kept_and_prepared(device: DeviceInfo, tmp_path: Path) -> None:
+def test_text_models_are_cached_and_prepared(device: DeviceInfo, tmp_path: Path) -> None:
     source, file = tmp_path / "m.tflite", tmp_path / "m.fourfold"
-    source.write_bytes(classifier())
+    source.write_bytes(word_classifier())
     for origin in ("model", "store"):
         with fourfold.Session(source, device, cache=tmp_path / "store") as session:
             assert session.origin == origin
-            assert session.run(np.array(GIVEN))["answer"].tolist() == expected(GIVEN)[0]
+            assert session.run(np.array(INPUT_WORDS))["answer"].tolist() == expected(INPUT_WORDS)[0]
     draft = Draft()
     prepare_model(draft, source, device, CompileOptions(), {})
     draft.write(file)
     source.unlink()
     with fourfold.Session(file, device, cache=None) as session:
-        assert session.run(np.array(GIVEN))["answer"].tolist() == expected(GIVEN)[0]
+        assert session.run(np.array(INPUT_WORDS))["answer"].tolist() == expected(INPUT_WORDS)[0]
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "check"])
-def test_commands_take_it(tmp_path: Path, device: DeviceInfo, command: str) -> None:
+def test_commands_support_text_models(tmp_path: Path, device: DeviceInfo, command: str) -> None:
     path, words = tmp_path / "m.tflite", tmp_path / "words.npy"
-    path.write_bytes(classifier())
-    np.save(words, np.array(GIVEN))
+    path.write_bytes(word_classifier())
+    np.save(words, np.array(INPUT_WORDS))
     more = {
         "run": ["--input", str(words), "--output", str(tmp_path / "out")],
         "verify": [],
@@ -234,15 +238,15 @@ def test_commands_take_it(tmp_path: Path, device: DeviceInfo, command: str) -> N
     assert result.exit_code == 0, result.output
     if command == "run":
         saved = np.load(tmp_path / "out" / "answer.npy")
-        assert saved.tolist() == expected(GIVEN)[0]
+        assert saved.tolist() == expected(INPUT_WORDS)[0]
         report = json.loads(result.stdout)
-        assert report["outputs"][0]["values"] == [one.decode() for one in expected(GIVEN)[0]]
+        assert report["outputs"][0]["values"] == [one.decode() for one in expected(INPUT_WORDS)[0]]
 
 
-def test_run_reads_a_text_file(tmp_path: Path, device: DeviceInfo) -> None:
+def test_run_command_reads_a_text_file(tmp_path: Path, device: DeviceInfo) -> None:
     path, words = tmp_path / "m.tflite", tmp_path / "words.txt"
-    path.write_bytes(classifier())
-    words.write_text("\n".join(GIVEN) + "\n", encoding="utf-8")
+    path.write_bytes(word_classifier())
+    words.write_text("\n".join(INPUT_WORDS) + "\n", encoding="utf-8")
     result = CliRunner().invoke(
         main, ["run", str(path), "--device", device.name, "--input", str(words)]
     )
@@ -251,7 +255,7 @@ def test_run_reads_a_text_file(tmp_path: Path, device: DeviceInfo) -> None:
     assert "positive" in result.stdout
 
 
-TEXT = packed(["yes", "no"]).tobytes()
+TEXT = pack_strings(["yes", "no"]).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -266,8 +270,8 @@ TEXT = packed(["yes", "no"]).tobytes()
         TEXT[:-1],
     ],
 )
-def test_text_that_lies_about_itself_is_damage(damaged: bytes) -> None:
-    """LiteRT would read wherever it points to."""
+def test_rejects_string_tensors_with_invalid_offsets(damaged: bytes) -> None:
+    """LiteRT would read out of bounds."""
 
     def model(text: bytes) -> bytes:
         data = np.frombuffer(text, np.uint8)

@@ -1,4 +1,4 @@
-"""Formats that are only read say so when they are asked to write."""
+"""Read-only formats reject writing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
 
 
-def test_a_format_that_is_only_read_names_those_that_are_written() -> None:
+def test_read_only_format_error_names_writable_formats() -> None:
     empty = WritableModel(Graph((), (), (), {}), (), ())
     with pytest.raises(InputError, match="as Caffe") as raised:
         formats()["caffe"].write(empty)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.backends.registry import backend_of
 from fourfold.device import (
-    LONG_LOOPS,
+    LOOP_SELF_TEST,
     MAX_LOOP_ITERATIONS,
     UNPROMISED,
     DeviceInfo,
@@ -234,7 +234,7 @@ def check_verdict(device: DeviceInfo, precision: str, loop_rounds: int = 0) -> N
             f"a self-test with fp16 storage gave wrong results (driver {device.driver})",
             "use precision='fp32', or update its driver",
         )
-    if LONG_LOOPS in wrong:
+    if LOOP_SELF_TEST in wrong:
         _check_loops(device, loop_rounds)
     if "staging" in wrong:
         what = "copies through pinned host memory gave wrong results in a self-test"

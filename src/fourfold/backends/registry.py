@@ -12,7 +12,7 @@ from fourfold.backends.protocol import Backend
 from fourfold.device import DeviceInfo
 
 _PACKAGE = __name__.rpartition(".")[0]
-NO_BACKENDS = ("cpu", "native")  # CPU engines, and the player in C
+NO_BACKENDS = ("cpu",)  # CPU engines run parts of graphs, not plans
 
 
 @cache

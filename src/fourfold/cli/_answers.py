@@ -99,7 +99,7 @@ def draw_answer(answer: Answer, photograph: Path, path: Path) -> None:
 def show_answer(answer: Answer) -> None:
     """Print all results as tables, with notes on outputs whose meaning is unknown."""
     if answer.known:
-        click.echo(f"{answer.family}, told by {answer.told_by}")
+        click.echo(f"{answer.family}, identified by {answer.told_by}")
     for title, columns, rows in _tables(answer):
         show_table(title, columns, rows)
     if answer.kinds[:1] == ("boxes",) and not answer.boxes:

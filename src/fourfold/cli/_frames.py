@@ -12,8 +12,7 @@ import click
 from fourfold.cli._options import Command
 from fourfold.errors import InputError
 from fourfold.processing.pixels.colors import MATRICES, MODEL_ORDERS
-from fourfold.processing.pixels.frame_fit import FITS
-from fourfold.processing.pixels.resize import RESIZES
+from fourfold.processing.pixels.frame_fit import FITS, RESIZES
 
 
 class _FrameOption(NamedTuple):

@@ -10,8 +10,7 @@ import click
 from fourfold.cli._options import examples, json_option
 from fourfold.cli._show import show_json, show_line, show_table
 from fourfold.formats import formats
-from fourfold.ops.base import Op
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Op, registry
 from fourfold.types import TensorType
 
 EXAMPLES = examples("fourfold ops", "fourfold ops --json")

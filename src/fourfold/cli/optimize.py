@@ -44,9 +44,13 @@ from fourfold.compiler.tune import LEVELS
 from fourfold.config import PRECISIONS, Config
 from fourfold.errors import InputError
 from fourfold.export.optimize.answers import Answers
-from fourfold.export.optimize.operators import list_operators, model_operators
 from fourfold.export.optimize.options import TARGETS
-from fourfold.export.optimize.report import OptimizedModel, OptimizeReport
+from fourfold.export.optimize.report import (
+    OptimizedModel,
+    OptimizeReport,
+    list_operators,
+    model_operators,
+)
 from fourfold.export.quantize.method import METHODS
 from fourfold.export.quantize.ranges import ESTIMATORS
 from fourfold.options import SessionOptions

@@ -30,8 +30,7 @@ from fourfold.cli._show import byte_count, show_json
 from fourfold.compiler.convert.files import readable_file
 from fourfold.config import Config
 from fourfold.errors import InputError
-from fourfold.export.web.page import make_page
-from fourfold.export.web.tasks import KINDS
+from fourfold.export.web.page import KINDS, make_page
 from fourfold.options import CompileOptions, SessionOptions
 from fourfold.processing.option import PostprocessOption
 from fourfold.processing.pixels.frame_fit import FITS

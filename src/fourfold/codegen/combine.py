@@ -125,8 +125,7 @@ def exchange(kernel: Kernel, values: list[Variable], team: Team, combine: Combin
             lower = kernel.let((lane // apart % 2).equals(0), "lower")
             for value in values:
                 other = kernel.let(exchanged(value, apart), "other")
-                pair = where(lower, value, other), where(lower, other, value)
-                kernel.set(value, combine(*pair))
+                kernel.set(value, combine(where(lower, value, other), where(lower, other, value)))
     return Team(lane, lanes, kernel.let(minimum(reach, widest), "together"))
 
 

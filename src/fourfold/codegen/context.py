@@ -152,13 +152,29 @@ class NodeContext:
         self, types: Mapping[str, TensorType], locations: Mapping[str, Location]
     ) -> NodeContext:
         """Return this node with other shapes for the same memory; both collect the same kernels."""
-        views = ({**self.types, **types}, self.constants, {**self.locations, **locations})
-        return self._share_kernels(NodeContext(self.node, *views, self.tail, self.target))
+        return self._share_kernels(
+            NodeContext(
+                node=self.node,
+                types={**self.types, **types},
+                constants=self.constants,
+                locations={**self.locations, **locations},
+                tail=self.tail,
+                target=self.target,
+            )
+        )
 
     def with_tail(self, tail: tuple[TailStep, ...]) -> NodeContext:
         """Return this node with another tail; both collect the same kernels."""
-        views = (self.types, self.constants, self.locations)
-        return self._share_kernels(NodeContext(self.node, *views, tail, self.target))
+        return self._share_kernels(
+            NodeContext(
+                node=self.node,
+                types=self.types,
+                constants=self.constants,
+                locations=self.locations,
+                tail=tail,
+                target=self.target,
+            )
+        )
 
     def _share_kernels(self, context: NodeContext) -> NodeContext:
         context.choice, context.kernels = self.choice, self.kernels

@@ -1,8 +1,11 @@
-"""Expressions that only some devices support: raw words, packed halves, sub-groups, bytes."""
+"""Bitwise expressions, and expressions that only some devices support.
+
+These are raw words, packed halves, sub-groups and bytes.
+"""
 
 from __future__ import annotations
 
-from fourfold.codegen.expression import Expression, Operand, Pointer, const, lift
+from fourfold.codegen.expression import Expression, Operand, Pointer, const, lift, widen
 
 
 def load_words(pointer: Pointer, index: Operand, inside: Expression | None = None) -> Expression:
@@ -64,3 +67,31 @@ def load_taps(pointer: Pointer, index: Operand, step: int) -> Expression:
     another. Lanes 0-3 are the columns of the first matrix as words, lanes 4-7 those of the second.
     """
     return Expression("load_taps", (pointer, lift(index), const(step)), "int", 8)
+
+
+def _bits(op: str, a: Operand, b: Operand) -> Expression:
+    first, second = lift(a), lift(b)
+    width = max(first.width, second.width)
+    return Expression(op, (widen(first, width), widen(second, width)), "int", width)
+
+
+def bit_and(a: Operand, b: Operand) -> Expression:
+    return _bits("&", a, b)
+
+
+def bit_or(a: Operand, b: Operand) -> Expression:
+    return _bits("|", a, b)
+
+
+def bit_xor(a: Operand, b: Operand) -> Expression:
+    return _bits("^", a, b)
+
+
+def shift_left(a: Operand, count: Operand) -> Expression:
+    """Shift left by 0 to 31 bits; bits shifted out are lost."""
+    return _bits("<<", a, count)
+
+
+def shift_right(a: Operand, count: Operand) -> Expression:
+    """Shift right by 0 to 31 bits; the sign bit is copied in from the left."""
+    return _bits(">>", a, count)

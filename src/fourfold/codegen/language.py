@@ -1,19 +1,28 @@
-"""Language: renders kernels as text of one GPU language; each is a folder next to this file."""
+"""Language: renders kernels as text of one GPU language.
+
+Languages are found by name: each is a folder next to this file with a module `language`.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Protocol
 
 import numpy as np
 
+from fourfold import codegen
 from fourfold.codegen.capabilities import Capabilities
 from fourfold.codegen.context import KernelOptions, Target
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.stage import Stage
 from fourfold.codegen.walk import Node
 from fourfold.device import DEFAULT_COMPUTE_UNITS, DeviceInfo
+from fourfold.errors import DeviceError, nearest
 from fourfold.plan.stage_clocks import StageClock
 
 
@@ -144,3 +153,25 @@ def make_target(language: Language, device: DeviceInfo, options: KernelOptions) 
     changed = {name: value for name, value in missing.items() if getattr(device, name) != value}
     limited = replace(device, **changed) if changed else device  # type: ignore[arg-type]
     return Target(limited, options, able)
+
+
+def languages() -> tuple[str, ...]:
+    """Return the names of all languages."""
+    folders = [info.name for info in iter_modules(codegen.__path__) if info.ispkg]
+    return tuple(name for name in folders if _has_language(name))
+
+
+def _has_language(folder: str) -> bool:
+    """Return whether a folder is a language and not code that languages share."""
+    paths = (os.path.join(path, folder, "language.py") for path in codegen.__path__)
+    return any(map(os.path.isfile, paths))
+
+
+@cache
+def find_language(name: str) -> Language:
+    """Import and return a language."""
+    if name not in languages():
+        why = f"supported languages: {', '.join(languages())}"
+        raise DeviceError(f"unknown kernel language {name!r}", why, nearest(name, languages()))
+    language: Language = import_module(f"{codegen.__name__}.{name}.language").LANGUAGE
+    return language

@@ -1,9 +1,10 @@
-"""Stage: a kernel with its arguments, one of many that a single launch runs."""
+"""Stage: a kernel with its arguments, one of many in a single launch; and the grids of launches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.statement import LocalArray
@@ -60,3 +61,29 @@ def find_wait_conflict(stages: Sequence[Stage], device: DeviceInfo) -> str | Non
     if device.is_cpu and any(isinstance(one, LocalArray) for one in statements):
         return "a kernel needs local memory"
     return None
+
+
+def grid_groups(grid: tuple[int, ...], local: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of groups along each axis."""
+    return tuple(count // size for count, size in zip(grid, local, strict=True))
+
+
+def folded_groups(
+    grid: tuple[int, ...], local: tuple[int, ...], most: int | None
+) -> tuple[int, int] | None:
+    """Return the groups as rows of `most`, the last padded; None if no axis exceeds `most`."""
+    groups = grid_groups(grid, local)
+    if most is None or max(groups) <= most:
+        return None
+    return most, -(-prod(groups) // most)
+
+
+def folded_launch(
+    grid: tuple[int, ...], local: tuple[int, ...], most: int | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the grid and the group size of a launch, folded if necessary."""
+    folded = folded_groups(grid, local, most)
+    if folded is None:
+        return grid, local
+    size = (*local, 1, 1)[:3]
+    return (folded[0] * size[0], folded[1] * size[1], size[2]), size

@@ -1,4 +1,4 @@
-"""Reads a model as the options want it: shapes, operators, pixels, post-processing, outputs."""
+"""Reads a model with the requested shapes, pixels, postprocessing and outputs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.compiler import postprocess
-    from fourfold.processing import option as processing
 else:  # few models are opened with it
     postprocess = lazy_import("fourfold.compiler.postprocess")
-    processing = lazy_import("fourfold.processing.option")
 
 log = Log("compiler")
 ReadShaped = Callable[[Mapping[str, Shape]], Model]
@@ -32,41 +30,44 @@ ReadShaped = Callable[[Mapping[str, Shape]], Model]
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that was read, and those of its inputs that come as bytes: the model itself still
-    has floats there. `pictures` say what size frames have, `asked` what the caller said of them.
-    `postprocess` says in words what is made of its outputs: the nodes for that are part of the
-    model.
+    """A model that was read. Inputs that take pixels still have the model's own type in it.
+
+    `pictures` are the pixels options of such inputs, with the size of frames; `requested` are the
+    same as the caller passed them. `postprocess` is the text form of the postprocessing, whose
+    nodes are part of the model.
     """
 
     model: Model
     pictures: Pictures
-    asked: Pictures
+    requested: Pictures
     postprocess: str = ""
 
     @property
     def graph(self) -> Graph:
-        """The main graph, for bytes."""
+        """The main graph, with pixels as inputs."""
         return take_pixels(self.model.main, self.pictures)
 
     @property
     def open_sizes(self) -> tuple[Shape, ...]:
-        """`Model.open_sizes`, for bytes."""
+        """`Model.open_sizes`, with the sizes of frames for pixels."""
         if not self.model.open_sizes and not self.pictures:
             return ()
         values = self.model.main.arguments
         pairs = zip(values, _input_sizes(self.model), strict=True)
-        return tuple(frame_sizes(sizes, self.asked.get(value)) for value, sizes in pairs)
+        return tuple(frame_sizes(sizes, self.requested.get(value)) for value, sizes in pairs)
 
     @property
     def about(self) -> bytes:
-        """What the model says of itself, as files keep it."""
+        """Metadata and signatures, as files store them."""
         return encode_metadata(self.model.metadata, self.model.signatures)
 
     @property
     def pixels(self) -> dict[str, str]:
-        """In words what bytes hold, by the caller's names of the inputs."""
+        """Text forms of the pixels options, by input name."""
         names = zip(self.model.input_names, self.model.main.arguments, strict=True)
-        return {name: str(self.asked[value]) for name, value in names if value in self.asked}
+        return {
+            name: str(self.requested[value]) for name, value in names if value in self.requested
+        }
 
 
 def load_model(
@@ -79,7 +80,7 @@ def load_model(
     """
 
     def read(shapes: Mapping[str, Shape]) -> Model:
-        wanted = ReadOptions(
+        read_options = ReadOptions(
             shapes=shapes,
             signature=options.signature,
             keep_unsupported=True,
@@ -87,37 +88,36 @@ def load_model(
             quantized=options.quantized,
             follow_batch=options.follow_batch,
         )
-        return read_model(model, wanted)
+        return read_model(model, read_options)
 
     shapes, pixels = options.shapes, options.pixels
-    found = read(shapes) if pixels is None else _read_for(read, shapes, pixels)
-    made, wanted = "", options.postprocess
-    if wanted is not None:
-        found = postprocess.attach_postprocess(found, wanted)
-        made = processing.postprocess_text(wanted)
-    found = keep_outputs(found, options.outputs)
-    asked = {} if pixels is None else find_pictures(found, pixels)
-    return LoadedModel(found, _sized(found, asked, shapes), asked, made)
+    result = read(shapes) if pixels is None else _read_for(read, shapes, pixels)
+    if options.postprocess is not None:
+        result = postprocess.attach_postprocess(result, options.postprocess)
+    result = keep_outputs(result, options.outputs)
+    requested = {} if pixels is None else find_pictures(result, pixels)
+    pictures = _sized(result, requested, shapes)
+    return LoadedModel(result, pictures, requested, options.postprocess_text)
 
 
 def _read_for(read: ReadShaped, shapes: Mapping[str, Shape], pixels: PixelsOption) -> Model:
-    """The model in the shapes that it has where frames of these shapes come."""
+    """Read the model in the shapes that it needs for frames of these shapes."""
     try:
-        found = read({})
+        result = read({})
     except InputError as error:
         if error.open_inputs:
             return _read_open(read, shapes, pixels, error)
         raise
-    own = dict(zip(found.input_names, _input_sizes(found), strict=True))
-    changed = real_shapes(shapes, _by_input(found, pixels), own)
-    return read(changed) if changed else found
+    own = dict(zip(result.input_names, _input_sizes(result), strict=True))
+    changed = real_shapes(shapes, _by_input(result, pixels), own)
+    return read(changed) if changed else result
 
 
 def _read_open(
     read: ReadShaped, shapes: Mapping[str, Shape], pixels: PixelsOption, error: InputError
 ) -> Model:
-    """The same for a model that cannot be read without shapes. Whether it has channels before rows
-    is told by which of both it can have.
+    """Read a model with open sizes for frames. It has channels first if that can be read, else
+    channels last.
     """
     if not isinstance(pixels, Mapping):
         fix = (
@@ -127,35 +127,35 @@ def _read_open(
     for layout in (InputSizes.channels_first, InputSizes.channels_last):
         own = {name: layout(one.channels) for name, one in pixels.items()}
         try:
-            found = read(real_shapes(shapes, pixels, own))
+            result = read(real_shapes(shapes, pixels, own))
         except FourfoldError as refused:
-            log.debug("it is not read as %s: %s: %s", own, refused.what, refused.why)
+            log.debug("cannot be read with %s: %s: %s", own, refused.what, refused.why)
             continue
-        if all(sizes.admitted for sizes in _input_sizes(found)):
-            return found
+        if all(sizes.admitted for sizes in _input_sizes(result)):
+            return result
     raise InputError(error.what, error.why, error.fix) from error
 
 
 def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:
-    """By the name of the input that they belong to."""
+    """Return the pixels options by input name."""
     values = find_pictures(model, pixels)
     names = zip(model.input_names, model.main.arguments, strict=True)
     return {name: values[value] for name, value in names if value in values}
 
 
 def _input_sizes(model: Model) -> list[InputSizes]:
-    """The sizes of each input."""
+    """Return the sizes of each input."""
     graph, left_open = model.main, model.open_sizes or ((),) * len(model.main.arguments)
     pairs = zip(graph.arguments, left_open, strict=True)
     return [InputSizes(graph.types[value].shape, sizes) for value, sizes in pairs]
 
 
-def _sized(model: Model, asked: Pictures, shapes: Mapping[str, Shape]) -> Pictures:
-    """The same with the size of those frames that are to come: the caller's shapes tell it."""
+def _sized(model: Model, requested: Pictures, shapes: Mapping[str, Shape]) -> Pictures:
+    """Return the options with the size of frames, which the requested shapes determine."""
     names = dict(zip(model.main.arguments, model.input_names, strict=True))
-    found = {}
-    for value, pixels in asked.items():
+    sized = {}
+    for value, pixels in requested.items():
         size = pixels.size_of(tuple(shapes.get(names[value], ())))
         resizes = pixels.fit is not None and size is not None
-        found[value] = replace(pixels, size=size) if resizes else pixels
-    return found
+        sized[value] = replace(pixels, size=size) if resizes else pixels
+    return sized

@@ -10,8 +10,7 @@ from fourfold import backends
 from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower import make_plan
 from fourfold.compiler.lower.details import LoweringDetails, lowering_details
-from fourfold.compiler.lower.products import is_memory_bound
-from fourfold.compiler.lower.specialise import has_quantised_steps
+from fourfold.compiler.lower.specialise import has_quantised_steps, is_memory_bound
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from fourfold.errors import FourfoldError, InputError, ModelError
 from fourfold.formats.format import Format
+from fourfold.formats.inputs import DEFAULTS, ReadOptions
 from fourfold.formats.model import Model, SourceGraph
-from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import Content, ModelSource, PathOrBytes, open_source, zip_members
 from fourfold.graph.metadata import Signature
 from fourfold.plan.tensor_binding import TensorId

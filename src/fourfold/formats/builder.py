@@ -11,9 +11,9 @@ import numpy as np
 from fourfold.errors import ModelError
 from fourfold.formats.budget import FOLD_LIMIT, Budget, check_shape
 from fourfold.formats.names import UniqueNames
-from fourfold.formats.refusal import TypeMismatch, Unconvertible
+from fourfold.formats.rule_table import TypeMismatch, Unconvertible
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.types import Quantization, TensorType
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError
 from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.inputs import DeclaredInput, declare_inputs
-from fourfold.formats.options import ReadOptions
-from fourfold.formats.refusal import TypeMismatch, Unconvertible
+from fourfold.formats.inputs import DeclaredInput, ReadOptions, declare_inputs
+from fourfold.formats.rule_table import TypeMismatch, Unconvertible
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, Shape, TensorType

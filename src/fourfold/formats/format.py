@@ -8,8 +8,8 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from fourfold.errors import InputError
+from fourfold.formats.inputs import ReadOptions
 from fourfold.formats.model import Model
-from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
 from fourfold.formats.writable import WritableModel
 from fourfold.support.packages import find_metadata_file, installed_version

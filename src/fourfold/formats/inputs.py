@@ -1,17 +1,47 @@
-"""Inputs of a model: dynamic sizes in the file, and shapes set by the caller."""
+"""Options for reading a model, and its inputs: dynamic sizes, and shapes set by the caller."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import index
+from typing import Literal
 
 from fourfold.errors import InputError, nearest
 from fourfold.formats.batch import batch_growth
 from fourfold.formats.budget import check_shape
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.options import ReadOptions
 from fourfold.types import OPEN, DType, OpenInput, Shape, TensorType
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options for reading a model.
+
+    `shapes` sets input shapes by name. `signature` selects one of several graphs. Unsupported
+    operators are refused, or with `keep_unsupported` become placeholder nodes if the format has a
+    CPU engine that can run them; the same holds for operators on quantized values unless
+    `quantized` allows them. With `follow_batch`, reshapes that contain a fixed batch follow the
+    caller's batch; without it they are taken literally. Resource variables become states of the
+    graph if every operator can be converted; `variables='cpu'` leaves them to the CPU engine.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    signature: str | None = None
+    keep_unsupported: bool = False
+    quantized: bool = True
+    follow_batch: bool = True
+    variables: Literal["auto", "cpu"] = "auto"
+
+    def refuse_signature(self, title: str) -> None:
+        """Raise InputError if a signature was set, for formats that have none."""
+        if self.signature is not None:
+            what, why = f"no signature '{self.signature}'", f"{title} models have no signatures"
+            raise InputError(what, why, "leave the signature out")
+
+
+DEFAULTS = ReadOptions()
+
 
 # Error for dynamic sizes other than the batch that the caller does not set.
 SHAPE_NEEDED = "the shape of input '{}' is needed"

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.formats.budget import check_shape
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import NONE
 from fourfold.ops.cast import Cast
 from fourfold.ops.reshape import Reshape

@@ -1,4 +1,4 @@
-"""Rule tables, filled by decorated functions in the modules of a package."""
+"""Rule tables, filled by decorated functions in a package's modules, and the rules' exceptions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
+
+from fourfold.types import DType, TensorType
+
+
+class Unconvertible(Exception):
+    """Raised for an operator that cannot be converted; the reason becomes a refusal."""
+
+
+class TypeMismatch(Exception):
+    """Raised when a type rule rejects the inputs of an op."""
+
+    def __init__(self, op: str, why: str, types: tuple[TensorType | None, ...]) -> None:
+        super().__init__(op, why, types)
+        self.why = f"{op}: {why}"
+        self.only_floats = all(type is None or type.dtype is DType.F32 for type in types)
+
 
 R = TypeVar("R")
 

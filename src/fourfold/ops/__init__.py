@@ -1,1 +1,1 @@
-"""One op per file; `fourfold.ops.base.registry` finds them by file name."""
+"""One op per file; `fourfold.ops.base` finds them by file name."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.codegen.bits import shift_left, shift_right
 from fourfold.codegen.expression import Expression, where
+from fourfold.codegen.intrinsics import shift_left, shift_right
 from fourfold.ops.base import Case, Op
 from fourfold.ops.base.rules import Infer, broadcast
 from fourfold.types import DType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.codegen.bits import bit_xor
 from fourfold.codegen.expression import Expression
+from fourfold.codegen.intrinsics import bit_xor
 from fourfold.ops.base import Op
 from fourfold.ops.base.rules import INTEGERS, broadcast, broadcast_cases, elementwise
 

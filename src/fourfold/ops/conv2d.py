@@ -19,7 +19,7 @@ from fourfold.ops.base.window import (
     windows,
 )
 from fourfold.ops.kernels.conv.direct import direct_convolution
-from fourfold.ops.kernels.conv.padded import PaddedInput
+from fourfold.ops.kernels.conv.padded import PaddedBytes, PaddedInput
 from fourfold.ops.kernels.conv.taps import plain_taps, window_taps
 from fourfold.ops.kernels.conv.tile import CPU_VECTOR_CHANNELS
 from fourfold.ops.kernels.conv.tiled import Convolution, Source, tile_choices
@@ -42,7 +42,6 @@ from fourfold.ops.kernels.quantized.convolution import (
     read_words,
     refuses_dots,
 )
-from fourfold.ops.kernels.quantized.padded import PaddedBytes
 from fourfold.ops.kernels.row_product import RowProduct, refuses_rows, row_choices
 from fourfold.ops.kernels.winograd.convolution import Winograd
 from fourfold.ops.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.codegen.bits import bit_and
 from fourfold.codegen.expression import Expression, absolute, bitcast, convert, where
+from fourfold.codegen.intrinsics import bit_and
 from fourfold.ops.base import Op
 from fourfold.ops.base.rules import FLOATS, broadcast, broadcast_cases, elementwise
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from fourfold.codegen.expression import Expression
 from fourfold.graph import NONE
-from fourfold.ops.base import Case, Op, Types
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, Op, Types, registry
 from fourfold.ops.base.rules import require
 from fourfold.types import TensorType
 

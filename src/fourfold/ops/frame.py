@@ -28,8 +28,13 @@ from fourfold.ops.base import Case, Op, Types, Variant
 from fourfold.ops.base.rules import require, require_kind, takes
 from fourfold.ops.kernels.grid import plain_grid
 from fourfold.processing.pixels.colors import MATRICES, ORDERS, YUV_ORDERS, frame_size, pixel_reader
-from fourfold.processing.pixels.frame_fit import FrameFit, fit_frame
-from fourfold.processing.pixels.resize import RESIZES, resize_frames, tap_tables
+from fourfold.processing.pixels.frame_fit import (
+    RESIZES,
+    FrameFit,
+    fit_frame,
+    resize_frames,
+    tap_tables,
+)
 from fourfold.processing.resampling import TapTable
 from fourfold.types import DType, TensorType
 

@@ -11,9 +11,8 @@ from fourfold.codegen.expression import Expression, const, guarded, vector
 from fourfold.codegen.view import View
 from fourfold.ops.base import Case, Op, Types, Variant
 from fourfold.ops.base.rules import ANY, INDICES, require, require_kind, takes
-from fourfold.ops.base.scattering import require_along, wrap_indices
 from fourfold.ops.kernels.grid import plain_grid
-from fourfold.ops.kernels.indices import wrap_index
+from fourfold.ops.kernels.scattering import require_along, wrap_index, wrap_indices
 from fourfold.types import TensorType
 
 

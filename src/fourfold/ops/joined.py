@@ -10,11 +10,9 @@ import numpy as np
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.location import Stored
 from fourfold.graph import NONE, Node, Step
-from fourfold.ops.base import Case, Op, Types, Variant
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, Op, Types, Variant, registry
 from fourfold.ops.base.rules import Reduce, require
-from fourfold.ops.kernels.chain.costs import can_chain, forms
-from fourfold.ops.kernels.chain.kernel import Chain
+from fourfold.ops.kernels.chain import Chain, can_chain, forms
 from fourfold.ops.kernels.joined import Joined, Parts, part_types
 from fourfold.types import DType, TensorType
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from fourfold.codegen.expression import Expression, absolute, power, sqrt
 from fourfold.ops.base import Case, Op
-from fourfold.ops.base.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.ops.base.rules import FLOATS
+from fourfold.ops.base.window import PoolAxes, pool_axes_type, tap_views
 from fourfold.ops.kernels.pool import window_pool_variants
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import const, where, widen
 from fourfold.ops.base import Case, Op, Types, Variant
-from fourfold.ops.base.pooling import PoolAxes, pool_axes_type, tap_views
 from fourfold.ops.base.rules import NUMBERS
+from fourfold.ops.base.window import PoolAxes, pool_axes_type, tap_views
 from fourfold.ops.kernels.grid import plain_grid
 from fourfold.ops.kernels.pool import TapSpan
 from fourfold.ops.kernels.reduce import start_value

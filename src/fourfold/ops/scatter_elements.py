@@ -13,9 +13,16 @@ from fourfold.codegen.expression import Expression, const, where, widen
 from fourfold.codegen.view import View
 from fourfold.ops.base import Case, Op, Types, Variant
 from fourfold.ops.base.rules import require, takes
-from fourfold.ops.base.scattering import require_along, require_scatter, scatter, wrap_indices
 from fourfold.ops.kernels.grid import plain_grid
-from fourfold.ops.kernels.indices import apply_reduction, matching_lanes, wrap_index
+from fourfold.ops.kernels.scattering import (
+    apply_reduction,
+    matching_lanes,
+    require_along,
+    require_scatter,
+    scatter,
+    wrap_index,
+    wrap_indices,
+)
 from fourfold.types import TensorType
 
 

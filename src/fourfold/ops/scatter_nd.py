@@ -12,10 +12,9 @@ from fourfold.codegen.expression import Expression, const, vector, where
 from fourfold.codegen.view import View
 from fourfold.ops.base import Case, Op, Types, Variant
 from fourfold.ops.base.rules import INDICES, NUMBERS, require_kind, takes
-from fourfold.ops.base.scattering import require_rows
 from fourfold.ops.kernels.grid import plain_grid
-from fourfold.ops.kernels.indices import update_pixel_of
 from fourfold.ops.kernels.reduce import start_value
+from fourfold.ops.kernels.scattering import require_rows, update_pixel_of
 from fourfold.types import Shape, TensorType
 
 

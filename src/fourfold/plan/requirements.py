@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from fourfold.device import LONG_LOOPS, DeviceInfo
+from fourfold.device import LOOP_SELF_TEST, DeviceInfo
 
 
 class ImageNeed(NamedTuple):
@@ -114,7 +114,7 @@ class Requirements(NamedTuple):
         yield exchange, f"it uses sub-groups with {self.subgroups}", "subgroups"
         dots = self.dot_products in ("", device.dot_products)
         yield dots, f"it uses dot products with {self.dot_products}", "dot_products"
-        loops = not self.loop_rounds or LONG_LOOPS not in device.self_test.split(", ")
+        loops = not self.loop_rounds or LOOP_SELF_TEST not in device.self_test.split(", ")
         yield loops, f"its loops have {self.loop_rounds} iterations, and the device aborts them", ""
         packs = device.packs_bytes or not self.packs_bytes
         yield packs, "it uses x86 instructions that pack bytes", "dot_products"

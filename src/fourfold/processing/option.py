@@ -13,11 +13,6 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-try:
-    from _blake2 import blake2b  # hashlib would load OpenSSL, which takes milliseconds
-except ImportError:
-    from hashlib import blake2b
-
 import numpy as np
 
 from fourfold.errors import InputError, nearest
@@ -30,6 +25,12 @@ from fourfold.processing.boxes import (
     YoloHeads,
 )
 from fourfold.processing.classes import ArgMax, Softmax, TopK
+
+try:
+    from _blake2 import blake2b  # hashlib would load OpenSSL, which takes milliseconds
+except ImportError:
+    from hashlib import blake2b
+
 
 Processing = (
     TopK | ArgMax | Softmax | YoloBoxes | YoloHeads | SsdBoxes | MediaPipeBoxes | DecodedBoxes

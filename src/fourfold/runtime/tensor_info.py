@@ -115,7 +115,7 @@ class TensorInfo:
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "type", self.type_text
         if self.quantization is not None:
-            yield "quantised", f"quantised {self.quantization}"
+            yield "quantized", f"quantized {self.quantization}"
         if self.pixels:
             yield "pixels", f"pixels {self.pixels}"
 

@@ -109,10 +109,14 @@ def _notebook_bar(title: str) -> Iterator[Progress]:
 @contextmanager
 def _terminal_bar(title: str) -> Iterator[Progress]:
     text = bars.TextColumn
-    columns = (text("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn())
     console = consoles.Console(stderr=True)
     with bars.Progress(
-        *columns, text("{task.fields[left]}"), console=console, transient=True
+        text("{task.description}"),
+        bars.BarColumn(),
+        bars.TimeElapsedColumn(),
+        text("{task.fields[left]}"),
+        console=console,
+        transient=True,
     ) as bar:
         task = bar.add_task(title, total=None, left="")
 

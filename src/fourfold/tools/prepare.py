@@ -101,7 +101,7 @@ class PreparedFile:
         return f"<PreparedFile: {self._summary()}>"
 
     def _repr_html_(self) -> str:
-        columns = ("model", "made for", "precision", ">launches", ">binary", ">seconds")
+        columns = ("model", "prepared for", "precision", ">launches", ">binary", ">seconds")
         rows: list[Sequence[object]] = [
             (
                 *(one.model, one.device, one.precision, one.launches),

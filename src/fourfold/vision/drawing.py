@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from colorsys import hls_to_rgb
 from typing import TYPE_CHECKING, Any
 
@@ -10,24 +11,16 @@ import numpy as np
 from fourfold.errors import InputError
 from fourfold.processing.pictures import picture_bytes, require_pillow
 from fourfold.support.lazy import lazy_import
-from fourfold.vision.found import Box, Corners, Found, Mask
+from fourfold.vision.found import Box, Corners, Edge, Found, KeyPoint, Mask
 from fourfold.vision.words import format_score
-
-if TYPE_CHECKING:
-    from PIL import Image
-else:
-    Image = lazy_import("PIL.Image")
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from fourfold.support.lazy import lazy_import
-from fourfold.vision.found import Edge, KeyPoint
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
 else:
+    Image = lazy_import("PIL.Image")
     ImageDraw = lazy_import("PIL.ImageDraw")
     ImageFont = lazy_import("PIL.ImageFont")
+
 
 Color = tuple[int, int, int]
 Place = tuple[float, float]  # x and y, in pixels

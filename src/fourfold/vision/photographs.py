@@ -6,28 +6,25 @@ Pixels are scaled as the metadata say, as the model family does, or by default.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fourfold.errors import InputError
 from fourfold.processing.pictures import picture_bytes, resize_picture
 from fourfold.processing.pixels import Pixels
-from fourfold.processing.pixels.frame_fit import FrameFit
+from fourfold.processing.pixels.frame_fit import FrameFit, fit_frame
 from fourfold.types import DType, TensorType
 from fourfold.vision.answer import Answer
 from fourfold.vision.found import Size
 from fourfold.vision.meaning import Described, Meaning, PictureScaling
 from fourfold.vision.read import find_meaning, read_answer
-from fourfold.vision.shapes import picture_channels, picture_input, picture_size
+from fourfold.vision.shapes import as_opened, picture_channels, picture_input, picture_size
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
     from fourfold.session import Session
-from typing import NamedTuple
 
-from fourfold.processing.pixels.frame_fit import fit_frame
-from fourfold.vision.shapes import as_opened
 
 FIT_WORDS = {"letterbox": " in a letterbox", "crop": " of the photograph's middle"}
 _STRETCHED = PictureScaling(0.0, 1.0)

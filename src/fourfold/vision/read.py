@@ -23,16 +23,13 @@ from fourfold.vision.families.ssd import picked_detections, raw_ssd
 from fourfold.vision.families.ultraface import ultraface
 from fourfold.vision.families.yolo import picked_rows, yolo_boxes_of_cells
 from fourfold.vision.families.yolo_heads import yolo_raw_heads
-from fourfold.vision.found import Size
+from fourfold.vision.found import Box, Corners, KeyPoint, Mask, Size
 from fourfold.vision.meaning import Described, Meaning, Reading
 from fourfold.vision.shapes import as_opened, model_size
 from fourfold.vision.ultralytics import read_export_notes
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
-
-
-from fourfold.vision.found import Box, Corners, KeyPoint, Mask
 
 
 def answer_in_frame(answer: Answer, fit: FrameFit, frame: Size) -> Answer:

@@ -1,4 +1,4 @@
-"""OpenCL by ctypes: what goes in comes back, errors say what failed, pyopencl can stand beside."""
+"""The ctypes binding of OpenCL: buffers, kernels, error messages, and use next to pyopencl."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kernel(context: cl.Context) -> cl.Kernel:
     return cl.Kernel(program, "scale")
 
 
-def test_a_kernel_reads_its_arguments(context: cl.Context, kernel: cl.Kernel) -> None:
+def test_kernel_reads_its_arguments(context: cl.Context, kernel: cl.Kernel) -> None:
     values = random(37)
     queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
     kernel.set_buffer(0, buffer)
@@ -57,10 +57,10 @@ def test_a_kernel_reads_its_arguments(context: cl.Context, kernel: cl.Kernel) ->
     assert np.array_equal(result, expected)
 
 
-def test_arguments_are_as_large_as_the_host_has_them(
+def test_buffer_arguments_have_the_size_of_a_host_pointer(
     context: cl.Context, kernel: cl.Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A buffer is a pointer of the host, whatever the pointers of the device are."""
+    """A buffer argument is a host pointer, whatever the pointer size of the device."""
     sizes: list[int] = []
     monkeypatch.setattr(kernel, "_set", lambda *call: sizes.append(call[2].value))
     monkeypatch.setattr(objects, "_POINTER", 4)
@@ -72,13 +72,13 @@ def test_arguments_are_as_large_as_the_host_has_them(
     assert ctypes.sizeof(ctypes.c_void_p) == POINTER
 
 
-def test_what_is_compiled_can_be_linked(context: cl.Context) -> None:
+def test_compiled_programs_can_be_linked(context: cl.Context) -> None:
     part = cl.Program.of_text(context, TEXT)
     part.compile("")
     assert cl.Kernel(cl.Program.of_part(context, part), "scale").pointer is not None
 
 
-def test_a_compiler_may_begin_beside_other_work(context: cl.Context) -> None:
+def test_compiler_can_be_warmed_up_in_threads(context: cl.Context) -> None:
     threads = [threading.Thread(target=warm_compiler, args=(context,)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -89,27 +89,27 @@ def test_a_compiler_may_begin_beside_other_work(context: cl.Context) -> None:
     assert cl.Kernel(program, "scale").pointer is not None
 
 
-def test_what_is_written_filled_and_mapped_comes_back(context: cl.Context) -> None:
+def test_writes_fills_maps_and_reads_buffers(context: cl.Context) -> None:
     values = random(29)
     queue, buffer = cl.Queue(context), cl.Buffer(context, values.nbytes)
     queue.write(buffer, values)
     queue.fill(buffer, np.float32(1).tobytes(), 8, 12)
     memory = queue.map(buffer, values.nbytes)
-    found = np.frombuffer(memory, np.float32).copy()
+    result = np.frombuffer(memory, np.float32).copy()
     queue.unmap(buffer, memory)
     values[2:5] = 1.0
-    assert np.array_equal(found, values)
+    assert np.array_equal(result, values)
     part = np.full(7, np.nan, np.float32)
     queue.read(buffer, part, offset=16)
     assert np.array_equal(part, values[4:11])
 
 
-def test_arrays_in_pieces_are_refused(context: cl.Context) -> None:
+def test_rejects_non_contiguous_arrays(context: cl.Context) -> None:
     with pytest.raises(ValueError, match="contiguous"):
         cl.Queue(context).write(cl.Buffer(context, 64), random(14)[::2])
 
 
-def test_an_event_has_a_time(context: cl.Context, kernel: cl.Kernel) -> None:
+def test_profiling_events_have_a_duration(context: cl.Context, kernel: cl.Kernel) -> None:
     queue, buffer = cl.Queue(context, profiling=True), cl.Buffer(context, 4096)
     kernel.set_buffer(0, buffer)
     kernel.set_long(1, 0)
@@ -119,7 +119,7 @@ def test_an_event_has_a_time(context: cl.Context, kernel: cl.Kernel) -> None:
     assert event.seconds > 0
 
 
-def test_a_binary_is_loaded(context: cl.Context) -> None:
+def test_loads_binaries(context: cl.Context) -> None:
     program = cl.Program.of_text(context, TEXT)
     program.build("")
     again = cl.Program.of_binary(context, program.binary)
@@ -136,21 +136,21 @@ def test_errors_name_the_function(context: cl.Context) -> None:
     assert str(cl.Error("clFinish", -77)) == "clFinish failed: error (-77)"
 
 
-def test_the_compiler_says_what_is_wrong(context: cl.Context) -> None:
+def test_build_log_contains_compiler_errors(context: cl.Context) -> None:
     program = cl.Program.of_text(context, "__kernel void f() { nonsense }")
     with pytest.raises(cl.Error):
         program.build("")
     assert "nonsense" in program.log
 
 
-def test_a_handle_is_given_back_once(context: cl.Context) -> None:
+def test_handles_are_released_once(context: cl.Context) -> None:
     buffer = cl.Buffer(context, 64)
     buffer.release()
     assert buffer.pointer is None
     buffer.release()
 
 
-BESIDE = """
+PYOPENCL_SCRIPT = """
 import sys, fourfold
 session = fourfold.Session(sys.argv[1], device=f"opencl:{sys.argv[2]}", cache=None)
 assert "pyopencl" not in sys.modules, "fourfold imports pyopencl"
@@ -167,10 +167,10 @@ session.run(np.ones(shape, np.float32))
 """
 
 
-def test_pyopencl_can_be_used_beside_it(device: DeviceInfo, tmp_path: Path) -> None:
+def test_works_next_to_pyopencl(device: DeviceInfo, tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
     model = tmp_path / "tiny.tflite"
     model.write_bytes(matrix())
-    words = [sys.executable, "-c", BESIDE, str(model), str(device.ordinal)]
+    words = [sys.executable, "-c", PYOPENCL_SCRIPT, str(model), str(device.ordinal)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What is half made is given back, whatever ended the making."""
+"""Partially created objects are released when their creation fails."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fourfold.backends.cleanup import cleanup_on_error
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError, KeyboardInterrupt, SystemExit])
-def test_what_ended_it_goes_on_when_all_is_given_back(error: type[BaseException]) -> None:
+def test_releases_and_reraises_the_error(error: type[BaseException]) -> None:
     released: list[str] = []
     with pytest.raises(error), cleanup_on_error(lambda: released.append("all")):
         raise error
     assert released == ["all"]
 
 
-def test_what_was_made_is_kept() -> None:
+def test_does_not_release_after_success() -> None:
     released: list[str] = []
     with cleanup_on_error(lambda: released.append("all")):
         pass

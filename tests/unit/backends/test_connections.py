@@ -1,4 +1,4 @@
-"""What several users have open is opened once and closed after the last, or when a command ends."""
+"""Shared connections are opened once and closed after the last user or at the end of a command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from fourfold.backends.connections import Connections
 
 
-class Opened:
+class FakeConnection:
     def __init__(self) -> None:
         self.closed = 0
 
@@ -15,28 +15,28 @@ class Opened:
         self.closed += 1
 
 
-def test_the_last_user_closes_it() -> None:
-    connections: Connections[Opened] = Connections()
-    first = connections.acquire("a", Opened)
-    assert connections.acquire("a", Opened) is first
-    assert connections.acquire("b", Opened) is not first
+def test_last_user_closes_a_connection() -> None:
+    connections: Connections[FakeConnection] = Connections()
+    first = connections.acquire("a", FakeConnection)
+    assert connections.acquire("a", FakeConnection) is first
+    assert connections.acquire("b", FakeConnection) is not first
     connections.release("a")
     assert not first.closed
     connections.release("a")
     assert first.closed == 1
-    assert connections.acquire("a", Opened) is not first
+    assert connections.acquire("a", FakeConnection) is not first
 
 
-def test_a_command_holds_all_until_it_ends() -> None:
-    connections: Connections[Opened] = Connections()
+def test_command_keeps_connections_until_it_ends() -> None:
+    connections: Connections[FakeConnection] = Connections()
     seen = []
 
     def command() -> None:
         with connections.held():
             for _ in range(2):
-                with connections.using("a", Opened) as opened:
-                    seen.append(opened)
-                assert not opened.closed
+                with connections.using("a", FakeConnection) as session:
+                    seen.append(session)
+                assert not session.closed
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -45,23 +45,23 @@ def test_a_command_holds_all_until_it_ends() -> None:
     assert seen[0].closed == 1
 
 
-def test_what_is_still_used_outlives_a_command() -> None:
-    connections: Connections[Opened] = Connections()
+def test_used_connections_outlive_a_command() -> None:
+    connections: Connections[FakeConnection] = Connections()
     with connections.held():
-        first = connections.acquire("a", Opened)
+        first = connections.acquire("a", FakeConnection)
     assert not first.closed
     connections.release("a")
     assert first.closed == 1
 
 
-def test_what_did_not_open_is_not_there() -> None:
-    connections: Connections[Opened] = Connections()
+def test_failed_connections_are_not_cached() -> None:
+    connections: Connections[FakeConnection] = Connections()
 
-    def fail() -> Opened:
+    def fail() -> FakeConnection:
         raise OSError
 
     with pytest.raises(OSError), connections.using("a", fail):  # noqa: PT011
         pass
-    with connections.using("a", Opened) as made:
-        assert not made.closed
-    assert made.closed == 1
+    with connections.using("a", FakeConnection) as result:
+        assert not result.closed
+    assert result.closed == 1

@@ -1,4 +1,4 @@
-"""CUDA's back end with an imagined driver: bad set-ups end in a fix, plans are played right."""
+"""The CUDA backend with a fake driver: setup errors suggest a fix, and plans run correctly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fourfold.backends import Player, backends, determine_facts, find_device, fi
 from fourfold.backends.cuda import devices as found
 from fourfold.backends.cuda import driver as driver_file
 from fourfold.backends.cuda import nvrtc, program
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.boards import BOARDS, find_board
 from fourfold.backends.cuda.image import Image, unpack
 from fourfold.backends.cuda.traced import ClockedPlayer
@@ -30,7 +30,7 @@ from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.plan import Plan
 from fourfold.runtime.stage_times import read_notes
 from fourfold.store.keys import loadable_parts, program_parts
@@ -41,7 +41,7 @@ Install = Callable[[FakeCuda], FakeCuda]
 
 @pytest.fixture
 def install() -> Iterator[Install]:
-    """Makes a driver that of this machine, for one test."""
+    """Return a function that installs a fake driver for one test."""
     with ExitStack() as held:
         yield lambda driver: held.enter_context(installed(driver))
 
@@ -50,17 +50,17 @@ def absent() -> None:
     raise OSError("libcuda.so.1: cannot open shared object file")
 
 
-def test_without_a_driver_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_a_driver_suggests_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_drivers()
-    monkeypatch.setattr(loader, "library", absent)
+    monkeypatch.setattr(calls, "library", absent)
     with pytest.raises(DeviceError, match="driver is not installed") as caught:
         find_device("cuda:0")
     assert "libcuda" in caught.value.why
     assert "install NVIDIA's driver" in caught.value.fix
 
 
-def test_it_is_listed_where_its_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was called"))
+def test_backend_is_listed_when_its_driver_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "library", lambda: pytest.fail("the driver was called"))
     monkeypatch.setattr(driver_file, "library_name", absent)
     assert not backends()["cuda"].listed
     monkeypatch.setattr(driver_file, "library_name", lambda: "libcuda.so.1")
@@ -76,7 +76,7 @@ def test_it_is_listed_where_its_driver_is(monkeypatch: pytest.MonkeyPatch) -> No
         (FakeCuda(), {"cuInit": 803}, ("does not start", "do not match", "reboot")),
     ],
 )
-def test_bad_set_ups(
+def test_setup_errors_suggest_a_fix(
     driver: FakeCuda, failures: dict[str, int], words: tuple[str, ...], install: Install
 ) -> None:
     install(driver).failures.update(failures)
@@ -88,7 +88,7 @@ def test_bad_set_ups(
         assert word in part
 
 
-def test_facts_are_told_by_the_architecture(install: Install) -> None:
+def test_facts_follow_from_the_architecture(install: Install) -> None:
     install(FakeCuda(capability=(8, 6), units=28))
     device = determine_facts(find_device("cuda:0"), PROBED)
     assert (device.name, device.compute_units, device.api) == ("Imagined GPU", 28, "cuda")
@@ -99,14 +99,14 @@ def test_facts_are_told_by_the_architecture(install: Install) -> None:
     assert device.reaches_host == (platform.machine() in ("x86_64", "AMD64"))
 
 
-def test_what_came_later_is_no_fact_of_older_gpus(install: Install) -> None:
+def test_older_gpus_lack_newer_features(install: Install) -> None:
     install(FakeCuda(capability=(7, 5)))
     device = determine_facts(find_device("cuda:0"), PROBED)
     assert (device.matrix_units, device.resident, device.reaches_host) == (False, False, False)
 
 
-class Played:
-    """An op's cases as a plan for the imagined GPU, and the kernels of the plan."""
+class PlanCase:
+    """An op's cases as a plan for the fake GPU, with the plan's kernels."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Played:
         form: str = "list",
         clocked: bool = False,
     ) -> None:
-        """`limit` is how much the GPU allocates at once, if less than it says."""
+        """Create the plan; `limit` is the maximum allocation of the GPU if lower than reported."""
         self.device = determine_facts(find_device("cuda:0"), PROBED)
         self.item = trial(registry()[op])
         small = replace(self.device, max_allocation=limit or self.device.max_allocation)
@@ -127,14 +127,14 @@ class Played:
 
     def open(self) -> Player:
         backend = backends()["cuda"]
-        made = backend.load_program(self.device, self.plan.program, IMAGE.pack())
-        return backend.make_player(self.device, self.plan, made)
+        result = backend.load_program(self.device, self.plan.program, IMAGE.pack())
+        return backend.make_player(self.device, self.plan, result)
 
 
 @needs_compiler
-def test_a_plan_is_played_by_one_graph(install: Install, tmp_path: Path) -> None:
+def test_plan_runs_as_one_graph(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path)
+    case = PlanCase(driver, tmp_path)
     player = case.open()
     player.poison()
     for _ in range(2):
@@ -142,11 +142,11 @@ def test_a_plan_is_played_by_one_graph(install: Install, tmp_path: Path) -> None
         results = player.run(case.item.inputs)
         assert driver.launched == [launch.entry for launch in case.plan.launches]
         case.item.check(results, TOLERANCE["fp32"])
-    given = [np.empty_like(results[0]), *[None] * (len(results) - 1)]
-    again = player.run(case.item.inputs, given)
-    assert again[0] is given[0]
-    assert again[1:] == given[1:]
-    np.testing.assert_array_equal(given[0], results[0])
+    inputs = [np.empty_like(results[0]), *[None] * (len(results) - 1)]
+    again = player.run(case.item.inputs, inputs)
+    assert again[0] is inputs[0]
+    assert again[1:] == inputs[1:]
+    np.testing.assert_array_equal(inputs[0], results[0])
     assert player.profile(case.item.inputs, 1) == pytest.approx([2e-3] * len(case.plan.launches))
     assert unpack(player.binary()) == IMAGE
     player.close()
@@ -156,10 +156,10 @@ def test_a_plan_is_played_by_one_graph(install: Install, tmp_path: Path) -> None
 
 @needs_compiler
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="hosts of another kind")
-def test_kernels_that_ask_the_host(install: Install, tmp_path: Path) -> None:
-    """The imagined GPU is done at once, with what lay there: inputs of the run before."""
+def test_one_launch_fetches_inputs_from_the_host(install: Install, tmp_path: Path) -> None:
+    """The fake GPU finishes at once, with the inputs of the previous run."""
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path, form="one")
+    case = PlanCase(driver, tmp_path, form="one")
     assert case.plan.requirements.reaches_host
     player = case.open()
     player.run(case.item.inputs)
@@ -172,13 +172,13 @@ def test_kernels_that_ask_the_host(install: Install, tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_stages_note_when_they_are_done(install: Install, tmp_path: Path) -> None:
-    """The imagined GPU's clock counts nanoseconds, that of a unit two for each."""
-    case = Played(install(FakeCuda()), tmp_path, form="one", clocked=True)
+def test_stages_record_clock_readings(install: Install, tmp_path: Path) -> None:
+    """The fake GPU's clock counts nanoseconds, and a unit's counter two ticks for each."""
+    case = PlanCase(install(FakeCuda()), tmp_path, form="one", clocked=True)
     clocks = case.plan.clocks
     assert clocks is not None
-    made = program.load_binary(case.device, IMAGE.pack())
-    player = ClockedPlayer(case.device, case.plan, made)
+    result = program.load_binary(case.device, IMAGE.pack())
+    player = ClockedPlayer(case.device, case.plan, result)
     player.profile(case.item.inputs, 1)
     (row,) = notes = player.read_clocks()
     assert notes.shape == (1, 4 + 3 * case.plan.stages)
@@ -197,9 +197,9 @@ def test_stages_note_when_they_are_done(install: Install, tmp_path: Path) -> Non
 
 
 @needs_compiler
-def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) -> None:
+def test_constants_may_be_split_into_several_buffers(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path, "fully_connected", limit=4096)
+    case = PlanCase(driver, tmp_path, "fully_connected", limit=4096)
     assert sum(buffer.kind == "constants" for buffer in case.plan.buffers) > 1
     player = case.open()
     results = player.run(case.item.inputs)
@@ -209,9 +209,9 @@ def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) 
 
 
 @needs_compiler
-def test_memory_of_the_device_in_and_out(install: Install, tmp_path: Path) -> None:
+def test_reads_and_writes_device_memory(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda())
-    case, backend = Played(driver, tmp_path), backends()["cuda"]
+    case, backend = PlanCase(driver, tmp_path), backends()["cuda"]
     player, (first, *others) = case.open(), case.item.inputs
     expected = player.run(case.item.inputs)[0]
     source = backend.make_memory(case.device, first.nbytes)
@@ -221,9 +221,9 @@ def test_memory_of_the_device_in_and_out(install: Install, tmp_path: Path) -> No
     source.write(first)
     results = player.run_bound([source, *others], [target, *[None] * (len(case.plan.outputs) - 1)])
     assert results[0] is target
-    found = np.full_like(expected, np.nan)
-    target.read(found)
-    np.testing.assert_array_equal(found, expected)
+    result = np.full_like(expected, np.nan)
+    target.read(result)
+    np.testing.assert_array_equal(result, expected)
     player.close()
     del source, target, results
     gc.collect()
@@ -232,35 +232,37 @@ def test_memory_of_the_device_in_and_out(install: Install, tmp_path: Path) -> No
 
 @needs_compiler
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="hosts of another kind")
-def test_inputs_on_the_device_are_not_fetched(install: Install, tmp_path: Path) -> None:
-    """What lies in the host's memory for them is then of no account."""
+def test_inputs_on_the_device_are_not_fetched_from_the_host(
+    install: Install, tmp_path: Path
+) -> None:
+    """Stale values in host memory must not matter."""
     driver = install(FakeCuda())
-    case, backend = Played(driver, tmp_path, form="one"), backends()["cuda"]
+    case, backend = PlanCase(driver, tmp_path, form="one"), backends()["cuda"]
     assert case.plan.on_device is not None
     player, inputs = case.open(), case.item.inputs
-    given = [backend.make_memory(case.device, one.nbytes) for one in inputs]
-    for memory, array in zip(given, inputs, strict=True):
+    arguments = [backend.make_memory(case.device, one.nbytes) for one in inputs]
+    for memory, array in zip(arguments, inputs, strict=True):
         memory.write(array)
     others = [np.full_like(one, 7) for one in inputs]
     player.run(others)
-    player.run(others)  # the imagined GPU is done with what lay there before
-    for _ in range(3):  # put in by itself, captured, and by the graph
-        case.item.check(player.run_bound(given), TOLERANCE["fp32"])
-    mixed = player.run_bound([given[0], *inputs[1:]])  # of which some are fetched
-    mixed = player.run_bound([given[0], *inputs[1:]])
+    player.run(others)  # the fake GPU finishes with the previous inputs
+    for _ in range(3):  # direct launch, capture, and graph replay
+        case.item.check(player.run_bound(arguments), TOLERANCE["fp32"])
+    mixed = player.run_bound([arguments[0], *inputs[1:]])  # some inputs are fetched from the host
+    mixed = player.run_bound([arguments[0], *inputs[1:]])
     case.item.check(mixed, TOLERANCE["fp32"])
     player.run(inputs)
     case.item.check(player.run(inputs), TOLERANCE["fp32"])
     player.close()
-    del given, memory
+    del arguments, memory
     gc.collect()
     assert driver.held == {}
 
 
 @needs_compiler
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="hosts of another kind")
-def test_nothing_is_written_behind_an_output(install: Install, tmp_path: Path) -> None:
-    """What a kernel delivers at its end goes in whole vectors, and a caller's memory may go on."""
+def test_nothing_is_written_beyond_an_output(install: Install, tmp_path: Path) -> None:
+    """Kernels write whole vectors, and the caller's memory may continue behind the output."""
     driver = install(FakeCuda())
     device = determine_facts(find_device("cuda:0"), PROBED)
     graph = build("input x: f32[1,7,5,1]\na = relu(x)\nb = softmax(a)\nc = mul(b, a)\noutput b, c")
@@ -268,8 +270,8 @@ def test_nothing_is_written_behind_an_output(install: Install, tmp_path: Path) -
     assert "deliver" in plan.program.text
     driver.images[IMAGE.cubin] = HostKernels(plan.program, tmp_path)
     backend = backends()["cuda"]
-    made = backend.load_program(device, plan.program, IMAGE.pack())
-    player = backend.make_player(device, plan, made)
+    created = backend.load_program(device, plan.program, IMAGE.pack())
+    player = backend.make_player(device, plan, created)
     size = plan.outputs[0].type.bytes
     assert size % 16
     source = backend.make_memory(device, plan.inputs[0].type.bytes)
@@ -277,19 +279,19 @@ def test_nothing_is_written_behind_an_output(install: Install, tmp_path: Path) -
     target = backend.make_memory(device, size + 64)
     target.write(np.full(size + 64, 0xAB, np.uint8))
     player.run_bound([source], [target, None])
-    found = np.zeros(size + 64, np.uint8)
-    target.read(found)
-    assert (found[:size].view(np.float32) == 1).all()  # of one class
-    assert (found[size:] == 0xAB).all()
+    result = np.zeros(size + 64, np.uint8)
+    target.read(result)
+    assert (result[:size].view(np.float32) == 1).all()  # softmax of one class
+    assert (result[size:] == 0xAB).all()
     player.close()
     del source, target
     gc.collect()
 
 
 @needs_compiler
-def test_more_groups_than_fit_are_refused(install: Install, tmp_path: Path) -> None:
+def test_rejects_more_groups_than_can_be_resident(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda(units=2))
-    case = Played(driver, tmp_path, form="one")
+    case = PlanCase(driver, tmp_path, form="one")
     driver.resident = 0
     with pytest.raises(DeviceError, match="one launch") as caught:
         case.open()
@@ -298,9 +300,9 @@ def test_more_groups_than_fit_are_refused(install: Install, tmp_path: Path) -> N
 
 
 @needs_compiler
-def test_a_player_that_nobody_holds_gives_all_back(install: Install, tmp_path: Path) -> None:
+def test_collected_player_frees_all_driver_objects(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path)
+    case = PlanCase(driver, tmp_path)
     player = case.open()
     assert driver.held
     del player
@@ -309,9 +311,9 @@ def test_a_player_that_nobody_holds_gives_all_back(install: Install, tmp_path: P
 
 
 @needs_compiler
-def test_out_of_memory_gives_all_back(install: Install, tmp_path: Path) -> None:
+def test_out_of_memory_frees_all_driver_objects(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path)
+    case = PlanCase(driver, tmp_path)
     driver.memory = sum(buffer.bytes for buffer in case.plan.buffers) // 2
     with pytest.raises(DeviceError, match="out of memory") as caught:
         case.open()
@@ -321,9 +323,9 @@ def test_out_of_memory_gives_all_back(install: Install, tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> None:
+def test_reports_a_lost_device(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path)
+    case = PlanCase(driver, tmp_path)
     player = case.open()
     driver.failures["cuStreamSynchronize"] = 719
     with pytest.raises(DeviceError, match="lost while running") as caught:
@@ -334,7 +336,7 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
         player.run(case.item.inputs)
     before = dict(driver.held)
     player.close()
-    assert driver.held.keys() == before.keys(), "what has that address now may be another's"
+    assert driver.held.keys() == before.keys(), "freed addresses may belong to other objects now"
     again = case.open()
     case.item.check(again.run(case.item.inputs), TOLERANCE["fp32"])
     again.close()
@@ -354,11 +356,11 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
     ],
 )
 @needs_compiler
-def test_whatever_the_driver_answers_is_an_error_with_a_way_out(
+def test_driver_errors_are_reported_and_recoverable(
     install: Install, tmp_path: Path, function: str, status: int, word: str
 ) -> None:
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path)
+    case = PlanCase(driver, tmp_path)
     driver.failures[function] = status
     with pytest.raises(DeviceError, match=word):
         case.open()
@@ -367,7 +369,7 @@ def test_whatever_the_driver_answers_is_an_error_with_a_way_out(
     assert driver.contexts == 0
 
 
-def test_a_gpu_that_another_program_has_for_itself(install: Install) -> None:
+def test_reports_a_gpu_in_exclusive_use(install: Install) -> None:
     install(FakeCuda()).failures["cuDevicePrimaryCtxRetain"] = 46
     with pytest.raises(DeviceError, match="cannot be opened") as caught:
         found.context_of(find_device("cuda:0"))
@@ -376,10 +378,14 @@ def test_a_gpu_that_another_program_has_for_itself(install: Install) -> None:
 
 
 @needs_compiler
-def test_a_lost_device_that_others_use(install: Install, tmp_path: Path) -> None:
-    """The primary context is PyTorch's, too: only they could let go of it."""
+def test_lost_device_shared_with_other_libraries_needs_a_restart(
+    install: Install, tmp_path: Path
+) -> None:
+    """The primary context is shared with libraries such as PyTorch, and only they can
+    release it.
+    """
     driver = install(FakeCuda())
-    case = Played(driver, tmp_path)
+    case = PlanCase(driver, tmp_path)
     player, driver.others = case.open(), 1
     driver.failures["cuStreamSynchronize"] = 700
     with pytest.raises(DeviceError, match="other libraries") as caught:
@@ -388,20 +394,20 @@ def test_a_lost_device_that_others_use(install: Install, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("binary", [b"", b"\x7fELF", IMAGE._replace(cubin=b"other").pack()])
-def test_a_binary_that_cannot_be_loaded_is_built_anew(binary: bytes, install: Install) -> None:
+def test_ignores_binaries_that_cannot_be_loaded(binary: bytes, install: Install) -> None:
     install(FakeCuda())
     device = find_device("cuda:0")
     assert program.load_binary(device, binary) is None
 
 
 def board(name: str, units: int | None = None) -> DeviceInfo:
-    made = find_board(name, units)
-    assert made is not None
-    return made
+    result = find_board(name, units)
+    assert result is not None
+    return result
 
 
 def test_binaries_are_found_by_architecture(install: Install) -> None:
-    """Whatever board and driver they were made for; those of older ones come after."""
+    """The GPU model and driver do not matter; binaries for older architectures follow."""
     install(FakeCuda(capability=(8, 9)))
     device, graph = find_device("cuda:0"), rewrite(trial(registry()["relu"]).graph)
     plan = make_plan(graph, board("sm_86"), KernelOptions())
@@ -412,33 +418,33 @@ def test_binaries_are_found_by_architecture(install: Install) -> None:
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_boards(name: str) -> None:
-    made = find_target(f"cuda:{name}")
-    assert made.architectures == (name,)
-    assert made.probed == PROBED
-    assert not made.present
-    assert made.matrix_units == (name != "sm_75")
+def test_finds_target_architectures(name: str) -> None:
+    result = find_target(f"cuda:{name}")
+    assert result.architectures == (name,)
+    assert result.probed == PROBED
+    assert not result.present
+    assert result.matrix_units == (name != "sm_75")
     assert find_target(f"cuda:{name}", 5).compute_units == 5
 
 
-def test_an_unknown_board_names_those_that_are_known() -> None:
+def test_error_for_an_unknown_architecture_lists_known_ones() -> None:
     with pytest.raises(InputError, match="sm_87") as caught:
         find_target("cuda:sm_86x".replace("x", "0"))
     assert "cuda:sm_" in caught.value.fix
 
 
-def test_only_boards_are_told_their_units() -> None:
+def test_rejects_units_for_attached_devices() -> None:
     with pytest.raises(InputError, match="units"):
         find_target("auto", 8)
 
 
-def test_nothing_is_played_on_a_board_that_is_not_there() -> None:
+def test_rejects_running_on_a_device_that_is_not_attached() -> None:
     forget_drivers()
     with pytest.raises(DeviceError, match="not attached"):
         found.context_of(board("sm_87"))
 
 
-def test_without_nvrtc_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_nvrtc_contains_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     nvrtc.libraries.cache_clear()
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so.13"]))
     with pytest.raises(DeviceError, match="NVRTC cannot be loaded") as caught:
@@ -451,6 +457,6 @@ def plan_program() -> program.Program:
     return program.Program("", "")
 
 
-def test_keys_of_other_devices_stay_as_they_were() -> None:
+def test_keys_of_devices_without_architectures_use_the_driver() -> None:
     device = replace(board("sm_87"), architectures=())
     assert program_parts(plan_program(), device)["driver"] == "any"

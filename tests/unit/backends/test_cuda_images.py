@@ -1,4 +1,4 @@
-"""CUDA's binaries and compilers of other versions: what is loaded where, and what is said."""
+"""CUDA binaries and compilers of other versions: compatibility, loading, and error messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EMPTY = Program("", "")
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Makes a driver that of this machine, for one test."""
+    """Yield a function that installs a fake driver for one test."""
     monkeypatch.setattr(log, "_said", {})
     with ExitStack() as held:
         yield lambda driver: held.enter_context(installed(driver))
@@ -50,14 +50,14 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         ("sm_90", "sm_90", True),
         ("sm_89", "sm_86", True),
         ("sm_86", "sm_80", True),
-        ("sm_86", "sm_89", False),  # that is newer
+        ("sm_86", "sm_89", False),  # newer code
         ("sm_90", "sm_89", False),  # another generation
-        ("sm_89", "sm_87", False),  # a Jetson's
+        ("sm_89", "sm_87", False),  # code for Jetson
         ("sm_87", "sm_80", False),
         ("sm_87", "sm_87", True),
     ],
 )
-def test_code_that_a_gpu_runs_as_it_is(gpu: str, code: str, able: bool) -> None:
+def test_code_compatibility_follows_architecture_rules(gpu: str, code: str, able: bool) -> None:
     assert runs(gpu, code) == able
     image = unpack(IMAGE._replace(architecture=code).pack())
     assert image is not None
@@ -67,7 +67,7 @@ def test_code_that_a_gpu_runs_as_it_is(gpu: str, code: str, able: bool) -> None:
 
 
 def prepare_file(folder: Path, architecture: str, units: int = 1) -> str:
-    """A prepared file for an architecture, without a generic plan."""
+    """Prepare a file for an architecture, without a generic plan."""
     model, file = folder / "small.onnx", str(folder / "small.fourfold")
     model.write_bytes(small_onnx())
 
@@ -93,10 +93,10 @@ def kernels_of(file: str, folder: Path) -> HostKernels:
     ("architecture", "taken"),
     [("sm_87", b"ptx"), ("sm_80", b"code"), ("sm_80", b"ptx"), ("sm_75", b"ptx")],
 )
-def test_a_file_for_an_older_gpu_is_played_without_a_compiler(
+def test_file_for_an_older_gpu_runs_without_a_compiler(
     architecture: str, taken: bytes, install: Install, tmp_path: Path
 ) -> None:
-    """By its code where the GPU runs that, by its PTX where the driver does not take the code."""
+    """The GPU runs the code if it is compatible, else its PTX."""
     driver = install(FakeCuda(capability=(8, 9)))
     file = prepare_file(tmp_path, architecture)
     driver.images[taken] = kernels_of(file, tmp_path)
@@ -113,13 +113,13 @@ def test_a_file_for_an_older_gpu_is_played_without_a_compiler(
 
 
 @needs_compiler
-def test_a_file_for_a_newer_gpu(
+def test_file_for_a_newer_gpu_needs_a_compiler(
     install: Install,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nothing of it can be loaded; where there is no compiler for its text either, all is said."""
+    """Neither code nor PTX can be loaded; without a compiler the error explains both."""
     install(FakeCuda(capability=(8, 9)))
     file = prepare_file(tmp_path, "sm_90")
     monkeypatch.setattr(nvrtc, "libraries", cache(nvrtc.libraries.__wrapped__))
@@ -131,10 +131,10 @@ def test_a_file_for_a_newer_gpu(
     assert "sm_90, compiled from source" in caplog.text
 
 
-def test_a_file_for_a_larger_gpu(
+def test_rejects_a_one_launch_plan_for_a_larger_gpu(
     install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One launch for more units than there are would wait for ever."""
+    """One launch for more units than available would wait forever."""
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "one")
     install(FakeCuda(capability=(9, 0), units=1))
     file = prepare_file(tmp_path, "sm_90", units=2)
@@ -144,8 +144,8 @@ def test_a_file_for_a_larger_gpu(
     assert "fourfold prepare --add" in caught.value.fix
 
 
-def test_what_was_built_is_kept_by_architecture(install: Install) -> None:
-    """The compiler's version is in the binary: who plays it need not have one."""
+def test_binaries_are_cached_by_architecture(install: Install) -> None:
+    """The compiler's version is stored in the binary, so running it needs no compiler."""
     install(FakeCuda(capability=(8, 9)))
     device = find_device("cuda:0")
     own, *older = loadable_parts(EMPTY, device)
@@ -157,7 +157,7 @@ def test_what_was_built_is_kept_by_architecture(install: Install) -> None:
     assert image.compiler == "NVRTC 13.4"
 
 
-def test_code_by_a_newer_compiler_than_the_driver(
+def test_explains_code_that_is_too_new_for_the_driver(
     install: Install, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(FakeCuda(version=12040)).failures["cuModuleLoadData"] = 222
@@ -170,17 +170,17 @@ def test_code_by_a_newer_compiler_than_the_driver(
 @pytest.mark.parametrize(
     ("status", "fix"), [(221, "libnvidia-ptxjitcompiler"), (223, "CUDA_DISABLE_PTX_JIT")]
 )
-def test_a_driver_that_translates_no_ptx(
+def test_explains_a_driver_without_a_ptx_compiler(
     status: int, fix: str, install: Install, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An older compiler would be of no use then."""
+    """An older NVRTC would not help, and is not suggested."""
     install(FakeCuda(capability=(12, 0))).failures["cuModuleLoadData"] = status
     assert program.load_binary(find_device("cuda:0"), IMAGE.pack()) is None
     assert fix in caplog.text
     assert "nvrtc-cu12" not in caplog.text
 
 
-def test_a_compiler_that_is_newer_than_the_driver(
+def test_error_for_a_compiler_newer_than_the_driver_suggests_an_older_one(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(FakeCuda(version=12040)).failures["cuModuleLoadData"] = 200
@@ -195,10 +195,12 @@ def test_a_compiler_that_is_newer_than_the_driver(
 PARTS = Program("#if IN_PART(0)\n#endif\n#if IN_PART(1)\n#endif\n", "")
 
 
-def test_a_program_of_parts_is_linked(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is linked has no PTX; it is what another start loads."""
+def test_program_parts_are_compiled_and_linked(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The linked image has no PTX and can be loaded again."""
     driver = install(FakeCuda(capability=(9, 0)))
-    imagine_compilers(monkeypatch, (), (90,))
+    install_fake_compilers(monkeypatch, (), (90,))
     monkeypatch.setattr(nvrtc, "build_parts", lambda program, architecture: [b"a", b"b"])
     monkeypatch.setattr(linker, "linked", b"+".join)
     driver.images[b"a+b"] = object()  # type: ignore[assignment]
@@ -210,10 +212,10 @@ def test_a_program_of_parts_is_linked(install: Install, monkeypatch: pytest.Monk
 
 @needs_compiler
 @pytest.mark.parametrize("ran_before", [True, False])
-def test_what_is_prepared_is_built_as_a_whole(
+def test_prepared_binaries_are_built_in_one_piece(
     ran_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a first run has kept what it built in parts; later starts have it, too."""
+    """This holds after a first run cached a linked image; later starts use the new one."""
     model, file = tmp_path / "small.onnx", str(tmp_path / "small.fourfold")
     model.write_bytes(small_onnx())
     monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path / "cache"))
@@ -221,8 +223,8 @@ def test_what_is_prepared_is_built_as_a_whole(
     def has_ptx(source: object) -> bool:
         with fourfold.Session(source, "cuda:0") as session:
             picture = np.random.default_rng(3).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
-            found = session.run(picture)["scores"]
-            np.testing.assert_allclose(found, expected(picture), rtol=1e-5, atol=1e-5)
+            output = session.run(picture)["scores"]
+            np.testing.assert_allclose(output, expected(picture), rtol=1e-5, atol=1e-5)
             player = session._instance.executor.player
             assert isinstance(player, Player)
             image = unpack(player.binary())
@@ -233,10 +235,10 @@ def test_what_is_prepared_is_built_as_a_whole(
         with fourfold.Session(model, device="interpret", cache=None) as session:
             return np.asarray(session.run(picture)["scores"])
 
-    # What is patched within the imagined GPU has to be undone within it.
+    # Patches made while the fake GPU is installed must be undone before it is removed.
     with imagined_gpu(FakeCuda(capability=(9, 0))), pytest.MonkeyPatch.context() as patch:
         build = nvrtc.build
-        imagine_compilers(patch, (), (90,))
+        install_fake_compilers(patch, (), (90,))
         patch.setattr(nvrtc, "build_parts", lambda *given: [build(*given).cubin])
         patch.setattr(linker, "linked", b"".join)
         if ran_before:
@@ -249,11 +251,11 @@ def test_what_is_prepared_is_built_as_a_whole(
 
 
 @pytest.mark.parametrize("fault", ["compiler", "linker", "driver"])
-def test_what_cannot_be_linked_is_built_as_a_whole(
+def test_falls_back_to_one_piece_when_linking_fails(
     fault: str, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = install(FakeCuda(capability=(9, 0)))
-    imagine_compilers(monkeypatch, (), (90,))
+    install_fake_compilers(monkeypatch, (), (90,))
 
     def parts(text: Program, architecture: str) -> list[bytes]:
         if fault == "compiler":
@@ -275,10 +277,10 @@ def test_what_cannot_be_linked_is_built_as_a_whole(
 @pytest.mark.parametrize(
     ("compiler", "architecture"), [((12, 9), "sm_90"), ((13, 0), "sm_75"), ((13, 0), "sm_90")]
 )
-def test_parts_need_a_compiler_that_knows_of_them(
+def test_parts_need_a_recent_compiler_and_architecture(
     compiler: tuple[int, int], architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before 13.0, and before sm_80, nobody can say what calls between parts keep."""
+    """Before NVRTC 13.0 and sm_80, registers across calls between parts are not guaranteed."""
     one = nvrtc.Library(None, "a compiler", compiler)  # type: ignore[arg-type]
     monkeypatch.setattr(nvrtc, "compiler_for", lambda *_: one)
     monkeypatch.setattr(nvrtc, "_compiled", lambda *how: pytest.fail("it was compiled"))
@@ -287,15 +289,15 @@ def test_parts_need_a_compiler_that_knows_of_them(
         assert nvrtc.build_parts(PARTS, architecture) == []
 
 
-def imagine_compilers(patch: pytest.MonkeyPatch, *known: tuple[int, ...]) -> None:
-    """Compilers of versions 12.0, 13.0 and so on, that know these architectures."""
+def install_fake_compilers(patch: pytest.MonkeyPatch, *known: tuple[int, ...]) -> None:
+    """Install fake compilers 12.0, 13.0 and so on that support these architectures."""
     every = [nvrtc.Library(None, f"{major}", (major, 0)) for major in range(12, 12 + len(known))]  # type: ignore[arg-type]
     patch.setattr(nvrtc, "libraries", lambda: tuple(every))
     patch.setattr(nvrtc, "supported", lambda one: known[one.version[0] - 12])
 
 
-def test_the_oldest_compiler_that_knows_a_gpu_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    imagine_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
+def test_uses_the_oldest_compiler_that_supports_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    install_fake_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
     assert nvrtc.compiler_for("sm_90").name == "NVRTC 12.0"
     assert nvrtc.compiler_for("sm_120").name == "NVRTC 13.0"
     assert nvrtc.compiler_for("sm_90", minimum=(12, 1)).name == "NVRTC 13.0"
@@ -304,22 +306,22 @@ def test_the_oldest_compiler_that_knows_a_gpu_builds(monkeypatch: pytest.MonkeyP
     assert "newer" in caught.value.fix
 
 
-def test_instructions_of_one_architecture_need_a_compiler_that_has_them(
+def test_architecture_specific_instructions_need_a_newer_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    imagine_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
+    install_fake_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
     monkeypatch.setattr(nvrtc, "_OWN_INSTRUCTIONS", (13, 0))
     own = Program("", "--std=c++17 --gpu-architecture=sm_90a")
     assert nvrtc.compiler_of(own, "sm_90").name == "NVRTC 13.0"
     assert nvrtc.compiler_of(EMPTY, "sm_90").name == "NVRTC 12.0"
 
 
-def test_a_gpu_that_is_newer_than_all_compilers(
+def test_gpu_newer_than_all_compilers_gets_ptx(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gets PTX of the newest one that they know."""
+    """The PTX is for the newest architecture that a compiler supports."""
     driver = install(FakeCuda(capability=(12, 0)))
-    imagine_compilers(monkeypatch, (75, 80, 86, 87, 89, 90))
+    install_fake_compilers(monkeypatch, (75, 80, 86, 87, 89, 90))
     built: list[str] = []
 
     def build(text: Program, architecture: str) -> Image:
@@ -336,10 +338,10 @@ def test_a_gpu_that_is_newer_than_all_compilers(
 @pytest.mark.parametrize(
     ("architecture", "fix"), [("sm_61", "nvidia-cuda-nvrtc-cu12"), ("sm_120", "--upgrade")]
 )
-def test_an_architecture_that_no_compiler_knows(
+def test_rejects_architectures_that_no_compiler_supports(
     architecture: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    imagine_compilers(monkeypatch, (75, 80, 90))
+    install_fake_compilers(monkeypatch, (75, 80, 90))
     with pytest.raises(DeviceError, match=f"NVRTC 12.0 cannot build for {architecture}") as caught:
         nvrtc.known_architecture([architecture])
     assert "it supports sm_75, sm_80, sm_90" in caught.value.why
@@ -347,7 +349,9 @@ def test_an_architecture_that_no_compiler_knows(
 
 
 @needs_compiler
-def test_a_compiler_without_its_builtins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_a_compiler_without_its_builtins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nvrtc.libraries.cache_clear()
     source, library = tmp_path / "nvrtc.cpp", tmp_path / "libnvrtc.so.19"
     source.write_text('extern "C" int nvrtcVersion(int *a, int *b) { *a = 19; *b = 7; return 0; }')

@@ -1,4 +1,4 @@
-"""Where ports are in runs by CUDA: what kernels use where it is, and what is copied for them."""
+"""Routes of inputs and outputs with CUDA: memory used in place, and memory that is copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stateful_models import svdf
 import fourfold
 from fourfold.backends.cuda import binding as cu
 from fourfold.backends.cuda import port_memory
-from fourfold.backends.cuda.binding import calls, loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.bound_memory import BoundMemory
 from fourfold.backends.cuda.memory import CudaMemory, OwnMemory
 from fourfold.backends.cuda.player import Player
@@ -31,8 +31,8 @@ def session(
     request: pytest.FixtureRequest, cuda: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[fourfold.Session]:
     monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
-    with fourfold.Session(small_onnx(), cuda, cache="memory") as made:
-        yield made
+    with fourfold.Session(small_onnx(), cuda, cache="memory") as opened:
+        yield opened
 
 
 def player_of(session: fourfold.Session) -> Player:
@@ -43,51 +43,53 @@ def player_of(session: fourfold.Session) -> Player:
 
 def route(session: fourfold.Session, arrays: list[Any], into: list[Any] | None = None) -> Route:
     player = player_of(session)
-    found: BoundMemory = player._bound
+    result: BoundMemory = player._bound
     with player._convert_errors("finding a route"):
-        return found.find(arrays, into, player._stream).route
+        return result.find(arrays, into, player._stream).route
 
 
-def part(memory: CudaMemory, skipped: int, size: int | None = None) -> CudaMemory:
+def sub_memory(memory: CudaMemory, skipped: int, size: int | None = None) -> CudaMemory:
     room = memory.size - skipped if size is None else size
     return CudaMemory(memory.device, memory.address + skipped, room, memory)
 
 
-def test_what_fits_is_used_where_it_is(session: fourfold.Session) -> None:
+def test_suitable_memory_is_used_in_place(session: fourfold.Session) -> None:
     source, target = (OwnMemory(session.device, 1024) for _ in range(2))
-    shorter = session.plan.on_device  # one launch fetches nothing that is there
+    shorter = session.plan.on_device  # one launch does not fetch inputs that are on the device
     image = session.plan.inputs[0].buffer if shorter is None else shorter.buffers[0]
     scores, twice = (port.buffer for port in session.plan.outputs)
     for skipped in (0, 16, 512):
-        found = route(session, [part(source, skipped)], [target, part(target, 512)])
-        places = dict(found.addresses)
-        assert places[image] == source.address + skipped
-        assert (places[scores], places[twice]) == (target.address, target.address + 512)
-        assert (found.before, found.after) == ((), ())
-        assert found.arguments == (None if shorter is None else shorter.arguments)
+        result = route(session, [sub_memory(source, skipped)], [target, sub_memory(target, 512)])
+        addresses = dict(result.addresses)
+        assert addresses[image] == source.address + skipped
+        assert (addresses[scores], addresses[twice]) == (target.address, target.address + 512)
+        assert (result.before, result.after) == ((), ())
+        assert result.arguments == (None if shorter is None else shorter.arguments)
 
 
 @pytest.mark.parametrize(("skipped", "size"), [(4, None), (8, None), (0, 360)])
-def test_what_kernels_cannot_use_is_copied(
+def test_unsuitable_memory_is_copied(
     session: fourfold.Session, skipped: int, size: int | None
 ) -> None:
-    """They read whole vectors, a little behind the end."""
-    given = part(OwnMemory(session.device, 1024), skipped, size)
-    (copy,) = route(session, [given], [None, None]).before
-    assert (copy.source, copy.size) == (given.address, 360)
-    assert dict(route(session, [given]).addresses)[session.plan.inputs[0].buffer] == copy.target
+    """Kernels read whole vectors, a little beyond the end."""
+    inputs = sub_memory(OwnMemory(session.device, 1024), skipped, size)
+    (copy,) = route(session, [inputs], [None, None]).before
+    assert (copy.source, copy.size) == (inputs.address, 360)
+    assert dict(route(session, [inputs]).addresses)[session.plan.inputs[0].buffer] == copy.target
 
 
-def test_nobody_fetches_what_nobody_wants(session: fourfold.Session) -> None:
+def test_unrequested_outputs_are_not_downloaded(session: fourfold.Session) -> None:
     source = OwnMemory(session.device, 1024)
     assert route(session, [source], [None, None]).after == ()
     downloads = len(route(session, [source], None).after)
     assert downloads == (0 if session.plan.requirements.reaches_host else 2)
 
 
-def test_large_inputs_come_in_chunks(cuda: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a list of launches: to the device while the rest is copied. Arrays of any layout, what the
-    caller wrote to pinned memory, and runs of the other ways have the same results.
+def test_large_inputs_are_uploaded_in_chunks(
+    cuda: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of launches uploads chunks while the next one is copied. Arrays of any
+    layout, pinned input arrays and other kinds of run give the same results.
     """
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
     with fourfold.Session(small_onnx(), cuda, cache="memory") as plain:
@@ -97,25 +99,25 @@ def test_large_inputs_come_in_chunks(cuda: DeviceInfo, monkeypatch: pytest.Monke
     copied: list[int] = []
     copy = cu.Stream.copy
 
-    def noted(stream: cu.Stream, target: int, source: int, size: int) -> None:
+    def recording_copy(stream: cu.Stream, target: int, source: int, size: int) -> None:
         copied.append(size)
         copy(stream, target, source, size)
 
     with fourfold.Session(small_onnx(), cuda, cache="memory") as session:
-        monkeypatch.setattr(cu.Stream, "copy", noted)
+        monkeypatch.setattr(cu.Stream, "copy", recording_copy)
         turned = np.ascontiguousarray((X * 2).transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
-        for number, given in ((1, X), (2, turned)):
+        for number, inputs in ((1, X), (2, turned)):
             copied.clear()
-            np.testing.assert_array_equal(session.run(given)["scores"], expected[number]["scores"])
+            np.testing.assert_array_equal(session.run(inputs)["scores"], expected[number]["scores"])
             assert copied == [112, 112, 112, 24]
-        given = fresh_array(session.device, session.inputs[0])
-        given.memory.write(X * 4)
+        inputs = fresh_array(session.device, session.inputs[0])
+        inputs.memory.write(X * 4)
         session.input_array("image")[...] = X * 4
-        for found in (session.run_async(X * 4).result(), session.run(given), session.run()):
-            np.testing.assert_array_equal(found["scores"], expected[4]["scores"])
+        for result in (session.run_async(X * 4).result(), session.run(inputs), session.run()):
+            np.testing.assert_array_equal(result["scores"], expected[4]["scores"])
 
 
-def test_variables_stay_in_the_order_of_runs(cuda: DeviceInfo) -> None:
+def test_variables_are_not_shared_with_slots(cuda: DeviceInfo) -> None:
     with fourfold.Session(svdf(), cuda, cache="memory") as session:
         player = player_of(session)
         slot = player.open_slot()
@@ -126,16 +128,16 @@ def test_variables_stay_in_the_order_of_runs(cuda: DeviceInfo) -> None:
         slot.close()
 
 
-def test_in_a_forked_child_the_driver_is_left_alone(
+def test_forked_child_does_not_call_the_driver(
     session: fourfold.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its threads are the parent's: whatever is done ends in words, and nothing is given back."""
+    """The driver's threads exist only in the parent: every call raises, and nothing is freed."""
     kept: Any = session.run(X, keep_on_device=True)["scores"]
     slot = player_of(session).open_slot()
     lost = forks.lost | {"cuda"}
     monkeypatch.setattr(forks, "lost", lost)
     monkeypatch.setattr(calls, "lost", lost)
-    driver: Any = loader.library()
+    driver: Any = calls.library()
     called = list(getattr(driver, "names", ()))
     with pytest.raises(DeviceError, match="before this process was forked"):
         session.run(X)
@@ -149,16 +151,16 @@ def test_in_a_forked_child_the_driver_is_left_alone(
     monkeypatch.undo()
 
 
-def test_memory_of_results_is_used_again(session: fourfold.Session) -> None:
-    """Unless somebody else may still have work for it."""
+def test_result_memory_is_reused(session: fourfold.Session) -> None:
+    """Memory whose address was exported is not reused, because other code may use it."""
     first = session.run(X, keep_on_device=True)
-    places = {one.memory.address for one in first.values()}  # type: ignore[union-attr]
+    addresses = {one.memory.address for one in first.values()}  # type: ignore[union-attr]
     del first
     again: Any = session.run(X, keep_on_device=True)
-    assert {one.memory.address for one in again.values()} == places
+    assert {one.memory.address for one in again.values()} == addresses
     np.testing.assert_array_equal(again["scores"].numpy(), session.run(X)["scores"])
     shown = again["scores"].__cuda_array_interface__["data"][0]
-    driver: Any = loader.library()
+    driver: Any = calls.library()
     held = dict(getattr(driver, "held", {}))
     del again
     if held:
@@ -167,17 +169,17 @@ def test_memory_of_results_is_used_again(session: fourfold.Session) -> None:
     np.testing.assert_array_equal(other["scores"].numpy(), session.run(X)["scores"])
 
 
-def test_spare_memory_is_given_up_for_others(cuda: DeviceInfo) -> None:
-    driver: Any = loader.library()
-    if isinstance(driver, loader.CDLL):
-        pytest.skip("only the imagined driver has little memory")
+def test_spare_memory_is_freed_for_new_allocations(cuda: DeviceInfo) -> None:
+    driver: Any = calls.library()
+    if isinstance(driver, calls.CDLL):
+        pytest.skip("only the fake driver has a memory limit")
     with fourfold.Session(small_onnx(), cuda, cache="memory"):
         kept = [OwnMemory(cuda, 1 << 16) for _ in range(4)]
         kept.clear()
         driver.memory = sum(one.nbytes for one in driver.held.values()) + (1 << 12)
         spare = len(driver.held)
-        made = OwnMemory(cuda, 1 << 17)
+        result = OwnMemory(cuda, 1 << 17)
         assert len(driver.held) == spare - 3
-        assert made.size == 1 << 17
-        del made
+        assert result.size == 1 << 17
+        del result
     assert driver.held == {}

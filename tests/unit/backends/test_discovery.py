@@ -1,4 +1,4 @@
-"""Finding devices: each GPU once, by the best API, and every one by its address."""
+"""Device discovery: each GPU is listed once, through its best API, and found by any address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROCESSOR = replace(NULL_GPU, name="EPYC", platform="PoCL", kind="cpu", vendor="
 
 
 class FakeBackend:
-    """Offers devices, or is not installed."""
+    """A backend with some devices, or without its driver."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class FakeBackend:
         self.asked = 0
 
     def reach(self, name: str) -> None:
-        """All are on this machine."""
+        """Do nothing: all devices are on this machine."""
 
     def devices(self) -> list[DeviceInfo]:
         self.asked += 1
@@ -42,7 +42,7 @@ class FakeBackend:
         return [replace(info, api=self.name, ordinal=number) for number, info in every]
 
 
-def offer(patch: pytest.MonkeyPatch, *backends: FakeBackend) -> None:
+def install_backends(patch: pytest.MonkeyPatch, *backends: FakeBackend) -> None:
     patch.setattr(registry, "backends", lambda: {one.name: one for one in backends})
 
 
@@ -57,58 +57,62 @@ def addresses() -> list[tuple[str, ...]]:
     return [(info.address, *info.others) for info in devices()]
 
 
-def test_a_gpu_that_two_apis_offer_is_listed_once(patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("opencl", [PROCESSOR, H200]), FakeBackend("cuda", [H200]))
+def test_gpu_offered_by_two_apis_is_listed_once(patch: pytest.MonkeyPatch) -> None:
+    install_backends(patch, FakeBackend("opencl", [PROCESSOR, H200]), FakeBackend("cuda", [H200]))
     assert addresses() == [("cuda:0", "opencl:1"), ("opencl:0",)]
     assert [info.index for info in devices()] == [0, 1]
 
 
-def test_the_order_of_apis_is_data(patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("opencl", [H200]), FakeBackend("cuda", [H200]))
+def test_api_order_decides_the_address(patch: pytest.MonkeyPatch) -> None:
+    install_backends(patch, FakeBackend("opencl", [H200]), FakeBackend("cuda", [H200]))
     patch.setattr(discovery, "API_ORDER", ("opencl", "cuda"))
     assert addresses() == [("opencl:0", "cuda:0")]
 
 
-def test_a_slow_driver_of_the_processor_comes_last(patch: pytest.MonkeyPatch) -> None:
+def test_slow_cpu_drivers_come_last(patch: pytest.MonkeyPatch) -> None:
     renderer = replace(PROCESSOR, name="llvmpipe", platform="rusticl")
     mesa_gpu = replace(ARC, platform="rusticl")
-    offer(patch, FakeBackend("opencl", [renderer, PROCESSOR, mesa_gpu]))
+    install_backends(patch, FakeBackend("opencl", [renderer, PROCESSOR, mesa_gpu]))
     assert addresses() == [("opencl:2",), ("opencl:1",), ("opencl:0",)]
 
 
-def test_an_api_that_is_not_in_the_order_comes_last(patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("abacus", [H200]), FakeBackend("webgpu", [H200]))
+def test_unordered_apis_come_last(patch: pytest.MonkeyPatch) -> None:
+    install_backends(patch, FakeBackend("abacus", [H200]), FakeBackend("webgpu", [H200]))
     assert addresses() == [("webgpu:0", "abacus:0")]
 
 
-def test_two_gpus_of_one_name_stay_two(patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("opencl", [H200, H200, ARC]), FakeBackend("cuda", [H200, H200]))
+def test_gpus_with_equal_names_stay_separate(patch: pytest.MonkeyPatch) -> None:
+    install_backends(
+        patch, FakeBackend("opencl", [H200, H200, ARC]), FakeBackend("cuda", [H200, H200])
+    )
     assert addresses() == [("cuda:0", "opencl:0"), ("cuda:1", "opencl:1"), ("opencl:2",)]
 
 
-def test_a_uuid_tells_better_than_a_name(patch: pytest.MonkeyPatch) -> None:
+def test_uuid_identifies_a_gpu_before_its_name(patch: pytest.MonkeyPatch) -> None:
     first, second = replace(H200, uuid="aa"), replace(H200, uuid="bb")
-    offer(patch, FakeBackend("opencl", [second, first]), FakeBackend("cuda", [first, second]))
+    install_backends(
+        patch, FakeBackend("opencl", [second, first]), FakeBackend("cuda", [first, second])
+    )
     assert addresses() == [("cuda:0", "opencl:1"), ("cuda:1", "opencl:0")]
     devices.cache_clear()
     other = replace(H200, uuid="cc")
-    offer(patch, FakeBackend("opencl", [other]), FakeBackend("cuda", [first]))
+    install_backends(patch, FakeBackend("opencl", [other]), FakeBackend("cuda", [first]))
     assert addresses() == [("cuda:0",), ("opencl:0",)]
 
 
-def test_equal_names_of_other_memory_are_others(patch: pytest.MonkeyPatch) -> None:
+def test_gpus_with_different_memory_are_different(patch: pytest.MonkeyPatch) -> None:
     slice_ = replace(H200, memory=18)
-    offer(patch, FakeBackend("opencl", [slice_]), FakeBackend("cuda", [H200]))
+    install_backends(patch, FakeBackend("opencl", [slice_]), FakeBackend("cuda", [H200]))
     assert addresses() == [("cuda:0",), ("opencl:0",)]
 
 
-def test_processors_are_not_merged(patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("opencl", [PROCESSOR]), FakeBackend("webgpu", [PROCESSOR]))
+def test_cpus_are_not_merged(patch: pytest.MonkeyPatch) -> None:
+    install_backends(patch, FakeBackend("opencl", [PROCESSOR]), FakeBackend("webgpu", [PROCESSOR]))
     assert addresses() == [("opencl:0",), ("webgpu:0",)]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "address"),
+    ("expected", "address"),
     [
         ("auto", "cuda:0"),
         (0, "cuda:0"),
@@ -126,100 +130,106 @@ def test_processors_are_not_merged(patch: pytest.MonkeyPatch) -> None:
         ("interpret:0", "interpret:0"),
     ],
 )
-def test_devices_are_found(wanted: str | int, address: str, patch: pytest.MonkeyPatch) -> None:
+def test_finds_devices_by_name_index_and_address(
+    expected: str | int, address: str, patch: pytest.MonkeyPatch
+) -> None:
     unlisted = FakeBackend("interpret", [NULL_GPU], listed=False)
     offered = FakeBackend("opencl", [H200, ARC, PROCESSOR])
-    offer(patch, offered, FakeBackend("cuda", [H200]), unlisted)
-    found = find_device(wanted)
-    assert found.address == address
-    assert find_device(found) is found
+    install_backends(patch, offered, FakeBackend("cuda", [H200]), unlisted)
+    result = find_device(expected)
+    assert result.address == address
+    assert find_device(result) is result
     if address == "opencl:0":
-        assert found.index == 0  # that of the same GPU in the list
+        assert result.index == 0  # of the same GPU in the list
 
 
-@pytest.mark.parametrize("wanted", ["radeon", "opencl:7", "opencl:radeon", 9])
-def test_what_is_not_there_is_told_in_words(wanted: str | int, patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("opencl", [ARC, PROCESSOR]))
+@pytest.mark.parametrize("expected", ["radeon", "opencl:7", "opencl:radeon", 9])
+def test_error_for_an_unknown_device_lists_devices(
+    expected: str | int, patch: pytest.MonkeyPatch
+) -> None:
+    install_backends(patch, FakeBackend("opencl", [ARC, PROCESSOR]))
     with pytest.raises(DeviceError, match="was not found") as caught:
-        find_device(wanted)
+        find_device(expected)
     assert "opencl:0 Intel Arc" in caught.value.why
     assert "fourfold devices" in caught.value.fix
 
 
-def test_an_api_without_a_driver_leaves_the_others(patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("cuda", None), FakeBackend("opencl", [ARC]))
+def test_api_without_a_driver_is_skipped(patch: pytest.MonkeyPatch) -> None:
+    install_backends(patch, FakeBackend("cuda", None), FakeBackend("opencl", [ARC]))
     assert addresses() == [("opencl:0",)]
     with pytest.raises(DeviceError, match="cuda is not there"):
         find_device("cuda")
 
 
-def test_a_machine_without_any_device(patch: pytest.MonkeyPatch) -> None:
-    offer(patch, FakeBackend("opencl", None), FakeBackend("interpret", [NULL_GPU], listed=False))
+def test_error_on_a_machine_without_devices(patch: pytest.MonkeyPatch) -> None:
+    install_backends(
+        patch, FakeBackend("opencl", None), FakeBackend("interpret", [NULL_GPU], listed=False)
+    )
     with pytest.raises(DeviceError, match="opencl is not there"):
         find_device("auto")
     assert find_device("interpret").address == "interpret:0"
-    offer(patch, FakeBackend("opencl", []))
+    install_backends(patch, FakeBackend("opencl", []))
     with pytest.raises(DeviceError, match="no device was found"):
         find_device("auto")
     with pytest.raises(DeviceError, match="no device of opencl"):
         find_device("opencl:0")
 
 
-def test_the_devices_of_this_machine_have_addresses(device: DeviceInfo) -> None:
-    found = find_device(device.address)
-    assert found == device
-    assert found.index == device.index
+def test_devices_of_this_machine_are_found_by_address(device: DeviceInfo) -> None:
+    result = find_device(device.address)
+    assert result == device
+    assert result.index == device.index
 
 
 VULKAN_ARC = replace(ARC, platform="Vulkan")
 RENDERER = replace(NULL_GPU, name="llvmpipe", platform="Vulkan", kind="other")
 
 
-def test_a_last_resort_is_asked_where_there_is_nothing_else(patch: pytest.MonkeyPatch) -> None:
+def test_last_resort_backends_are_used_without_other_devices(patch: pytest.MonkeyPatch) -> None:
     resort = FakeBackend("webgpu", [RENDERER, VULKAN_ARC], listed=False, last_resort=True)
-    offer(patch, FakeBackend("opencl", [PROCESSOR]), resort)
+    install_backends(patch, FakeBackend("opencl", [PROCESSOR]), resort)
     assert find_device("auto").address == "opencl:0"
-    assert resort.asked == 0  # its drivers take time to open
+    assert resort.asked == 0  # its drivers are slow to open
     assert find_device("webgpu:1").name == "Intel Arc"
     devices.cache_clear()
-    offer(patch, FakeBackend("opencl", None), resort)
+    install_backends(patch, FakeBackend("opencl", None), resort)
     assert find_device("auto").address == "webgpu:1"  # a GPU before a software renderer
     assert addresses() == [("webgpu:1",), ("webgpu:0",)]
 
 
-def test_the_first_last_resort_with_a_device_is_taken(patch: pytest.MonkeyPatch) -> None:
+def test_first_last_resort_backend_with_a_device_is_used(patch: pytest.MonkeyPatch) -> None:
     late = FakeBackend("webgpu", [VULKAN_ARC], listed=False, last_resort=True)
     empty = FakeBackend("cuda", None, listed=False, last_resort=True)
-    offer(patch, late, empty, FakeBackend("opencl", []))
+    install_backends(patch, late, empty, FakeBackend("opencl", []))
     assert addresses() == [("webgpu:0",)]
     assert empty.asked == 1
     devices.cache_clear()
-    offer(patch, FakeBackend("opencl", None), FakeBackend("webgpu", None, False, True))
+    install_backends(patch, FakeBackend("opencl", None), FakeBackend("webgpu", None, False, True))
     with pytest.raises(DeviceError, match="opencl is not there"):
         find_device("auto")
 
 
 @pytest.mark.parametrize(
-    ("wanted", "address"),
+    ("expected", "address"),
     [("vulkan", "webgpu:1"), ("vulkan:1", "webgpu:2"), ("Vulkan:llvm", "webgpu:2")],
 )
-def test_a_platform_is_an_address(wanted: str, address: str, patch: pytest.MonkeyPatch) -> None:
+def test_finds_devices_by_platform(expected: str, address: str, patch: pytest.MonkeyPatch) -> None:
     apple = replace(NULL_GPU, name="Apple M4", platform="Metal")
     offered = FakeBackend("webgpu", [apple, VULKAN_ARC, RENDERER], listed=False, last_resort=True)
-    offer(patch, offered, FakeBackend("opencl", [PROCESSOR]))
-    assert find_device(wanted).address == address
+    install_backends(patch, offered, FakeBackend("opencl", [PROCESSOR]))
+    assert find_device(expected).address == address
     assert find_device("metal:m4").address == "webgpu:0"
     with pytest.raises(DeviceError, match="device 'vulkan:2' was not found"):
         find_device("vulkan:2")
-    offer(patch, FakeBackend("webgpu", [VULKAN_ARC], listed=False))
+    install_backends(patch, FakeBackend("webgpu", [VULKAN_ARC], listed=False))
     with pytest.raises(DeviceError, match="no device of metal"):
         find_device("metal")
 
 
-def test_the_devices_of_one_api(patch: pytest.MonkeyPatch) -> None:
+def test_lists_devices_of_one_api(patch: pytest.MonkeyPatch) -> None:
     apple = replace(NULL_GPU, name="Apple M4", platform="Metal")
     hidden = FakeBackend("webgpu", [apple, VULKAN_ARC], listed=False)
-    offer(patch, FakeBackend("opencl", [PROCESSOR]), hidden)
+    install_backends(patch, FakeBackend("opencl", [PROCESSOR]), hidden)
     assert [info.address for info in discovery.devices_of("WebGPU")] == ["webgpu:0", "webgpu:1"]
     assert [info.name for info in discovery.devices_of("vulkan")] == ["Intel Arc"]
     with pytest.raises(InputError, match="unknown API 'opengl'"):

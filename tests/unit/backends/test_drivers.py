@@ -1,4 +1,4 @@
-"""Drivers as a machine may have them: broken ones, and ones without devices, disturb nobody."""
+"""Broken OpenCL drivers, or drivers without devices, do not affect others."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LIST = """
 import fourfold
 print(*(f"{info.name} / {info.driver}" for info in fourfold.devices()), sep="\\n")
 """
-NO_DRIVER = ctypes.util.find_library("m") or "libm.so.6"  # a library, but not of OpenCL
+NO_DRIVER = ctypes.util.find_library("m") or "libm.so.6"  # a library that is no OpenCL driver
 
 
-def listed(vendors: Path) -> list[str]:
+def list_devices(vendors: Path) -> list[str]:
     environment = {**os.environ, "OCL_ICD_VENDORS": str(vendors)}
     command = [sys.executable, "-c", LIST]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -29,9 +29,7 @@ def listed(vendors: Path) -> list[str]:
 
 @pytest.fixture
 def vendors(tmp_path: Path) -> Path:
-    """What the loader reads; where tests run on another driver than this environment's own, that
-    one is among them.
-    """
+    """Return the folder that the loader reads, with the driver of the tested device in it."""
     folder = tmp_path / "vendors"
     folder.mkdir()
     for file in Path(os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")).glob("*.icd"):
@@ -42,9 +40,11 @@ def vendors(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "content", ["/nowhere/libabsent.so\n", f"{NO_DRIVER}\n", "", "/tmp\n"], ids=repr
 )
-def test_a_broken_driver_disturbs_nobody(content: str, device: DeviceInfo, vendors: Path) -> None:
-    before = listed(vendors)
+def test_broken_driver_does_not_affect_others(
+    content: str, device: DeviceInfo, vendors: Path
+) -> None:
+    before = list_devices(vendors)
     assert f"{device.name} / {device.driver}" in before
     for name in ("0-first.icd", "zz-last.icd"):
         (vendors / name).write_text(content)
-    assert listed(vendors) == before
+    assert list_devices(vendors) == before

@@ -1,4 +1,4 @@
-"""Which library finds the drivers: on each system, with pyopencl and without."""
+"""Selection of the OpenCL loader library: on each system, with and without pyopencl."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.backends.opencl.binding import loader
+from fourfold.backends.opencl.binding import calls
 
 SYSTEM = ["libOpenCL.so.1", "libOpenCL.so"]
 FRAMEWORK = "/System/Library/Frameworks/OpenCL.framework/OpenCL"
@@ -18,7 +18,7 @@ FRAMEWORK = "/System/Library/Frameworks/OpenCL.framework/OpenCL"
 
 @pytest.fixture
 def pyopencl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder as a wheel of pyopencl makes it, found before any other."""
+    """Return a folder like an installed pyopencl wheel, found before any other."""
     folder = tmp_path / "pyopencl"
     folder.mkdir()
     (folder / "__init__.py").write_text("raise ImportError('it must not be imported')\n")
@@ -29,42 +29,42 @@ def pyopencl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    loader._path.cache_clear()
+    calls._path.cache_clear()
     yield
-    loader._path.cache_clear()
+    calls._path.cache_clear()
 
 
-def test_linux_takes_the_one_of_pyopencl_first(
+def test_linux_prefers_the_loader_of_pyopencl(
     pyopencl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     module = pyopencl / f"_cl{EXTENSION_SUFFIXES[0]}"
     module.write_bytes(b"")
-    assert list(loader._candidates()) == [str(module), *SYSTEM]
-    assert os.environ["PYOPENCL_HOME"] == str(pyopencl)  # where it looks for drivers beside it
+    assert list(calls._candidates()) == [str(module), *SYSTEM]
+    assert os.environ["PYOPENCL_HOME"] == str(pyopencl)  # where that loader looks for drivers
 
 
-def test_linux_takes_the_systems_where_pyopencl_has_none(
+def test_linux_uses_the_system_loader_without_pyopencl(
     pyopencl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    assert list(loader._candidates()) == SYSTEM
+    assert list(calls._candidates()) == SYSTEM
     assert os.environ["PYOPENCL_HOME"] == ""
-    monkeypatch.setattr(loader, "_pyopencl", lambda: None)
-    assert list(loader._candidates()) == SYSTEM
+    monkeypatch.setattr(calls, "_pyopencl", lambda: None)
+    assert list(calls._candidates()) == SYSTEM
 
 
 @pytest.mark.parametrize(("platform", "path"), [("win32", "OpenCL.dll"), ("darwin", FRAMEWORK)])
-def test_other_systems_bring_their_own(
+def test_other_systems_use_their_own_loader(
     platform: str, path: str, pyopencl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     (pyopencl / f"_cl{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
-    assert list(loader._candidates()) == [path]
+    assert list(calls._candidates()) == [path]
 
 
 @pytest.mark.usefixtures("fresh")
-def test_the_first_that_can_be_loaded_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uses_the_first_loadable_library(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def load(path: str) -> None:
@@ -72,14 +72,14 @@ def test_the_first_that_can_be_loaded_is_taken(monkeypatch: pytest.MonkeyPatch) 
         if path != "good.so":
             raise OSError(f"{path}: no such file")
 
-    monkeypatch.setattr(loader, "CDLL", load)
-    monkeypatch.setattr(loader, "_candidates", lambda: iter(("bad.so", "good.so", "other.so")))
-    assert loader._path() == "good.so"
+    monkeypatch.setattr(calls, "CDLL", load)
+    monkeypatch.setattr(calls, "_candidates", lambda: iter(("bad.so", "good.so", "other.so")))
+    assert calls._path() == "good.so"
     assert tried == ["bad.so", "good.so"]
 
 
 @pytest.mark.usefixtures("fresh")
-def test_without_any_library_all_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "_candidates", lambda: iter(("no-such-a.so", "no-such-b.so")))
+def test_error_without_a_library_lists_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "_candidates", lambda: iter(("no-such-a.so", "no-such-b.so")))
     with pytest.raises(OSError, match=r"no-such-a\.so.*no-such-b\.so"):
-        loader._path()
+        calls._path()

@@ -1,4 +1,4 @@
-"""A device that is lost is an error that says so, and the next session works."""
+"""A lost device raises an error that says so, and the next session works."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NOT_AVAILABLE, OUT_OF_RESOURCES, INVALID_CONTEXT, INVALID_QUEUE = -2, -5, -34, -
 @pytest.fixture(autouse=True)
 def _only_drivers(device: DeviceInfo) -> None:
     if device.api != "opencl":
-        pytest.skip("no driver is called there")
+        pytest.skip("the device calls no OpenCL driver")
 
 
 @contextmanager
 def failing(
     status: int, monkeypatch: pytest.MonkeyPatch, dead: cl.Context | None
 ) -> Iterator[None]:
-    """While launches fail, and with them all that is made in a context that is dead."""
+    """Make launches fail, and all calls in a dead context."""
     make = calls.make
 
     def make_in_context(name: str, context: Any, *arguments: Any) -> Any:
@@ -50,14 +50,14 @@ def failing(
         yield
 
 
-def is_right(session: fourfold.Session) -> bool:
+def is_correct(session: fourfold.Session) -> bool:
     return np.allclose(session.run(X)["y"], X @ WEIGHTS.T, atol=1e-6)
 
 
 @pytest.mark.parametrize(
     "status", [NOT_AVAILABLE, OUT_OF_RESOURCES, INVALID_CONTEXT, INVALID_QUEUE]
 )
-def test_the_next_session_works(
+def test_next_session_works_after_a_lost_device(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     before = opencl.context_of(device)
@@ -70,12 +70,12 @@ def test_the_next_session_works(
         assert f"({status})" in caught.value.why
         with fourfold.Session(matrix(), device, cache=None) as another:
             assert opencl.context_of(device) is not before
-            assert is_right(another)
+            assert is_correct(another)
             with fourfold.Session(matrix(), device, cache=None) as third:
-                assert is_right(third)
+                assert is_correct(third)
 
 
-def test_a_launch_that_fails_is_no_loss(
+def test_failed_launch_keeps_the_device(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = opencl.context_of(device)
@@ -87,23 +87,21 @@ def test_a_launch_that_fails_is_no_loss(
             session.run(X)
         assert "out of memory" in caught.value.what
         assert opencl.context_of(device) is before
-        assert is_right(session)
+        assert is_correct(session)
 
 
-def test_threads_that_open_at_once_share_a_context(
-    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_share_one_context(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opencl, "_contexts", {})
-    all_there, found = threading.Barrier(8), []
+    all_there, result = threading.Barrier(8), []
 
     def work() -> None:
         all_there.wait()
-        found.append(opencl.context_of(device))
+        result.append(opencl.context_of(device))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
+    assert len(result) == 8
+    assert len(set(result)) == 1

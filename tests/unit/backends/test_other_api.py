@@ -1,4 +1,4 @@
-"""A GPU that two APIs offer: who plays on it, and who does where the best lacks a compiler."""
+"""A GPU offered by two APIs: selection of the API, and fallback when the best has no compiler."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.backends import backends, devices, discovery, find_device
-from fourfold.backends.cuda import nvrtc
-from fourfold.backends.cuda.backend import CudaBackend
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda import CudaBackend, nvrtc
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.image import Image
+from fourfold.backends.interpreter import InterpretBackend
 from fourfold.backends.interpreter import device as interpreted
-from fourfold.backends.interpreter.backend import InterpretBackend
 from fourfold.cli import main
 from fourfold.errors import DeviceError, InputError
 from fourfold.plan import Program
 from fourfold.store.prepared import Prepared
 from fourfold.support import log
 
-UUID = "00" * 16  # what the imagined driver says
-PICTURE = np.random.default_rng(3).uniform(-1, 1, (1, 3, 5, 6)).astype(np.float32)
+UUID = "00" * 16  # as reported by the fake driver
+IMAGE = np.random.default_rng(3).uniform(-1, 1, (1, 3, 5, 6)).astype(np.float32)
 
 
-def forget() -> None:
+def clear_caches() -> None:
     forget_drivers()
     for cached in (devices, nvrtc.libraries):
         cached.cache_clear()
@@ -41,10 +40,10 @@ def forget() -> None:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
-    """One GPU, which CUDA offers and the interpreter, too; there is no compiler for CUDA."""
-    made = FakeCuda()
+    """Yield one GPU offered by CUDA and the interpreter, without a CUDA compiler."""
+    result = FakeCuda()
     for name in ("library", "quick_library"):
-        monkeypatch.setattr(loader, name, lambda: made)
+        monkeypatch.setattr(calls, name, lambda: result)
     monkeypatch.setattr(CudaBackend, "listed", True)
     monkeypatch.setattr(InterpretBackend, "listed", True)
     monkeypatch.setattr(type(backends()["opencl"]), "listed", False)
@@ -52,9 +51,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     monkeypatch.setattr(interpreted, "PLAIN_GPU", same)
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so.13"]))
     monkeypatch.setattr(log, "_said", {})
-    forget()
-    yield made
-    forget()
+    clear_caches()
+    yield result
+    clear_caches()
 
 
 @pytest.fixture
@@ -64,18 +63,18 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
-def stand_in(program: Program, architecture: str) -> Image:
-    """An image as NVRTC would have built it."""
+def fake_build(program: Program, architecture: str) -> Image:
+    """Return an image like one compiled with NVRTC."""
     return Image(architecture, "NVRTC 13.0", b"code", b"ptx")
 
 
 def run(session: fourfold.Session) -> list[np.ndarray]:
-    given = {session.inputs[0].name: PICTURE.reshape(session.inputs[0].shape)}
-    return list(session.run(given).values())
+    inputs = {session.inputs[0].name: IMAGE.reshape(session.inputs[0].shape)}
+    return list(session.run(inputs).values())
 
 
 @pytest.mark.usefixtures("driver")
-def test_it_is_listed_once_with_its_other_address() -> None:
+def test_gpu_is_listed_once_with_its_other_address() -> None:
     (info,) = devices()
     assert (info.address, info.others) == ("cuda:0", ("interpret:0",))
     assert "cuda:0, also interpret:0" in CliRunner().invoke(main, ["devices"]).output.replace(
@@ -85,7 +84,7 @@ def test_it_is_listed_once_with_its_other_address() -> None:
 
 @pytest.mark.usefixtures("driver")
 @pytest.mark.parametrize(
-    ("wanted", "address"),
+    ("expected", "address"),
     [
         ("auto", "cuda:0"),
         ("gpu", "cuda:0"),
@@ -97,33 +96,33 @@ def test_it_is_listed_once_with_its_other_address() -> None:
         ("interpret:0", "interpret:0"),
     ],
 )
-def test_what_names_mean(wanted: str | int, address: str) -> None:
-    found = find_device(wanted, compiles=False)
-    assert (found.address, found.index) == (address, 0)
+def test_names_select_the_best_api(expected: str | int, address: str) -> None:
+    result = find_device(expected, compiles=False)
+    assert (result.address, result.index) == (address, 0)
 
 
 @pytest.mark.usefixtures("driver")
-@pytest.mark.parametrize("wanted", ["auto", "gpu", "nvidia", 0])
-def test_who_compiles_gets_the_api_that_has_a_compiler(
-    wanted: str | int, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("expected", ["auto", "gpu", "nvidia", 0])
+def test_compiling_selects_an_api_with_a_compiler(
+    expected: str | int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert find_device(wanted).address == "interpret:0"
+    assert find_device(expected).address == "interpret:0"
     assert "runs through interpret:0: CUDA kernels cannot be built" in caplog.text
     assert "pip install fourfold[cuda]" in caplog.text
 
 
 @pytest.mark.usefixtures("driver")
-def test_who_asks_by_name_gets_what_was_asked() -> None:
+def test_explicit_api_is_not_replaced() -> None:
     assert find_device("cuda").address == "cuda:0"
     assert find_device(find_device("cuda:0")).address == "cuda:0"
 
 
 @pytest.mark.usefixtures("driver")
-@pytest.mark.parametrize("wanted", ["auto", "gpu", 0])
-def test_a_session_without_a_compiler_is_played_by_the_other(
-    wanted: str | int, model: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("expected", ["auto", "gpu", 0])
+def test_session_falls_back_to_the_api_with_a_compiler(
+    expected: str | int, model: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with fourfold.Session(model, device=wanted, cache=None) as session:
+    with fourfold.Session(model, device=expected, cache=None) as session:
         assert session.device.address == "interpret:0"
         results = run(session)
     with fourfold.Session(model, device="interpret", cache=None) as session:
@@ -133,18 +132,18 @@ def test_a_session_without_a_compiler_is_played_by_the_other(
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_session_by_name_says_how_to_get_a_compiler(model: str) -> None:
+def test_explicit_api_without_a_compiler_suggests_a_fix(model: str) -> None:
     with pytest.raises(DeviceError, match="NVRTC cannot be loaded") as caught:
         fourfold.Session(model, device="cuda", cache=None)
     assert "pip install fourfold[cuda]" in caught.value.fix
 
 
 @needs_compiler
-def test_what_is_prepared_needs_no_compiler(
+def test_prepared_file_needs_no_compiler(
     model: str, driver: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(nvrtc, "build", stand_in)
+        patch.setattr(nvrtc, "build", fake_build)
         file = str(tmp_path / "small.fourfold")
         words = ["prepare", model, "-o", file, "--only-here", "--device", "cuda:sm_90"]
         words += ["--units", "1"]
@@ -160,7 +159,7 @@ def test_what_is_prepared_needs_no_compiler(
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_file_for_the_other_api_is_played_by_it(
+def test_file_for_the_other_api_runs_there(
     model: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = str(tmp_path / "small.fourfold")
@@ -176,7 +175,7 @@ def test_a_file_for_the_other_api_is_played_by_it(
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_file_without_a_plan_for_any_api_is_refused_as_ever(model: str, tmp_path: Path) -> None:
+def test_rejects_a_file_without_a_plan_for_any_api(model: str, tmp_path: Path) -> None:
     file = str(tmp_path / "small.fourfold")
     words = ["prepare", model, "-o", file, "--only-here", "--device", "opencl:0"]
     done = CliRunner().invoke(main, words, standalone_mode=False)
@@ -185,13 +184,15 @@ def test_a_file_without_a_plan_for_any_api_is_refused_as_ever(model: str, tmp_pa
         fourfold.Session(file, device="gpu")
 
 
-def test_the_best_api_is_asked_alone(driver: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start need not load the drivers of other APIs to find a GPU, or to number it."""
+def test_finding_a_gpu_asks_only_the_best_api(
+    driver: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drivers of other APIs are not loaded to find or number a GPU."""
 
     def asked(backend: object) -> None:
         pytest.fail("another API was asked")
 
     monkeypatch.setattr(InterpretBackend, "devices", asked)
-    for wanted in ("auto", "gpu", "nvidia", 0, "cuda", "cuda:0"):
-        assert find_device(wanted, compiles=False).address == "cuda:0"
+    for expected in ("auto", "gpu", "nvidia", 0, "cuda", "cuda:0"):
+        assert find_device(expected, compiles=False).address == "cuda:0"
     assert discovery.leading_devices()[0].index == 0

@@ -1,4 +1,4 @@
-"""PyTorch's tensors as they tell of themselves; an imagined torch stands for the real one."""
+"""Attributes of PyTorch tensors are read directly; a fake torch module replaces the real one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from fourfold.backends.cuda.import_memory import TorchTensor, torch_tensor
 
-STREAMS = {0: 0, 1: 0x5EED}  # the current ones of two GPUs
+STREAMS = {0: 0, 1: 0x5EED}  # current streams of two GPUs
 
 
 @dataclass
 class Tensor:
-    """As much of a tensor as is asked for."""
+    """The parts of a tensor that are used."""
 
     shape: tuple[int, ...] = (2, 3)
     dtype: str = "torch.float32"
@@ -42,16 +42,16 @@ class Tensor:
 
 @pytest.fixture(autouse=True, params=["raw", "objects"])
 def torch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A torch that tells the current stream by a number, and an older one."""
+    """Install a torch that returns the current stream as a number, and an older one."""
     raw = {"_cuda_getCurrentRawStream": STREAMS.get} if request.param == "raw" else {}
     cuda = SimpleNamespace(
         current_stream=lambda ordinal: SimpleNamespace(cuda_stream=STREAMS[ordinal])
     )
-    made = SimpleNamespace(Tensor=Tensor, _C=SimpleNamespace(**raw), cuda=cuda)
-    monkeypatch.setitem(sys.modules, "torch", made)
+    result = SimpleNamespace(Tensor=Tensor, _C=SimpleNamespace(**raw), cuda=cuda)
+    monkeypatch.setitem(sys.modules, "torch", result)
 
 
-def test_a_plain_tensor_tells_all() -> None:
+def test_reads_attributes_of_plain_tensors() -> None:
     expected = TorchTensor(0x7000, 1, (2, 3), np.dtype("float32"), 24, 0x5EED)
     assert torch_tensor(Tensor(ordinal=1)) == expected
 
@@ -68,10 +68,10 @@ def test_a_plain_tensor_tells_all() -> None:
         "torch.Tensor",
     ],
 )
-def test_of_others_dlpack_tells_more(other: object) -> None:
+def test_other_objects_are_left_to_dlpack(other: object) -> None:
     assert torch_tensor(other) is None
 
 
-def test_without_torch_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch")
     assert torch_tensor(Tensor()) is None

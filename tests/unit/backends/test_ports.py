@@ -1,4 +1,4 @@
-"""Inputs that are handed over while kernels wait for them, and answers told by a flag."""
+"""Inputs that are handed over while kernels wait for them, and completion flags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZES = (
     3 * CHUNK // 4 + 7,
     1,
     CHUNK // 4,
-)  # elements: several chunks and a rest, one number, one chunk
+)  # elements: several chunks and a remainder, one number, one chunk
 
 
 def random(size: int) -> np.ndarray:
@@ -34,7 +34,7 @@ def random(size: int) -> np.ndarray:
 
 
 class Kernel:
-    """Plays the part of the kernel, in a thread: it takes pieces as they are there, in order."""
+    """Acts as the kernel in a thread: consumes pieces in order as they arrive."""
 
     def __init__(self, ports: Ports, patience: float = 10.0) -> None:
         self.ports, self.patience, self.launches = ports, patience, 0
@@ -71,8 +71,8 @@ class Kernel:
             thread.join()
 
 
-def asking_plan() -> Plan:
-    """A plan whose kernels fetch their inputs from the host, and tell it that they are done."""
+def fetching_plan() -> Plan:
+    """Return a plan whose kernels fetch inputs from the host and signal completion."""
     buffers = [Buffer("arena", "arena", 64), Buffer("constants", "constants", 64)]
     buffers += [Buffer(f"x{number}", "host", size * 4) for number, size in enumerate(SIZES)]
     buffers += [Buffer("y", "host", 4), Buffer("host_protocol", "host_protocol", BYTES)]
@@ -92,7 +92,7 @@ def buffers_of(context: cl.Context, plan: Plan) -> list[cl.Buffer]:
 
 @pytest.fixture
 def ports(device: DeviceInfo) -> Iterator[Ports]:
-    plan, context = asking_plan(), context_of(device)
+    plan, context = fetching_plan(), context_of(device)
     ports = Ports(context, cl.Queue(context), device, plan, buffers_of(context, plan))
     for number in range(2, 6):
         ports._host[number][...] = 0
@@ -108,7 +108,7 @@ def run(ports: Ports, kernel: Kernel, arrays: list[np.ndarray]) -> np.ndarray:
     return ports.take()[0]
 
 
-def test_kernels_get_inputs_while_they_come(ports: Ports) -> None:
+def test_kernels_consume_inputs_while_they_arrive(ports: Ports) -> None:
     for number in range(5):
         kernel, arrays = Kernel(ports), [random(size) + number for size in SIZES]
         result = run(ports, kernel, arrays)
@@ -119,8 +119,8 @@ def test_kernels_get_inputs_while_they_come(ports: Ports) -> None:
         assert kernel.steps == sorted(kernel.steps)
 
 
-def test_a_launch_before_any_input_does_not_wait(ports: Ports) -> None:
-    """Tuning replays plans that nobody has run."""
+def test_launch_before_any_input_does_not_wait(ports: Ports) -> None:
+    """Tuning replays plans that were never run."""
     kernel = Kernel(ports, patience=0.0)
     kernel.launch()
     kernel.join()
@@ -128,16 +128,14 @@ def test_a_launch_before_any_input_does_not_wait(ports: Ports) -> None:
     assert ports._handshake._flags[LATE] == 0
 
 
-def test_arrays_that_do_not_lie_in_one_piece(ports: Ports) -> None:
+def test_accepts_non_contiguous_arrays(ports: Ports) -> None:
     arrays = [np.repeat(random(size), 2)[::2] for size in SIZES]
     kernel = Kernel(ports)
     run(ports, kernel, arrays)
     np.testing.assert_array_equal(kernel.taken[0], arrays[0])
 
 
-def test_a_kernel_that_gave_up_runs_once_more(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_that_timed_out_runs_again(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, arrays = Kernel(ports, patience=0.0), [random(size) for size in SIZES]
 
     class Late(ChunkedCopy):
@@ -146,7 +144,7 @@ def test_a_kernel_that_gave_up_runs_once_more(
             yield from super().copy(source)
 
     assert ports._handshake is not None
-    late = [(Late(one.target, CHUNK), *rest) for one, *rest in ports._handshake._inputs]
+    late = [(Late(one.target, CHUNK), *arguments) for one, *arguments in ports._handshake._inputs]
     monkeypatch.setattr(ports._handshake, "_inputs", late)
     run(ports, kernel, arrays)
     assert kernel.launches == 2
@@ -154,7 +152,7 @@ def test_a_kernel_that_gave_up_runs_once_more(
         np.testing.assert_array_equal(taken, array)
 
 
-def test_a_caller_that_fails_leaves_no_kernel_waiting(ports: Ports) -> None:
+def test_failed_copy_leaves_no_kernel_waiting(ports: Ports) -> None:
     kernel, arrays = Kernel(ports), [random(size) for size in SIZES]
     with pytest.raises(ValueError, match="broadcast"):
         ports.put([arrays[0][:5], *arrays[1:]], kernel.launch)
@@ -170,7 +168,7 @@ def no_pool() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 4099, chunked_copy.THREADED_COPY_BYTES // 4 + 13])
 @pytest.mark.parametrize("threads", [True, False])
-def test_chunks_come_in_order_and_cover_all(
+def test_chunks_are_ordered_and_complete(
     size: int, threads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool: Callable[[], object] = chunked_copy.futures.ThreadPoolExecutor if threads else no_pool
@@ -185,37 +183,37 @@ def test_chunks_come_in_order_and_cover_all(
 
 
 @pytest.mark.parametrize("size", [0, 4099, chunked_copy.THREADED_COPY_BYTES // 4 + 13])
-def test_a_copy_is_a_new_array(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_is_a_new_array(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked_copy, "_pool", chunked_copy.futures.ThreadPoolExecutor)
     source = random(size).reshape(1, size)
-    made = chunked_copy.copied(source)
-    assert made.base is None
-    assert not np.shares_memory(made, source)
-    np.testing.assert_array_equal(made, source)
+    result = chunked_copy.copied(source)
+    assert result.base is None
+    assert not np.shares_memory(result, source)
+    np.testing.assert_array_equal(result, source)
 
 
-def test_threads_that_take_no_more_work_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the interpreter ends, and other threads still run."""
+def test_copies_without_threads_after_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This happens when the interpreter exits while other threads still run."""
     pool = chunked_copy.futures.ThreadPoolExecutor(4)
     monkeypatch.setattr(chunked_copy, "_pool", lambda: pool)
     source = random(chunked_copy.THREADED_COPY_BYTES // 2)
-    made = ChunkedCopy(np.empty_like(source), 4096)
+    result = ChunkedCopy(np.empty_like(source), 4096)
     pool.shutdown()
-    assert [stop for _, stop in made.copy(source)][-1] == source.size
-    np.testing.assert_array_equal(made.target, source)
+    assert [stop for _, stop in result.copy(source)][-1] == source.size
+    np.testing.assert_array_equal(result.target, source)
 
 
 @pytest.mark.parametrize(
     ("unified", "staged", "fetched"),
     [(True, True, True), (False, True, False), (True, False, False)],
 )
-def test_memory_that_was_handed_to_the_device_is_handed_back(
+def test_mapped_memory_is_synchronized_before_reuse(
     device: DeviceInfo, unified: bool, staged: bool, fetched: bool
 ) -> None:
-    """A kernel may tell that it is done, and inputs be mapped to nobody: then its word is not
-    enough. Where inputs are copied, or kernels fetch them by themselves, it is.
+    """A completion flag is not enough if inputs are unmapped for the device. It is enough if inputs
+    are copied or fetched by kernels.
     """
-    plan, context = asking_plan(), context_of(device)
+    plan, context = fetching_plan(), context_of(device)
     info = replace(device, kind="gpu", unified_memory=unified)
     buffers = buffers_of(context, plan)
     memory = SlotMemory(context, cl.Queue(context), info, plan, buffers, staged)

@@ -1,4 +1,4 @@
-"""Trials of devices: what they tell, that they may fail, and what is no answer."""
+"""Device probes: their facts, failures, and inconclusive results."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fourfold.backends.null import NULL_GPU
+from fourfold.backends.opencl import OpenCLBackend, feature_probes, probe
 from fourfold.backends.opencl import binding as cl
-from fourfold.backends.opencl import feature_probes, probe
-from fourfold.backends.opencl.backend import OpenCLBackend
 from fourfold.codegen.opencl import probes
 from fourfold.codegen.opencl.prelude import build_options
 from fourfold.device import IMAGES, PROBED, WAITING, DeviceInfo, is_fact
@@ -21,12 +20,12 @@ def like_a_gpu(device: DeviceInfo) -> DeviceInfo:
     return replace(device, kind="gpu", claims=GPU, probed=())
 
 
-def test_every_fact_has_a_trial() -> None:
+def test_every_fact_has_a_probe() -> None:
     assert {name for told in probe.PROBES for name in told} == set(PROBED)
 
 
-def test_trials_are_built_as_plans_are() -> None:
-    """PoCL 7.1 reads images in OpenCL C 3.0, and not in 1.2, which plans are written in."""
+def test_probes_are_built_like_plans() -> None:
+    """PoCL 7.1 reads images in OpenCL C 3.0, but not in 1.2, which plans use."""
     alone = (
         probes.HALF,
         probes.MATRIX,
@@ -40,22 +39,25 @@ def test_trials_are_built_as_plans_are() -> None:
         assert probes.joined([program]).options == build_options()
 
 
-def test_trials_tell_facts_of_the_right_type(device: DeviceInfo) -> None:
-    found = OpenCLBackend().probe(device, PROBED)
-    assert set(found) <= set(PROBED)
-    assert set(PROBED) - set(found) <= set(IMAGES)  # some drivers die of images: that is no answer
-    assert all(is_fact(name, value) for name, value in found.items())
+def test_probes_return_facts_of_the_right_type(device: DeviceInfo) -> None:
+    result = OpenCLBackend().probe(device, PROBED)
+    assert set(result) <= set(PROBED)
+    # some drivers crash on images, which is inconclusive
+    assert set(PROBED) - set(result) <= set(IMAGES)
+    assert all(is_fact(name, value) for name, value in result.items())
 
 
-def test_only_what_is_wanted_is_tried(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ("subgroups",)
-    others = {told: None for told in probe.PROBES if told != wanted}
+def test_only_requested_facts_are_probed(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ("subgroups",)
+    others = {told: None for told in probe.PROBES if told != expected}
     for told in others:
         monkeypatch.setitem(probe.PROBES, told, None)  # type: ignore[arg-type]
-    assert set(probe.probe(device, wanted)) == set(wanted)
+    assert set(probe.probe(device, expected)) == set(expected)
 
 
-def test_what_is_not_claimed_is_absent_without_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unclaimed_features_are_absent_without_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_probes, "succeeds", None)
     monkeypatch.setattr(probe, "_ask_process", None)
     names = [name for name in PROBED if name != "half_arithmetic"]
@@ -64,47 +66,43 @@ def test_what_is_not_claimed_is_absent_without_a_trial(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("child", ["import os; os.abort()", "print('[]')", "raise SystemExit(1)"])
 @pytest.mark.parametrize("names", [IMAGES, WAITING])
-def test_a_driver_that_dies_of_a_trial_has_not_answered(
+def test_crashed_probe_is_inconclusive(
     child: str, names: tuple[str, ...], device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "CHILD", child)
     assert probe.probe(like_a_gpu(device), names) == {}
 
 
-def test_a_trial_that_takes_too_long_has_not_answered(
-    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probe_timeout_is_inconclusive(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "CHILD", "import time; time.sleep(60)")
     monkeypatch.setattr(probe, "TIMEOUT_S", 0.2)
     assert probe.probe(like_a_gpu(device), WAITING) == {}
 
 
-def test_a_trial_that_says_no_has_answered(
-    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_negative_probe_is_conclusive(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = 'print(\'{"resident": false, "reaches_host": false, "name": 7}\')'
     monkeypatch.setattr(probe, "CHILD", answer)
-    found = probe.probe(like_a_gpu(device), ["resident"])
-    assert found == {"resident": False, "reaches_host": False}
+    result = probe.probe(like_a_gpu(device), ["resident"])
+    assert result == {"resident": False, "reaches_host": False}
 
 
-def test_the_process_may_see_other_devices_beside(device: DeviceInfo) -> None:
-    """Then its numbers are others, and a fact lost for it would cost the fastest kernels."""
+def test_probe_process_finds_the_device_under_another_number(device: DeviceInfo) -> None:
+    """Losing a fact because of it would disable the fastest kernels."""
     elsewhere = replace(device, ordinal=device.ordinal + 5)
-    found = probe.ProbeProcess(elsewhere, probe.__name__, "unpromised").answers()
-    assert found["self_test"] == ""
+    result = probe.ProbeProcess(elsewhere, probe.__name__, "unpromised").answers()
+    assert result["self_test"] == ""
 
 
-def test_kernels_that_do_not_build_are_an_answer(device: DeviceInfo) -> None:
-    """The barrier of all groups is written for other devices than a CPU."""
+def test_probe_that_does_not_build_is_conclusive(device: DeviceInfo) -> None:
+    """The barrier across groups is not written for CPUs."""
     if not device.is_cpu:
-        pytest.skip("a GPU may understand it")
-    found = probe.probe(like_a_gpu(device), WAITING)
-    assert found == {"resident": False, "reaches_host": False}
+        pytest.skip("a GPU may be able to build it")
+    result = probe.probe(like_a_gpu(device), WAITING)
+    assert result == {"resident": False, "reaches_host": False}
 
 
 @pytest.mark.parametrize(("status", "answered"), [(-6, False), (-30, True)])
-def test_a_device_without_memory_has_not_answered(
+def test_out_of_memory_is_inconclusive(
     status: int, answered: bool, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -112,17 +110,17 @@ def test_a_device_without_memory_has_not_answered(
 
     monkeypatch.setattr(feature_probes, "_run", fails)
     monkeypatch.setattr(feature_probes, "build_text", lambda *_: None)
-    found = probe.probe(device, ["half_arithmetic"])
-    assert found == ({"half_arithmetic": False} if answered else {})
+    result = probe.probe(device, ["half_arithmetic"])
+    assert result == ({"half_arithmetic": False} if answered else {})
 
 
-def test_a_device_that_is_gone_has_not_answered() -> None:
+def test_missing_device_is_inconclusive() -> None:
     gone = replace(NULL_GPU, name="gone", claims={"subgroups": "khr"})
     assert probe.probe(gone, ["subgroups"]) == {}
 
 
-def test_a_child_finds_what_this_process_finds(device: DeviceInfo) -> None:
+def test_probe_process_agrees_with_this_process(device: DeviceInfo) -> None:
     if not device.is_cpu or not device.claims["image_texels"]:
-        pytest.skip(f"{device.name} has no images, or may die of them")
+        pytest.skip(f"{device.name} has no images, or may crash on them")
     gpu = replace(device, kind="gpu")
     assert probe.probe(gpu, IMAGES) == probe.probe(device, IMAGES)

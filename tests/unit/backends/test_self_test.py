@@ -1,4 +1,4 @@
-"""A self-test: what a device computes wrong is found out, and met with words, not with results."""
+"""The self-test detects devices that compute wrong results, and rejects them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from fourfold.support import log
 
 
 def self_test(device: DeviceInfo) -> object:
-    """What a self-test says of a device as if it were a GPU with memory of its own."""
+    """Return the self-test result of a device treated as a discrete GPU."""
     discrete = replace(device, kind="gpu", unified_memory=False)
     return try_self_test(discrete, open_kernels(device, probes.SELF_TEST))["self_test"]
 
 
-def test_a_good_driver_passes(device: DeviceInfo) -> None:
+def test_correct_driver_passes(device: DeviceInfo) -> None:
     assert self_test(device) == ""
 
 
-def test_wrong_numbers_are_found_out(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detects_wrong_results(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     right = cl.Queue.read
 
     def read(
@@ -44,10 +44,10 @@ def test_wrong_numbers_are_found_out(device: DeviceInfo, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", probes.SELF_TEST)
-def test_what_is_wrong_has_a_name(
+def test_names_the_failed_part(
     name: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether its kernel does not build, or does something else."""
+    """Covers kernels that do not build and kernels that compute something else."""
     wrong = "floats, staging" if name == "floats" else name
     good = probes.SELF_TEST[name].text
     for text in (f"{good} this is no kernel", re.sub(r"\b3(\.0f)?\b", r"2\1", good)):
@@ -56,19 +56,19 @@ def test_what_is_wrong_has_a_name(
 
 
 @pytest.mark.parametrize("wrong", ["floats", "bytes", "floats, halves, bytes, staging"])
-def test_a_device_that_computes_wrong_is_refused(wrong: str, device: DeviceInfo) -> None:
+def test_rejects_devices_that_compute_wrong_results(wrong: str, device: DeviceInfo) -> None:
     with pytest.raises(DeviceError, match=r"(?s)computes wrong results.*self-test.*driver"):
         make_player(device.with_facts({"self_test": wrong}), line().plan)
 
 
-def test_a_device_that_loses_values_of_branches_is_refused(device: DeviceInfo) -> None:
+def test_rejects_devices_that_lose_values_in_branches(device: DeviceInfo) -> None:
     with pytest.raises(
         DeviceError, match=r"(?s)computes wrong results.*many branches.*update its driver"
     ):
         make_player(device.with_facts({"self_test": "branches"}), line().plan)
 
 
-def test_wrong_halves_refuse_those_precisions_alone(device: DeviceInfo) -> None:
+def test_wrong_fp16_rejects_only_fp16_precisions(device: DeviceInfo) -> None:
     wrong, plan = device.with_facts({"self_test": "halves"}), line().plan
     player = make_player(wrong, plan)
     np.testing.assert_array_equal(player.run([X])[0], 2 * X + 1)
@@ -78,7 +78,7 @@ def test_wrong_halves_refuse_those_precisions_alone(device: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "staged"), [("", True), ("staging", False), (None, False)])
-def test_copies_are_staged_where_that_is_known_to_be_right(
+def test_staged_copies_need_a_passed_self_test(
     wrong: str | None, staged: bool, device: DeviceInfo
 ) -> None:
     facts = {} if wrong is None else {"self_test": wrong}
@@ -91,7 +91,7 @@ def test_copies_are_staged_where_that_is_known_to_be_right(
     player.close()
 
 
-def test_a_warning_names_the_device_and_what_is_done(
+def test_warning_names_the_device_and_the_workaround(
     device: DeviceInfo, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "_said", {})
@@ -103,7 +103,7 @@ def test_a_warning_names_the_device_and_what_is_done(
     assert "instead" in said
 
 
-def test_verdicts_in_words(device: DeviceInfo) -> None:
+def test_describes_verdicts(device: DeviceInfo) -> None:
     cpu = replace(device, kind="cpu", probed=())
     right = cpu.with_facts({"self_test": ""})
     assert describe_verdict(cpu) == "unknown: the self-test did not finish"

@@ -1,4 +1,4 @@
-"""Weights are on a device once, however many sessions hold them, and as long as one does."""
+"""Weights are on a device once for all sessions that use them, and freed with the last."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ def allocations(monkeypatch: pytest.MonkeyPatch) -> Allocations:
     return Allocations(monkeypatch)
 
 
-def is_right(session: fourfold.Session) -> bool:
+def is_correct(session: fourfold.Session) -> bool:
     x = numbers(5)
     return np.allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
 @pytest.mark.parametrize("cache", ["folder", "memory", None])
-def test_sessions_of_one_model_share_its_weights(
+def test_sessions_of_one_model_share_weights(
     device: DeviceInfo, tmp_path: Path, allocations: Allocations, cache: str | None
 ) -> None:
-    place = str(tmp_path) if cache == "folder" else cache
-    sessions = [fourfold.Session(matrix(), device, cache=place) for _ in range(3)]
+    cache_location = str(tmp_path) if cache == "folder" else cache
+    sessions = [fourfold.Session(matrix(), device, cache=cache_location) for _ in range(3)]
     weights, whole = sessions[0].plan.bytes("constants"), sessions[0].plan.device_bytes
     own = whole - weights
     assert allocations.constants == [weights]
     assert allocations.held == weights + 3 * own
     assert len({id(session.plan.constants) for session in sessions}) == 1
     for number, session in enumerate(sessions):
-        assert is_right(session)
+        assert is_correct(session)
         session.close()
         assert allocations.held == (weights + (2 - number) * own if number < 2 else 0)
-    with fourfold.Session(matrix(), device, cache=place) as again:
-        assert is_right(again)
+    with fourfold.Session(matrix(), device, cache=cache_location) as again:
+        assert is_correct(again)
         assert allocations.held == whole
     assert allocations.constants == [weights, weights]
 
 
-def test_the_first_may_go_before_the_others_come(
+def test_shared_weights_outlive_the_first_session(
     device: DeviceInfo, allocations: Allocations
 ) -> None:
     first = fourfold.Session(matrix(), device, cache=None)
@@ -58,27 +58,25 @@ def test_the_first_may_go_before_the_others_come(
     first.close()
     third = fourfold.Session(matrix(), device, cache=None)
     second.close()
-    assert is_right(third)
+    assert is_correct(third)
     assert allocations.constants == [third.plan.bytes("constants")]
     assert allocations.held == third.plan.device_bytes
     del third
     assert allocations.held == 0
 
 
-def test_other_weights_are_others(device: DeviceInfo, allocations: Allocations) -> None:
+def test_different_weights_are_not_shared(device: DeviceInfo, allocations: Allocations) -> None:
     context, one, other = context_of(device), line(a=2.0).plan, line(a=3.0).plan
     block = one.buffers[CONSTANTS]
     buffers = [upload_constants(context, plan, block) for plan in (one, other, one)]
     assert buffers[0].pointer is buffers[2].pointer is not buffers[1].pointer
-    found = np.empty(64, np.uint8)
-    cl.Queue(context).read(buffers[1], found)
-    assert np.array_equal(found, other.constants)
+    result = np.empty(64, np.uint8)
+    cl.Queue(context).read(buffers[1], result)
+    assert np.array_equal(result, other.constants)
     assert allocations.constants == [64, 64]
 
 
-def test_threads_that_come_at_once_upload_once(
-    device: DeviceInfo, allocations: Allocations
-) -> None:
+def test_threads_upload_weights_once(device: DeviceInfo, allocations: Allocations) -> None:
     context, plan = context_of(device), line().plan
     held: list[cl.Buffer] = []
     together = threading.Barrier(8)

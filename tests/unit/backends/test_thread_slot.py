@@ -1,4 +1,4 @@
-"""A run in flight that a thread plays: others may ask for it while somebody waits."""
+"""A run in flight on a thread can be polled while another thread waits for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.types import DType, TensorType
 PORTS = (Port("x", TensorType(DType.F32, (3,)), 0, None),)
 
 
-def test_it_is_not_done_while_somebody_waits_for_it() -> None:
+def test_run_is_not_done_while_another_thread_waits() -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def play(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

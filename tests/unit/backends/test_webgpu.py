@@ -1,5 +1,5 @@
-"""WebGPU's back end, by an imagined library and by whatever adapter there is: plans are played
-right, bad set-ups end in a fix, and all that is held is given back.
+"""The WebGPU backend with a fake library and with any available adapter: plans run correctly, setup
+errors suggest a fix, and all resources are freed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fourfold.backends import Player, backends
 from fourfold.backends.null import NULL_GPU
 from fourfold.backends.probing import check_verdict
 from fourfold.backends.webgpu import devices, probe, program
-from fourfold.backends.webgpu.binding import adapter, commands, device, loader
+from fourfold.backends.webgpu.binding import adapter, calls, device, objects
 from fourfold.backends.webgpu.binding.structures import Limits
 from fourfold.backends.webgpu.devices import device_of
 from fourfold.backends.webgpu.facts import device_info
 from fourfold.backends.webgpu.probe import measure_units
-from fourfold.codegen.wgsl import probes, renderer
-from fourfold.device import LONG_LOOPS, DeviceInfo
+from fourfold.codegen.wgsl import language, probes
+from fourfold.device import LOOP_SELF_TEST, DeviceInfo
 from fourfold.errors import BuildError, DeviceError, ModelError
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
 
@@ -45,7 +45,7 @@ fn line(@builtin(global_invocation_id) id: vec3<u32>) {
   }
 }
 """
-# Adds up what it was given, in a variable that stays from run to run.
+# Adds its input to a variable that persists between runs.
 SUM = """//# sum r0 w1
 struct Sizes { x_at: i32, y_at: i32, count: i32 }
 @group(0) @binding(0) var<uniform> sizes: Sizes;
@@ -75,7 +75,7 @@ def play_sum(words: np.ndarray, bound: list[np.ndarray], _groups: tuple[int, ...
 KERNELS = {"line": play_line, "sum": play_sum}
 
 
-def forget() -> None:
+def clear_caches() -> None:
     gc.collect()
     devices.found_devices.cache_clear()
     adapter._instance.cache_clear()
@@ -85,21 +85,21 @@ def forget() -> None:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeWebGpu]:
-    """An imagined library, for one test."""
-    forget()
-    made = FakeWebGpu(KERNELS)
-    for module in (loader, adapter, device):
-        monkeypatch.setattr(module, "library", lambda: made)
-    for module in (loader, commands):
-        monkeypatch.setattr(module, "quick_library", lambda: made)
-    yield made
-    forget()
+    """Install a fake library for one test."""
+    clear_caches()
+    result = FakeWebGpu(KERNELS)
+    for module in (calls, adapter, device):
+        monkeypatch.setattr(module, "library", lambda: result)
+    for module in (calls, objects):
+        monkeypatch.setattr(module, "quick_library", lambda: result)
+    yield result
+    clear_caches()
 
 
-@pytest.fixture(params=["imagined", "real"])
+@pytest.fixture(params=["fake", "real"])
 def info(request: pytest.FixtureRequest) -> DeviceInfo:
-    """An adapter: that of the imagined library, or of this machine."""
-    if request.param == "imagined":
+    """Return the adapter of the fake library or of this machine."""
+    if request.param == "fake":
         request.getfixturevalue("fake")
         return devices.devices()[0]
     real, why = found()
@@ -113,7 +113,7 @@ def line_plan(a: float = 2.0, b: float = 1.0) -> Plan:
 
 
 def sum_plan() -> Plan:
-    """What was put in until now, doubled in every run."""
+    """Return a plan that accumulates its inputs."""
     plan = line_plan(1.0, 0.0)
     size = 4 * COUNT
     buffers = (*plan.buffers, Buffer("sum", "variable", size))
@@ -129,21 +129,21 @@ def open_plan(info: DeviceInfo, plan: Plan) -> Player:
     return backends()["webgpu"].make_player(info, plan)
 
 
-def test_a_plan_is_played(info: DeviceInfo) -> None:
+def test_runs_a_plan(info: DeviceInfo) -> None:
     player = open_plan(info, line_plan())
     player.poison()
     for scale in (1, 3):
         (result,) = player.run([X * scale])
         np.testing.assert_array_equal(result, 2 * X * scale + 1)
-    wanted = np.full(COUNT, np.nan, np.float32)
-    (result,) = player.run([-X], [wanted])
-    assert result is wanted
-    np.testing.assert_array_equal(wanted, 1 - 2 * X)
+    expected = np.full(COUNT, np.nan, np.float32)
+    (result,) = player.run([-X], [expected])
+    assert result is expected
+    np.testing.assert_array_equal(expected, 1 - 2 * X)
     assert player.run([X], [None]) == [None]
     player.close()
 
 
-def test_what_nobody_writes_shows(info: DeviceInfo) -> None:
+def test_unwritten_outputs_stay_poisoned(info: DeviceInfo) -> None:
     plan = line_plan()
     half = plan.launches[0]._replace(arguments=(*plan.launches[0].arguments[:3], COUNT // 2))
     player = open_plan(info, replace(plan, launches=(half,)))
@@ -153,7 +153,7 @@ def test_what_nobody_writes_shows(info: DeviceInfo) -> None:
     player.close()
 
 
-def test_variables_stay_until_they_are_reset(info: DeviceInfo) -> None:
+def test_variables_persist_until_reset(info: DeviceInfo) -> None:
     player = open_plan(info, sum_plan())
     for times in (1, 2, 3):
         np.testing.assert_array_equal(player.run([X])[0], times * X)
@@ -166,7 +166,7 @@ def test_variables_stay_until_they_are_reset(info: DeviceInfo) -> None:
     player.close()
 
 
-def test_runs_in_flight(info: DeviceInfo) -> None:
+def test_supports_runs_in_flight(info: DeviceInfo) -> None:
     player = open_plan(info, line_plan())
     slots = [player.open_slot() for _ in range(3)]
     for number, slot in enumerate(slots):
@@ -183,24 +183,24 @@ def test_runs_in_flight(info: DeviceInfo) -> None:
     player.close()
 
 
-def test_memory_of_the_device_is_bound(info: DeviceInfo) -> None:
+def test_binds_device_memory(info: DeviceInfo) -> None:
     backend = backends()["webgpu"]
     player = open_plan(info, line_plan())
-    given, wanted = (backend.make_memory(info, 4 * COUNT) for _ in range(2))
-    given.write(X)
-    assert player.run_bound([given], [wanted]) == [wanted]
+    inputs, expected = (backend.make_memory(info, 4 * COUNT) for _ in range(2))
+    inputs.write(X)
+    assert player.run_bound([inputs], [expected]) == [expected]
     result = np.empty_like(X)
-    wanted.read(result)
+    expected.read(result)
     np.testing.assert_array_equal(result, 2 * X + 1)
-    (again,) = player.run_bound([wanted])
+    (again,) = player.run_bound([expected])
     np.testing.assert_array_equal(again, 4 * X + 3)
-    assert backend.import_memory(info, given) is given
+    assert backend.import_memory(info, inputs) is inputs
     assert backend.import_memory(info, X) is None
     player.close()
 
 
 @needs_webgpu
-def test_launches_are_timed_one_by_one() -> None:
+def test_times_single_launches() -> None:
     info, plan = real_device(), line_plan()
     arena = plan.buffers[0]._replace(bytes=8 * COUNT)
     arguments = (BufferUse(0, 0), BufferUse(1, 0), BufferUse(0, COUNT), COUNT)
@@ -214,18 +214,20 @@ def test_launches_are_timed_one_by_one() -> None:
     timer.blank(4 * COUNT, 4 * COUNT)
     assert np.isnan(timer.read(4 * COUNT, np.dtype(np.float32), COUNT)).all()
     assert timer.seconds(range(1), 2) >= 0
-    found = timer.read(4 * COUNT, np.dtype(np.float32), COUNT)
-    np.testing.assert_array_equal(found, 2 * X + 1)
+    result = timer.read(4 * COUNT, np.dtype(np.float32), COUNT)
+    np.testing.assert_array_equal(result, 2 * X + 1)
     timer.close()
 
 
-def test_a_kernel_that_does_not_build(info: DeviceInfo, request: pytest.FixtureRequest) -> None:
+def test_reports_kernels_that_do_not_build(
+    info: DeviceInfo, request: pytest.FixtureRequest
+) -> None:
     text = Program(LINE.replace("let i", "let let"), "")
     if info.name == "Imagined GPU":
         failures = request.getfixturevalue("fake").failures
         failures["wgpuDeviceCreateShaderModule"] = (VALIDATION, "expected a name, error")
     player = open_plan(info, replace(line_plan(), program=text))
-    for _ in range(2):  # it is not forgotten
+    for _ in range(2):  # the error is repeated
         with pytest.raises(BuildError) as caught:
             player.run([X])
     assert "error" in caught.value.log
@@ -233,14 +235,14 @@ def test_a_kernel_that_does_not_build(info: DeviceInfo, request: pytest.FixtureR
     player.close()
 
 
-def test_a_program_without_its_marks_is_damaged() -> None:
+def test_rejects_programs_without_markers() -> None:
     with pytest.raises(ModelError, match="the program is damaged"):
         program.split_modules(Program("//# line x0\nfn line() {}", ""))
     assert program.split_modules(Program("", "")) == {}
-    assert program.MARK == renderer.MARK
+    assert program.MARK == language.MARK
 
 
-def test_a_lost_device_is_opened_again(fake: FakeWebGpu) -> None:
+def test_reopens_a_lost_device(fake: FakeWebGpu) -> None:
     info = devices.devices()[0]
     player = open_plan(info, line_plan())
     player.run([X])
@@ -256,7 +258,7 @@ def test_a_lost_device_is_opened_again(fake: FakeWebGpu) -> None:
 
 
 @needs_webgpu
-def test_a_lost_device_of_this_machine() -> None:
+def test_reopens_a_lost_device_of_this_machine() -> None:
     real = real_device()
     player = open_plan(real, line_plan())
     player.run([X])
@@ -277,11 +279,11 @@ def test_a_lost_device_of_this_machine() -> None:
         ("wgpuDeviceCreateBuffer", VALIDATION, "failed while making the plan ready"),
     ],
 )
-def test_what_fails_gives_everything_back(
+def test_failed_opening_frees_all_resources(
     function: str, kind: int, words: str, fake: FakeWebGpu
 ) -> None:
     info = devices.devices()[0]
-    open_plan(info, line_plan()).close()  # layouts stay
+    open_plan(info, line_plan()).close()  # layouts stay cached
     before = len(fake.of_kind(np.ndarray))
     fake.failures[function] = (kind, "no, thanks")
     with pytest.raises(DeviceError, match=words) as caught:
@@ -292,7 +294,7 @@ def test_what_fails_gives_everything_back(
     assert len(fake.of_kind(np.ndarray)) == before
 
 
-def test_a_failed_run_leaves_a_good_player(fake: FakeWebGpu) -> None:
+def test_failed_run_leaves_the_player_usable(fake: FakeWebGpu) -> None:
     player = open_plan(devices.devices()[0], line_plan())
     for function in ("wgpuCommandEncoderFinish", "wgpuQueueSubmitForIndex", "wgpuBufferMapAsync"):
         fake.failures[function] = (VALIDATION, "not now")
@@ -303,7 +305,7 @@ def test_a_failed_run_leaves_a_good_player(fake: FakeWebGpu) -> None:
     player.close()
 
 
-def test_closing_gives_everything_back(fake: FakeWebGpu) -> None:
+def test_close_frees_all_resources(fake: FakeWebGpu) -> None:
     info = devices.devices()[0]
     first = open_plan(info, line_plan())
     first.run([X])
@@ -349,7 +351,7 @@ def test_equal_constants_are_uploaded_once(fake: FakeWebGpu) -> None:
     other.close()
 
 
-def test_the_first_run_begins_before_the_last_pipeline_is_there(fake: FakeWebGpu) -> None:
+def test_first_run_starts_before_the_last_pipeline_is_ready(fake: FakeWebGpu) -> None:
     player = open_plan(devices.devices()[0], sum_plan())
     launches = player._flight.launches  # type: ignore[attr-defined]
     late = launches._modules["line"]
@@ -371,15 +373,15 @@ def test_the_first_run_begins_before_the_last_pipeline_is_there(fake: FakeWebGpu
 
 @pytest.mark.parametrize("units", [1, 7, 132, 5000])
 @pytest.mark.parametrize("idle", [0.0, 0.35])
-def test_units_are_counted_by_the_time_of_groups(
+def test_measures_units_by_timing_groups(
     units: int, idle: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a group alone leaves a part of its unit idle, which a second one then uses."""
+    """A single group may leave part of its unit idle, which a second group then uses."""
 
-    clock = chain([0.3, 0.5], repeat(1.0))  # slow before there is work
+    clock = chain([0.3, 0.5], repeat(1.0))  # slow until the clock ramps up
 
     class Timer:
-        """A device of so many units."""
+        """A device with a number of units."""
 
         def __init__(self, _info: DeviceInfo, plan: Plan) -> None:
             self._launches = plan.launches
@@ -396,11 +398,11 @@ def test_units_are_counted_by_the_time_of_groups(
     info = backends()["webgpu"].find_board("any", None)
     assert info is not None
     monkeypatch.setattr("fourfold.backends.webgpu.probe.LaunchTimer", Timer)
-    found = measure_units(info)
-    assert found == units if units < 4096 else found in range(2048, 4096)
+    result = measure_units(info)
+    assert result == units if units < 4096 else result in range(2048, 4096)
 
 
-def test_the_facts_of_an_adapter(fake: FakeWebGpu) -> None:
+def test_reads_facts_of_an_adapter(fake: FakeWebGpu) -> None:
     (info,) = backends()["webgpu"].devices()
     assert (info.api, info.language, info.address) == ("webgpu", "wgsl", "webgpu:0")
     assert (info.name, info.platform, info.kind) == ("Imagined GPU", "Vulkan", "other")
@@ -409,7 +411,7 @@ def test_the_facts_of_an_adapter(fake: FakeWebGpu) -> None:
     assert fake.held  # nothing was opened on the machine itself
 
 
-def test_any_device_is_one_to_prepare_for() -> None:
+def test_generic_targets_can_be_prepared_for() -> None:
     board = backends()["webgpu"].find_board("any", 20)
     assert board is not None
     assert (board.present, board.units, board.max_work_group) == (False, 20, 256)
@@ -422,10 +424,10 @@ def test_any_device_is_one_to_prepare_for() -> None:
 
 
 @needs_webgpu
-def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a kernel does not build, or does something else."""
+def test_self_test_names_the_failed_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Covers kernels that do not build and kernels that compute something else."""
     before = probe.probe(real_device(), ["self_test"])["self_test"]
-    assert str(before) in ("", LONG_LOOPS)
+    assert str(before) in ("", LOOP_SELF_TEST)
     for name in ("floats", "halves", "bytes"):
         good = probes.SELF_TEST[name].text
         other = good.replace("3.0f", "2.0f").replace("3u", "2u")
@@ -437,7 +439,7 @@ def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @needs_webgpu
-def test_half_arithmetic_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_fp16_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
     info = real_device()
     assert probe.probe(info, ["half_arithmetic"])["half_arithmetic"] == info.half_arithmetic
     text = probes.HALF_ARITHMETIC.text.replace("3.0h", "2.0h")
@@ -447,15 +449,15 @@ def test_half_arithmetic_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert probe.probe(unclaimed, ["half_arithmetic"])["half_arithmetic"] is False
 
 
-def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
+def test_logs_devices_that_stop_long_loops(caplog: pytest.LogCaptureFixture) -> None:
+    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LOOP_SELF_TEST)
     with caplog.at_level("WARNING"):
         check_verdict(info, "fp32")
     assert "a renderer: a self-test kernel with a long loop stops" in caplog.text
 
 
-def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
-    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
+def test_rejects_loops_that_are_too_long_for_a_device() -> None:
+    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LOOP_SELF_TEST)
     with pytest.raises(DeviceError, match="a renderer cannot run this model") as caught:
         check_verdict(info, "fp32", 70000)
     assert "work-items of this model need 70000" in str(caught.value)
@@ -464,7 +466,7 @@ def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
     assert not needs.unmet(NULL_GPU)
 
 
-def test_buffers_are_no_longer_than_kernels_count() -> None:
+def test_buffer_size_is_limited_to_32_bit_indices() -> None:
     limits = Limits(maxBufferSize=1 << 40, maxStorageBufferBindingSize=(1 << 32) - 1)
     adapter_ = adapter.Adapter(0, "a GPU", "", "", "Vulkan", 1, 0x10DE, frozenset(), limits)
     info = device_info(adapter_, 3, "wgpu-native 29.0.1")

@@ -1,4 +1,4 @@
-"""The structures and functions of wgpu-native are as its own headers have them."""
+"""Structures and functions of wgpu-native match its headers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from fourfold.backends.webgpu import binding as wg
 from fourfold.backends.webgpu import devices
-from fourfold.backends.webgpu.binding import adapter, calls, loader, objects, structures
+from fourfold.backends.webgpu.binding import adapter, calls, objects, structures
 from fourfold.errors import DeviceError
 
-# Structures of ours that stand for several, or have a shorter name.
-OTHERS = {
+# Structures that stand for several, or have a shorter name here.
+HEADER_NAMES = {
     "CallbackInfo": "BufferMapCallbackInfo",
     "LabelDescriptor": "ShaderModuleDescriptor",
     "Chained": "ChainedStruct",
@@ -34,7 +34,7 @@ FLAGS = {
 
 @pytest.fixture(scope="module")
 def header() -> Any:
-    """What the package's own binding reads from the headers."""
+    """Return the header declarations read by the package's own binding."""
     pytest.importorskip("wgpu", reason="the package wgpu is not installed")
     return import_module("wgpu.backends.wgpu_native._ffi")
 
@@ -48,40 +48,43 @@ def found_structures() -> list[type[ctypes.Structure]]:
 
 
 @pytest.mark.parametrize("ours", found_structures(), ids=lambda one: one.__name__)
-def test_a_structure_is_laid_out_as_the_header_says(
-    ours: type[ctypes.Structure], header: Any
-) -> None:
-    name = f"WGPU{OTHERS.get(ours.__name__, ours.__name__)}"
+def test_structures_match_the_header(ours: type[ctypes.Structure], header: Any) -> None:
+    name = f"WGPU{HEADER_NAMES.get(ours.__name__, ours.__name__)}"
     assert ctypes.sizeof(ours) == header.ffi.sizeof(name)
     fields = dict(header.ffi.typeof(name).fields)
     assert [field[0] for field in ours._fields_] == list(fields)
     for field in ours._fields_:
-        place = getattr(ours, field[0])
-        known = fields[field[0]]
-        assert (place.offset, place.size) == (known.offset, header.ffi.sizeof(known.type)), field[0]
+        member = getattr(ours, field[0])
+        expected = fields[field[0]]
+        assert (member.offset, member.size) == (
+            expected.offset,
+            header.ffi.sizeof(expected.type),
+        ), field[0]
 
 
-def test_all_callbacks_are_one_structure(header: Any) -> None:
-    """One of ours stands for those of three functions."""
-    wanted = header.ffi.typeof("WGPUBufferMapCallbackInfo").fields
+def test_callback_structures_have_one_layout(header: Any) -> None:
+    """One structure stands for those of three functions."""
+    expected = header.ffi.typeof("WGPUBufferMapCallbackInfo").fields
     for name in ("RequestDevice", "DeviceLost"):
         other = header.ffi.typeof(f"WGPU{name}CallbackInfo").fields
         assert [(key, one.offset) for key, one in other] == [
-            (key, one.offset) for key, one in wanted
+            (key, one.offset) for key, one in expected
         ]
 
 
-def test_every_function_is_there_and_takes_as_much(header: Any) -> None:
+def test_functions_match_the_header(header: Any) -> None:
     assert wg.version()[0] == wg.KNOWN
-    for name, (result, arguments) in loader._SIGNATURES.items():
-        known = header.ffi.typeof(getattr(header.lib, name))
+    for name, (result, arguments) in calls._SIGNATURES.items():
+        signature = header.ffi.typeof(getattr(header.lib, name))
         sizes = [ctypes.sizeof(one) for one in arguments]
-        assert sizes == [header.ffi.sizeof(one) for one in known.args], name
+        assert sizes == [header.ffi.sizeof(one) for one in signature.args], name
         size = 0 if result is None else ctypes.sizeof(result)
-        assert size == (0 if known.result.kind == "void" else header.ffi.sizeof(known.result)), name
+        assert size == (
+            0 if signature.result.kind == "void" else header.ffi.sizeof(signature.result)
+        ), name
 
 
-def test_numbers_are_those_of_the_header(header: Any) -> None:
+def test_constants_match_the_header(header: Any) -> None:
     lib = header.lib
     for name, theirs in FLAGS.items():
         assert getattr(objects, name) == getattr(lib, f"WGPUBufferUsage_{theirs}")
@@ -105,26 +108,26 @@ def test_numbers_are_those_of_the_header(header: Any) -> None:
 
 
 @pytest.fixture
-def anew() -> Any:
-    """Devices are looked for again, before the test and after it."""
+def fresh_discovery() -> Any:
+    """Clear the list of devices before and after the test."""
     devices.found_devices.cache_clear()
     yield
     devices.found_devices.cache_clear()
 
 
-def complaint() -> DeviceError:
+def discovery_error() -> DeviceError:
     with pytest.raises(DeviceError) as caught:
         devices.devices()
     return caught.value
 
 
-@pytest.mark.usefixtures("anew")
-def test_without_the_package_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh_discovery")
+def test_error_without_the_package_suggests_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent() -> None:
         raise OSError("the package wgpu is not installed")
 
-    monkeypatch.setattr(loader, "library", absent)
-    error = complaint()
+    monkeypatch.setattr(calls, "library", absent)
+    error = discovery_error()
     assert (error.what, error.why) == (
         "WebGPU cannot be used",
         "the package wgpu is not installed",
@@ -132,33 +135,33 @@ def test_without_the_package_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) ->
     assert "fourfold[webgpu]" in error.fix
 
 
-@pytest.mark.usefixtures("anew")
-def test_another_version_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh_discovery")
+def test_unsupported_versions_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wg, "version", lambda: (30, 0, 0))
     monkeypatch.setattr(wg, "adapters", lambda: pytest.fail("its functions were called"))
-    error = complaint()
+    error = discovery_error()
     assert "version 30, but fourfold supports 29" in error.why
     assert "pip install" in error.fix
 
 
-@pytest.mark.usefixtures("anew")
-def test_a_machine_without_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fresh_discovery")
+def test_error_without_an_adapter_suggests_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wg, "version", lambda: (29, 0, 1))
     monkeypatch.setattr(wg, "adapters", list)
-    error = complaint()
+    error = discovery_error()
     assert error.what == "no WebGPU device was found"
     assert "Vulkan driver" in error.fix
 
 
-def test_a_package_without_its_library_is_told_apart(
+def test_reports_a_package_without_its_library(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "empty_package").mkdir()
     (tmp_path / "empty_package" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     for name, why in (("empty_package", "has no"), ("no_such_package", "not installed")):
-        monkeypatch.setattr(loader, "PACKAGE", name)
-        loader._path.cache_clear()
+        monkeypatch.setattr(calls, "PACKAGE", name)
+        calls._path.cache_clear()
         with pytest.raises(OSError, match=why):
-            loader._path()
-    loader._path.cache_clear()
+            calls._path()
+    calls._path.cache_clear()

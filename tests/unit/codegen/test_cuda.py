@@ -12,7 +12,7 @@ from fourfold.codegen.cuda.dialect import CUDA
 from fourfold.codegen.cuda.language import LANGUAGE
 from fourfold.codegen.intrinsics import pack_halves, subgroup_exchange
 from fourfold.codegen.kernel import Kernel
-from fourfold.codegen.registry import find_language, languages
+from fourfold.codegen.language import find_language, languages
 from fourfold.codegen.statement import LocalArray
 from fourfold.codegen.walk import special_nodes
 from fourfold.types import DType

@@ -12,9 +12,8 @@ from fourfold.codegen.capabilities import Capabilities
 from fourfold.codegen.context import KernelOptions, Target
 from fourfold.codegen.intrinsics import pack_halves, subgroup_exchange, unpack_halves
 from fourfold.codegen.kernel import Kernel
-from fourfold.codegen.language import Language, make_target
+from fourfold.codegen.language import Language, find_language, make_target
 from fourfold.codegen.opencl.language import OpenCL
-from fourfold.codegen.registry import find_language
 from fourfold.codegen.walk import special_nodes
 from fourfold.device import DeviceInfo
 from fourfold.types import DType

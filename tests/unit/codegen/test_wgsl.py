@@ -16,8 +16,8 @@ from fourfold.codegen.expression import (
     vector,
     where,
 )
-from fourfold.codegen.folding import folded_launch
 from fourfold.codegen.kernel import Kernel
+from fourfold.codegen.stage import folded_launch
 from fourfold.codegen.wgsl.bindings import MAX_BINDINGS
 from fourfold.codegen.wgsl.language import LANGUAGE
 from fourfold.codegen.wgsl.names import identifier, literal

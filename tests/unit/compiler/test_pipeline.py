@@ -1,4 +1,4 @@
-"""The one way from a graph to a plan, and what is noted on it."""
+"""The pipeline from a graph to a plan, and its timings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROUNDED = TEXT.replace("relu(x)", "fake_quantize(x; scale=0.1, low=0, high=255)"
 
 
 @pytest.mark.parametrize(("text", "quantised"), [(TEXT, False), (ROUNDED, True)])
-def test_a_graph_is_rewritten_and_the_device_asked_what_the_graph_needs(
+def test_rewrites_the_graph_and_probes_what_it_needs(
     text: str, quantised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probed = replace(NULL_GPU, name="probed")
@@ -43,24 +43,24 @@ def test_a_graph_is_rewritten_and_the_device_asked_what_the_graph_needs(
     lowering = prepare_lowering(build(text), NULL_GPU, CompileOptions(), timings)
     assert asked == [quantised]
     assert lowering.device is probed
-    assert len(lowering.graph.nodes) == 1  # the second is the tail of the first
+    assert len(lowering.graph.nodes) == 1  # the second node is fused into the first
     assert list(timings) == ["rewrite", "probe"]
     assert str(lowering.plan()) == str(plan_graph(build(text), NULL_GPU, CompileOptions()))
 
 
-def test_what_kernels_are_told() -> None:
+def test_kernel_options_follow_compile_options() -> None:
     options = CompileOptions("mixed", literal_sizes=True, launches="list")
     assert kernel_options(options) == KernelOptions("mixed", literal=True, form="list")
 
 
-def test_choices_that_were_asked_for_are_noted() -> None:
+def test_records_requested_choices() -> None:
     recorded = RecordedChoices({"a": "tiled", "b": "rows"})
     assert (recorded.get("a"), recorded.get("c")) == ("tiled", None)
     assert recorded.answers == {"a": "tiled", "c": None}
-    assert RecordedChoices({})  # an empty one is asked, too
+    assert RecordedChoices({})  # an empty record is truthy
 
 
-def test_a_stage_that_comes_again_adds_up_and_one_that_fails_is_not_noted() -> None:
+def test_repeated_stages_add_up_and_failed_ones_are_not_recorded() -> None:
     timings = Timings()
     timings.add("build", 1.0)
     timings.add("build", 2.0)
@@ -72,17 +72,17 @@ def test_a_stage_that_comes_again_adds_up_and_one_that_fails_is_not_noted() -> N
     assert timings["build"] == 3.0
 
 
-def test_settings_fill_in_what_a_caller_does_not_say() -> None:
+def test_config_provides_defaults_for_options() -> None:
     config = Config(precision="mixed", sizes="literal", launches="one")
-    found = SessionOptions().compile_options(config)
-    assert found == CompileOptions("mixed", any_precision=True, literal_sizes=True, launches="one")
+    result = SessionOptions().compile_options(config)
+    assert result == CompileOptions("mixed", any_precision=True, literal_sizes=True, launches="one")
     stated = SessionOptions(precision="fp32", shapes={"x": (1,)}).compile_options(config)
     assert (stated.precision, stated.any_precision, stated.shapes) == ("fp32", False, {"x": (1,)})
     with pytest.raises(InputError, match="did you mean 'fp16'"):
         CompileOptions("fp61")
 
 
-def test_nothing_runs_on_the_device_where_no_part_may() -> None:
+def test_placement_options_can_exclude_the_device() -> None:
     assert PlacementOptions("cpu").only_cpu
     assert PlacementOptions(max_partitions=0).only_cpu
     assert not PlacementOptions("gpu", max_partitions=1).only_cpu
@@ -90,13 +90,13 @@ def test_nothing_runs_on_the_device_where_no_part_may() -> None:
     assert PlacementOptions().thread_count >= 1
 
 
-def test_what_is_no_model_is_no_model_here_either() -> None:
+def test_rejects_missing_models() -> None:
     with pytest.raises(InputError, match="cannot open"):
         load_model("no such file", CompileOptions())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
-def test_numbers_too_large_for_halves_are_no_news(precision: str) -> None:
+def test_values_beyond_fp16_raise_no_warning(precision: str) -> None:
     nodes = "const w: f32[64,3,3,64] = 1e38\nb = conv2d(a, w)\ny = mul(b, s)"
     text = f"input a: f32[1,9,9,64]\nconst s: f32[64] = 1e38\n{nodes}\noutput y"
     plan = plan_graph(build(text), replace(NULL_GPU, probed=PROBED), CompileOptions(precision))

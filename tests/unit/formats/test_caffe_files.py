@@ -1,4 +1,4 @@
-"""Caffe's files: how they are found, old forms of layers, phases, and what is wrong with them."""
+"""Caffe files: lookup, old layer formats, phases, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(model: Model, **inputs: np.ndarray) -> list[np.ndarray]:
     return list(evaluate(model.main, inputs or {"x": numbers((1, 2, 5, 5))}).values())
 
 
-def test_either_file_and_their_folder_are_the_model(tmp_path: Path) -> None:
+def test_model_is_found_by_either_file_or_the_folder(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     (expected,) = run(read_model(path))
     for other in (path.with_suffix(".caffemodel"), tmp_path, str(path)):
@@ -39,7 +39,7 @@ def test_either_file_and_their_folder_are_the_model(tmp_path: Path) -> None:
         assert (model.input_names, model.output_names, model.format) == (("x",), ("y",), "Caffe")
 
 
-def test_the_only_weights_of_a_folder_may_have_another_name(tmp_path: Path) -> None:
+def test_single_weights_file_may_have_another_name(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     path.with_suffix(".caffemodel").rename(tmp_path / "weights_iter_100.caffemodel")
     assert read_model(path).output_names == ("y",)
@@ -48,7 +48,7 @@ def test_the_only_weights_of_a_folder_may_have_another_name(tmp_path: Path) -> N
         read_model(path)
 
 
-def test_two_files_may_lie_apart(tmp_path: Path) -> None:
+def test_files_may_be_in_different_folders(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     expected = run(read_model(path))[0]
     (tmp_path / "elsewhere").mkdir()
@@ -64,7 +64,7 @@ def test_two_files_may_lie_apart(tmp_path: Path) -> None:
         Session((path, tmp_path / "missing.caffemodel"), device="cpu")
 
 
-def test_weights_of_another_network_are_not_taken(tmp_path: Path) -> None:
+def test_does_not_use_weights_of_another_network(tmp_path: Path) -> None:
     write_net(tmp_path, NET, BLOBS)
     other = tmp_path / "other.prototxt"
     other.write_text(NET)
@@ -72,14 +72,14 @@ def test_weights_of_another_network_are_not_taken(tmp_path: Path) -> None:
         read_model(other)
 
 
-def test_two_networks_in_a_folder_are_not_guessed(tmp_path: Path) -> None:
+def test_rejects_folders_with_two_networks(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     (tmp_path / "other.prototxt").write_text(NET)
     with pytest.raises(ModelError, match=r"holds more than one network[\s\S]*net\.prototxt"):
         read_model(path.parent)
 
 
-def test_weights_alone_hold_the_network_too(tmp_path: Path) -> None:
+def test_weights_file_without_inputs_is_rejected(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     path.unlink()
     with pytest.raises(ModelError, match="has no inputs"):
@@ -95,21 +95,21 @@ layers { layer { name: "y" type: "conv" num_output: 3 kernelsize: 3 } bottom: "p
 
 @pytest.mark.parametrize("inputs", [OLD_INPUTS, NEW_INPUTS])
 @pytest.mark.parametrize("old", [False, True])
-def test_old_forms_mean_the_same(tmp_path: Path, inputs: str, old: bool) -> None:
+def test_reads_old_input_and_layer_formats(tmp_path: Path, inputs: str, old: bool) -> None:
     (expected,) = run(read_model(write_net(tmp_path, NET, BLOBS)))
-    (found,) = run(read_model(write_net(tmp_path, inputs + V1, BLOBS, old)))
-    assert np.array_equal(found, expected)
+    (result,) = run(read_model(write_net(tmp_path, inputs + V1, BLOBS, old)))
+    assert np.array_equal(result, expected)
 
 
-def test_padding_was_once_a_layer(tmp_path: Path) -> None:
+def test_reads_v0_padding_layers(tmp_path: Path) -> None:
     padded = INPUT + layer_text("Convolution", CONV.replace("kernel_size", "pad: 1 kernel_size"))
     (expected,) = run(read_model(write_net(tmp_path, padded, BLOBS)))
-    (found,) = run(read_model(write_net(tmp_path, INPUT + V0, BLOBS)))
+    (result,) = run(read_model(write_net(tmp_path, INPUT + V0, BLOBS)))
     assert expected.shape == (1, 3, 5, 5)
-    assert np.array_equal(found, expected)
+    assert np.array_equal(result, expected)
 
 
-def test_layers_of_training_are_left_out(tmp_path: Path) -> None:
+def test_skips_training_layers(tmp_path: Path) -> None:
     train = layer_text("Data", "include { phase: TRAIN }", bottoms="", tops="x label")
     loss = layer_text("SoftmaxWithLoss", "exclude { phase: TEST }", "y label", "loss")
     staged = layer_text("Accuracy", 'include { stage: "judge" }', "y label", "accuracy")
@@ -119,13 +119,13 @@ def test_layers_of_training_are_left_out(tmp_path: Path) -> None:
     assert model.output_names == ("y",)
 
 
-def test_what_is_for_training_says_so(tmp_path: Path) -> None:
+def test_error_for_training_layers_suggests_a_deploy_file(tmp_path: Path) -> None:
     text = NET + layer_text("Accuracy", bottoms="y x", tops="accuracy")
     with pytest.raises(UnsupportedError, match=r"Accuracy 'accuracy': .*deploy"):
         read_model(write_net(tmp_path, text, BLOBS))
 
 
-def test_layers_in_place_are_values_of_their_own(tmp_path: Path) -> None:
+def test_in_place_layers_create_new_values(tmp_path: Path) -> None:
     text = NET + layer_text("ReLU", bottoms="y", tops="y", name="relu")
     model = read_model(write_net(tmp_path, text, BLOBS))
     assert model.output_names == ("y",)
@@ -133,25 +133,25 @@ def test_layers_in_place_are_values_of_their_own(tmp_path: Path) -> None:
     assert np.array_equal(run(model)[0], np.maximum(plain, 0))
 
 
-def test_a_batch_goes_through_reshapes(tmp_path: Path) -> None:
+def test_reshapes_follow_the_batch(tmp_path: Path) -> None:
     shape = "reshape_param { shape { dim: 1 dim: -1 dim: 3 } }"
     text = NET + layer_text("Reshape", shape, "y", "r") + layer_text("Softmax", "", "r", "s")
     path = write_net(tmp_path, text, BLOBS)
     x = numbers((3, 2, 5, 5))
-    whole = run(read_model(path, ReadOptions({"x": (3, 2, 5, 5)})), x=x)[0]
+    batched = run(read_model(path, ReadOptions({"x": (3, 2, 5, 5)})), x=x)[0]
     alone = [run(read_model(path), x=x[i : i + 1])[0] for i in range(3)]
-    assert whole.shape == (3, 9, 3)
-    assert np.allclose(whole, np.concatenate(alone), atol=1e-6)
+    assert batched.shape == (3, 9, 3)
+    assert np.allclose(batched, np.concatenate(alone), atol=1e-6)
 
 
-def test_what_mixes_a_batch_is_named(tmp_path: Path) -> None:
+def test_error_names_the_layer_that_mixes_images(tmp_path: Path) -> None:
     text = NET + layer_text("Reduction", "reduction_param { axis: 0 }", "y", "sum")
     path = write_net(tmp_path, text, BLOBS)
     with pytest.raises(InputError, match="Reduction 'sum' does not treat each image"):
         read_model(path, ReadOptions({"x": (2, 2, 5, 5)}))
 
 
-def test_weights_of_half_precision(tmp_path: Path) -> None:
+def test_reads_fp16_weights(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     (expected,) = run(read_model(path))
     layer = MessageWriter().text(1, "y")
@@ -159,8 +159,8 @@ def test_weights_of_half_precision(tmp_path: Path) -> None:
         raw = MessageWriter().integer(10, 2).block(12, array.astype(np.float16).tobytes())
         layer.message(7, raw.message(7, MessageWriter().integers(1, array.shape)))
     path.with_suffix(".caffemodel").write_bytes(MessageWriter().message(100, layer).finish())
-    (found,) = run(read_model(path))
-    assert 0 < np.abs(found - expected).max() < 0.01
+    (result,) = run(read_model(path))
+    assert 0 < np.abs(result - expected).max() < 0.01
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_weights_of_half_precision(tmp_path: Path) -> None:
         (layer_text("ReLU", bottoms=""), "input 0 is missing"),
     ],
 )
-def test_what_is_impossible_is_named(layers: str, words: str, tmp_path: Path) -> None:
+def test_rejects_invalid_layers(layers: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=words):
         read_model(write_net(tmp_path, INPUT + layers, BLOBS))
 
@@ -194,12 +194,12 @@ def test_what_is_impossible_is_named(layers: str, words: str, tmp_path: Path) ->
         ('input: "x"', "1 inputs have 0 shapes"),
     ],
 )
-def test_a_text_that_is_none_is_named(text: str, words: str, tmp_path: Path) -> None:
+def test_rejects_invalid_prototxt(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=words):
         read_model(write_net(tmp_path, text, BLOBS))
 
 
-def test_text_in_all_its_forms() -> None:
+def test_parses_all_prototxt_syntax() -> None:
     text = rb"""
     # a comment
     name: "a\"b\n\x41\101" 'c' ; list: [1, 2.5] , list: -3e-2f
@@ -212,7 +212,7 @@ def test_text_in_all_its_forms() -> None:
     assert fields["empty"] == [TextMessage()]
 
 
-def test_damaged_weights_are_named(tmp_path: Path) -> None:
+def test_rejects_damaged_weights(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     content = weights_file(BLOBS)
     path.with_suffix(".caffemodel").write_bytes(content[: len(content) // 2])

@@ -1,4 +1,4 @@
-"""Each type of layer means what it means in Caffe: as OpenCV has it, or by its formula."""
+"""Each Caffe layer type computes what OpenCV or its formula computes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from fourfold.formats import read_model
 from fourfold.formats.caffe.convert import rules
 
 EXPECTED = stored("caffe")
-JUDGED = [name for name, case in CASES.items() if case.judged]
-SAME = {"Split", "Silence", "ReLU6", "ConvolutionDepthwise", "DepthwiseConvolution", "Upsample"}
+OPENCV_CASES = [name for name, case in CASES.items() if case.judged]
+ALIASES = {"Split", "Silence", "ReLU6", "ConvolutionDepthwise", "DepthwiseConvolution", "Upsample"}
 
 
-def answer(case: CaffeCase, folder: Path) -> list[np.ndarray]:
+def run_case(case: CaffeCase, folder: Path) -> list[np.ndarray]:
     graph = read_model(write_net(folder, case.text, case.blobs)).main
     return list(evaluate(graph, case.arrays).values())
 
 
-@pytest.mark.parametrize("name", JUDGED)
-def test_as_opencv_has_answered(name: str, tmp_path: Path) -> None:
-    check_answers(EXPECTED[name], answer(CASES[name], tmp_path))
+@pytest.mark.parametrize("name", OPENCV_CASES)
+def test_matches_stored_opencv_results(name: str, tmp_path: Path) -> None:
+    check_answers(EXPECTED[name], run_case(CASES[name], tmp_path))
 
 
-@pytest.mark.parametrize("name", JUDGED)
-def test_as_opencv_answers(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", OPENCV_CASES)
+def test_matches_opencv(name: str, tmp_path: Path) -> None:
     if importlib.util.find_spec("cv2") is None:
         pytest.skip("OpenCV is not installed")
     case = CASES[name]
     for theirs, ours in zip(
-        opencv_answer(import_module("cv2"), case, tmp_path), answer(case, tmp_path), strict=True
+        opencv_answer(import_module("cv2"), case, tmp_path), run_case(case, tmp_path), strict=True
     ):
         assert theirs.shape == ours.shape
         assert np.abs(theirs - ours).max() <= 1e-4 * max(float(np.ptp(theirs)), 1e-6)
@@ -62,25 +62,25 @@ FORMULAS: dict[str, Callable[..., np.ndarray]] = {
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_as_the_formula_says(name: str, tmp_path: Path) -> None:
+def test_matches_formula(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     expected = FORMULAS[name](*case.arrays.values(), *case.blobs.get("y", ()))
-    check_answers([summary(expected)], answer(case, tmp_path))
+    check_answers([summary(expected)], run_case(case, tmp_path))
 
 
-def test_every_case_is_judged() -> None:
-    assert set(JUDGED) | set(FORMULAS) == set(CASES)
+def test_every_case_has_a_reference() -> None:
+    assert set(OPENCV_CASES) | set(FORMULAS) == set(CASES)
 
 
 def test_every_rule_has_a_case() -> None:
     text = "".join(case.text for case in CASES.values())
-    assert {name for name in rules() if f'type: "{name}"' not in text} == SAME
+    assert {name for name in rules() if f'type: "{name}"' not in text} == ALIASES
 
 
-def test_rows_without_a_box_have_no_image(tmp_path: Path) -> None:
+def test_rows_without_a_detection_have_image_index_minus_one(tmp_path: Path) -> None:
     case = CASES["detection"]
     nothing = case.text.replace("confidence_threshold: 0.3", "confidence_threshold: 2.0")
     graph = read_model(write_net(tmp_path, nothing, {})).main
-    (found,) = evaluate(graph, case.arrays).values()
-    assert (found[..., 0] == -1).all()
-    assert not found[..., 1:].any()
+    (result,) = evaluate(graph, case.arrays).values()
+    assert (result[..., 0] == -1).all()
+    assert not result[..., 1:].any()

@@ -1,4 +1,4 @@
-"""Formats whose models are converted, and what looks like them: told by their contents."""
+"""Formats that need conversion, and files that look like them, are recognized by content."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OLD_PROGRAM = archive("serialized_exported_program.json", "serialized_state_dict
     ],
     ids=["keras", "hdf5", "pt2", "old pt2", "graph"],
 )
-def test_files_are_known_by_what_is_in_them(content: bytes, name: str, tmp_path: Path) -> None:
+def test_recognizes_files_by_content(content: bytes, name: str, tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(content)
     for model in (content, tmp_path / "model.bin"):
         form = find_format(model)
@@ -55,7 +55,7 @@ def test_files_are_known_by_what_is_in_them(content: bytes, name: str, tmp_path:
         assert form.converter is not None
 
 
-def test_a_saved_model_is_a_folder_and_what_lies_there(tmp_path: Path) -> None:
+def test_saved_model_consists_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     (tmp_path / "assets" / "words").mkdir(parents=True)
     names = ["saved_model.pb", "variables/variables.index", "assets/words/list.txt"]
@@ -90,7 +90,7 @@ def test_a_saved_model_is_a_folder_and_what_lies_there(tmp_path: Path) -> None:
         *("empty", "graph", "saved"),
     ],
 )
-def test_what_is_refused_has_a_reason_and_a_way_out(content: bytes, why: str, fix: str) -> None:
+def test_rejects_other_files_with_a_reason_and_a_fix(content: bytes, why: str, fix: str) -> None:
     with pytest.raises(ModelError, match="not a model that can be read") as caught:
         find_format(content)
     assert why in caught.value.why
@@ -98,27 +98,27 @@ def test_what_is_refused_has_a_reason_and_a_way_out(content: bytes, why: str, fi
 
 
 @pytest.mark.parametrize("content", [KERAS, PROGRAM, GRAPH], ids=["keras", "pt2", "graph"])
-def test_damage_is_known_or_refused(content: bytes) -> None:
+def test_damaged_files_are_recognized_or_rejected(content: bytes) -> None:
     generator = random.Random(0)
     for _ in range(500):
         damaged = bytearray(content)
         for _ in range(generator.randint(1, 4)):
-            place = generator.randrange(len(damaged))
-            damaged[place : place + generator.randint(0, 2)] = generator.randbytes(1)
+            offset = generator.randrange(len(damaged))
+            damaged[offset : offset + generator.randint(0, 2)] = generator.randbytes(1)
         with suppress(ModelError):
             find_format(bytes(damaged))
 
 
-def test_an_onnx_file_stays_one() -> None:
+def test_onnx_file_is_recognized_as_onnx() -> None:
     assert find_format(small_model("Relu", {"x": (1, 2)})).name == "ONNX"
 
 
-def test_who_reads_without_converting_is_told() -> None:
+def test_rejects_reading_without_conversion() -> None:
     with pytest.raises(InputError, match="Keras models must be converted"):
         read_model(KERAS)
 
 
-def test_no_framework_is_imported_to_know_a_model(tmp_path: Path) -> None:
+def test_recognizing_a_model_imports_no_framework(tmp_path: Path) -> None:
     (tmp_path / "net.keras").write_bytes(KERAS)
     code = """
 import sys
@@ -130,10 +130,10 @@ print(*({"tensorflow", "keras", "torch", "h5py", "zipfile"} & {*sys.modules}))
 """
     command = [sys.executable, "-c", code, str(tmp_path / "net.keras")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["zipfile"]  # because it is one
+    assert done.stdout.split() == ["zipfile"]  # a Keras file is a zip archive
 
 
-def test_a_folder_that_may_not_be_read_is_one_error(
+def test_unreadable_folder_is_an_input_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: object) -> list[str]:
@@ -145,8 +145,8 @@ def test_a_folder_that_may_not_be_read_is_one_error(
     assert "Permission denied" in caught.value.why
 
 
-def test_every_target_is_a_format_that_is_read() -> None:
-    known = {form.name: form for form in formats().values()}
-    for form in known.values():
+def test_every_conversion_target_has_a_reader() -> None:
+    by_name = {form.name: form for form in formats().values()}
+    for form in by_name.values():
         if form.converter is not None:
-            assert known[form.converter.target].reader is not None
+            assert by_name[form.converter.target].reader is not None

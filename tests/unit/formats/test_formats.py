@@ -1,4 +1,4 @@
-"""Formats are the folders of the package; which of them reads a model, and when it is imported."""
+"""Formats are registered as folders, selected by content and path, and imported lazily."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READER = "a_reader_of_the_tests"
 
 
 class FakeReader:
-    """Stands for a reader module: it notes what it was given."""
+    """A fake reader module that records its sources."""
 
     def __init__(self) -> None:
         self.sources: list[ModelSource] = []
@@ -49,13 +49,13 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> FakeReader:
     return fake
 
 
-def test_the_registry_is_the_folder() -> None:
+def test_registry_lists_every_format_folder() -> None:
     assert sorted(formats.formats()) == FOLDERS
     assert "tflite" in FOLDERS
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_a_format_says_what_it_is(name: str) -> None:
+def test_format_describes_itself(name: str) -> None:
     form = formats.formats()[name]
     assert isinstance(form, Format)
     assert form.name.lower() == name
@@ -71,7 +71,7 @@ def test_a_format_says_what_it_is(name: str) -> None:
         assert "def convert(path: str) -> bytes" in form.converter.source
 
 
-def test_readers_are_imported_when_a_model_is_read() -> None:
+def test_readers_are_imported_lazily() -> None:
     folder = str(Path(fourfold.__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", WATCH, folder], capture_output=True, text=True, check=True
@@ -79,7 +79,7 @@ def test_readers_are_imported_when_a_model_is_read() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_a_model_has_the_name_and_the_engine_of_its_format(
+def test_model_has_the_name_and_engine_of_its_format(
     reader: FakeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = Format("Made", (".made",), lambda source: True, READER, cpu_engine="abacus")
@@ -89,7 +89,7 @@ def test_a_model_has_the_name_and_the_engine_of_its_format(
     assert form.operators() == {"Nothing": "nothing."}
 
 
-def test_the_path_decides_between_formats_that_both_match(
+def test_extension_decides_between_matching_formats(
     reader: FakeReader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     first = Format("First", (".one",), lambda source: True, READER)
@@ -100,7 +100,7 @@ def test_the_path_decides_between_formats_that_both_match(
         assert read_model(tmp_path / name).format == expected
 
 
-def test_a_reader_may_take_a_folder_and_open_what_lies_there(
+def test_reader_may_accept_a_folder(
     reader: FakeReader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "weights.bin").write_bytes(b"1234")
@@ -120,10 +120,10 @@ def test_a_reader_may_take_a_folder_and_open_what_lies_there(
 
 
 @pytest.mark.parametrize("cache", [None, "memory"])
-def test_a_folder_that_is_no_model_is_told_what_one_is(
+def test_error_for_a_folder_without_a_model_lists_formats(
     tmp_path: Path, device: DeviceInfo, cache: str | None
 ) -> None:
-    """With a store, too, which asks for the files of a model first."""
+    """Covers the cache, which lists the files of a model first."""
     (tmp_path / "readme.txt").write_text("nothing")
     with pytest.raises(InputError, match="a folder that holds no model") as caught:
         fourfold.Session(tmp_path, device, cache=cache)
@@ -131,6 +131,6 @@ def test_a_folder_that_is_no_model_is_told_what_one_is(
     assert "TensorFlow (.pb)" in caught.value.fix
 
 
-def test_what_no_format_knows_is_told_which_there_are() -> None:
+def test_error_for_unknown_content_lists_formats() -> None:
     with pytest.raises(ModelError, match=r"pass a file of .*TFLite \(\.tflite\)"):
         read_model(b"anything at all")

@@ -1,4 +1,4 @@
-"""Inputs: sizes that are left open, shapes that a caller gives, and a batch that goes through."""
+"""Declared inputs: open sizes, requested shapes, and a batch that follows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from fourfold.formats.batch import (
 )
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.inputs import DeclaredInput, declare_inputs, open_sizes
-from fourfold.formats.options import ReadOptions
+from fourfold.formats.inputs import DeclaredInput, ReadOptions, declare_inputs, open_sizes
 from fourfold.graph import NONE
 from fourfold.ops.concat import Concat
 from fourfold.types import DType, Shape, TensorType
@@ -24,30 +23,30 @@ from fourfold.types import DType, Shape, TensorType
 IMAGE = DeclaredInput.of("x", DType.F32, (1, 5, 7, 6))
 
 
-def declared(*inputs: DeclaredInput, follow: bool = True, **shapes: Shape) -> GraphBuilder:
+def declare(*inputs: DeclaredInput, follow: bool = True, **shapes: Shape) -> GraphBuilder:
     builder = GraphBuilder(Budget(1 << 20))
     declare_inputs(builder, inputs, ReadOptions(shapes, follow_batch=follow))
     return builder
 
 
-def test_an_open_size_is_one_until_somebody_says_more() -> None:
+def test_open_sizes_default_to_one() -> None:
     one = DeclaredInput.of("x", DType.F32, (-1, 5, -1))
     assert one.type == TensorType.parse("f32[1,5,1]")
     assert one.open_sizes == (-1, 5, -1)
-    assert declared(one, x=(2, 5, 9)).types["x"].shape == (2, 5, 9)
+    assert declare(one, x=(2, 5, 9)).types["x"].shape == (2, 5, 9)
     assert open_sizes((2, 5)) == ()
 
 
 @pytest.mark.parametrize("sizes", [(2, -3), (2.5,), ("2",), (2**40, 2)])
-def test_impossible_sizes(sizes: tuple[int, ...]) -> None:
+def test_rejects_invalid_sizes(sizes: tuple[int, ...]) -> None:
     with pytest.raises((ValueError, TypeError)):
         DeclaredInput.of("x", DType.F32, sizes)
 
 
 @pytest.mark.parametrize("shapes", [{"x": (1, 5, 7)}, {"x": (0, 5, 7, 6)}, {"z": (1, 5, 7, 6)}])
-def test_shapes_that_no_input_can_have(shapes: dict[str, Shape]) -> None:
+def test_rejects_shapes_that_do_not_match_an_input(shapes: dict[str, Shape]) -> None:
     with pytest.raises(InputError):
-        declared(IMAGE, **shapes)
+        declare(IMAGE, **shapes)
 
 
 @pytest.mark.parametrize(
@@ -65,15 +64,15 @@ def test_shapes_that_no_input_can_have(shapes: dict[str, Shape]) -> None:
         ),
     ],
 )
-def test_the_factor_of_a_batch(
+def test_computes_the_batch_factor(
     inputs: list[DeclaredInput], shapes: dict[str, Shape], factor: int
 ) -> None:
-    builder = declared(*inputs, **shapes)
+    builder = declare(*inputs, **shapes)
     assert (builder.batch_factor, builder.reshaped) == (factor, bool(shapes))
-    assert declared(*inputs, follow=False, **shapes).batch_factor == 1
+    assert declare(*inputs, follow=False, **shapes).batch_factor == 1
 
 
-def test_growth_and_its_axis() -> None:
+def test_computes_batch_growth_and_its_axis() -> None:
     assert batch_growth((2, 5), (6, 5)) == 3
     assert batch_growth((2, 5), (5, 5)) == 1
     assert axis_of_batch((4, 2, 5), (4, 6, 5), 3) == 1
@@ -90,23 +89,23 @@ def test_growth_and_its_axis() -> None:
         ((1, 210), (4, 210), (4, 210)),
     ],
 )
-def test_a_reshape_follows_the_batch(target: Shape, shape: Shape, changed: Shape) -> None:
+def test_reshape_follows_the_batch(target: Shape, shape: Shape, changed: Shape) -> None:
     x = TensorType.parse("f32[4,5,7,6]")
-    found = reshape_batch(x, (1, 5, 7, 6), target, 4)
-    assert (found.shape, found.target) == (shape, changed)
+    result = reshape_batch(x, (1, 5, 7, 6), target, 4)
+    assert (result.shape, result.target) == (shape, changed)
 
 
-def test_a_reshape_as_it_is_written() -> None:
+def test_literal_reshape() -> None:
     x = TensorType.parse("f32[4,5,7,6]")
-    found = reshape_literally(x, (-1, 3))
-    assert (found.shape, found.target) == ((280, 3), (-1, 3))
+    result = reshape_literally(x, (-1, 3))
+    assert (result.shape, result.target) == ((280, 3), (-1, 3))
     for target in ((1, 210), (-1, -1), (-2, 5), (0, -1)):
         with pytest.raises(ValueError, match=r"do not fill|is not valid"):
             reshape_literally(x, target)
 
 
-def test_who_mixes_the_images_is_named() -> None:
-    builder = declared(IMAGE, x=(3, 5, 7, 6))
+def test_error_names_the_operator_that_mixes_images() -> None:
+    builder = declare(IMAGE, x=(3, 5, 7, 6))
     own = OwnTypes({"x": IMAGE.type}, {"y": IMAGE.type})
     builder.node("relu", ("x",), NONE, "y", "y")
     check_batch(builder, "RELU 'y'", own, builder.nodes)

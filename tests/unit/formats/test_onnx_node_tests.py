@@ -1,4 +1,4 @@
-"""ONNX's own tests of its operators: what is converted gives what they expect."""
+"""Official ONNX operator tests: converted operators return the expected values."""
 
 from __future__ import annotations
 
@@ -14,33 +14,37 @@ from fourfold.types import DType
 
 node_cases = pytest.importorskip("onnx.backend.test.case.node", reason="onnx is not installed")
 
-LEAST = 690  # of its tests that are converted and right
+MIN_CORRECT_TESTS = 690
 STRING = 8
-KNOWN = {dtype.numpy for dtype in DType if dtype.has_numpy}
+SUPPORTED_DTYPES = {dtype.numpy for dtype in DType if dtype.has_numpy}
 
 
 def is_plain(case: Any) -> bool:
-    """Whether all that goes in and out is an array of a known type."""
+    """Return True if all inputs and outputs are arrays of a supported type."""
     ports = [*case.model.graph.input, *case.model.graph.output]
     tensors = all(port.type.HasField("tensor_type") for port in ports)
     texts = any(port.type.tensor_type.elem_type == STRING for port in ports)
     arrays = [array for side in case.data_sets[0] for array in side]
-    return tensors and not texts and all(np.asarray(array).dtype in KNOWN for array in arrays)
+    return (
+        tensors
+        and not texts
+        and all(np.asarray(array).dtype in SUPPORTED_DTYPES for array in arrays)
+    )
 
 
-def close(found: np.ndarray, wanted: np.ndarray) -> bool:
-    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+def close(found: np.ndarray, expected: np.ndarray) -> bool:
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
         return False
     wide = np.complex128 if found.dtype.kind == "c" else np.float64
-    least = 1e-3 if wanted.dtype == np.float16 else 1e-5
-    pair = found.astype(wide), wanted.astype(wide)
-    return np.allclose(*pair, rtol=1e-3, atol=least, equal_nan=True)
+    tolerance = 1e-3 if expected.dtype == np.float16 else 1e-5
+    pair = found.astype(wide), expected.astype(wide)
+    return np.allclose(*pair, rtol=1e-3, atol=tolerance, equal_nan=True)
 
 
 def outcome(case: Any) -> str:
-    given, wanted = ([np.asarray(array) for array in side] for side in case.data_sets[0])
+    inputs, expected = ([np.asarray(array) for array in side] for side in case.data_sets[0])
     names = [port.name for port in case.model.graph.input]
-    shapes = {name: array.shape for name, array in zip(names, given, strict=True)}
+    shapes = {name: array.shape for name, array in zip(names, inputs, strict=True)}
     try:
         options = ReadOptions(shapes, follow_batch=False)
         main = read_model(case.model.SerializeToString(), options).main
@@ -48,15 +52,15 @@ def outcome(case: Any) -> str:
         return "refused"
     except FourfoldError as error:
         return f"wrong: {error.what}: {error.why}"
-    found = evaluate(main, dict(zip(names, given, strict=True)))
-    right = all(map(close, found.values(), wanted))
+    result = evaluate(main, dict(zip(names, inputs, strict=True)))
+    right = all(map(close, result.values(), expected))
     return "right" if right else "wrong: the numbers differ"
 
 
-@pytest.mark.filterwarnings("ignore")  # of the tests themselves: they go to the limits of types
-def test_what_is_converted_is_right() -> None:
+@pytest.mark.filterwarnings("ignore")  # the tests reach the limits of types
+def test_converted_operators_return_expected_values() -> None:
     cases = node_cases.collect_testcases(None)
     outcomes = {case.name: outcome(case) for case in cases if is_plain(case)}
-    wrong = {name: found for name, found in outcomes.items() if found.startswith("wrong")}
-    assert wrong == {}
-    assert list(outcomes.values()).count("right") >= LEAST
+    failures = {name: result for name, result in outcomes.items() if result.startswith("wrong")}
+    assert failures == {}
+    assert list(outcomes.values()).count("right") >= MIN_CORRECT_TESTS

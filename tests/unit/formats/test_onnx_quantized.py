@@ -1,4 +1,4 @@
-"""Quantised ONNX models: integers seen as real numbers, in both forms that exporters write."""
+"""Quantized ONNX models in both forms that exporters write: QDQ pairs and integer operators."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ CONSTANTS = {
 WINDOW = {"pads": [1, 1, 1, 1], "strides": [2, 1]}
 
 
-def with_pairs(scales_axis: int = 0) -> bytes:
-    """QuantizeLinear and DequantizeLinear around each value."""
+def qdq_model(scales_axis: int = 0) -> bytes:
+    """Return a model with QuantizeLinear and DequantizeLinear around each value."""
     nodes = [
         node("QuantizeLinear", ["x", "s", "z"], ["q"]),
         node("DequantizeLinear", ["q", "s", "z"], ["r"]),
@@ -47,44 +47,44 @@ def with_pairs(scales_axis: int = 0) -> bytes:
         node("QuantizeLinear", ["a", "os", "oz"], ["p"]),
         node("DequantizeLinear", ["p", "os", "oz"], ["y"]),
     ]
-    return finished(nodes)
+    return finish_model(nodes)
 
 
-def with_integers() -> bytes:
-    """Operators that read and write integers."""
+def integer_model() -> bytes:
+    """Return a model with operators that read and write integers."""
     nodes = [
         node("QuantizeLinear", ["x", "s", "z"], ["q"]),
         node("QLinearConv", ["q", "s", "z", "w", "ws", "wz", "os", "oz", "b"], ["p"], **WINDOW),
         node("DequantizeLinear", ["p", "os", "oz"], ["y"]),
     ]
-    return finished(nodes)
+    return finish_model(nodes)
 
 
-def finished(nodes: Sequence[object]) -> bytes:
+def finish_model(nodes: Sequence[object]) -> bytes:
     return model(graph(nodes, [("x", "float", X.shape)], [("y", "float", None)], CONSTANTS))
 
 
-def by_onnx_runtime(content: bytes) -> np.ndarray:
+def run_onnx_runtime(content: bytes) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    found: np.ndarray = session.run(None, {"x": X})[0]
-    return found
+    output: np.ndarray = session.run(None, {"x": X})[0]
+    return output
 
 
-@pytest.mark.parametrize("content", [with_pairs(), with_integers()], ids=["pairs", "integers"])
-def test_results_are_the_same_integers(device: DeviceInfo, content: bytes) -> None:
-    wanted = by_onnx_runtime(content)
+@pytest.mark.parametrize("content", [qdq_model(), integer_model()], ids=["pairs", "integers"])
+def test_results_match_onnx_runtime_within_one_step(device: DeviceInfo, content: bytes) -> None:
+    expected = run_onnx_runtime(content)
     with fourfold.Session(content, device, cache=None, strict=True) as session:
-        found = session.run(X)["y"]
-    steps = np.abs(found - wanted) / OUT
-    assert steps.max() < 1.01  # a tie may go either way
+        output = session.run(X)["y"]
+    steps = np.abs(output - expected) / OUT
+    assert steps.max() < 1.01  # ties may round either way
     assert (steps < 0.01).mean() > 0.99
 
 
-def test_weights_keep_what_they_were_stored_as() -> None:
-    """Sums can be those of integers: scales lie along the axis that the channels have by now."""
-    main = read_model(with_pairs()).main
+def test_weights_keep_their_quantization() -> None:
+    """Integer accumulation needs scales along the current channel axis."""
+    main = read_model(qdq_model()).main
     (conv,) = (one for one in main.nodes if one.op == "conv2d")
     stored = main.quantization[str(conv.inputs[1])]
     assert stored.axis == 0
@@ -93,20 +93,20 @@ def test_weights_keep_what_they_were_stored_as() -> None:
     assert np.allclose(array / SCALES.reshape(-1, 1, 1, 1), W.transpose(0, 2, 3, 1), atol=1e-3)
 
 
-def test_what_is_dequantised_again_is_not_stored() -> None:
-    main = read_model(with_pairs()).main
+def test_dequantized_values_are_not_stored_as_integers() -> None:
+    main = read_model(qdq_model()).main
     read = {name for one in main.nodes for name in one.reads}
     integers = [one.outputs[0] for one in main.nodes if one.op == "quantize"]
     assert integers
     assert not read.intersection(integers)
 
 
-def test_they_can_be_left_to_the_cpu(device: DeviceInfo) -> None:
-    with fourfold.Session(with_integers(), device, cache=None, quantized=False) as session:
+def test_quantized_false_runs_on_the_cpu(device: DeviceInfo) -> None:
+    with fourfold.Session(integer_model(), device, cache=None, quantized=False) as session:
         assert "quantized=False" in str(session.placement)
-        assert np.allclose(session.run(X)["y"], by_onnx_runtime(with_integers()), atol=1.01 * OUT)
+        assert np.allclose(session.run(X)["y"], run_onnx_runtime(integer_model()), atol=1.01 * OUT)
 
 
-def test_scales_that_fit_no_axis() -> None:
+def test_rejects_scales_that_match_no_axis() -> None:
     with pytest.raises(fourfold.FourfoldError, match="scales do not fit"):
-        read_model(with_pairs(scales_axis=1))
+        read_model(qdq_model(scales_axis=1))

@@ -1,4 +1,4 @@
-"""ONNX files: names, constants, sizes, functions, branches, and what is refused."""
+"""ONNX files: names, constants, sizes, functions, branches, and rejected content."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ def run(content: bytes | Path, *arrays: np.ndarray, **options: Any) -> list[np.n
     return list(evaluate(main, dict(zip(main.arguments, arrays, strict=True))).values())
 
 
-def test_the_format_is_told_by_its_fields() -> None:
+def test_recognizes_onnx_by_its_fields() -> None:
     content = small_model("Relu", {"x": (3, 4)})
     assert find_format(content).name == "ONNX"
-    found = read_model(content)
-    assert (found.format, found.cpu_engine) == ("ONNX", "onnxruntime")
+    result = read_model(content)
+    assert (result.format, result.cpu_engine) == ("ONNX", "onnxruntime")
 
 
-def test_other_protobuf_files_are_no_models() -> None:
+def test_rejects_other_protobuf_files() -> None:
     with pytest.raises(ModelError, match="not an ONNX model"):
         read_model(b"\x08\x05\x12\x01a")
 
 
 @pytest.mark.parametrize("content", [b"version https://git-lfs.github.com", b"<html>", b""])
-def test_what_only_has_the_name_is_told_apart(tmp_path: Path, content: bytes) -> None:
+def test_rejects_other_content_with_the_onnx_extension(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
     with pytest.raises(ModelError, match="not a model that can be read"):
         read_model(path)
 
 
-def test_names_are_those_of_the_file() -> None:
+def test_keeps_names_of_the_file() -> None:
     nodes = [node("Relu", ["in/1"], ["out:0"]), node("Identity", ["in/1"], ["same"])]
-    ends = [("in/1", "float", (3, 4))], [("out:0", "float", None), ("same", "float", None)]
-    found = read_model(model(graph(nodes, *ends)))
-    assert found.input_names == ("in/1",)
-    assert found.output_names == ("out:0", "same")
+    ports = [("in/1", "float", (3, 4))], [("out:0", "float", None), ("same", "float", None)]
+    result = read_model(model(graph(nodes, *ports)))
+    assert result.input_names == ("in/1",)
+    assert result.output_names == ("out:0", "same")
 
 
-def test_weights_that_are_listed_as_inputs_are_constants() -> None:
+def test_initializers_listed_as_inputs_are_constants() -> None:
     inputs = [("x", "float", (3, 4)), ("w", "float", (4,))]
     nodes, weights = [node("Mul", ["x", "w"], ["y"])], np.arange(4, dtype=np.float32)
     content = model(graph(nodes, inputs, [("y", "float", None)], {"w": weights}))
@@ -58,19 +58,19 @@ def test_weights_that_are_listed_as_inputs_are_constants() -> None:
     assert np.array_equal(run(content, X)[0], X * weights)
 
 
-def test_nodes_that_nothing_needs_are_not_read() -> None:
+def test_unused_nodes_are_not_read() -> None:
     nodes = [node("Unheard", ["x"], ["z"]), node("Relu", ["x"], ["y"])]
     assert read_model(model(graph(nodes, [("x", "float", (3,))], [("y", "float", None)])))
 
 
 def tensor(name: str, kind: str, shape: tuple[int, ...], **fields: object) -> Any:
-    made = onnx.TensorProto(name=name, data_type=getattr(onnx.TensorProto, kind), dims=shape)
+    result = onnx.TensorProto(name=name, data_type=getattr(onnx.TensorProto, kind), dims=shape)
     for field, content in fields.items():
         if field == "raw_data":
-            made.raw_data = content
+            result.raw_data = content
         else:
-            getattr(made, field).extend(content)
-    return made
+            getattr(result, field).extend(content)
+    return result
 
 
 def bits(array: np.ndarray) -> list[int]:
@@ -114,14 +114,14 @@ TENSORS = {
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_constants_in_every_form(name: str) -> None:
-    stored, wanted = TENSORS[name]
-    made = graph([node("Identity", ["c"], ["y"])], [], [("y", "float", None)])
-    made.initializer.append(stored)  # type: ignore[attr-defined]
-    main = read_model(model(made)).main
-    (found,) = (main.constants[name] for name in main.constants)
-    assert found.dtype == wanted.dtype
-    assert np.array_equal(found.reshape(wanted.shape), wanted)
+def test_reads_constants_in_every_encoding(name: str) -> None:
+    stored, expected = TENSORS[name]
+    created = graph([node("Identity", ["c"], ["y"])], [], [("y", "float", None)])
+    created.initializer.append(stored)  # type: ignore[attr-defined]
+    main = read_model(model(created)).main
+    (result,) = (main.constants[name] for name in main.constants)
+    assert result.dtype == expected.dtype
+    assert np.array_equal(result.reshape(expected.shape), expected)
 
 
 def test_raw_floats_are_a_view_of_the_file() -> None:
@@ -130,37 +130,39 @@ def test_raw_floats_are_a_view_of_the_file() -> None:
     assert np.shares_memory(main.constants["c"], np.frombuffer(content, np.uint8))
 
 
-def test_half_floats_are_wide_inside() -> None:
+def test_fp16_models_have_fp16_inputs_and_outputs() -> None:
     half = X.astype(np.float16)
-    ends = [("x", "float16", (3, 4))], [("y", "float16", (3, 4))]
-    content = model(graph([node("Mul", ["x", "c"], ["y"])], *ends, {"c": half}))
+    ports = [("x", "float16", (3, 4))], [("y", "float16", (3, 4))]
+    content = model(graph([node("Mul", ["x", "c"], ["y"])], *ports, {"c": half}))
     main = read_model(content).main
     assert main.types["x"].dtype is DType.F16
-    (found,) = run(content, half)
-    assert found.dtype == np.float16
-    assert np.allclose(found, half * half, atol=1e-3)
+    (result,) = run(content, half)
+    assert result.dtype == np.float16
+    assert np.allclose(result, half * half, atol=1e-3)
 
 
-def external(location: str, offset: int = 0, length: int = X.nbytes) -> bytes:
-    made = graph([node("Mul", ["x", "c"], ["y"])], [("x", "float", (3, 4))], [("y", "float", None)])
+def model_with_external_data(location: str, offset: int = 0, length: int = X.nbytes) -> bytes:
+    result = graph(
+        [node("Mul", ["x", "c"], ["y"])], [("x", "float", (3, 4))], [("y", "float", None)]
+    )
     stored = tensor("c", "FLOAT", (3, 4))
     stored.data_location = onnx.TensorProto.EXTERNAL
     entries = {"location": location, "offset": offset, "length": length}
     for key, item in entries.items():
         stored.external_data.add(key=key, value=str(item))
-    made.initializer.append(stored)  # type: ignore[attr-defined]
-    return model(made)
+    result.initializer.append(stored)  # type: ignore[attr-defined]
+    return model(result)
 
 
-def test_external_data_are_read_where_they_lie(tmp_path: Path) -> None:
+def test_reads_external_data(tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "all.bin").write_bytes(b"1234" + X.tobytes())
     path = tmp_path / "model.onnx"
-    path.write_bytes(external("weights/all.bin", 4))
+    path.write_bytes(model_with_external_data("weights/all.bin", 4))
     assert np.array_equal(run(path, X)[0], X * X)
-    whole = read_model(path).source_graph
-    assert whole is not None
-    assert np.array_equal(run(whole.content, X)[0], X * X)
+    source_graph = read_model(path).source_graph
+    assert source_graph is not None
+    assert np.array_equal(run(source_graph.content, X)[0], X * X)
 
 
 @pytest.mark.parametrize(
@@ -176,50 +178,50 @@ def test_external_data_are_read_where_they_lie(tmp_path: Path) -> None:
         ("missing.bin", 0, "cannot be opened"),
     ],
 )
-def test_external_data_elsewhere_are_refused(
+def test_rejects_external_data_outside_the_folder(
     tmp_path: Path, location: str, offset: int, words: str
 ) -> None:
     folder = tmp_path / "inner"
     folder.mkdir()
-    for place in (tmp_path, folder):
-        (place / "all.bin").write_bytes(X.tobytes())
+    for directory in (tmp_path, folder):
+        (directory / "all.bin").write_bytes(X.tobytes())
     path = folder / "model.onnx"
-    path.write_bytes(external(location, offset))
+    path.write_bytes(model_with_external_data(location, offset))
     with pytest.raises(ModelError, match=words):
         read_model(path)
 
 
-def test_external_data_are_files_of_the_model(tmp_path: Path) -> None:
+def test_external_data_are_part_of_the_model_files(tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
-    path, beside = tmp_path / "model.onnx", tmp_path / "weights" / "all.bin"
-    path.write_bytes(external("weights/all.bin", 4))
+    path, data_file = tmp_path / "model.onnx", tmp_path / "weights" / "all.bin"
+    path.write_bytes(model_with_external_data("weights/all.bin", 4))
     assert model_files(path) == (str(path),)
-    beside.write_bytes(bytes(4) + X.tobytes())
-    assert model_files(path) == (str(path), str(beside))
-    path.write_bytes(external("../all.bin"))
+    data_file.write_bytes(bytes(4) + X.tobytes())
+    assert model_files(path) == (str(path), str(data_file))
+    path.write_bytes(model_with_external_data("../all.bin"))
     with pytest.raises(ModelError, match="not in the folder of the model"):
         model_files(path)
 
 
-def test_external_data_of_bytes_are_refused() -> None:
+def test_rejects_external_data_of_in_memory_models() -> None:
     with pytest.raises(ModelError, match="pass the path of the model"):
-        read_model(external("all.bin"))
+        read_model(model_with_external_data("all.bin"))
 
 
-def test_a_batch_that_is_left_open_is_one() -> None:
-    found = read_model(small_model("Relu", {"x": ("N", 3)}))
-    assert found.main.types["x"].shape == (1, 3)
-    assert found.open_sizes == ((-1, 3),)
+def test_open_batch_defaults_to_one() -> None:
+    result = read_model(small_model("Relu", {"x": ("N", 3)}))
+    assert result.main.types["x"].shape == (1, 3)
+    assert result.open_sizes == ((-1, 3),)
 
 
 @pytest.mark.parametrize("sizes", [("N", 3, "H", "W"), (1, 3, None, 8), (None, "time")])
-def test_other_open_sizes_are_asked_for(sizes: tuple[int | str | None, ...]) -> None:
+def test_other_open_sizes_need_shapes(sizes: tuple[int | str | None, ...]) -> None:
     with pytest.raises(InputError, match="has dynamic sizes there") as raised:
         read_model(small_model("Relu", {"x": sizes}))
     assert "shapes={'x': (1," in raised.value.fix
 
 
-def test_sizes_of_one_name_are_equal() -> None:
+def test_sizes_with_the_same_name_are_equal() -> None:
     content = small_model("Add", {"a": ("N", "T"), "b": (3, "N", "T")})
     main = read_model(content, ReadOptions({"a": (2, 5)})).main
     assert main.types["b"].shape == (3, 2, 5)
@@ -227,7 +229,7 @@ def test_sizes_of_one_name_are_equal() -> None:
         read_model(content, ReadOptions({"a": (2, 5), "b": (3, 2, 6)}))
 
 
-def test_an_input_without_a_rank_needs_a_shape() -> None:
+def test_input_without_a_rank_needs_a_shape() -> None:
     content = small_model("Relu", {"x": (1,)})
     bare = onnx.load_from_string(content)
     bare.graph.input[0].type.tensor_type.ClearField("shape")
@@ -237,7 +239,7 @@ def test_an_input_without_a_rank_needs_a_shape() -> None:
     assert read_model(content, ReadOptions({"x": (3, 4)})).main.types["x"].shape == (3, 4)
 
 
-def double(inner: str = "z") -> Any:
+def doubling_function(inner: str = "z") -> Any:
     nodes = [
         node("Constant", [], ["two"], value_float=2.0),
         node("Mul", ["a", "two"], [inner]),
@@ -250,40 +252,40 @@ def double(inner: str = "z") -> Any:
     return helper.make_function("own", "Double", ["a"], ["b"], nodes, sets, ["slope"])
 
 
-def test_functions_are_expanded() -> None:
+def test_expands_functions() -> None:
     call = helper.make_node("Double", ["x"], ["z"], domain="own", slope=0.5)
     nodes = [call, node("Neg", ["z"], ["y"])]
-    made = graph(nodes, [("x", "float", (3, 4))], [("y", "float", None)])
-    content = model(made, functions=[double()])
-    wanted = -np.where(X < 0, X, 2 * X)
-    assert np.allclose(run(content, X)[0], wanted)
+    result = graph(nodes, [("x", "float", (3, 4))], [("y", "float", None)])
+    content = model(result, functions=[doubling_function()])
+    expected = -np.where(X < 0, X, 2 * X)
+    assert np.allclose(run(content, X)[0], expected)
 
 
-def test_a_function_that_calls_itself_ends() -> None:
+def test_rejects_recursive_functions() -> None:
     nodes = [helper.make_node("Again", ["a"], ["b"], domain="own")]
     sets = [helper.make_opsetid("own", 1)]
     again = helper.make_function("own", "Again", ["a"], ["b"], nodes, sets)
     call = helper.make_node("Again", ["x"], ["y"], domain="own")
-    made = graph([call], [("x", "float", (3,))], [("y", "float", None)])
+    result = graph([call], [("x", "float", (3,))], [("y", "float", None)])
     with pytest.raises(ModelError, match="nested too deeply"):
-        read_model(model(made, functions=[again]))
+        read_model(model(result, functions=[again]))
 
 
 def branch(op: str) -> object:
-    """A graph that reads 'x' from outside."""
+    """Return a graph that reads 'x' from the outer scope."""
     return helper.make_graph([node(op, ["x"], ["r"])], op, [], [value("r", "float", None)])
 
 
 @pytest.mark.parametrize("condition", [True, False])
-def test_a_branch_whose_condition_is_known_is_taken(condition: bool) -> None:
+def test_constant_condition_selects_a_branch(condition: bool) -> None:
     choose = helper.make_node(
         "If", ["c"], ["y"], then_branch=branch("Relu"), else_branch=branch("Neg")
     )
-    made = graph([choose], [("x", "float", (3, 4))], [("y", "float", None)])
-    made.initializer.append(  # type: ignore[attr-defined]
+    result = graph([choose], [("x", "float", (3, 4))], [("y", "float", None)])
+    result.initializer.append(  # type: ignore[attr-defined]
         numpy_helper.from_array(np.array(condition), "c")
     )
-    assert np.array_equal(run(model(made), X)[0], np.maximum(X, 0) if condition else -X)
+    assert np.array_equal(run(model(result), X)[0], np.maximum(X, 0) if condition else -X)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_a_branch_whose_condition_is_known_is_taken(condition: bool) -> None:
         (small_model("Conv", {"x": (1, 2, 5, 5), "w": (2, 2, 3, 3)}, auto_pad="X"), "padding 'X'"),
     ],
 )
-def test_refusals_have_reasons(content: bytes, words: str) -> None:
+def test_rejects_unsupported_operators_with_a_reason(content: bytes, words: str) -> None:
     with pytest.raises((UnsupportedError, ModelError), match=words):
         read_model(content)
 
@@ -309,37 +311,37 @@ def test_refusals_have_reasons(content: bytes, words: str) -> None:
         [node("Add", ["x"], ["y"])],
     ],
 )
-def test_impossible_graphs(nodes: list[object]) -> None:
-    made = graph(nodes, [("x", "float", (3,))], [("y", "float", None)])
+def test_rejects_invalid_graphs(nodes: list[object]) -> None:
+    result = graph(nodes, [("x", "float", (3,))], [("y", "float", None)])
     with pytest.raises(ModelError):
-        read_model(model(made))
+        read_model(model(result))
 
 
-def test_a_batch_goes_through_reshapes_that_have_another() -> None:
+def test_reshapes_follow_the_batch() -> None:
     nodes = [
         node("Reshape", ["x", "rows"], ["r"]),
         node("Constant", [], ["back"], value_ints=[1, 2, -1]),
         node("Reshape", ["r", "back"], ["y"]),
     ]
     constants = {"rows": np.array([1, 12])}
-    made = graph(nodes, [("x", "float", (1, 3, 4))], [("y", "float", None)], constants)
+    created = graph(nodes, [("x", "float", (1, 3, 4))], [("y", "float", None)], constants)
     images = np.stack([X, 2 * X, 3 * X])
-    (found,) = run(model(made), images, shapes={"x": (3, 3, 4)})
-    assert np.array_equal(found, images.reshape(3, 2, 6))
-    source = read_model(model(made), ReadOptions({"x": (3, 3, 4)})).source_graph
+    (result,) = run(model(created), images, shapes={"x": (3, 3, 4)})
+    assert np.array_equal(result, images.reshape(3, 2, 6))
+    source = read_model(model(created), ReadOptions({"x": (3, 3, 4)})).source_graph
     assert source is not None
     part = read_model(source.write(["r"], ["x"], ["r"])).main
     assert part.types["r"].shape == (3, 12)
 
 
-def test_what_mixes_images_of_a_batch_is_named() -> None:
+def test_rejects_batches_that_an_operator_mixes() -> None:
     content = small_model("ReduceSum", {"x": (1, 4)}, {"a": np.array([0])})
     assert read_model(content).main.types["y"].shape == (1, 4)
     with pytest.raises(InputError, match="each image of a batch separately"):
         read_model(content, ReadOptions({"x": (3, 4)}))
 
 
-def test_an_empty_input_keeps_its_shape() -> None:
+def test_empty_inputs_keep_their_shape() -> None:
     content = small_model("Identity", {"x": (2, 0)})
     main = read_model(content, ReadOptions({"x": (2, 0)})).main
     assert main.types["x"].shape == (2, 0)
@@ -347,12 +349,12 @@ def test_an_empty_input_keeps_its_shape() -> None:
         read_model(content, ReadOptions({"x": (0, 0)}))
 
 
-def test_folded_halves_are_written_as_halves() -> None:
+def test_folded_fp16_constants_are_written_as_fp16() -> None:
     """A part for ONNX Runtime has its constants in the types of the file."""
     half = X.astype(np.float16)
     nodes = [node("Neg", ["c"], ["n"]), node("Mul", ["x", "n"], ["y"])]
-    ends = [("x", "float16", (3, 4))], [("y", "float16", (3, 4))]
-    source = read_model(model(graph(nodes, *ends, {"c": half}))).source_graph
+    ports = [("x", "float16", (3, 4))], [("y", "float16", (3, 4))]
+    source = read_model(model(graph(nodes, *ports, {"c": half}))).source_graph
     assert source is not None
     part = onnx.load_from_string(source.write(["y"], ["x"], ["y"]))
     (stored,) = part.graph.initializer

@@ -1,4 +1,4 @@
-"""ONNX files that are written: names, orders of axes, and values in fewer bits."""
+"""Written ONNX files: names, axis order, and quantized values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALL = TensorType.parse("f32[1,3,5,4]")
 
 
 def convolution(image: str = "x", result: str = "y") -> Graph:
-    """y = relu(conv2d(x, w))"""
+    """Return a graph of y = relu(conv2d(x, w))."""
     nodes = (
         Node("conv2d", (image, "w"), ("sum",), Conv2d(), name="first"),
         Node("relu", ("sum",), (result,)),
@@ -48,15 +48,15 @@ def operators(content: bytes) -> Counter[str]:
 def run(content: bytes, *arrays: np.ndarray) -> list[np.ndarray]:
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_inputs()]
-    found: list[np.ndarray] = session.run(None, dict(zip(names, arrays, strict=True)))
-    return found
+    outputs: list[np.ndarray] = session.run(None, dict(zip(names, arrays, strict=True)))
+    return outputs
 
 
-def test_the_checker_of_onnx_has_nothing_to_say() -> None:
+def test_onnx_checker_accepts_written_files() -> None:
     onnx.checker.check_model(onnx.load_from_string(write(convolution())), full_check=True)
 
 
-def test_a_batch_can_stay_open() -> None:
+def test_batch_size_can_stay_open() -> None:
     graph = convolution()
     flat = Node("reshape", ("y",), ("flat",), Reshape((1, 60)))
     types = {**graph.types, "flat": TensorType.parse("f32[1,60]")}
@@ -68,24 +68,24 @@ def test_a_batch_can_stay_open() -> None:
     assert read_model(content).open_sizes == sizes
     images = RANDOM.uniform(-1, 1, (3, *IMAGE.shape[1:])).astype(np.float32)
     rows, pixels = run(content, images)
-    wanted = [evaluate(graph, {"x": image[None]}) for image in images]
-    assert np.allclose(rows, np.concatenate([one["flat"] for one in wanted]), atol=1e-5)
-    assert np.allclose(pixels, np.concatenate([one["y"] for one in wanted]), atol=1e-5)
+    expected = [evaluate(graph, {"x": image[None]}) for image in images]
+    assert np.allclose(rows, np.concatenate([one["flat"] for one in expected]), atol=1e-5)
+    assert np.allclose(pixels, np.concatenate([one["y"] for one in expected]), atol=1e-5)
 
 
 def test_other_sizes_can_stay_open() -> None:
     graph = convolution()
     model = WritableModel(graph, graph.arguments, graph.results, open_sizes=((1, -1, -1, 3),))
     content = formats()["onnx"].write(model)
-    (found,) = run(content, RANDOM.uniform(-1, 1, (1, 9, 4, 3)).astype(np.float32))
-    assert found.shape == (1, 7, 2, 4)
+    (result,) = run(content, RANDOM.uniform(-1, 1, (1, 9, 4, 3)).astype(np.float32))
+    assert result.shape == (1, 7, 2, 4)
 
 
-def test_the_same_graph_is_the_same_file() -> None:
+def test_writing_is_deterministic() -> None:
     assert write(convolution()) == write(convolution())
 
 
-def test_inputs_and_outputs_have_the_names_that_the_caller_gives() -> None:
+def test_inputs_and_outputs_have_the_requested_names() -> None:
     graph = convolution()
     content = formats()["onnx"].write(WritableModel(graph, ("sum",), ("w",), description="what"))
     read = read_model(content)
@@ -93,20 +93,20 @@ def test_inputs_and_outputs_have_the_names_that_the_caller_gives() -> None:
     assert onnx.load_from_string(content).doc_string == "what"
 
 
-def test_an_input_that_is_an_output_is_copied() -> None:
+def test_input_that_is_an_output_is_copied() -> None:
     type_ = TensorType.parse("f32[2,3]")
     nodes = (Node("identity", ("x",), ("y",)),)
     graph = Graph(nodes, ("x",), ("x", "y"), {"x": type_, "y": type_})
     content = formats()["onnx"].write(WritableModel(graph, ("x",), ("same", "copy")))
     array = RANDOM.uniform(-1, 1, (2, 3)).astype(np.float32)
-    assert all(np.array_equal(found, array) for found in run(content, array))
+    assert all(np.array_equal(result, array) for result in run(content, array))
 
 
-def test_an_image_with_its_channels_last_is_transposed_at_the_ends_alone() -> None:
+def test_images_are_transposed_at_inputs_and_outputs_only() -> None:
     assert operators(write(convolution())) == {"Transpose": 2, "Conv": 1, "Relu": 1}
 
 
-def test_transposes_of_the_graph_that_undo_each_other_are_none() -> None:
+def test_inverse_transposes_cancel() -> None:
     inner = convolution("x", "y")
     first, last = (0, 2, 3, 1), (0, 3, 1, 2)
     nodes = (
@@ -123,21 +123,21 @@ def test_transposes_of_the_graph_that_undo_each_other_are_none() -> None:
     assert operators(write(graph)) == {"Conv": 1, "Relu": 1}
 
 
-def test_a_reshape_takes_what_is_there() -> None:
-    """Channels that stay behind all pixels are split before they are moved there."""
+def test_reshape_works_on_the_stored_axis_order() -> None:
+    """Channels that stay last are split before they are moved there."""
     inner = convolution()
     after = TensorType.parse("f32[1,3,5,2,2]")
     nodes = (*inner.nodes, Node("reshape", ("y",), ("z",), Reshape(after.shape)))
     graph = replace(inner, nodes=nodes, outputs=("z",), types={**inner.types, "z": after})
     content = write(graph)
     array = RANDOM.uniform(-1, 1, IMAGE.shape).astype(np.float32)
-    (plain,), (found,) = run(write(inner), array), run(content, array)
+    (plain,), (result,) = run(write(inner), array), run(content, array)
     assert operators(content)["Transpose"] == 2
-    assert np.array_equal(found, plain.reshape(after.shape))
+    assert np.array_equal(result, plain.reshape(after.shape))
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["floats", "integers"])
-def test_weights_of_a_flattened_image_take_it_as_it_lies(stored: bool) -> None:
+def test_weights_are_permuted_for_flattened_images(stored: bool) -> None:
     inner = convolution()
     weights = RANDOM.uniform(-1, 1, (2, 60)).astype(np.float32)
     types = {"flat": "f32[1,60]", "z": "f32[1,2]", "weights": "f32[2,60]"}
@@ -157,13 +157,13 @@ def test_weights_of_a_flattened_image_take_it_as_it_lies(stored: bool) -> None:
     grids = {"weights": StoredAs(DType.I8, Quantization(scales, (0, 0), 0))} if stored else {}
     content = write(graph, **grids)
     array = RANDOM.uniform(-1, 1, IMAGE.shape).astype(np.float32)
-    (found,) = run(content, array)
+    (result,) = run(content, array)
     expected = evaluate(graph, {"x": array})["z"]
     assert operators(content)["Transpose"] == 1  # of the input
-    assert np.abs(found - expected).max() <= (0.05 if stored else 1e-4) * np.abs(expected).max()
+    assert np.abs(result - expected).max() <= (0.05 if stored else 1e-4) * np.abs(expected).max()
 
 
-def test_what_cannot_be_written_is_refused_all_at_once() -> None:
+def test_error_lists_every_unwritable_op() -> None:
     type_ = TensorType.parse("f32[2,3]")
     nodes = (
         Node("detection", ("x",), ("a",), name="one"),
@@ -176,7 +176,7 @@ def test_what_cannot_be_written_is_refused_all_at_once() -> None:
     assert [refusal.node for refusal in raised.value.refusals] == ["one", "two"]
 
 
-def test_states_are_refused() -> None:
+def test_rejects_states() -> None:
     type_ = TensorType.parse("f32[2]")
     nodes = (Node("add", ("x", "before"), ("after",)),)
     graph = Graph(
@@ -195,14 +195,14 @@ WHOLE = Quantization((0.05,), (3,))
 
 
 def stored_weights(stored: StoredAs) -> tuple[bytes, float]:
-    """The file, and how far its answers are from those with floats."""
+    """Write the model, and return it with the deviation of its results from fp32."""
     array = RANDOM.uniform(-1, 1, IMAGE.shape).astype(np.float32)
     content = write(convolution(), w=stored)
-    (found,), (plain,) = run(content, array), run(write(convolution()), array)
+    (result,), (plain,) = run(content, array), run(write(convolution()), array)
     graph = read_model(content).main
     (ours,) = evaluate(graph, {graph.arguments[0]: array}).values()
-    assert np.allclose(found, ours, atol=1e-4)
-    return content, float(np.abs(found - plain).max())
+    assert np.allclose(result, ours, atol=1e-4)
+    return content, float(np.abs(result - plain).max())
 
 
 @pytest.mark.parametrize(
@@ -221,54 +221,54 @@ def stored_weights(stored: StoredAs) -> tuple[bytes, float]:
     ],
     ids=["i8", "f16", "i16", "i4"],
 )
-def test_weights_in_fewer_bits(stored: StoredAs, element: int, limit: float) -> None:
+def test_writes_quantized_weights(stored: StoredAs, element: int, limit: float) -> None:
     content, error = stored_weights(stored)
     assert 0 < error < limit
     tensors = {one.name: one.data_type for one in onnx.load_from_string(content).graph.initializer}
     assert tensors[f"w/{stored.dtype.value}"] == element
 
 
-def test_scales_stay_with_their_channels_where_weights_are_transposed() -> None:
+def test_scales_follow_transposed_weights() -> None:
     content, _ = stored_weights(StoredAs(DType.I8, PER_CHANNEL))
     nodes = onnx.load_from_string(content).graph.node
     (widened,) = [node for node in nodes if node.op_type == "DequantizeLinear"]
     assert onnx.helper.get_node_attr_value(widened, "axis") == 0
 
 
-def test_values_between_nodes_are_rounded() -> None:
+def test_activations_are_quantized() -> None:
     content = write(convolution(), sum=StoredAs(DType.I8, WHOLE))
     array = RANDOM.uniform(-1, 1, IMAGE.shape).astype(np.float32)
-    (found,) = run(content, array)
-    steps = found / WHOLE.scale[0]
+    (result,) = run(content, array)
+    steps = result / WHOLE.scale[0]
     assert operators(content)["QuantizeLinear"] == 1
     assert np.allclose(steps, np.rint(steps), atol=1e-3)
     assert len(np.unique(steps.round())) > 4
 
 
-def test_ports_that_are_stored_are_integers_for_the_caller() -> None:
+def test_quantized_inputs_and_outputs_are_integers() -> None:
     stored = {"x": StoredAs(DType.I8, WHOLE), "y": StoredAs(DType.U8, WHOLE)}
     content = write(convolution(), **stored)
     array = RANDOM.integers(-60, 60, IMAGE.shape).astype(np.int8)
-    (found,) = run(content, array)
+    (result,) = run(content, array)
     real = ((array.astype(np.float32) - 3) * np.float32(0.05)).astype(np.float32)
     (plain,) = run(write(convolution()), real)
-    wanted = np.clip(np.rint(plain / 0.05) + 3, 0, 255)
-    assert found.dtype == np.uint8
-    assert np.abs(found - wanted).max() <= 1
+    expected = np.clip(np.rint(plain / 0.05) + 3, 0, 255)
+    assert result.dtype == np.uint8
+    assert np.abs(result - expected).max() <= 1
 
 
-def test_integers_that_onnx_does_not_round_to_are_refused() -> None:
+def test_rejects_integer_types_that_onnx_cannot_quantize_to() -> None:
     with pytest.raises(UnsupportedError, match="cannot quantize values to i32"):
         write(convolution(), sum=StoredAs(DType.I32, WHOLE))
 
 
 @pytest.mark.parametrize("bias", [None, StoredAs(DType.I64, Quantization((1e-6,), (0,)))])
-def test_floats_between_quantised_values_stay_what_they_are(bias: StoredAs | None) -> None:
-    """ONNX Runtime would round them to bytes, and the layer was kept because that costs much."""
+def test_float_layers_between_quantized_values_stay_float(bias: StoredAs | None) -> None:
+    """ONNX Runtime would quantize them, and the layer stayed float because that costs accuracy."""
     inner = convolution()
     numbers = np.array([3, -2, 1, 0.5], np.float32)
     weights = WEIGHTS.copy()
-    weights[:, 0, 0, 0] = 100  # so that all others are next to nothing as bytes
+    weights[:, 0, 0, 0] = 100  # makes all other weights negligible in int8
     graph = replace(
         inner,
         nodes=(replace(inner.nodes[0], inputs=("x", "w", "b")), inner.nodes[1]),
@@ -280,12 +280,12 @@ def test_floats_between_quantised_values_stay_what_they_are(bias: StoredAs | Non
     if bias is not None:
         stored["b"] = bias
     array = RANDOM.integers(-127, 127, IMAGE.shape).astype(np.int8)
-    (found,) = run(write(graph, **stored), array)
+    (result,) = run(write(graph, **stored), array)
     real = array.astype(np.float32) * np.float32(1 / 127)
     expected = np.rint(evaluate(graph, {"x": real})["y"] / 0.01)
-    assert np.abs(found - expected).max() <= 1
+    assert np.abs(result - expected).max() <= 1
 
 
-def test_weights_beside_floats_alone_are_floats() -> None:
+def test_weights_of_float_layers_stay_float() -> None:
     content = write(convolution())
     assert operators(content)["DequantizeLinear"] == 0

@@ -1,4 +1,4 @@
-"""Paddle's files: how they are found, open sizes, and what is wrong with them."""
+"""Paddle files: lookup, open sizes, and errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CASE = CASES["matmul_weights"]
 
 
 def run(model: Model) -> np.ndarray:
-    (found,) = evaluate(model.main, CASE.arrays).values()
-    return found
+    (result,) = evaluate(model.main, CASE.arrays).values()
+    return result
 
 
-def test_either_file_and_their_folder_are_the_model(tmp_path: Path) -> None:
+def test_model_is_found_by_either_file_or_the_folder(tmp_path: Path) -> None:
     path = write_model(tmp_path, CASE.program)
     expected = run(read_model(path))
     for other in (path.with_suffix(".pdiparams"), tmp_path, str(path)):
@@ -37,7 +37,7 @@ def test_either_file_and_their_folder_are_the_model(tmp_path: Path) -> None:
         assert set(model_files(other)) == {str(path), str(path.with_suffix(".pdiparams"))}
 
 
-def test_two_files_may_lie_apart(tmp_path: Path) -> None:
+def test_files_may_be_in_different_folders(tmp_path: Path) -> None:
     path = write_model(tmp_path, CASE.program)
     expected = run(read_model(path))
     held = path.with_suffix(".pdiparams").rename(tmp_path / "other.pdiparams")
@@ -48,13 +48,13 @@ def test_two_files_may_lie_apart(tmp_path: Path) -> None:
         Session((path, path), device="cpu")
 
 
-def test_programs_as_json_are_found_as_well(tmp_path: Path) -> None:
+def test_finds_json_programs(tmp_path: Path) -> None:
     path = pir_model().write(tmp_path)
     for other in (path, path.with_suffix(".pdiparams"), tmp_path):
         assert read_model(other).output_names == ("fetch_name_0",)
 
 
-def test_a_json_file_of_others_is_no_model(tmp_path: Path) -> None:
+def test_rejects_other_json_files(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"name": "pir"}')
     with pytest.raises(ModelError, match="JSON"):
@@ -62,8 +62,8 @@ def test_a_json_file_of_others_is_no_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("__params__",), ("p_Y",)])
-def test_older_folders(tmp_path: Path, names: tuple[str, ...]) -> None:
-    """All parameters in one file, or each in one of its own."""
+def test_reads_older_folder_layouts(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """Parameters are in one file, or each in a file of its own."""
     expected = run(read_model(write_model(tmp_path, CASE.program)))
     folder = tmp_path / "old"
     folder.mkdir()
@@ -74,14 +74,14 @@ def test_older_folders(tmp_path: Path, names: tuple[str, ...]) -> None:
         assert len(model_files(path)) == 2
 
 
-def test_parameters_that_are_missing(tmp_path: Path) -> None:
+def test_rejects_missing_parameters(tmp_path: Path) -> None:
     path = write_model(tmp_path, CASE.program)
     path.with_suffix(".pdiparams").unlink()
     with pytest.raises(ModelError, match=r"'p_Y' of the model is missing[\s\S]*\.pdiparams"):
         read_model(path)
 
 
-def test_parameters_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
+def test_rejects_parameter_paths_outside_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(parameter(numbers((7, 4))))
     operator = Operator("matmul_v2", {"X": ["x"], "Y": ["../secret"]}, {"Out": ["y"]})
     program = Program({"x": (3, 7)}, {"../secret": numbers((7, 4))}, [operator], ["y"])
@@ -92,21 +92,21 @@ def test_parameters_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
         read_model(folder)
 
 
-def test_a_program_that_is_missing(tmp_path: Path) -> None:
+def test_rejects_a_missing_program(tmp_path: Path) -> None:
     path = write_model(tmp_path, CASE.program)
     path.unlink()
     with pytest.raises(ModelError, match="has no program"):
         read_model(path.with_suffix(".pdiparams"))
 
 
-def test_two_models_in_a_folder_are_not_guessed(tmp_path: Path) -> None:
+def test_rejects_folders_with_two_models(tmp_path: Path) -> None:
     write_model(tmp_path, CASE.program).rename(tmp_path / "other.pdmodel")
     write_model(tmp_path, CASE.program)
     with pytest.raises(ModelError, match=r"more than one model[\s\S]*other\.pdmodel"):
         read_model(tmp_path)
 
 
-def test_open_sizes_need_a_shape(tmp_path: Path) -> None:
+def test_open_image_sizes_need_shapes(tmp_path: Path) -> None:
     program = Program(
         {"x": (-1, 3, -1, -1)}, {}, [Operator("relu", {"X": ["x"]}, {"Out": ["y"]})], ["y"]
     )
@@ -118,12 +118,12 @@ def test_open_sizes_need_a_shape(tmp_path: Path) -> None:
     assert model.open_sizes == ((-1, 3, -1, -1),)
 
 
-def test_an_open_batch_is_one(tmp_path: Path) -> None:
+def test_open_batch_defaults_to_one(tmp_path: Path) -> None:
     program = Program({"x": (-1, 3)}, {}, [Operator("relu", {"X": ["x"]}, {"Out": ["y"]})], ["y"])
     assert read_model(write_model(tmp_path, program)).main.types["x"].shape == (1, 3)
 
 
-def test_a_batch_goes_through_reshapes(tmp_path: Path) -> None:
+def test_reshapes_follow_the_batch(tmp_path: Path) -> None:
     operators = [
         Operator("reshape2", {"X": ["x"]}, {"Out": ["r"]}, {"shape": [1, 2, -1]}),
         Operator("softmax", {"X": ["r"]}, {"Out": ["y"]}, {"axis": -1}),
@@ -133,17 +133,17 @@ def test_a_batch_goes_through_reshapes(tmp_path: Path) -> None:
     assert model.main.types[model.main.outputs[0]].shape == (4, 2, 3)
 
 
-def test_variables_may_be_written_again(tmp_path: Path) -> None:
+def test_variables_may_be_reassigned(tmp_path: Path) -> None:
     operators = [
         Operator("scale", {"X": ["x"]}, {"Out": ["v"]}, {"scale": 2.0, "bias": 0.0}),
         Operator("scale", {"X": ["v"]}, {"Out": ["v"]}, {"scale": 1.0, "bias": 1.0}),
     ]
     path = write_model(tmp_path, Program({"x": (3,)}, {}, operators, ["v"]))
-    (found,) = evaluate(read_model(path).main, {"x": np.array([1, 2, 3], np.float32)}).values()
-    assert found.tolist() == [3, 5, 7]
+    (result,) = evaluate(read_model(path).main, {"x": np.array([1, 2, 3], np.float32)}).values()
+    assert result.tolist() == [3, 5, 7]
 
 
-def test_all_that_is_refused_is_named(tmp_path: Path) -> None:
+def test_error_lists_every_refusal(tmp_path: Path) -> None:
     operators = [
         Operator("while", {"X": ["x"]}, {"Out": ["a"]}),
         Operator("transpose2", {"X": ["x"]}, {"Out": ["b"], "XShape": ["s"]}, {"axis": [0]}),
@@ -166,7 +166,9 @@ def test_all_that_is_refused_is_named(tmp_path: Path) -> None:
         (lambda content: b"", "only 0 remain"),
     ],
 )
-def test_damaged_parameters(change: Callable[[bytes], bytes], words: str, tmp_path: Path) -> None:
+def test_rejects_damaged_parameters(
+    change: Callable[[bytes], bytes], words: str, tmp_path: Path
+) -> None:
     path = write_model(tmp_path, CASE.program)
     held = path.with_suffix(".pdiparams")
     held.write_bytes(change(held.read_bytes()))
@@ -174,7 +176,7 @@ def test_damaged_parameters(change: Callable[[bytes], bytes], words: str, tmp_pa
         read_model(path)
 
 
-def spoil(change: Callable[[dict[str, Any]], None], folder: Path) -> Path:
+def write_damaged_json(change: Callable[[dict[str, Any]], None], folder: Path) -> Path:
     path = pir_model().write(folder)
     program = json.loads(path.read_text())
     change(program)
@@ -202,12 +204,14 @@ def block(program: dict[str, Any]) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_damaged_json(change: Callable[[dict[str, Any]], None], words: str, tmp_path: Path) -> None:
+def test_rejects_damaged_json(
+    change: Callable[[dict[str, Any]], None], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(ModelError, match=words):
-        read_model(spoil(change, tmp_path))
+        read_model(write_damaged_json(change, tmp_path))
 
 
-def test_json_that_lies_too_deep(tmp_path: Path) -> None:
+def test_rejects_deeply_nested_json(tmp_path: Path) -> None:
     path = pir_model().write(tmp_path)
     start = path.read_text()[:60]
     path.write_text(start + ',"x":' + "[" * 200_000)

@@ -1,4 +1,4 @@
-"""Each type of operator means what it means to Paddle Inference."""
+"""Each operator type computes what Paddle Inference computes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from fourfold.formats import ReadOptions, read_model
 EXPECTED = stored("paddle")
 
 
-def answer(case: PaddleCase, folder: Path) -> list[np.ndarray]:
+def run_case(case: PaddleCase, folder: Path) -> list[np.ndarray]:
     graph = read_model(write_model(folder, case.program)).main
     return list(evaluate(graph, case.arrays).values())
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_as_paddle_has_answered(name: str, tmp_path: Path) -> None:
-    check_answers(EXPECTED[name], answer(CASES[name], tmp_path))
+def test_matches_stored_paddle_results(name: str, tmp_path: Path) -> None:
+    check_answers(EXPECTED[name], run_case(CASES[name], tmp_path))
 
 
-def test_a_program_as_json(tmp_path: Path) -> None:
+def test_reads_a_json_program(tmp_path: Path) -> None:
     model = read_model(pir_model().write(tmp_path), ReadOptions({"x": (2, 3, 9, 11)}))
     assert (model.input_names, model.output_names) == (("x",), ("fetch_name_0",))
     assert model.open_sizes == ((-1, 3, 9, 11),)
@@ -38,17 +38,17 @@ def test_a_program_as_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_as_paddle_answers(name: str, tmp_path: Path) -> None:
+def test_matches_paddle(name: str, tmp_path: Path) -> None:
     if not inference.installed():
         pytest.skip("Paddle Inference is not installed")
     case = CASES[name]
     path = write_model(tmp_path, case.program)
     theirs = paddle_answer(inference.runtime(), path, case.arrays)
-    for expected, found in zip(theirs, answer(case, tmp_path), strict=True):
-        check_answers([summary(expected)], [found])
+    for expected, result in zip(theirs, run_case(case, tmp_path), strict=True):
+        check_answers([summary(expected)], [result])
 
 
-NO_LONGER: dict[str, tuple[PaddleCase, Callable[[np.ndarray], np.ndarray]]] = {
+REMOVED_OPERATORS: dict[str, tuple[PaddleCase, Callable[[np.ndarray], np.ndarray]]] = {
     "pad2d": (
         PaddleCase("pad2d", {"paddings": [1, 2, 3, 0], "mode": "reflect"}),
         lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2), (3, 0)), mode="reflect"),
@@ -67,24 +67,24 @@ NO_LONGER: dict[str, tuple[PaddleCase, Callable[[np.ndarray], np.ndarray]]] = {
 }
 
 
-@pytest.mark.parametrize("name", NO_LONGER)
-def test_what_paddle_no_longer_has(name: str, tmp_path: Path) -> None:
-    case, formula = NO_LONGER[name]
-    check_answers([summary(formula(case.arrays["x"]))], answer(case, tmp_path))
+@pytest.mark.parametrize("name", REMOVED_OPERATORS)
+def test_matches_formula_for_operators_that_paddle_removed(name: str, tmp_path: Path) -> None:
+    case, formula = REMOVED_OPERATORS[name]
+    check_answers([summary(formula(case.arrays["x"]))], run_case(case, tmp_path))
 
 
 @pytest.mark.parametrize(
     "ends",
     [np.array([7, -4, -3], np.int64), np.array([0.5, 2, 0.3], np.float32)],
 )
-def test_a_range_is_known(ends: np.ndarray, tmp_path: Path) -> None:
+def test_range_is_folded(ends: np.ndarray, tmp_path: Path) -> None:
     parameters = dict(zip(("start", "end", "step"), ends.reshape(3, 1), strict=True))
     inputs = {"Start": ["start"], "End": ["end"], "Step": ["step"]}
     operator = Operator("range", inputs, {"Out": ["y"]})
     path = write_model(tmp_path, Program({"x": (1,)}, parameters, [operator], ["y"]))
-    (found,) = evaluate(read_model(path).main, {"x": np.zeros(1, np.float32)}).values()
-    assert found.dtype == ends.dtype
-    np.testing.assert_allclose(found, np.arange(*ends.tolist()), rtol=1e-6)
+    (result,) = evaluate(read_model(path).main, {"x": np.zeros(1, np.float32)}).values()
+    assert result.dtype == ends.dtype
+    np.testing.assert_allclose(result, np.arange(*ends.tolist()), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,8 @@ def test_a_range_is_known(ends: np.ndarray, tmp_path: Path) -> None:
         (PaddleCase("pad3d", {"paddings": [1] * 4, "mode": "circular"}), "mode circular"),
     ],
 )
-def test_what_is_refused_has_a_reason(case: PaddleCase, words: str, tmp_path: Path) -> None:
+def test_rejects_unsupported_operators_with_a_reason(
+    case: PaddleCase, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(UnsupportedError, match=words):
-        answer(case, tmp_path)
+        run_case(case, tmp_path)

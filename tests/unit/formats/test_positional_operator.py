@@ -1,4 +1,4 @@
-"""What operators of all formats share: inputs by number, constants that must be known, outputs."""
+"""Operator helpers shared by all formats: inputs by number, required constants, and outputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.operator_nodes import MAX_LIST_LENGTH, PositionalOperator
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.types import DType, TensorType
 
 
@@ -20,7 +20,7 @@ def operator(*inputs: str | None, outputs: tuple[str | None, ...] = ("y",)) -> P
     return PositionalOperator(builder, "y", outputs, inputs)
 
 
-def test_inputs_by_their_numbers() -> None:
+def test_reads_inputs_by_number() -> None:
     op = operator("x", None, "numbers")
     assert op.input() == "x"
     assert op.optional(1) is None
@@ -32,7 +32,7 @@ def test_inputs_by_their_numbers() -> None:
         operator().all_inputs()
 
 
-def test_numbers_that_must_be_known() -> None:
+def test_reads_required_constants() -> None:
     op = operator("x", "numbers")
     assert op.integers(1, "sizes") == (4, 5)
     with pytest.raises(ValueError, match="not one number"):
@@ -44,7 +44,7 @@ def test_numbers_that_must_be_known() -> None:
         op.integers(1, "sizes")
 
 
-def test_what_nobody_reads_becomes_no_node() -> None:
+def test_unused_outputs_create_no_nodes() -> None:
     op = operator("x", outputs=(None, "y"))
     op.give("relu", "x")
     op.give("relu", "x", output=2)
@@ -55,7 +55,7 @@ def test_what_nobody_reads_becomes_no_node() -> None:
     assert [node.outputs for node in op.builder.nodes] == [("y",)]
 
 
-def test_constants_that_the_file_does_not_have() -> None:
+def test_adds_constants_that_are_not_in_the_file() -> None:
     op = operator("x", "numbers")
     number, array = op.add_constant(2, "number", DType.I32), op.add_constant(np.zeros(3), "array")
     assert op.type_of(number) == TensorType(DType.I32, ())
@@ -67,7 +67,7 @@ def test_constants_that_the_file_does_not_have() -> None:
         op.reserve(TensorType(DType.F32, (2**29,)))
 
 
-def test_axes_count_from_either_end() -> None:
+def test_normalizes_negative_axes() -> None:
     assert (axis_of(-1, 4), axis_of(3, 4), axes_of((-1, 0), 3)) == (3, 3, (0, 2))
     for axis in (4, -5):
         with pytest.raises(ValueError, match="is not one of 4 axes"):

@@ -1,4 +1,4 @@
-"""Protobuf's wire format: what is written is read, and damage is a ValueError."""
+"""The protobuf wire format: written messages can be read, and damage raises ValueError."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ def read(writer: MessageWriter) -> Message:
 
 
 @pytest.mark.parametrize("value", LIMITS)
-def test_numbers_keep_their_value(value: int) -> None:
+def test_integers_round_trip(value: int) -> None:
     assert read(MessageWriter().integer(3, value)).integer(3) == value
 
 
-def test_known_bytes() -> None:
+def test_reads_known_bytes() -> None:
     message = Message(bytes.fromhex("089601 1202 6869 1d0000803f"))
     assert (message.integer(1), message.text(2), message.float32(3)) == (150, "hi", 1.0)
     assert list(message) == [1, 2, 3]
 
 
-def test_the_writer_gives_these_bytes_again() -> None:
+def test_writes_known_bytes() -> None:
     writer = MessageWriter().integer(1, 150).text(2, "hi").float32(3, 1.0)
     assert writer.finish() == bytes.fromhex("089601 1202 6869 1d0000803f")
     assert writer.size == len(writer.finish())
 
 
-def test_what_is_absent_has_a_default() -> None:
+def test_absent_fields_have_defaults() -> None:
     message = Message(b"")
     assert not message.has(1)
     assert (message.integer(1), message.integer(1, 7), message.float32(1)) == (0, 7, 0.0)
@@ -43,7 +43,7 @@ def test_what_is_absent_has_a_default() -> None:
     assert message.integers(1).size == message.floats(1).size == message.doubles(1).size == 0
 
 
-def test_lists_of_numbers_packed_or_not() -> None:
+def test_reads_packed_and_unpacked_integers() -> None:
     packed = MessageWriter().integers(1, LIMITS)
     single = MessageWriter()
     for value in LIMITS:
@@ -53,7 +53,7 @@ def test_lists_of_numbers_packed_or_not() -> None:
         assert tuple(read(writer).integers(1)) == LIMITS
 
 
-def test_lists_of_floats_packed_or_not() -> None:
+def test_reads_packed_and_unpacked_floats() -> None:
     packed = MessageWriter().floats(1, [1, 2.5])
     single = MessageWriter().float32(1, 1).float32(1, 2.5)
     for writer in (packed, single):
@@ -62,18 +62,18 @@ def test_lists_of_floats_packed_or_not() -> None:
     assert read(doubles).doubles(1).tolist() == [0.1, -1]
 
 
-def test_the_last_of_several_counts() -> None:
+def test_last_repeated_scalar_wins() -> None:
     assert read(MessageWriter().integer(1, 5).integer(1, 6)).integer(1) == 6
 
 
-def test_messages_inside_of_each_other() -> None:
+def test_reads_nested_messages() -> None:
     inner = MessageWriter().text(1, "inside")
     outer = read(MessageWriter().message(2, inner).message(2, MessageWriter()).texts(3, ["a", "b"]))
     assert [message.text(1) for message in outer.messages(2)] == ["inside", ""]
     assert outer.texts(3) == ("a", "b")
 
 
-def test_blocks_are_views_of_the_file() -> None:
+def test_blocks_are_views_of_the_content() -> None:
     content = MessageWriter().message(1, MessageWriter().block(9, bytes(1000))).finish()
     inner = Message(content).message(1)
     assert inner is not None
@@ -83,7 +83,7 @@ def test_blocks_are_views_of_the_file() -> None:
     assert np.shares_memory(np.frombuffer(block, np.uint8), np.frombuffer(content, np.uint8))
 
 
-def test_names_that_are_not_utf8_are_escaped() -> None:
+def test_invalid_utf8_is_escaped() -> None:
     assert Message(MessageWriter().block(1, b"a\xff").finish()).text(1) == "a\\xff"
 
 
@@ -100,12 +100,12 @@ def test_names_that_are_not_utf8_are_escaped() -> None:
         (b"\x0e", "not the start of a field"),
     ],
 )
-def test_damage(content: bytes, words: str) -> None:
+def test_rejects_damaged_messages(content: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Message(content)
 
 
-def test_other_wire_types_than_expected() -> None:
+def test_rejects_unexpected_wire_types() -> None:
     message = Message(MessageWriter().integer(1, 5).text(2, "abc").finish())
     for read_it in (
         message.text,
@@ -123,13 +123,13 @@ def test_other_wire_types_than_expected() -> None:
 
 
 @pytest.mark.parametrize("block", [b"\x80", b"\x01\x80", b"\xff" * 11 + b"\x01"])
-def test_damaged_lists(block: bytes) -> None:
+def test_rejects_damaged_lists(block: bytes) -> None:
     message = Message(MessageWriter().block(1, block).finish())
     with pytest.raises(ValueError, match=r"in a list|of a list"):
         message.integers(1)
 
 
-def test_deep_nesting_ends_early() -> None:
+def test_rejects_deep_nesting() -> None:
     content = b""
     for _ in range(5000):
         content = b"\x0a" + varint(len(content)) + content
@@ -142,7 +142,7 @@ def _descend(message: Message | None) -> None:
         message = message.message(1)
 
 
-def test_any_bytes_are_a_message_or_a_value_error() -> None:
+def test_random_bytes_are_a_message_or_a_value_error() -> None:
     source = random.Random(1)
     for _ in range(3000):
         content = source.randbytes(source.randrange(40))

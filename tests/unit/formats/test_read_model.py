@@ -1,4 +1,4 @@
-"""What `read_model` gives back: names, outputs, shapes, signatures; and its word on other files."""
+"""Results of `read_model`: names, outputs, shapes and signatures; and errors for other files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SIMPLE = write([Tensor("x", (1, 3)), Tensor("y", (1, 3))], [RELU], ["x"], ["y"])
         (b"TFL", "an unknown format"),
     ],
 )
-def test_other_content_is_named(content: bytes, word: str) -> None:
+def test_error_names_other_content(content: bytes, word: str) -> None:
     with pytest.raises(ModelError, match=word):
         read_model(content)
 
 
-def test_missing_file_and_folder(tmp_path: Path) -> None:
+def test_rejects_missing_files_and_folders_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         read_model(tmp_path / "missing.tflite")
     with pytest.raises(InputError, match="no model of a known format"):
@@ -43,7 +43,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
         read_model(tmp_path)
 
 
-def test_file_is_mapped_and_constants_share_its_memory(tmp_path: Path) -> None:
+def test_constants_are_views_of_the_mapped_file(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     tensors = [Tensor("x", (1, 3)), constant("c", [[1, 2, 3]], "float32"), Tensor("y", (1, 3))]
     path.write_bytes(write(tensors, [Operator("ADD", ["x", "c"], ["y"])], ["x"], ["y"]))
@@ -53,7 +53,7 @@ def test_file_is_mapped_and_constants_share_its_memory(tmp_path: Path) -> None:
     assert read_model(path).main.constants["c"].tolist() == [[1, 2, 3]]
 
 
-def test_graph_as_text() -> None:
+def test_prints_graph_as_text() -> None:
     assert str(read_model(SIMPLE).main).splitlines() == [
         "input x: f32[1,3]",
         "y = relu(x): f32[1,3]",
@@ -80,7 +80,7 @@ def test_outputs_may_be_inputs_and_constants() -> None:
     assert [array.tolist() for array in outputs.values()] == [[3, 4], [1, 2]]
 
 
-def test_batch_is_changed_by_shapes() -> None:
+def test_shapes_option_changes_the_batch() -> None:
     tensors = [
         Tensor("x", (1, 2, 2, 3), signature=(-1, 2, 2, 3)),
         constant("shape", [1, 12]),
@@ -96,7 +96,7 @@ def test_batch_is_changed_by_shapes() -> None:
 @pytest.mark.parametrize(
     "shapes", [{"z": (1, 3)}, {"x": (3,)}, {"x": (0, 3)}, {"x": (2**40, 3)}, {"x": "ab"}]
 )
-def test_bad_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
+def test_rejects_invalid_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
     with pytest.raises(InputError):
         read_model(SIMPLE, ReadOptions(shapes))
 
@@ -109,7 +109,7 @@ def test_damage_in_another_graph_is_a_refusal() -> None:
     assert [refusal.node for refusal in model.refusals] == ["broken"]
 
 
-def test_signatures_choose_the_main_graph() -> None:
+def test_signature_selects_the_main_graph() -> None:
     tensors = [Tensor("x", (2,)), Tensor("y", (2,))]
     graphs = [
         Subgraph(tensors, [RELU], ["x"], ["y"], "first"),
@@ -132,7 +132,7 @@ def test_signatures_choose_the_main_graph() -> None:
         read_model(data, ReadOptions(signature="s4"))
 
 
-def test_a_constant_without_elements_is_brought_by_nobody() -> None:
+def test_empty_constants_are_not_inputs_of_a_part() -> None:
     tensors = [Tensor("x", (1, 3)), Tensor("e", (0,), "int32"), Tensor("y", (3,))]
     content = write(tensors, [Operator("UNIQUE", ["x", "e"], ["y"])], ["x"], ["y"])
     source = read_model(content, ReadOptions(keep_unsupported=True)).source_graph
@@ -144,7 +144,7 @@ def test_a_constant_without_elements_is_brought_by_nobody() -> None:
     ("signature", "sizes"),
     [((-1, 3), (-1, 3)), ((-1, -156), (-1, 3)), ((1, 3), ()), ((-1,), ()), ((-1, 3, 3), ())],
 )
-def test_only_open_sizes_are_taken_from_a_signature(
+def test_only_open_sizes_are_read_from_a_shape_signature(
     signature: tuple[int, ...], sizes: tuple[int, ...]
 ) -> None:
     tensors = [Tensor("x", (1, 3), signature=signature), Tensor("y", (1, 3))]

@@ -1,4 +1,4 @@
-"""How TFLite operators become nodes: folding, weights, activations, refusals."""
+"""Conversion of TFLite operators to nodes: folding, weights, activations, refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def nodes(graph: Graph) -> list[str]:
     return [str(node) for node in graph.nodes]
 
 
-def test_fused_activation_is_a_node_of_its_own() -> None:
+def test_fused_activation_becomes_a_node() -> None:
     tensors = [Tensor("x", (2,)), Tensor("y", (2,))]
     add = Operator("ADD", ["x", "x"], ["y"], "AddOptions", {"FusedActivationFunction": 4})
     graph = read_model(write(tensors, [add], ["x"], ["y"])).main
@@ -26,7 +26,7 @@ def test_fused_activation_is_a_node_of_its_own() -> None:
     assert {node.name for node in graph.nodes} == {"y"}
 
 
-def test_sign_bit_is_refused() -> None:
+def test_rejects_sign_bit_activation() -> None:
     tensors = [Tensor("x", (2,)), Tensor("y", (2,))]
     add = Operator("ADD", ["x", "x"], ["y"], "AddOptions", {"FusedActivationFunction": 5})
     with pytest.raises(UnsupportedError, match="activation number 5"):
@@ -98,7 +98,7 @@ def test_dynamic_range_weights_become_float(per_channel: bool) -> None:
     assert set(graph.constants) == {"w/float"}
 
 
-def test_half_weights_become_float() -> None:
+def test_fp16_weights_become_float() -> None:
     half = np.array([[1.5, -2.0]], np.float16)
     tensors = [
         Tensor("x", (1, 2)),
@@ -118,7 +118,7 @@ def test_half_weights_become_float() -> None:
     assert graph.constants["d"].tolist() == [[1.5, -2.0]]
 
 
-def test_packed_weights_of_four_bits() -> None:
+def test_unpacks_four_bit_weights() -> None:
     packed = np.array([0x2F, 0x81], np.uint8)  # -1, 2, 1, -8
     weights = Tensor("w", (2, 2), "int4", packed, (0.5,), (0,))
     tensors = [Tensor("x", (1, 2)), weights, Tensor("y", (1, 2))]
@@ -126,7 +126,7 @@ def test_packed_weights_of_four_bits() -> None:
     assert read_model(data).main.constants["w/float"].tolist() == [[-0.5, 1.0], [0.5, -4.0]]
 
 
-def test_sparse_weights_are_filled_in() -> None:
+def test_sparse_weights_become_dense() -> None:
     dense = np.zeros((4, 4), np.float32)
     dense[0:2, 2:4] = [[1, 2], [3, 4]]
     dense[2:4, 0:2] = [[5, 6], [7, 8]]
@@ -162,7 +162,7 @@ def test_every_refusal_is_listed_once() -> None:
         Operator("CUSTOM", ["x"], ["q"], custom_code="Yours"),
         Operator("ADD", ["q", "q"], ["r"]),
         Operator("CUSTOM", ["x"], ["u"], custom_code="Mine"),
-        Operator("ADD", ["u", "x"], ["y"]),  # does not fit what the file says of 'u'
+        Operator("ADD", ["u", "x"], ["y"]),  # does not match the declared type of 'u'
         Operator("RELU", ["x"], ["z"]),
     ]
     with pytest.raises(UnsupportedError) as caught:
@@ -173,7 +173,7 @@ def test_every_refusal_is_listed_once() -> None:
     ]
 
 
-def test_quantisation_is_kept() -> None:
+def test_keeps_quantization() -> None:
     tensors = [Tensor("x", (4,), "uint8", scale=(0.5,), zero_point=(7,)), Tensor("y", (4,))]
     graph = read_model(write(tensors, [], ["x"], ["x"])).main
     assert graph.quantization["x"] == Quantization((0.5,), (7,))
@@ -188,14 +188,16 @@ def test_quantisation_is_kept() -> None:
         (Tensor("x", (2,), "int32"), Operator("RESHAPE", ["z", "x"], ["y"]), "at run time"),
     ],
 )
-def test_refusals(tensor: Tensor, operator: Operator, reason: str) -> None:
+def test_rejects_unsupported_options_with_a_reason(
+    tensor: Tensor, operator: Operator, reason: str
+) -> None:
     inputs = ["z"] if tensor.variable else ["x", "z"]
     data = write([tensor, Tensor("y", (1,)), Tensor("z", (1,))], [operator], inputs, ["y"])
     with pytest.raises(UnsupportedError, match=reason):
         read_model(data)
 
 
-def test_operators_describes_every_op() -> None:
+def test_operator_table_describes_every_op() -> None:
     table = formats()["tflite"].operators()
     assert {"CONV_2D", "LSTM", "STRIDED_SLICE", "SHAPE"} <= set(table)
     assert all(text.endswith(".") for text in table.values())

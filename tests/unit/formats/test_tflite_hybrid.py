@@ -1,4 +1,6 @@
-"""Integer weights beside float values: old files type signed bytes as uint8, and LiteRT knows."""
+"""Integer weights with float activations. Old files declare signed bytes as uint8, which LiteRT
+accepts.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from fourfold.formats import read_model
 
 STRIDES = {"StrideH": 1, "StrideW": 1, "Padding": 0}
 SCALE = 0.01
-ROUNDED = 0.02  # of the range: LiteRT rounds the values to bytes before it multiplies them
+TOLERANCE = 0.02  # of the range: LiteRT quantizes the activations to int8 before it multiplies
 
 Weights = Callable[..., Tensor]
 
 
-def weights_of(dtype: str, zero_point: int) -> Weights:
-    """Constants with the same bytes for every type."""
+def make_weights(dtype: str, zero_point: int) -> Weights:
+    """Return a function that creates constants with the same bytes for every type."""
     generator = np.random.default_rng(3)
 
     def weights(name: str, *shape: int) -> Tensor:
@@ -88,13 +90,13 @@ def sequence_lstm(weights: Weights) -> bytes:
 
 
 SIGNED = [convolution, fully_connected, embedding, svdf, lstm, sequence_lstm]
-# LiteRT takes no zero point of rows that are looked up, and ignores that of all others.
+# LiteRT rejects zero points of lookup tables and ignores those of all other weights.
 PATTERNS = [
     (model, zero) for model in SIGNED for zero in ((0,) if model is embedding else (0, 3, 128))
 ]
 
 
-def draw(data: bytes) -> dict[str, np.ndarray]:
+def random_inputs(data: bytes) -> dict[str, np.ndarray]:
     graph, generator = read_model(data).main, np.random.default_rng(0)
     type = graph.types["x"]
     if type.dtype.is_float:
@@ -102,45 +104,47 @@ def draw(data: bytes) -> dict[str, np.ndarray]:
     return {"x": generator.integers(0, 11, type.shape).astype(np.int32)}
 
 
-def ours(data: bytes, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    (found,) = evaluate(read_model(data).main, inputs, {}).values()
-    return found
+def run_reference(data: bytes, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    (result,) = evaluate(read_model(data).main, inputs, {}).values()
+    return result
 
 
-def theirs(data: bytes, inputs: Sequence[np.ndarray]) -> np.ndarray:
+def run_litert(data: bytes, inputs: Sequence[np.ndarray]) -> np.ndarray:
     pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
-    (found,) = runtimes.run(runtimes.interpreter("ai_edge_litert", data), inputs)
-    return found
+    (outputs,) = runtimes.run(runtimes.interpreter("ai_edge_litert", data), inputs)
+    return outputs
 
 
 @pytest.mark.parametrize("model", SIGNED)
-def test_their_bytes_are_signed_whatever_type_they_have(model: Callable[[Weights], bytes]) -> None:
-    typed, old = model(weights_of("int8", 0)), model(weights_of("uint8", 0))
-    inputs = draw(typed)
-    np.testing.assert_array_equal(ours(old, inputs), ours(typed, inputs))
+def test_weight_bytes_are_signed_regardless_of_their_type(
+    model: Callable[[Weights], bytes],
+) -> None:
+    typed, old = model(make_weights("int8", 0)), model(make_weights("uint8", 0))
+    inputs = random_inputs(typed)
+    np.testing.assert_array_equal(run_reference(old, inputs), run_reference(typed, inputs))
 
 
 @pytest.mark.parametrize(("model", "zero_point"), PATTERNS)
-def test_litert_reads_them_alike(model: Callable[[Weights], bytes], zero_point: int) -> None:
-    old = model(weights_of("uint8", zero_point))
-    inputs = draw(old)
-    expected = theirs(old, list(inputs.values()))
-    assert np.abs(ours(old, inputs) - expected).max() <= ROUNDED * np.ptp(expected)
+def test_hybrid_weights_match_litert(model: Callable[[Weights], bytes], zero_point: int) -> None:
+    old = model(make_weights("uint8", zero_point))
+    inputs = random_inputs(old)
+    expected = run_litert(old, list(inputs.values()))
+    assert np.abs(run_reference(old, inputs) - expected).max() <= TOLERANCE * np.ptp(expected)
 
 
-def test_depthwise_weights_are_what_their_type_says() -> None:
-    """LiteRT never took such bytes there, so that nothing but the type says what they are."""
-    old, moved = depthwise(weights_of("uint8", 0)), depthwise(weights_of("uint8", 100))
-    inputs = draw(old)
+def test_depthwise_weights_are_unsigned_as_declared() -> None:
+    """LiteRT never accepted such bytes in depthwise layers, so the declared type applies."""
+    old, moved = depthwise(make_weights("uint8", 0)), depthwise(make_weights("uint8", 100))
+    inputs = random_inputs(old)
     graph = read_model(old).main
     (real,) = (graph.constants[name] for name in graph.nodes[0].reads if name in graph.constants)
     assert real.min() >= 0
-    assert not np.allclose(ours(old, inputs), ours(moved, inputs))
+    assert not np.allclose(run_reference(old, inputs), run_reference(moved, inputs))
 
 
-def test_whoever_dequantises_the_same_bytes_takes_them_as_unsigned() -> None:
-    """One constant that a layer reads as signed and DEQUANTIZE as its type says."""
-    weights = weights_of("uint8", 0)("w", 4, 8)
+def test_dequantize_reads_shared_bytes_as_unsigned() -> None:
+    """One constant is signed for a layer, and unsigned, as declared, for DEQUANTIZE."""
+    weights = make_weights("uint8", 0)("w", 4, 8)
     tensors = [
         *(Tensor("x", (4, 8)), weights, Tensor("d", (4, 8))),
         *(Tensor("product", (4, 4)), Tensor("sum", (4, 8))),

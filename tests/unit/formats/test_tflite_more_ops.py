@@ -1,4 +1,4 @@
-"""More TFLite ops, one small file for each way to use them: the references agree with LiteRT."""
+"""Further TFLite ops: one small file for each variant; the references agree with LiteRT."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_unary(op: str) -> None:
     check(Operator(op, ["x"], ["y"]), Tensor("x", (2, 3, 7)), out(2, 3, 7), low=-9, high=9)
 
 
-def test_halves_round_to_even() -> None:
+def test_round_half_to_even() -> None:
     halves = constant("x", np.arange(-3.5, 4), "float32")
     tensors = [Tensor("a", (8,)), halves, out(8, name="s"), out(8)]
     operators = [Operator("ADD", ["a", "x"], ["s"]), Operator("ROUND", ["s"], ["y"])]
     data = write(tensors, operators, ["a"], ["y"])
     zeros = np.zeros(8, np.float32)
-    (found,) = evaluate(read_model(data).main, {"a": zeros}).values()
-    np.testing.assert_array_equal(found, litert(data, [zeros])[0])
+    (result,) = evaluate(read_model(data).main, {"a": zeros}).values()
+    np.testing.assert_array_equal(result, litert(data, [zeros])[0])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
@@ -124,10 +124,10 @@ def test_top_k(dtype: str) -> None:
 
 
 def test_gather_nd_and_scatter_nd() -> None:
-    places = constant("i", [[[0, 1], [2, 0]], [[1, 3], [2, 3]]])
-    check(Operator("GATHER_ND", ["x", "i"], ["y"]), Tensor("x", (3, 5, 7)), places, out(2, 2, 7))
-    places = constant("i", [[0], [2], [0]])
-    tensors = [places, Tensor("x", (3, 5)), constant("s", [4, 5]), out(4, 5)]
+    indices = constant("i", [[[0, 1], [2, 0]], [[1, 3], [2, 3]]])
+    check(Operator("GATHER_ND", ["x", "i"], ["y"]), Tensor("x", (3, 5, 7)), indices, out(2, 2, 7))
+    indices = constant("i", [[0], [2], [0]])
+    tensors = [indices, Tensor("x", (3, 5)), constant("s", [4, 5]), out(4, 5)]
     check(Operator("SCATTER_ND", ["i", "x", "s"], ["y"]), *tensors)
 
 
@@ -147,7 +147,7 @@ def test_batch_matmul(adjoint: tuple[bool, bool], known: bool) -> None:
     check(operator, Tensor("a", left), other, out(2, 3, 5, 11))
 
 
-def test_blocks() -> None:
+def test_space_and_batch_blocks() -> None:
     block, around = constant("b", [2, 3]), constant("p", [[1, 0], [0, 2]])
     check(
         Operator("SPACE_TO_BATCH_ND", ["x", "b", "p"], ["y"]),
@@ -159,7 +159,7 @@ def test_blocks() -> None:
     )
 
 
-def test_normalisations() -> None:
+def test_normalizations() -> None:
     x, y = Tensor("x", (2, 3, 5, 7)), out(2, 3, 5, 7)
     check(Operator("L2_NORMALIZATION", ["x"], ["y"], "L2NormOptions"), x, y)
     check(Operator("LOG_SOFTMAX", ["x"], ["y"], "LogSoftmaxOptions"), x, y)
@@ -202,7 +202,7 @@ def test_conv_3d(padding: int, bias: bool) -> None:
 @pytest.mark.parametrize("padding", [SAME, VALID])
 @pytest.mark.parametrize("stride", [(2, 2), (1, 3)])
 def test_transpose_convolution_with_bias(padding: int, stride: tuple[int, int]) -> None:
-    """MediaPipe's op, which LiteRT lacks, is LiteRT's own op and an addition."""
+    """MediaPipe's op, which LiteRT lacks, equals LiteRT's own op and an addition."""
     (down, across), rows = stride, 2 if padding == VALID else 0
     size = (5 * down + max(rows + 1 - down, 0), 7 * across + max(rows + 1 - across, 0))
     filter, bias = weights("w", 4, 3, 3, 6), weights("b", 4)
@@ -222,13 +222,13 @@ def test_transpose_convolution_with_bias(padding: int, stride: tuple[int, int]) 
     ]
     shape = constant("s", [2, *size, 4])
     array = draw(TensorType.parse("f32[2,5,7,6]"), -1, 1)
-    (wanted,) = litert(write([x, filter, bias, shape, y, z], theirs, ["x"], ["y"]), [array])
+    (expected,) = litert(write([x, filter, bias, shape, y, z], theirs, ["x"], ["y"]), [array])
     graph = read_model(write([x, filter, bias, y], [ours], ["x"], ["y"])).main
-    (found,) = evaluate(graph, {"x": array}).values()
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    (result,) = evaluate(graph, {"x": array}).values()
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_unpooling_turns_pooling_round() -> None:
+def test_unpooling_inverts_pooling() -> None:
     raw = struct.pack("<6i", 1, 2, 2, 2, 2, 0)
     tensors = [
         *(Tensor("x", (2, 6, 8, 3)), out(2, 3, 4, 3, name="v"), out(2, 3, 4, 3, name="i")),
@@ -242,10 +242,10 @@ def test_unpooling_turns_pooling_round() -> None:
     ]
     graph = read_model(write(tensors, operators, ["x"], ["i", "y"])).main
     x = draw(graph.types["x"], -1, 1)
-    index, found = evaluate(graph, {"x": x}).values()
+    index, result = evaluate(graph, {"x": x}).values()
     blocks = x.reshape(2, 3, 2, 4, 2, 3)
     largest = blocks.max(axis=(2, 4), keepdims=True)
-    np.testing.assert_array_equal(found, np.where(blocks == largest, blocks, 0).reshape(x.shape))
+    np.testing.assert_array_equal(result, np.where(blocks == largest, blocks, 0).reshape(x.shape))
     assert index.min() >= 0.1
     assert index.max() < 3.2
 
@@ -282,17 +282,17 @@ def test_detection(regular: bool, background: bool) -> None:
     data = write([boxes, scores, anchors, *outputs], [operator], ["b", "s"], names)
     graph = read_model(data).main
     inputs = {name: draw(graph.types[name], 0, 1) for name in graph.inputs}
-    wanted = litert(data, list(inputs.values()))
-    found = list(evaluate(graph, inputs).values())
-    number = int(wanted[3][0])
+    expected_outputs = litert(data, list(inputs.values()))
+    results = list(evaluate(graph, inputs).values())
+    number = int(expected_outputs[3][0])
     assert number > 0
-    np.testing.assert_array_equal(found[3], wanted[3])
-    for array, expected in zip(found[:3], wanted[:3], strict=True):
+    np.testing.assert_array_equal(results[3], expected_outputs[3])
+    for array, expected in zip(results[:3], expected_outputs[:3], strict=True):
         np.testing.assert_allclose(array[:, :number], expected[:, :number], rtol=1e-5, atol=1e-5)
 
 
 def composite(decomposition: int, inner: list[Operator]) -> bytes:
-    """Two equal composites in a row, and the graph that defines them."""
+    """Return two equal composites in a row, and the graph that defines them."""
     options = "StableHLOCompositeOptions"
     settings = bytes(flexbuffers.Dumps({}))
     fields = {
@@ -313,16 +313,16 @@ def composite(decomposition: int, inner: list[Operator]) -> bytes:
     return write_model(graphs)
 
 
-def test_a_composite_is_what_its_graph_says() -> None:
+def test_composite_runs_its_decomposition() -> None:
     data = composite(1, [Operator("ABS", ["p"], ["q"]), Operator("ADD", ["p", "q"], ["r"])])
     graph = read_model(data).main
     x = draw(graph.types["x"], -1, 1)
     assert [node.op for node in graph.nodes] == ["absolute", "add"] * 2
-    (found,) = evaluate(graph, {"x": x}).values()
-    np.testing.assert_allclose(found, litert(data, [x])[0], rtol=1e-6)
+    (result,) = evaluate(graph, {"x": x}).values()
+    np.testing.assert_allclose(result, litert(data, [x])[0], rtol=1e-6)
 
 
-def test_a_composite_that_cannot_be() -> None:
+def test_rejects_invalid_composites() -> None:
     unknown = [Operator("UNIQUE", ["p"], ["r"])]
     with pytest.raises(UnsupportedError, match="inside it, UNIQUE"):
         read_model(composite(1, unknown))

@@ -1,4 +1,4 @@
-"""One small file for each TFLite op and way to use it: the references agree with LiteRT."""
+"""TFLite ops: one small file for each variant; the references agree with LiteRT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installe
 SAME, VALID = 0, 1
 
 
-@pytest.mark.parametrize("activation", range(4))  # LiteRT itself ignores tanh here
+@pytest.mark.parametrize("activation", range(4))  # LiteRT ignores tanh here
 @pytest.mark.parametrize("op", ["AddOptions", "SubOptions", "MulOptions", "DivOptions"])
 def test_fused_activation(op: str, activation: int) -> None:
     tensors = [Tensor("a", (2, 3, 5)), Tensor("b", (2, 3, 5)), out(2, 3, 5)]
@@ -222,7 +222,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("operator", "constants"), MOVES, ids=lambda item: getattr(item, "op", ""))
-def test_moves(operator: Operator, constants: list[Tensor]) -> None:
+def test_data_movement(operator: Operator, constants: list[Tensor]) -> None:
     check(operator, Tensor("x", (2, 3, 5, 4)), *constants, out(2, 2, 3, 3))
 
 

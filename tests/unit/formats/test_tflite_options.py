@@ -1,4 +1,4 @@
-"""The tables of options and numbers agree with the schema's own bindings."""
+"""The tables of options and numbers agree with the generated schema bindings."""
 
 from __future__ import annotations
 
@@ -24,40 +24,44 @@ SLOT = re.compile(r"Prepend(\w+)Slot\((\d+), [^,]+, ([-\w.]+)\)")
 
 
 def slots(name: str) -> dict[int, tuple[str, float]]:
-    """Type and default of each slot of a table, as the bindings write it; 'Ints' for vectors."""
+    """Return type and default of each slot of a table in the bindings; 'Ints' for vectors."""
     functions = [getattr(tflite, key) for key in dir(tflite) if key.startswith(f"{name}Add")]
-    found: dict[int, tuple[str, float]] = {}
+    results: dict[int, tuple[str, float]] = {}
     for function in functions:
         for kind, slot, default in SLOT.findall(getsource(function)):
-            found[int(slot)] = (FORMS.get(kind, "Ints"), 0 if kind not in FORMS else float(default))
-    return found
+            results[int(slot)] = (
+                FORMS.get(kind, "Ints"),
+                0 if kind not in FORMS else float(default),
+            )
+    return results
 
 
 @pytest.mark.parametrize("code", sorted(TABLES), ids=lambda code: CODES[code])
-def test_options_have_the_schema_s_slots(code: int) -> None:
+def test_options_match_the_schema(code: int) -> None:
     ours = {
         slot: (item.type, float(item.default or 0))
         for slot, item in enumerate(fields(dataclass_of(code)))
     }
     theirs = slots(CODES[code])
-    if CODES[code] == "StableHLOCompositeOptions":  # a text first; what follows is not read
+    # the first slot is a string; later ones are not read
+    if CODES[code] == "StableHLOCompositeOptions":
         theirs = {0: ("Text", 0.0), 1: theirs[1]}
-    if CODES[code] == "VarHandleOptions":  # two texts
+    if CODES[code] == "VarHandleOptions":  # two strings
         theirs = dict.fromkeys(theirs, ("Text", 0.0))
-    if CODES[code] == "ResizeBilinearOptions":  # its first two slots are no longer used
+    if CODES[code] == "ResizeBilinearOptions":  # the first two slots are deprecated
         theirs |= {0: ("Int", 0.0), 1: ("Int", 0.0)}
     assert ours == theirs
 
 
-def test_operators_have_the_schema_s_numbers() -> None:
-    known = {n: code for n, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
-    for name, code in known.items():
+def test_operator_codes_match_the_schema() -> None:
+    codes = {n: code for n, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
+    for name, code in codes.items():
         if code < len(OPERATORS):
             assert OPERATORS[code] == name
     assert {rule for rule in rules() if not rule.startswith("CUSTOM ")} <= set(OPERATORS)
 
 
-def test_types_have_the_schema_s_numbers() -> None:
+def test_type_codes_match_the_schema() -> None:
     names = {"FLOAT": "f", "INT": "i", "UINT": "u", "COMPLEX": "c"}
     for name, code in vars(tflite.TensorType).items():
         if isinstance(code, int) and code < len(TYPES):

@@ -1,4 +1,4 @@
-"""Quantised values of TFLite files: what they become, and that LiteRT computes the same."""
+"""Quantized values of TFLite files: their conversion, and agreement with LiteRT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
 
-ROUNDED_TWICE = 0.2  # the share of elements that LiteRT's two roundings may put a step off
+MAX_SHARE_OFF_BY_ONE = 0.2  # LiteRT rounds twice
 SAME = {"StrideH": 1, "StrideW": 1, "Padding": 0}
 
 
@@ -25,7 +25,7 @@ def tensor(name: str, shape: Sequence[int], scale: float, zero: int, dtype: str 
 
 
 def weights(shape: Sequence[int], axis: int = 0, seed: int = 1) -> Tensor:
-    """Weights with one scale for each output channel."""
+    """Return weights with one scale for each output channel."""
     data = np.random.default_rng(seed).integers(-127, 128, shape).astype(np.int8)
     scales = [0.01 + 0.002 * i for i in range(shape[axis])]
     return Tensor("w", shape, "int8", data, scales, [0] * shape[axis], axis)
@@ -60,7 +60,7 @@ def nodes(graph: Graph) -> list[str]:
 
 
 def litert(data: bytes, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """The result of LiteRT's reference kernels."""
+    """Return the result of LiteRT's reference kernels."""
     module = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
     resolver = module.OpResolverType.BUILTIN_REF
     interpreter = module.Interpreter(model_content=data, experimental_op_resolver_type=resolver)
@@ -72,34 +72,34 @@ def litert(data: bytes, inputs: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def check(data: bytes, most: int = 1) -> Graph:
-    """The graph agrees with LiteRT to a step in each element, and exactly in nearly all."""
+    """Check that the graph agrees with LiteRT to one step, and exactly in most elements."""
     graph = read_model(data).main
     rng = np.random.default_rng(0)
     inputs = {}
     for name in graph.inputs:
         dtype = graph.types[name].dtype.numpy
         limits = np.iinfo(dtype)
-        whole = rng.integers(limits.min, limits.max, graph.types[name].shape, endpoint=True)
-        inputs[name] = whole.astype(dtype)
+        integers = rng.integers(limits.min, limits.max, graph.types[name].shape, endpoint=True)
+        inputs[name] = integers.astype(dtype)
     (ours,) = evaluate(graph, inputs).values()
     theirs = litert(data, list(inputs.values()))
     assert ours.dtype == theirs.dtype
     assert ours.shape == theirs.shape
     difference = np.abs(ours.astype(np.int64) - theirs.astype(np.int64))
     assert difference.max(initial=0) <= most
-    assert np.mean(difference > 0) <= ROUNDED_TWICE
+    assert np.mean(difference > 0) <= MAX_SHARE_OFF_BY_ONE
     return graph
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("activation", [0, 1, 3])
-def test_convolution_with_a_scale_for_each_channel(dtype: str, activation: int) -> None:
+def test_per_channel_convolution(dtype: str, activation: int) -> None:
     graph = check(convolution(dtype, 0 if dtype == "int16" else 3, activation))
     assert nodes(graph) == ["dequantize", "conv2d", "fake_quantize", "quantize"]
     assert graph.quantization["x"].scale == pytest.approx((0.02,))
 
 
-def test_an_activation_narrows_the_grid() -> None:
+def test_activation_narrows_the_quantized_range() -> None:
     graph = read_model(convolution(activation=3)).main
     attributes = graph.producers["y"].attributes
     assert (attributes.low, attributes.high) == (0, 144)  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ def test_an_activation_narrows_the_grid() -> None:
     assert open_graph.producers["y"].attributes.low == -111  # type: ignore[attr-defined]
 
 
-def test_inputs_and_outputs_keep_their_own_type() -> None:
+def test_inputs_and_outputs_keep_their_type() -> None:
     graph = read_model(convolution()).main
     assert str(graph.types["x"]) == "i8[1,6,7,4]"
     (output,) = graph.outputs
@@ -116,7 +116,7 @@ def test_inputs_and_outputs_keep_their_own_type() -> None:
     assert graph.quantization[output].zero_point == (-17,)
 
 
-def test_a_bias_without_a_scale_gets_that_of_the_products() -> None:
+def test_bias_without_a_scale_gets_the_product_scale() -> None:
     kernel = weights((3, 8))
     tensors = [
         tensor("x", (2, 8), 0.05, -7),
@@ -130,7 +130,7 @@ def test_a_bias_without_a_scale_gets_that_of_the_products() -> None:
 
 
 @pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
-def test_both_inputs_are_scaled(op: str) -> None:
+def test_rescales_both_inputs(op: str) -> None:
     tensors = [
         tensor("a", (3, 5), 0.02, 5),
         tensor("b", (3, 5), 0.05, -3),
@@ -169,7 +169,7 @@ def test_mean_rounds_to_the_output() -> None:
     check(unary("MEAN", before, after, constant("axes", [1, 2]), table="ReducerOptions"))
 
 
-def test_average_pool_rounds_on_the_same_grid() -> None:
+def test_average_pool_rounds_to_the_same_scale() -> None:
     before, after = tensor("x", (1, 6, 6, 3), 0.05, 4), tensor("y", (1, 2, 2, 3), 0.05, 4)
     options = {"StrideH": 3, "StrideW": 3, "FilterHeight": 3, "FilterWidth": 3, "Padding": 1}
     graph = check(unary("AVERAGE_POOL_2D", before, after, table="Pool2DOptions", **options))
@@ -182,20 +182,20 @@ def test_resize_bilinear() -> None:
     check(unary("RESIZE_BILINEAR", before, after, size, table="ResizeBilinearOptions"))
 
 
-def test_what_keeps_its_grid_is_not_rounded() -> None:
+def test_ops_that_keep_the_scale_are_not_rounded() -> None:
     before, after = tensor("x", (2, 6), 0.05, 4), tensor("y", (3, 4), 0.05, 4)
     graph = check(unary("RESHAPE", before, after, constant("shape", [3, 4])), most=0)
     assert nodes(graph) == ["dequantize", "reshape", "quantize"]
 
 
-def test_padding_is_the_zero_point() -> None:
+def test_pads_with_the_zero_point() -> None:
     before, after = tensor("x", (2, 3), 0.05, 4), tensor("y", (4, 3), 0.05, 4)
     graph = check(unary("PAD", before, after, constant("p", [[1, 1], [0, 0]])), most=0)
     assert "fake_quantize" not in nodes(graph)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_concat_of_one_grid(axis: int) -> None:
+def test_concat_with_one_scale(axis: int) -> None:
     shape = (4, 3) if axis == 0 else (2, 6)
     tensors = [*(tensor(name, (2, 3), 0.05, 4) for name in "ab"), tensor("y", shape, 0.05, 4)]
     table = "ConcatenationOptions"
@@ -204,13 +204,13 @@ def test_concat_of_one_grid(axis: int) -> None:
     assert "fake_quantize" not in nodes(graph)
 
 
-def test_requantize_to_the_same_numbers_is_nothing() -> None:
+def test_requantize_to_the_same_scale_is_dropped() -> None:
     before, after = tensor("x", (2, 3), 0.05, 130, "uint8"), tensor("y", (2, 3), 0.05, 2)
     graph = check(unary("QUANTIZE", before, after), most=0)
     assert nodes(graph) == ["dequantize", "identity", "quantize"]
 
 
-def test_requantize_to_other_numbers() -> None:
+def test_requantize_to_another_scale() -> None:
     before, after = tensor("x", (7, 9), 0.05, 130, "uint8"), tensor("y", (7, 9), 0.08, 2)
     assert "fake_quantize" in nodes(check(unary("QUANTIZE", before, after)))
 
@@ -231,25 +231,27 @@ def test_arg_max_needs_no_rounding() -> None:
     assert nodes(graph) == ["dequantize", "arg_max"]
 
 
-def test_cast_sees_the_integers() -> None:
+def test_cast_reads_integers() -> None:
     graph = check(unary("CAST", tensor("x", (2, 3), 0.1, 5), Tensor("y", (2, 3), "int32")), most=0)
     assert nodes(graph) == ["cast"]
 
 
-def test_quantised_values_can_be_refused() -> None:
+def test_quantized_false_rejects_quantized_ops() -> None:
     with pytest.raises(UnsupportedError, match="quantized=False") as caught:
         read_model(convolution(), ReadOptions(quantized=False))
     assert [refusal.op for refusal in caught.value.refusals] == ["CONV_2D"]
 
 
-def test_an_impossible_scale_is_refused() -> None:
+def test_rejects_invalid_scales() -> None:
     before, after = tensor("x", (2, 3), 0.0, 0), tensor("y", (2, 3), 0.05, 4)
     with pytest.raises(UnsupportedError, match="invalid scale"):
         read_model(unary("RELU", before, after))
 
 
 def product(dtype: str, scale: float, depth: int = 8) -> bytes:
-    """Both factors have a scale of 2**-15, so that a result of 2**-30 counts their products."""
+    """Return a product whose factors have a scale of 2**-15, so that 2**-30 counts
+    product steps.
+    """
     tensors = [
         *(
             tensor("a", (4, depth), 2.0**-15, 0, "int16"),
@@ -261,19 +263,19 @@ def product(dtype: str, scale: float, depth: int = 8) -> bytes:
     return write(tensors, [operator], ["a", "b"], ["y"])
 
 
-def test_products_of_16_bits_whose_sums_fill_the_result() -> None:
+def test_accepts_int16_products_with_a_coarse_result() -> None:
     graph = check(product("int16", 2.0**-12))
     assert "batch_matmul" in nodes(graph)
 
 
-def test_products_of_16_bits_that_cancel_are_not_summed_as_floats() -> None:
+def test_rejects_int16_products_that_exceed_float32() -> None:
     with pytest.raises(UnsupportedError, match="exceed the precision of float32"):
         read_model(product("int16", 2.0**-30))
-    read_model(product("int8", 2.0**-30))  # their products are exact
+    read_model(product("int8", 2.0**-30))  # int8 products are exact
 
 
-def test_sums_that_cancel_are_exact() -> None:
-    """In floats they would be up to 192 steps off zero."""
+def test_cancelling_sums_are_exact() -> None:
+    """In float32 they would be up to 192 steps from zero."""
     pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
     generator = np.random.default_rng(0)
     half = generator.integers(-32767, 32768, (4, 4))
@@ -285,17 +287,17 @@ def test_sums_that_cancel_are_exact() -> None:
     assert not exact.any()
     assert np.abs(a.astype(np.float32) @ b.astype(np.float32)).max() > 1
     with fourfold.Session(product("int16", 2.0**-30)) as session:
-        (found,) = session.run({"a": a, "b": b}).values()
-    np.testing.assert_array_equal(found, exact)
+        (outputs,) = session.run({"a": a, "b": b}).values()
+    np.testing.assert_array_equal(outputs, exact)
 
 
-def test_an_impossible_zero_point_of_an_output_is_refused() -> None:
+def test_rejects_invalid_zero_points_of_outputs() -> None:
     after = tensor("y", (2, 3), 0.05, 2**40, "int32")
     with pytest.raises(UnsupportedError, match="zero point 1099511627776"):
         read_model(unary("RELU", Tensor("x", (2, 3)), after))
 
 
-def test_complex_weights_are_refused() -> None:
+def test_rejects_complex_weights() -> None:
     bias = Tensor("b", (5,), data=np.full(5, 1j, np.complex64), dtype="complex64", scale=[0.5])
     tensors = [Tensor("x", (1, 4)), Tensor("w", (5, 4), data=np.ones((5, 4), np.float32)), bias]
     operator = Operator("FULLY_CONNECTED", ["x", "w", "b"], ["y"], "FullyConnectedOptions")
@@ -304,6 +306,6 @@ def test_complex_weights_are_refused() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.02000001, 0.06, 0.0])
-def test_a_bias_counts_the_steps_of_its_products(scale: float) -> None:
+def test_bias_counts_product_steps(scale: float) -> None:
     graph = check(convolution(bias_scale=scale))
     assert_equal(graph, rewrite(graph))

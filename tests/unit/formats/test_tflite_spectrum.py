@@ -1,4 +1,4 @@
-"""Transforms: the references and the device give what LiteRT gives, and no complex number stays."""
+"""Fourier transforms: references and device agree with LiteRT, and no complex value remains."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fourfold.formats.tflite.convert.spectrum import MAX_LENGTH
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed")
 
 
-def spectrum(rows: int, size: tuple[int, int], width: int = 16) -> bytes:
-    """y = |rfft2d(x)|, with a reshape between the two."""
+def spectrum_model(rows: int, size: tuple[int, int], width: int = 16) -> bytes:
+    """Return a model of y = |rfft2d(x)| with a reshape between the two."""
     bins = size[1] // 2 + 1
     return write(
         [
@@ -40,33 +40,33 @@ def spectrum(rows: int, size: tuple[int, int], width: int = 16) -> bytes:
     )
 
 
-WAYS = {"whole": (1, (1, 16)), "longer": (1, (1, 32)), "plane": (8, (8, 16))}
+VARIANTS = {"whole": (1, (1, 16)), "longer": (1, (1, 32)), "plane": (8, (8, 16))}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_reference_agrees_with_litert(way: str) -> None:
-    model = spectrum(*WAYS[way])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_reference_agrees_with_litert(variant: str) -> None:
+    model = spectrum_model(*VARIANTS[variant])
     graph = read_model(model).main
     x = np.random.default_rng(3).normal(0, 1, graph.types["x"].shape).astype(np.float32)
-    (wanted,) = run(interpreter(INSTALLED[0], model), [x])
-    np.testing.assert_allclose(evaluate(graph, {"x": x})["y"], wanted, rtol=1e-5, atol=1e-5)
+    (expected,) = run(interpreter(INSTALLED[0], model), [x])
+    np.testing.assert_allclose(evaluate(graph, {"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
     after = rewrite(graph, verify=True)
-    np.testing.assert_allclose(evaluate(after, {"x": x})["y"], wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(evaluate(after, {"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
     complex_ = any(type_.dtype.value == "c64" for type_ in after.types.values())
-    assert complex_ == (way == "plane")
+    assert complex_ == (variant == "plane")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_device_agrees_with_litert(way: str, device: DeviceInfo) -> None:
-    model = spectrum(*WAYS[way])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_device_agrees_with_litert(variant: str, device: DeviceInfo) -> None:
+    model = spectrum_model(*VARIANTS[variant])
     with fourfold.Session(model, device, cache=None, placement="gpu") as session:
         x = np.random.default_rng(4).normal(0, 1, session.inputs[0].shape).astype(np.float32)
-        (found,) = session.run(x).values()
-        assert session.placement.whole == (way != "plane")
-    (wanted,) = run(interpreter(INSTALLED[0], model), [x])
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        (outputs,) = session.run(x).values()
+        assert session.placement.whole == (variant != "plane")
+    (expected,) = run(interpreter(INSTALLED[0], model), [x])
+    np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_transform_without_end_is_refused() -> None:
+def test_rejects_huge_transforms() -> None:
     with pytest.raises((ModelError, UnsupportedError), match="too large"):
-        read_model(spectrum(1, (1, 2 * MAX_LENGTH)))
+        read_model(spectrum_model(1, (1, 2 * MAX_LENGTH)))

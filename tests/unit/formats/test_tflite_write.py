@@ -1,4 +1,4 @@
-"""Part of a TFLite file, written as a file of its own, does the same in LiteRT."""
+"""A part of a TFLite file, written as its own file, behaves the same in LiteRT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import tflite_writer as writer
 from model_collection import TFLITE, needs_models, or_skipped
 
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
@@ -33,7 +33,7 @@ def random_array(detail: dict[str, Any], generator: np.random.Generator) -> np.n
     return generator.integers(0, 100 if dtype.itemsize == 1 else 2, shape).astype(dtype)
 
 
-def whole(content: bytes) -> Excerpt:
+def full_excerpt(content: bytes) -> Excerpt:
     file = read_file(content, "the model")
     graph = file.subgraphs[0]
     count = range(len(graph.operators))
@@ -44,15 +44,15 @@ def whole(content: bytes) -> Excerpt:
 @pytest.mark.parametrize(
     "path", or_skipped(sorted(TFLITE.glob("*.tflite"))), ids=lambda path: path.stem
 )
-def test_a_whole_model_written_again_gives_the_same(path: Path) -> None:
+def test_rewritten_model_returns_the_same_results(path: Path) -> None:
     content = path.read_bytes()
-    again = write_excerpt(content, whole(content))
+    again = write_excerpt(content, full_excerpt(content))
     for ours, theirs in zip(run(again), run(content), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def chain() -> bytes:
-    """y = tanh(x) * w + w"""
+    """Return a model of y = tanh(x) * w + w."""
     weights = np.arange(4, dtype=np.float32)
     return writer.write(
         [
@@ -72,7 +72,7 @@ def chain() -> bytes:
     )
 
 
-def test_some_operators_are_taken_with_their_constants_and_options() -> None:
+def test_excerpt_includes_constants_and_options() -> None:
     content = write_excerpt(chain(), Excerpt([1, 2], [2], [4]))
     interpreter = litert.Interpreter(model_content=content)
     interpreter.allocate_tensors()
@@ -86,24 +86,24 @@ def test_some_operators_are_taken_with_their_constants_and_options() -> None:
     )
 
 
-def test_the_graph_can_be_read_again() -> None:
+def test_excerpt_can_be_read_again() -> None:
     graph = read_file(write_excerpt(chain(), Excerpt([1, 2], [2], [4])), "it").subgraphs[0]
     assert [operator.op for operator in graph.operators] == ["MUL", "ADD"]
     assert (graph.inputs, graph.outputs) == ((2,), (4,))
     assert [tensor.name for tensor in graph.tensors] == ["x", "w", "t", "m", "y"]
 
 
-def test_a_value_that_became_known_is_a_constant() -> None:
-    known = np.full((2, 4), 2, np.float32)
-    content = write_excerpt(chain(), Excerpt([1], [], [3], constants={2: known}))
+def test_folded_values_are_written_as_constants() -> None:
+    folded = np.full((2, 4), 2, np.float32)
+    content = write_excerpt(chain(), Excerpt([1], [], [3], constants={2: folded}))
     interpreter = litert.Interpreter(model_content=content)
     interpreter.allocate_tensors()
     interpreter.invoke()
-    expected = known * np.arange(4, dtype=np.float32)
+    expected = folded * np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(interpreter.get_tensor(3), expected)
 
 
-def test_other_graphs_come_along_only_if_they_are_called() -> None:
+def test_only_called_subgraphs_are_written() -> None:
     main = writer.Subgraph([writer.Tensor("x", (1,)), writer.Tensor("y", (1,))], [], ["x"], ["x"])
     other = writer.Subgraph([writer.Tensor("a", (1,))], [], ["a"], ["a"], "other")
     content = writer.write_model([main, other])

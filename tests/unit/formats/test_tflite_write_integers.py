@@ -1,4 +1,4 @@
-"""Every op that LiteRT has kernels on integers for: its cases, with all values on grids."""
+"""Ops with integer kernels in LiteRT: all cases, with quantized values."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from fourfold.formats.tflite.write_graph.node_writer import Grids
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
-from fourfold.ops.base import Case
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, registry
 from fourfold.types import DType, Quantization, dequantize, to_integers
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
 OPS = [name for name, rule in rules().items() if rule.grids is not Grids.NONE]
-STEPS = 2.5  # by which results of eight bits may be off: one for rounding, one for the grid before
-PART = 0.015  # of the range of 16 bits: LiteRT weighs neighbours of a pixel by ten bits
-MOST_WRONG = 0.1  # of comparisons: numbers that were different may be on one grid point
+MAX_STEPS_OFF = 2.5  # one step for rounding, one for the input
+MAX_SHARE_OFF = 0.015  # of the int16 range: LiteRT interpolates pixels with ten bits
+MAX_WRONG_COMPARISONS = 0.1  # share: different numbers may be on one quantization step
 TYPES = [
     DType.I8,
     pytest.param(DType.U8, marks=pytest.mark.slow),
@@ -43,7 +42,7 @@ def grid(array: np.ndarray, dtype: DType) -> StoredAs:
 
 @dataclass(frozen=True)
 class Stored:
-    """A graph of one node, how its values are kept, and the numbers that the integers stand for."""
+    """A graph of one node, its storage types, and the real values of its integers."""
 
     graph: Graph
     forms: dict[str, StoredAs]
@@ -77,41 +76,42 @@ def stored(op: str, case: Case, dtype: DType) -> Stored:
     return Stored(graph, forms, integers, real)
 
 
-def check(case: Case, kept: Stored, content: bytes, wanted: dict[str, np.ndarray]) -> None:
-    graph, forms = kept.graph, kept.forms
-    found = run(
-        interpreter("ai_edge_litert", content), [kept.integers[name] for name in graph.arguments]
+def check(case: Case, stored_graph: Stored, content: bytes, wanted: dict[str, np.ndarray]) -> None:
+    graph, forms = stored_graph.graph, stored_graph.forms
+    result = run(
+        interpreter("ai_edge_litert", content),
+        [stored_graph.integers[name] for name in graph.arguments],
     )
-    for name, array in zip(graph.results, found, strict=True):
+    for name, array in zip(graph.results, result, strict=True):
         right = wanted[name]
         if name not in forms:
-            assert (array != right).mean() <= MOST_WRONG, case
+            assert (array != right).mean() <= MAX_WRONG_COMPARISONS, case
             continue
         form = forms[name]
         assert form.quantization is not None
         scales = [one.quantization.scale[0] for one in forms.values() if one.quantization]
-        limit = STEPS * max(form.quantization.scale[0], *scales)
+        limit = MAX_STEPS_OFF * max(form.quantization.scale[0], *scales)
         if form.dtype is DType.I16:
-            limit = PART * float(np.abs(right).max(initial=1e-3))
+            limit = MAX_SHARE_OFF * float(np.abs(right).max(initial=1e-3))
         apart = np.abs(dequantize(array, form.quantization) - right).max(initial=0)
         assert apart <= limit, case
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.value)
 @pytest.mark.parametrize("op", OPS)
-def test_op(op: str, dtype: DType) -> None:
+def test_integer_op_matches_litert(op: str, dtype: DType) -> None:
     for case in registry()[op].cases:
         real = any(text and text.startswith("f32") for text in case.inputs)
-        # LiteRT's least norm is 1e-6, and ours 1e-3.
+        # LiteRT's minimum norm is 1e-6, and ours 1e-3.
         if not real or (op == "l2_normalize" and case.high < 1e-3):
             continue
-        kept = stored(op, case, dtype)
-        graph = kept.graph
-        constants = {name: kept.real[name] for name in graph.constants}
-        given = {name: kept.real[name] for name in graph.arguments}
-        wanted = dict(evaluate(replace(graph, constants=constants), given))
-        for name, array in wanted.items():
+        stored_graph = stored(op, case, dtype)
+        graph = stored_graph.graph
+        constants = {name: stored_graph.real[name] for name in graph.constants}
+        inputs = {name: stored_graph.real[name] for name in graph.arguments}
+        expected = dict(evaluate(replace(graph, constants=constants), inputs))
+        for name, array in expected.items():
             if array.dtype == np.float32:
-                kept.forms[name] = grid(array, dtype)
-        model = WritableModel(graph, graph.arguments, graph.results, kept.forms)
-        check(case, kept, formats()["tflite"].write(model), wanted)
+                stored_graph.forms[name] = grid(array, dtype)
+        model = WritableModel(graph, graph.arguments, graph.results, stored_graph.forms)
+        check(case, stored_graph, formats()["tflite"].write(model), expected)

@@ -1,4 +1,4 @@
-"""Every op's cases, written as TFLite files: LiteRT and our own reader make the same of them."""
+"""Cases of every op, written as TFLite files: LiteRT and our reader return the same results."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from fourfold.formats.tflite.write_graph.expand import expansions
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.ops.base import Case, Op
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, Op, registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 
-TOLERANCE = 2e-5  # of the largest result
-# TFLite has no operators for these, and none that they could be made of; frames are what a session
-# puts in front of a model, and no part of it.
-REFUSED = {
+TOLERANCE = 2e-5  # relative to the largest result
+# Ops that TFLite has no operators for. Frame ops are inserted by a session and are no part of a
+# model.
+UNSUPPORTED = {
     *("bit_shift", "bitwise_and", "bitwise_or", "blend_rows", "box_corners", "decode_boxes"),
     *("frame", "gather_rows", "grid_sample", "max_unpool2d", "non_max_suppression"),
     *("roi_align", "suppress_boxes"),
 }
-PARTLY = {
+PARTLY_SUPPORTED = {
     "quantize": "cannot quantize to i32",
     "rfft2d": "powers of two",
     "scatter_elements": "no operator",
     "scatter_update": "no operator",
 }
-UNREAD = {"bitwise_xor"}  # our reader may not know them
+WRITE_ONLY = {"bitwise_xor"}  # our reader may not support them
 
 
 def written(graph: Graph) -> bytes:
@@ -51,7 +50,7 @@ def arrays_of(graph: Graph, case: Case, arrays: Sequence[np.ndarray | None]) -> 
 def limit_of(case: Case, wanted: np.ndarray) -> float:
     match case.attributes:
         case Quantize():
-            return 1.0  # ties go to either side
+            return 1.0  # ties may round either way
         case FakeQuantize() as grid:
             return grid.distance * 1.001
     return TOLERANCE * case.tolerance * max(1.0, float(np.abs(wanted).max(initial=0)))
@@ -66,45 +65,45 @@ def check(case: Case, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray])
 
 
 def runs_alike(op: Op, case: Case) -> bool:
-    """Whether LiteRT is installed and means the same: its least norm is 1e-6, ours 1e-3."""
+    """Return True if LiteRT is installed and agrees: its minimum norm is 1e-6, ours 1e-3."""
     small_norms = op.name == "l2_normalize" and case.high < 1e-3
     return "ai_edge_litert" in INSTALLED and not small_norms
 
 
 @pytest.mark.parametrize("op", registry().values(), ids=list(registry()))
-def test_op(op: Op) -> None:
+def test_written_op_returns_the_same_results(op: Op) -> None:
     for case in op.cases:
         graph, (arrays,) = case_graph(op, (case,))
         try:
             content = written(graph)
         except UnsupportedError as error:
             reason = str(error)
-            assert op.name in REFUSED or PARTLY[op.name] in reason, case
+            assert op.name in UNSUPPORTED or PARTLY_SUPPORTED[op.name] in reason, case
             continue
-        assert op.name not in REFUSED, case
+        assert op.name not in UNSUPPORTED, case
         live = arrays_of(graph, case, arrays)
         values = evaluate(graph, dict(zip(graph.arguments, live, strict=True)))
-        wanted = [values[name] for name in graph.results]
+        expected = [values[name] for name in graph.results]
         if runs_alike(op, case):
-            check(case, run(interpreter("ai_edge_litert", content), live), wanted)
-        check_again(op, case, content, live, wanted)
+            check(case, run(interpreter("ai_edge_litert", content), live), expected)
+        check_own_reader(op, case, content, live, expected)
 
 
-def check_again(
+def check_own_reader(
     op: Op, case: Case, content: bytes, live: list[np.ndarray], wanted: list[np.ndarray]
 ) -> None:
-    """What was written, read by ourselves."""
+    """Check the written file with our own reader."""
     try:
         model = read_model(content)
     except UnsupportedError:
-        assert op.name in UNREAD, case
+        assert op.name in WRITE_ONLY, case
         return
     again = evaluate(model.main, dict(zip(model.main.arguments, live, strict=True)))
     check(case, [again[name] for name in model.main.results], wanted)
 
 
-def test_every_rule_is_for_an_op() -> None:
+def test_writer_rules_name_existing_ops() -> None:
     ops = set(registry())
     assert set(rules()) <= ops
     assert set(expansions()) - {"tail"} <= ops
-    assert not REFUSED & (set(rules()) | set(expansions()))
+    assert not UNSUPPORTED & (set(rules()) | set(expansions()))

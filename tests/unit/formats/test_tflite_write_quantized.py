@@ -1,4 +1,4 @@
-"""Quantised graphs written as TFLite files: LiteRT's integer kernels run them."""
+"""Quantized graphs written as TFLite files run with LiteRT's integer kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtimes import interpreter, run
 
 from fourfold.backends.cpu.reference import evaluate
 from fourfold.formats import formats, read_model
-from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.reader import read_file
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
 from fourfold.types import DType, Quantization, dequantize, to_integers
@@ -41,8 +41,8 @@ CHANNELS = {"w": 0, "dw": 3}
 WEIGHTS = {DType.I8: DType.I8, DType.U8: DType.U8}
 
 
-def grid(array: np.ndarray, dtype: DType) -> StoredAs:
-    """A grid that spans all numbers of an array, symmetric for i16."""
+def quantize_range(array: np.ndarray, dtype: DType) -> StoredAs:
+    """Return a quantization that spans all values of an array, symmetric for i16."""
     low, high = min(float(array.min()), 0.0), max(float(array.max()), 0.0)
     if dtype is DType.I16:
         return StoredAs(dtype, Quantization((max(-low, high, 1e-6) / 32767,), (0,)))
@@ -52,7 +52,7 @@ def grid(array: np.ndarray, dtype: DType) -> StoredAs:
 
 
 def symmetric(array: np.ndarray, axis: int | None, dtype: DType) -> StoredAs:
-    """A scale for each channel, or for all."""
+    """Return a scale for each channel, or one for all."""
     top = 7 if dtype is DType.I4 else 127
     others = tuple(other for other in range(array.ndim) if other != axis)
     largest = np.abs(array).max(axis=None if axis is None else others)
@@ -71,15 +71,15 @@ def image() -> np.ndarray:
 
 def weights(graph: Graph, dtype: DType) -> dict[str, StoredAs]:
     return {
-        name: grid(graph.constants[name], dtype)
+        name: quantize_range(graph.constants[name], dtype)
         if dtype is DType.U8
         else symmetric(graph.constants[name], CHANNELS.get(name), dtype)
         for name in ("w", "dw", "fw")
     }
 
 
-def rounded(graph: Graph, stored: Mapping[str, StoredAs]) -> Graph:
-    """The graph with the very weights that the file has; what is left are roundings of values."""
+def with_rounded_weights(graph: Graph, stored: Mapping[str, StoredAs]) -> Graph:
+    """Return the graph with the weights of the file, so that only rounding of values differs."""
     constants = dict(graph.constants)
     for name in CHANNELS | {"fw": 0}:
         form = stored[name]
@@ -91,7 +91,7 @@ def rounded(graph: Graph, stored: Mapping[str, StoredAs]) -> Graph:
     return replace(graph, constants=constants)
 
 
-def written(graph: Graph, stored: Mapping[str, StoredAs]) -> bytes:
+def write_graph(graph: Graph, stored: Mapping[str, StoredAs]) -> bytes:
     return formats()["tflite"].write(WritableModel(graph, ("x",), ("y",), stored))
 
 
@@ -110,52 +110,55 @@ def operators(content: bytes) -> list[str]:
     ],
     ids=["int8", "uint8", "int16x8", "int4-weights"],
 )
-def test_whole_networks_run_on_integers(
+def test_networks_run_with_integer_kernels(
     dtype: DType, kept: DType, tolerance: float, plain: bool
 ) -> None:
     graph, x = build(NETWORK), image()
     values = every_value(graph, x)
-    stored = {**weights(graph, kept), **{name: grid(values[name], dtype) for name in VALUES}}
-    content = written(graph, stored)
-    wanted = ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "LEAKY_RELU", "ADD", "MEAN"]
-    # The grid of softmax is prescribed, and is another than was asked for.
-    assert operators(content) == [*wanted, "FULLY_CONNECTED", "SOFTMAX", "QUANTIZE"]
+    stored = {
+        **weights(graph, kept),
+        **{name: quantize_range(values[name], dtype) for name in VALUES},
+    }
+    content = write_graph(graph, stored)
+    expected = ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "LEAKY_RELU", "ADD", "MEAN"]
+    # The output scale of softmax is fixed and differs from the requested one.
+    assert operators(content) == [*expected, "FULLY_CONNECTED", "SOFTMAX", "QUANTIZE"]
     before, after = stored["x"].quantization, stored["y"].quantization
     assert before is not None
     assert after is not None
     integers = to_integers(x, before, dtype)
-    (found,) = run(interpreter("ai_edge_litert", content, plain=plain), [integers])
-    assert found.dtype == dtype.numpy
-    right = every_value(rounded(graph, stored), x)["y"]
-    assert np.abs(dequantize(found, after) - right).max() < tolerance
+    (result,) = run(interpreter("ai_edge_litert", content, plain=plain), [integers])
+    assert result.dtype == dtype.numpy
+    right = every_value(with_rounded_weights(graph, stored), x)["y"]
+    assert np.abs(dequantize(result, after) - right).max() < tolerance
     if plain:
         (ours,) = evaluate(read_model(content).main, {"x": integers}).values()
         steps = 40 if dtype is DType.I16 else 1
-        assert np.abs(ours.astype(np.int64) - found.astype(np.int64)).max() <= steps
+        assert np.abs(ours.astype(np.int64) - result.astype(np.int64)).max() <= steps
 
 
 @pytest.mark.parametrize("kept", [DType.I8, DType.I4], ids=["int8", "int4"])
-def test_integer_weights_beside_real_values(kept: DType) -> None:
+def test_integer_weights_with_float_activations(kept: DType) -> None:
     graph, x = build(NETWORK), image()
     stored = weights(graph, kept)
-    content = written(graph, stored)
-    found = operators(content)
-    # LiteRT has a hybrid kernel on four bits for fully connected layers alone.
-    assert found.count("DEQUANTIZE") == (0 if kept is DType.I8 else 2)
+    content = write_graph(graph, stored)
+    result = operators(content)
+    # LiteRT has a hybrid four-bit kernel only for fully connected layers.
+    assert result.count("DEQUANTIZE") == (0 if kept is DType.I8 else 2)
     (ours,) = run(interpreter("ai_edge_litert", content), [x])
-    wanted = every_value(rounded(graph, stored), x)["y"]
-    assert np.abs(ours - wanted).max() < 1e-2
-    assert len(content) < len(written(graph, {}))
+    expected = every_value(with_rounded_weights(graph, stored), x)["y"]
+    assert np.abs(ours - expected).max() < 1e-2
+    assert len(content) < len(write_graph(graph, {}))
 
 
-def test_one_scale_for_all_channels_of_a_hybrid_depthwise_layer() -> None:
+def test_hybrid_depthwise_layer_with_one_scale() -> None:
     text = "input x: f32[1,9,9,3]\nconst w: f32[1,3,3,3]\ny = depthwise_conv2d(x, w, -)\noutput y"
     graph, x = build(text), image()
-    content = written(graph, {"w": symmetric(graph.constants["w"], None, DType.I8)})
+    content = write_graph(graph, {"w": symmetric(graph.constants["w"], None, DType.I8)})
     assert operators(content) == ["DEPTHWISE_CONV_2D"]
-    (found,) = run(interpreter("ai_edge_litert", content), [x])
-    wanted = every_value(graph, x)["y"]
-    assert np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
+    (result,) = run(interpreter("ai_edge_litert", content), [x])
+    expected = every_value(graph, x)["y"]
+    assert np.abs(result - expected).max() < 0.02 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize(
@@ -166,29 +169,35 @@ def test_one_scale_for_all_channels_of_a_hybrid_depthwise_layer() -> None:
         (("mean", "logits", "y"), ["QUANTIZE", "QUANTIZE"]),
     ],
 )
-def test_conversions_stand_where_integers_meet_floats(
+def test_inserts_conversions_between_integers_and_floats(
     kept: tuple[str, ...], conversions: list[str]
 ) -> None:
     graph, x = build(NETWORK), image()
     values = every_value(graph, x)
-    stored = {**weights(graph, DType.I8), **{name: grid(values[name], DType.I8) for name in kept}}
-    content = written(graph, stored)
+    stored = {
+        **weights(graph, DType.I8),
+        **{name: quantize_range(values[name], DType.I8) for name in kept},
+    }
+    content = write_graph(graph, stored)
     assert [op for op in operators(content) if op.endswith("QUANTIZE")] == conversions
-    form, given = stored.get("x"), x
+    form, inputs = stored.get("x"), x
     if form is not None and form.quantization is not None:
-        given = to_integers(x, form.quantization, DType.I8)
-    (found,) = run(interpreter("ai_edge_litert", content), [given])
+        inputs = to_integers(x, form.quantization, DType.I8)
+    (result,) = run(interpreter("ai_edge_litert", content), [inputs])
     last = stored.get("y")
-    real = found if last is None else dequantize(found, last.quantization)
-    wanted = every_value(rounded(graph, stored), x)["y"]
-    assert np.abs(real - wanted).max() < 1e-2
+    real = result if last is None else dequantize(result, last.quantization)
+    expected = every_value(with_rounded_weights(graph, stored), x)["y"]
+    assert np.abs(real - expected).max() < 1e-2
 
 
-def test_a_bias_has_the_scale_of_the_products() -> None:
+def test_bias_has_the_product_scale() -> None:
     graph, x = build(NETWORK), image()
     values = every_value(graph, x)
-    stored = {**weights(graph, DType.I8), **{name: grid(values[name], DType.I8) for name in VALUES}}
-    (main,) = read_file(written(graph, stored), "it").subgraphs
+    stored = {
+        **weights(graph, DType.I8),
+        **{name: quantize_range(values[name], DType.I8) for name in VALUES},
+    }
+    (main,) = read_file(write_graph(graph, stored), "it").subgraphs
     (layer,) = [one for one in main.operators if one.op == "CONV_2D"]
     before, kernel, bias = (main.tensors[index].quantization for index in layer.inputs)
     assert before is not None

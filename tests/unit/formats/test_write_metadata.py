@@ -1,4 +1,4 @@
-"""What a model says of itself is still said by the file that is written of it."""
+"""Written files keep the metadata of their model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fourfold.graph.metadata import (
 )
 
 CURVES = ((1.0, 2.0, 3.0, 0.125), (), (1.0, 2.0, 3.0, -np.inf))
-SAID = ModelMetadata(
+METADATA = ModelMetadata(
     name="animals",
     description="tells them apart",
     version="3",
@@ -58,29 +58,29 @@ SAID = ModelMetadata(
 )  # fmt: skip
 
 
-def written(form: str, metadata: ModelMetadata) -> bytes:
+def write_model(form: str, metadata: ModelMetadata) -> bytes:
     model = read_model(tiny_described_model())
-    ends = (model.main, model.input_names, model.output_names)
-    return formats()[form].write(WritableModel(*ends, metadata=metadata))
+    arguments = (model.main, model.input_names, model.output_names)
+    return formats()[form].write(WritableModel(*arguments, metadata=metadata))
 
 
 def without_files(metadata: ModelMetadata) -> ModelMetadata:
-    """What a file keeps under other names, and what tools say of themselves, left out."""
+    """Return metadata without file names and producer notes, which differ between files."""
 
     def plain(tensor: TensorMetadata) -> TensorMetadata:
         labels = tuple(replace(one, file="") for one in tensor.labels)
         return replace(tensor, files=(), labels=labels)
 
-    ends = (tuple(map(plain, end)) for end in (metadata.inputs, metadata.outputs))
-    inputs, outputs = ends
+    ports = (tuple(map(plain, end)) for end in (metadata.inputs, metadata.outputs))
+    inputs, outputs = ports
     return replace(metadata, inputs=inputs, outputs=outputs, properties={})
 
 
-def test_tflite_keeps_all_of_it() -> None:
-    found = read_model(written("tflite", SAID)).metadata
-    assert found.problems == ()
-    assert without_files(found) == without_files(SAID)
-    names = [one.file for one in found.outputs[0].labels]
+def test_tflite_keeps_all_metadata() -> None:
+    result = read_model(write_model("tflite", METADATA)).metadata
+    assert result.problems == ()
+    assert without_files(result) == without_files(METADATA)
+    names = [one.file for one in result.outputs[0].labels]
     assert names == ["labels.txt", "labels_2.txt", "labels.txt", "v.txt"]
 
 
@@ -95,37 +95,37 @@ def test_tflite_keeps_all_of_it() -> None:
         ),
     ],
 )
-def test_tflite_keeps_contents(content: str, said: dict[str, str]) -> None:
+def test_tflite_keeps_content_types(content: str, said: dict[str, str]) -> None:
     tensor = TensorMetadata("x", content=content, properties=said)
-    found = read_model(written("tflite", ModelMetadata("m", inputs=(tensor,)))).metadata
-    assert found.inputs == (tensor,)
+    result = read_model(write_model("tflite", ModelMetadata("m", inputs=(tensor,)))).metadata
+    assert result.inputs == (tensor,)
 
 
-def test_others_can_read_the_files(tmp_path: Path) -> None:
+def test_zip_tools_can_read_associated_files(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
-    path.write_bytes(written("tflite", SAID))
+    path.write_bytes(write_model("tflite", METADATA))
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         assert archive.read("labels.txt").decode() == "cat\n\nLöwe"
         assert archive.infolist()[0].header_offset > 1000  # counted from the start of the model
 
 
-def test_nothing_is_written_where_nothing_is_said() -> None:
-    plain = written("tflite", ModelMetadata(properties={"producer": "somebody"}))
+def test_writes_no_empty_metadata() -> None:
+    plain = write_model("tflite", ModelMetadata(properties={"producer": "somebody"}))
     assert not zipfile.is_zipfile(io.BytesIO(plain))
     assert b"TFLITE_METADATA" not in plain
 
 
-def test_onnx_keeps_texts() -> None:
-    found = read_model(written("onnx", replace(SAID, properties={"note": "n"}))).metadata
-    assert (found.description, found.version) == ("tells them apart", "3")
-    own = {name: found.properties[name] for name in ("author", "licence", "note")}
+def test_onnx_keeps_text_metadata() -> None:
+    result = read_model(write_model("onnx", replace(METADATA, properties={"note": "n"}))).metadata
+    assert (result.description, result.version) == ("tells them apart", "3")
+    own = {name: result.properties[name] for name in ("author", "licence", "note")}
     assert own == {"author": "somebody", "licence": "as you like", "note": "n"}
 
 
 @pytest.mark.parametrize("ending", [".tflite", ".fourfold"])
 @pytest.mark.parametrize("more", [{}, {"quantize": "fp16"}], ids=["float", "fp16"])
-def test_optimised_models_keep_their_labels(
+def test_optimized_models_keep_their_labels(
     tmp_path: Path, ending: str, more: dict[str, Any]
 ) -> None:
     source, path = tmp_path / "animals.tflite", tmp_path / f"out{ending}"
@@ -136,11 +136,11 @@ def test_optimised_models_keep_their_labels(
         assert session.metadata.inputs[0].normalization == Normalization((127.5,), (127.5,))
 
 
-def test_a_cut_model_keeps_what_is_left(tmp_path: Path) -> None:
+def test_cut_model_keeps_remaining_metadata(tmp_path: Path) -> None:
     source, path = tmp_path / "animals.tflite", tmp_path / "cut.tflite"
     source.write_bytes(tiny_described_model())
     fourfold.optimize(source, path, outputs=["logits"])
-    found = read_model(path).metadata
-    assert found.name == "animals"
-    assert found.inputs[0].content == "image"
-    assert found.outputs in ((), (TensorMetadata(),))
+    result = read_model(path).metadata
+    assert result.name == "animals"
+    assert result.inputs[0].content == "image"
+    assert result.outputs in ((), (TensorMetadata(),))

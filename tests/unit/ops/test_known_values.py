@@ -12,8 +12,8 @@ from fourfold.errors import ModelError
 from fourfold.graph import NONE
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
-from fourfold.ops.base.pooling import PoolAxes
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
+from fourfold.ops.base.window import PoolAxes
 from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.frame import Frame
 from fourfold.ops.gather_elements import GatherElements

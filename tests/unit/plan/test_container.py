@@ -1,4 +1,4 @@
-"""The file form: what was written comes back, and no damage goes unseen."""
+"""The container format: written sections can be read, and damage is detected."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def read_all(content: bytes) -> list[bytes]:
     return [bytes(file.section(number, name)) for number, name in enumerate(file.names)]
 
 
-def test_what_was_written_comes_back() -> None:
-    wanted = [bytes(memoryview(one.data).cast("B")) if len(one.data) else b"" for one in SECTIONS]
-    assert read_all(container_bytes(SECTIONS)) == wanted
+def test_written_sections_can_be_read() -> None:
+    expected = [bytes(memoryview(one.data).cast("B")) if len(one.data) else b"" for one in SECTIONS]
+    assert read_all(container_bytes(SECTIONS)) == expected
 
 
 def test_sections_are_aligned() -> None:
@@ -39,7 +39,7 @@ def test_sections_are_aligned() -> None:
         assert offset % (PAGE if size >= PAGE_ALIGNED_BYTES else ALIGNMENT) == 0
 
 
-def test_the_same_from_a_file(tmp_path: Path) -> None:
+def test_files_equal_in_memory_containers(tmp_path: Path) -> None:
     path = tmp_path / "a.fourfold"
     size = write_container(path, SECTIONS, 0o600, sync=True)
     assert size == path.stat().st_size
@@ -49,21 +49,21 @@ def test_the_same_from_a_file(tmp_path: Path) -> None:
     Container.open(path).verify()
 
 
-def test_every_flipped_bit_is_seen_or_harmless() -> None:
-    """Each byte of header and table, and a stride through the rest."""
+def test_flipped_bits_are_detected_or_harmless() -> None:
+    """Covers each byte; of header and table two bits each."""
     content = container_bytes(SECTIONS[:3])
-    wanted = read_all(content)
-    for place in range(len(content)):
-        for bit in (0, 7) if place < HEADER.size + 3 * ENTRY.size else (place % 8,):
+    expected = read_all(content)
+    for offset in range(len(content)):
+        for bit in (0, 7) if offset < HEADER.size + 3 * ENTRY.size else (offset % 8,):
             damaged = bytearray(content)
-            damaged[place] ^= 1 << bit
+            damaged[offset] ^= 1 << bit
             try:
-                assert read_all(bytes(damaged)) == wanted, place
+                assert read_all(bytes(damaged)) == expected, offset
             except ModelError:
                 continue
 
 
-def test_every_length_but_the_right_one_is_refused() -> None:
+def test_rejects_other_lengths() -> None:
     content = container_bytes(SECTIONS[:3])
     for length in range(len(content)):
         with pytest.raises(ModelError):
@@ -72,47 +72,47 @@ def test_every_length_but_the_right_one_is_refused() -> None:
         read_all(content + b"\0")
 
 
-def forged(content: bytes, place: int, form: str, value: int) -> bytes:
-    """A file with one field of the header changed and its checksum made to fit."""
+def forge_header(content: bytes, offset: int, form: str, value: int) -> bytes:
+    """Change one field of the header and update its checksum."""
     data = bytearray(content)
-    struct.pack_into(form, data, place, value)
+    struct.pack_into(form, data, offset, value)
     struct.pack_into("<I", data, HEADER.size - 4, crc32(data[: HEADER.size - 4]))
     return bytes(data)
 
 
 @pytest.mark.parametrize("version", [1, VERSION - 1, VERSION + 1])
-def test_another_format_is_refused_in_words(version: int) -> None:
+def test_rejects_other_format_versions(version: int) -> None:
     with pytest.raises(ModelError, match=f"format {version}") as caught:
-        Container(forged(container_bytes(SECTIONS), 8, "<I", version), "it")
+        Container(forge_header(container_bytes(SECTIONS), 8, "<I", version), "it")
     assert caught.value.why == f"this fourfold reads format {VERSION}"
     assert "prepare the model again" in caught.value.fix
 
 
-@pytest.mark.parametrize(("place", "form"), [(16, "<Q"), (24, "<Q"), (32, "<I")])
+@pytest.mark.parametrize(("offset", "form"), [(16, "<Q"), (24, "<Q"), (32, "<I")])
 @pytest.mark.parametrize("value", [0, 1, 2**31, 2**32 - 1])
-def test_forged_sizes_are_refused(place: int, form: str, value: int) -> None:
+def test_rejects_forged_sizes(offset: int, form: str, value: int) -> None:
     with pytest.raises(ModelError):
-        read_all(forged(container_bytes(SECTIONS), place, form, value))
+        read_all(forge_header(container_bytes(SECTIONS), offset, form, value))
 
 
 @pytest.mark.parametrize(("field", "form"), [(16, "<Q"), (24, "<Q")])
 @pytest.mark.parametrize("value", [1, 2**20, 2**63, 2**64 - 64])
-def test_forged_offsets_are_refused(field: int, form: str, value: int) -> None:
+def test_rejects_forged_offsets(field: int, form: str, value: int) -> None:
     data = bytearray(container_bytes(SECTIONS[:1]))
     struct.pack_into(form, data, HEADER.size + field, value)
     table = data[HEADER.size : HEADER.size + ENTRY.size]
     with pytest.raises(ModelError):
-        read_all(forged(bytes(data), 36, "<I", crc32(table)))
+        read_all(forge_header(bytes(data), 36, "<I", crc32(table)))
 
 
-def test_a_section_must_have_its_name() -> None:
+def test_rejects_sections_with_another_name() -> None:
     file = Container(container_bytes(SECTIONS), "it")
     for number, name in ((0, "binary"), (9, "index"), (-1, "large")):
         with pytest.raises(ModelError):
             file.section(number, name)
 
 
-def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
+def test_interrupted_write_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "a.fourfold"
     write_container(path, SECTIONS, 0o600, sync=False)
     before = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Plans as files: the same plan comes back, and nonsense is refused in words."""
+"""Plan records: a plan can be written and read again, and invalid records are rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fourfold.plan.record import plan_sections
 from fourfold.types import TensorType
 
 
-def again(plan: Plan) -> Plan:
+def round_trip(plan: Plan) -> Plan:
     return read_plan(Container(container_bytes(plan_sections(plan)), "it"), 0, 1, 2)
 
 
@@ -41,15 +41,15 @@ def with_record(plan: Plan, record: Any) -> Plan:
     return read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
 
 
-def test_every_field_of_a_plan_comes_back() -> None:
+def test_every_field_of_a_plan_round_trips() -> None:
     plan = line().plan
-    found = again(plan)
+    result = round_trip(plan)
     for field in fields(Plan):
-        one, other = getattr(plan, field.name), getattr(found, field.name)
+        one, other = getattr(plan, field.name), getattr(result, field.name)
         assert np.array_equal(one, other) if field.name == "constants" else one == other
 
 
-def test_every_field_of_a_model_comes_back() -> None:
+def test_every_field_of_a_model_round_trips() -> None:
     model = replace(
         line(choices={"add f32[4]": "wide", "mul": None}),
         open_sizes=((-1,),),
@@ -61,33 +61,33 @@ def test_every_field_of_a_model_comes_back() -> None:
         about=b"{}",
     )
     sections = compiled_sections(model)
-    found = read_compiled_model(Container(container_bytes(sections), "it"), range(len(sections)))
+    result = read_compiled_model(Container(container_bytes(sections), "it"), range(len(sections)))
     for field in fields(CompiledModel):
         if field.name != "parts":
-            assert getattr(found, field.name) == getattr(model, field.name), field.name
-    assert [part[:3] for part in found.parts] == [part[:3] for part in model.parts]
-    assert str(found.plan) == str(model.plan)
+            assert getattr(result, field.name) == getattr(model, field.name), field.name
+    assert [part[:3] for part in result.parts] == [part[:3] for part in model.parts]
+    assert str(result.plan) == str(model.plan)
 
 
-def test_local_memory_that_a_launch_asks_for_comes_back() -> None:
+def test_local_memory_of_a_launch_round_trips() -> None:
     plan = line().plan
     (launch,) = plan.launches
-    assert len(plan_record(plan)["launches"][0]) == 7  # as readers have known it
-    asking = replace(plan, launches=(launch._replace(local_bytes=65536),))
-    assert again(asking).launches == asking.launches
+    assert len(plan_record(plan)["launches"][0]) == 7  # unchanged for older readers
+    with_local_memory = replace(plan, launches=(launch._replace(local_bytes=65536),))
+    assert round_trip(with_local_memory).launches == with_local_memory.launches
 
 
-def test_a_shorter_way_for_inputs_on_the_device_comes_back() -> None:
+def test_launch_arguments_for_device_inputs_round_trip() -> None:
     plan = line().plan
     (launch,) = plan.launches
-    assert "on_device" not in plan_record(plan)  # as readers have known it
-    way = InputsOnDevice(launch.arguments, tuple(port.buffer for port in plan.inputs))
-    found = again(replace(plan, on_device=way))
-    assert found.on_device == way
-    record = plan_record(found)
-    for wrong in ([record["on_device"][0][:-1], [2]], [record["on_device"][0], [99]], [1, 2], []):
+    assert "on_device" not in plan_record(plan)  # unchanged for older readers
+    on_device = InputsOnDevice(launch.arguments, tuple(port.buffer for port in plan.inputs))
+    result = round_trip(replace(plan, on_device=on_device))
+    assert result.on_device == on_device
+    record = plan_record(result)
+    for invalid in ([record["on_device"][0][:-1], [2]], [record["on_device"][0], [99]], [1, 2], []):
         with pytest.raises(ModelError, match="damaged"):
-            with_record(plan, {**record, "on_device": wrong})
+            with_record(plan, {**record, "on_device": invalid})
 
 
 def with_image(text: str = "f16[6,4]", offset: int = 8) -> Plan:
@@ -98,10 +98,10 @@ def with_image(text: str = "f16[6,4]", offset: int = 8) -> Plan:
     return replace(plan, launches=(launch,))
 
 
-def test_images_come_back() -> None:
+def test_images_round_trip() -> None:
     plan = with_image()
-    assert again(plan).launches == plan.launches
-    assert "#1+8 as f16[6,4]" in str(again(plan))
+    assert round_trip(plan).launches == plan.launches
+    assert "#1+8 as f16[6,4]" in str(round_trip(plan))
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_images_come_back() -> None:
         ("i8[1,4]", 8),
     ],
 )
-def test_images_that_cannot_be_are_refused(text: str, offset: int) -> None:
+def test_rejects_invalid_images(text: str, offset: int) -> None:
     with pytest.raises(ModelError, match="damaged"):
-        again(with_image(text, offset))
+        round_trip(with_image(text, offset))
 
 
-def test_constants_are_not_copied() -> None:
-    assert not again(line().plan).constants.flags.owndata
+def test_reads_constants_without_a_copy() -> None:
+    assert not round_trip(line().plan).constants.flags.owndata
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_constants_are_not_copied() -> None:
         (("precision",), None),
     ],
 )
-def test_a_record_that_cannot_be_is_refused(path: tuple[Any, ...], value: Any) -> None:
+def test_rejects_invalid_records(path: tuple[Any, ...], value: Any) -> None:
     record: Any = plan_record(line().plan)
     inner = record
     for step in path[:-1]:
@@ -159,7 +159,7 @@ def test_a_record_that_cannot_be_is_refused(path: tuple[Any, ...], value: Any) -
 
 @given(st.data())
 @settings(max_examples=200, deadline=None)
-def test_random_records_are_refused_or_read(data: st.DataObject) -> None:
+def test_random_records_are_read_or_rejected(data: st.DataObject) -> None:
     record: Any = json.loads(json.dumps(plan_record(line().plan)))
     key = data.draw(st.sampled_from(sorted(record)))
     leaf = st.none() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
@@ -169,7 +169,7 @@ def test_random_records_are_refused_or_read(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000])
-def test_no_json_no_plan(text: bytes) -> None:
+def test_rejects_invalid_json(text: bytes) -> None:
     _, source, constants = plan_sections(line().plan)
     content = container_bytes([Section("plan", text), source, constants])
     with pytest.raises(ModelError):

@@ -1,4 +1,4 @@
-"""What plans need: recorded by lowering, compared with facts, refused in words."""
+"""Plan requirements are recorded by lowering, compared with device facts, and reported if unmet."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def network() -> Graph:
     return rewrite(build(NETWORK))
 
 
-def layer_of_bytes() -> Graph:
-    """A convolution between numbers that count steps, whose weights are whole numbers."""
+def int8_layer() -> Graph:
+    """Return a convolution of quantized values with integer weights."""
     weights = np.random.default_rng(1).integers(-99, 99, (16, 1, 1, 16)).astype(np.float32)
     value, steps = TensorType.parse("f32[1,8,8,16]"), FakeQuantize(1.0, -97, 158, 1.0)
     types = {**dict.fromkeys("xvyz", value), "w": TensorType.of(weights)}
@@ -69,7 +69,7 @@ def plan_for(device: DeviceInfo, graph: Graph | None = None, **options: Any) -> 
     return make_plan(graph or network(), device, KernelOptions(**options))
 
 
-def test_a_plain_plan_needs_sizes_only() -> None:
+def test_plain_plan_requires_sizes_only() -> None:
     plan = plan_for(NULL_GPU)
     needed = plan.requirements
     sizes = {
@@ -85,13 +85,13 @@ def test_a_plain_plan_needs_sizes_only() -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("facts", [NULL_GPU, CPU, READER, NVIDIA, LARGE])
-def test_a_device_can_play_what_was_made_for_it(facts: DeviceInfo, precision: str) -> None:
+def test_device_meets_the_requirements_of_its_plans(facts: DeviceInfo, precision: str) -> None:
     for form in ("auto", "list", "one"):
         plan = plan_for(facts, precision=precision, form=form)
         assert plan.requirements.unmet(facts) == ()
 
 
-def test_one_launch_on_a_gpu_needs_its_groups_at_once() -> None:
+def test_one_launch_on_a_gpu_requires_resident_groups() -> None:
     plan = plan_for(NVIDIA, precision="mixed")
     needed = plan.requirements
     assert (needed.resident_groups, needed.reaches_host) == (132, True)
@@ -106,38 +106,40 @@ def test_one_launch_on_a_gpu_needs_its_groups_at_once() -> None:
     assert listed.matrix_units
 
 
-def test_one_launch_of_one_kernel_needs_them_as_well() -> None:
+def test_one_launch_of_one_kernel_requires_resident_groups() -> None:
     graph = rewrite(build("input x: f32[3,5]\ny = exp(x)\noutput y"))
     needed = plan_for(NVIDIA, graph, form="one").requirements
     assert needed.resident_groups == 132
 
 
-def test_one_launch_on_a_cpu_needs_groups_that_go_on() -> None:
+def test_one_launch_on_a_cpu_requires_forward_progress() -> None:
     plan, needed = plan_for(CPU), plan_for(CPU).requirements
     assert len(plan.launches) == 1 < plan.stages
     assert (needed.resident_groups, needed.forward_progress) == (0, True)
     assert needed.unmet(CPU) == ()
-    elsewhere = replace(CPU, forward_progress=False)
-    assert needed.unmet(elsewhere) == ("its work-groups wait for work that others have started",)
-    assert needed.undecided(elsewhere) == ("forward_progress",)
-    assert not plan_for(elsewhere).requirements.forward_progress
+    without_progress = replace(CPU, forward_progress=False)
+    assert needed.unmet(without_progress) == (
+        "its work-groups wait for work that others have started",
+    )
+    assert needed.undecided(without_progress) == ("forward_progress",)
+    assert not plan_for(without_progress).requirements.forward_progress
 
 
-def test_halves_that_are_words_of_a_gpu_need_it() -> None:
-    """There, loads of halves are spelled by instructions of that GPU in any kernel."""
+def test_fp16_loads_with_gpu_instructions_require_matrix_units() -> None:
+    """On such a GPU, kernels load fp16 values with its own instructions."""
     graph = rewrite(build("input x: f32[1,64,64,64]\ny = exp(x)\noutput y"))
     assert plan_for(TENSOR_CORES, graph, precision="mixed").requirements.matrix_units
     assert not plan_for(TENSOR_CORES, graph).requirements.matrix_units
 
 
-def test_half_arithmetic() -> None:
+def test_fp16_plans_require_fp16_arithmetic() -> None:
     needed = plan_for(NULL_GPU, precision="fp16").requirements
     assert needed.half_arithmetic
     assert not plan_for(NULL_GPU, precision="mixed").requirements.half_arithmetic
     assert "fp16 arithmetic" in needed.unmet(replace(NULL_GPU, half_arithmetic=False))[0]
 
 
-def test_sub_groups_of_an_extension_need_a_late_language() -> None:
+def test_khr_sub_groups_require_opencl_3() -> None:
     needed = plan_for(replace(NULL_GPU, subgroups="khr")).requirements
     assert (needed.subgroups, needed.language_version) == ("khr", "3.0")
     able = replace(NULL_GPU, subgroups="khr", language_version="3.0")
@@ -150,9 +152,11 @@ def test_sub_groups_of_an_extension_need_a_late_language() -> None:
     ("spelling", "kind", "version"),
     [("x86", "cpu", "1.2"), ("khr", "gpu", "3.0"), ("ptx", "gpu", "1.2")],
 )
-def test_dot_products(spelling: str, kind: str, version: str) -> None:
+def test_plans_require_their_dot_product_instructions(
+    spelling: str, kind: str, version: str
+) -> None:
     device = replace(NULL_GPU, kind=kind, dot_products=spelling, language_version="3.0")
-    needed = plan_for(device, layer_of_bytes()).requirements
+    needed = plan_for(device, int8_layer()).requirements
     assert (needed.dot_products, needed.language_version) == (spelling, version)
     assert needed.packs_bytes == (spelling == "x86")
     assert needed.unmet(device) == ()
@@ -160,12 +164,10 @@ def test_dot_products(spelling: str, kind: str, version: str) -> None:
         assert (
             f"dot products with {spelling}" in needed.unmet(replace(device, dot_products=other))[0]
         )
-    assert (
-        plan_for(replace(device, dot_products=""), layer_of_bytes()).requirements.dot_products == ""
-    )
+    assert plan_for(replace(device, dot_products=""), int8_layer()).requirements.dot_products == ""
 
 
-def test_images() -> None:
+def test_plans_require_image_texels() -> None:
     plan = plan_for(READER)
     uses = [use for one in plan.launches for use in one.arguments if getattr(use, "image", None)]
     needed = plan.requirements
@@ -176,7 +178,7 @@ def test_images() -> None:
     assert "texels" in needed.unmet(replace(READER, image_texels=0))[0]
 
 
-def test_an_image_may_begin_near_what_is_read() -> None:
+def test_image_windows_reduce_the_required_texels() -> None:
     image = ImageNeed(end=5000, texels=300, texel_bytes=16)
     device = replace(NULL_GPU, alignment=128, image_windows=True)
     assert image.fits(replace(device, image_texels=308))
@@ -185,7 +187,7 @@ def test_an_image_may_begin_near_what_is_read() -> None:
     assert image.fits(replace(device, image_texels=5000, image_windows=False))
 
 
-def test_the_hardest_images_stand_for_all() -> None:
+def test_only_the_largest_image_requirements_are_stored() -> None:
     far, long, small = ImageNeed(900, 10, 16), ImageNeed(500, 400, 16), ImageNeed(400, 9, 16)
     narrow = ImageNeed(450, 20, 8)
     kept = hardest_images([small, narrow, long, far, small, long._replace(texel_bytes=32)])
@@ -208,7 +210,7 @@ def test_the_hardest_images_stand_for_all() -> None:
         ({"language_version": "1.1"}, "takes opencl 1.1"),
     ],
 )
-def test_a_device_that_has_too_little(fact: dict[str, Any], words: str) -> None:
+def test_reports_unmet_limits(fact: dict[str, Any], words: str) -> None:
     needed = plan_for(NULL_GPU).requirements
     (reason,) = needed.unmet(replace(NULL_GPU, **fact))
     assert words in reason
@@ -220,21 +222,21 @@ def test_versions_are_compared_as_numbers() -> None:
     assert needed.unmet(replace(NULL_GPU, language_version="10.1")) == ()
 
 
-def test_what_a_trial_must_tell_first() -> None:
+def test_lists_facts_that_need_a_probe() -> None:
     needed = plan_for(NVIDIA, precision="mixed").requirements
     unknown = replace(LARGE, name="unknown")
     facts = ("matrix_units", "subgroups", "resident", "reaches_host")
     assert needed.undecided(unknown) == facts
     assert len(needed.unmet(unknown)) == 4
-    told = unknown.with_facts({"matrix_units": True, "subgroups": "ptx"})
-    assert needed.undecided(told) == ("resident", "reaches_host")
-    # What is missing for sure needs no trial of the rest.
-    assert needed.undecided(told.with_facts({"resident": False})) == ()
+    partly_probed = unknown.with_facts({"matrix_units": True, "subgroups": "ptx"})
+    assert needed.undecided(partly_probed) == ("resident", "reaches_host")
+    # A requirement that is certainly unmet needs no further probes.
+    assert needed.undecided(partly_probed.with_facts({"resident": False})) == ()
     assert needed.undecided(replace(unknown, compute_units=16)) == ()
     assert needed.undecided(NVIDIA) == ()
 
 
-def test_parts_need_what_each_of_them_needs() -> None:
+def test_joins_requirements_of_parts() -> None:
     first = Requirements(language_version="10.0", work_group=64, images=(ImageNeed(9, 9, 8),))
     second = Requirements(language_version="3.0", subgroups="khr", images=(ImageNeed(5, 5, 16),))
     both = first.joined(second)
@@ -248,7 +250,7 @@ def test_parts_need_what_each_of_them_needs() -> None:
 
 
 @pytest.mark.parametrize("facts", [NULL_GPU, READER, NVIDIA])
-def test_they_come_back_from_a_record(facts: DeviceInfo) -> None:
+def test_requirements_round_trip(facts: DeviceInfo) -> None:
     needed = plan_for(facts, precision="mixed").requirements
     record = requirements_record(needed)
     assert read_requirements({**record, "images": [list(one) for one in needed.images]}) == needed
@@ -267,14 +269,14 @@ def test_they_come_back_from_a_record(facts: DeviceInfo) -> None:
         {"images": [[1, 2, 0]]},
     ],
 )
-def test_nonsense_is_refused(change: dict[str, Any]) -> None:
+def test_rejects_invalid_requirements(change: dict[str, Any]) -> None:
     record = {**requirements_record(Requirements()), **change}
     with pytest.raises((TypeError, ValueError, KeyError)):
         read_requirements(record)
 
 
-# What stands in a program's text where a plan needs something: the trees must tell the same.
-SIGNS = {
+# Program text that implies a requirement. Requirements come from kernel trees and must agree.
+TEXT_PATTERNS = {
     "matrix_units": ("mma.sync", "cvt.rn.f16x2", "ld.global.nc.L2", "@p ld.global", "shfl.sync.up"),
     "packs_bytes": ("__builtin_ia32",),
     "resident_groups": (".release.gpu",),
@@ -286,11 +288,13 @@ SIGNS = {
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
-@pytest.mark.parametrize("graph", [network, layer_of_bytes])
-def test_trees_tell_what_the_text_says(graph: Callable[[], Graph], precision: str) -> None:
+@pytest.mark.parametrize("graph", [network, int8_layer])
+def test_requirements_agree_with_the_program_text(
+    graph: Callable[[], Graph], precision: str
+) -> None:
     for facts in (NULL_GPU, CPU, X86, EXTENDED, READER, TENSOR_CORES, NVIDIA):
         for form in ("auto", "list", "one"):
             plan = plan_for(facts, graph(), precision=precision, form=form)
-            for name, signs in SIGNS.items():
-                said = any(sign in plan.program.text for sign in signs)
-                assert bool(getattr(plan.requirements, name)) == said, (facts.name, form, name)
+            for name, patterns in TEXT_PATTERNS.items():
+                appears = any(pattern in plan.program.text for pattern in patterns)
+                assert bool(getattr(plan.requirements, name)) == appears, (facts.name, form, name)

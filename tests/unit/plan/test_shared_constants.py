@@ -1,4 +1,4 @@
-"""Equal constants of a process are one array; a byte of difference keeps them apart."""
+"""Equal constants in a process share one array; constants that differ in a byte do not."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from fourfold.plan.shared_constants import CHUNK, share_constants
 
 
 def block(last: int = 0) -> np.ndarray:
-    made = np.arange(CHUNK + 64, dtype=np.uint32).view(np.uint8)
-    made[-1] = last
-    return made
+    result = np.arange(CHUNK + 64, dtype=np.uint32).view(np.uint8)
+    result[-1] = last
+    return result
 
 
-def test_equal_blocks_become_one() -> None:
+def test_equal_arrays_are_shared() -> None:
     first = share_constants(block())
     assert share_constants(block()) is first
     assert share_constants(first) is first
     assert share_constants(block(last=7)) is not first
 
 
-def test_what_is_shared_cannot_be_changed() -> None:
+def test_shared_arrays_are_read_only() -> None:
     assert not share_constants(block(last=9)).flags.writeable
 
 
-def test_nobody_is_kept_alive() -> None:
+def test_unused_arrays_are_freed() -> None:
     first = share_constants(block(last=3))
-    known = weakref.ref(first)
+    reference = weakref.ref(first)
     del first
     gc.collect()
-    assert known() is None
+    assert reference() is None
     assert np.array_equal(share_constants(block(last=3)), block(last=3))
 
 
-def test_a_plan_that_is_read_twice_has_its_constants_once() -> None:
+def test_plans_read_twice_share_constants() -> None:
     file = container_bytes(plan_sections(line(a=3.0, b=41.0).plan))
     first, second = (read_plan(Container(bytes(file), "it"), 0, 1, 2) for _ in range(2))
     assert first.constants is second.constants

@@ -10,7 +10,7 @@ from command_calls import ask, call
 from docs.tiny_model import tiny_model
 
 import fourfold
-from fourfold.backends.opencl.backend import OpenCLBackend
+from fourfold.backends.opencl import OpenCLBackend
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft

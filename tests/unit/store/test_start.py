@@ -1,4 +1,4 @@
-"""How a session opens: no compiler on the warm path, TFLite's options, where things are kept."""
+"""Opening a session: warm starts import no compiler, TFLite cache options, cache locations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fourfold.runtime import loading
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 
-HEAVY = (
+COMPILER_MODULES = (
     "tflite",
     "fourfold.compiler.compile",
     "fourfold.formats",
@@ -28,7 +28,7 @@ HEAVY = (
     "fourfold.codegen",
     "fourfold.compiler.tune",
 )
-UNNEEDED = (
+UNNEEDED_MODULES = (
     "pyopencl",
     "sqlite3",
     "logging",
@@ -38,8 +38,8 @@ UNNEEDED = (
     "fourfold.store.store",
     "fourfold.runtime.other_api",
 )
-# A machine without NVIDIA's driver pays nothing for there being one elsewhere.
-OF_CUDA = () if driver.is_installed() else ("fourfold.backends.cuda.devices",)
+# Without NVIDIA's driver, the CUDA backend is not imported.
+CUDA_MODULES = () if driver.is_installed() else ("fourfold.backends.cuda.devices",)
 WATCH = """
 import sys, numpy as np
 before = set(sys.modules)
@@ -58,8 +58,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def watch(source: Path, device: DeviceInfo, cache: Path | str, *names: str) -> str:
-    words = [str(source), str(device.index), str(cache), *HEAVY, *names]
+def run_and_list_imports(source: Path, device: DeviceInfo, cache: Path | str, *names: str) -> str:
+    words = [str(source), str(device.index), str(cache), *COMPILER_MODULES, *names]
     source_folder = str(Path(fourfold.__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {source_folder!r}){WATCH}", *words],
@@ -70,27 +70,23 @@ def watch(source: Path, device: DeviceInfo, cache: Path | str, *names: str) -> s
     return done.stdout.strip()
 
 
-def test_a_warm_start_imports_nothing_that_makes_plans(
+def test_warm_start_does_not_import_the_compiler(
     model: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
     cache = tmp_path / "store"
     fourfold.Session(model, device, cache=cache).close()
-    assert watch(model, device, cache) == "store"
+    assert run_and_list_imports(model, device, cache) == "store"
 
 
-def test_a_prepared_start_imports_nothing_that_makes_plans(
-    device: DeviceInfo, tmp_path: Path
-) -> None:
+def test_prepared_file_does_not_import_the_compiler(device: DeviceInfo, tmp_path: Path) -> None:
     path = tmp_path / "m.fourfold"
     draft = Draft()
     draft.add_compiled(draft.add_model("m", "digest", 1), device, line(), {})
     draft.write(path)
-    assert watch(path, device, tmp_path / "store") == "file"
+    assert run_and_list_imports(path, device, tmp_path / "store") == "file"
 
 
-def test_a_prepared_start_without_a_store_imports_little(
-    device: DeviceInfo, tmp_path: Path
-) -> None:
+def test_prepared_file_imports_few_modules(device: DeviceInfo, tmp_path: Path) -> None:
     path, compiled = tmp_path / "m.fourfold", line()
     player = make_player(device, compiled.plan)
     player.run([X])
@@ -99,10 +95,10 @@ def test_a_prepared_start_without_a_store_imports_little(
     draft.add_binary(program_parts(compiled.plan.program, device), player.binary())
     draft.write(path)
     player.close()
-    assert watch(path, device, "auto", *UNNEEDED, *OF_CUDA) == "file"
+    assert run_and_list_imports(path, device, "auto", *UNNEEDED_MODULES, *CUDA_MODULES) == "file"
 
 
-def test_serialization_dir_is_the_folder_of_the_store(
+def test_serialization_dir_sets_the_cache_folder(
     model: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
     folder = tmp_path / "tflite"
@@ -116,23 +112,23 @@ def test_serialization_dir_is_the_folder_of_the_store(
     assert folder.is_dir()
 
 
-def test_options_that_do_not_go_together_are_refused(model: Path, device: DeviceInfo) -> None:
+def test_rejects_conflicting_options(model: Path, device: DeviceInfo) -> None:
     with pytest.raises(fourfold.InputError, match="both cache and serialization_dir"):
         fourfold.Session(model, device, cache=None, serialization_dir="x")
     with pytest.raises(fourfold.InputError, match="only a prepared file"):
         fourfold.Session(model, device, cache=None, model="x")
 
 
-def test_nothing_is_kept_where_there_is_no_store(
-    model: Path, device: DeviceInfo, tmp_path: Path
-) -> None:
+def test_cache_none_stores_nothing(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
     for _ in range(2):
         with fourfold.Session(model, device, cache=None) as session:
             assert (session.origin, session.hit) == ("model", False)
     assert [one.name for one in tmp_path.iterdir()] == ["m.bin"]
 
 
-def test_memory_keeps_for_this_process(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+def test_memory_cache_lasts_for_the_process(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
     model.write_bytes(b"\0\0\0\0TFL3 only in memory")
     origins = []
     for _ in range(2):
@@ -143,7 +139,7 @@ def test_memory_keeps_for_this_process(model: Path, device: DeviceInfo, tmp_path
     assert [one.name for one in tmp_path.iterdir()] == ["m.bin"]
 
 
-def test_bytes_are_a_model_too(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+def test_models_passed_as_bytes_are_cached(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
     origins = []
     for _ in range(2):
         with fourfold.Session(model.read_bytes(), device, cache=tmp_path / "s") as session:

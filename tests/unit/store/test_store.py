@@ -1,4 +1,4 @@
-"""The store: what goes in comes out, the oldest goes first, and misses are explained."""
+"""The cache returns its entries, evicts the oldest first, and explains misses."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ def parts(model: str = "m", precision: str = "fp32") -> dict[str, str]:
     return compiled_parts({"model": model}, {}, NULL_GPU, {"precision": precision})
 
 
-def test_a_plan_comes_back(store: Store) -> None:
+def test_stores_and_finds_models(store: Store) -> None:
     assert store.find_model(parts()) is None
     store.put_model("m.tflite", parts(), line(3.0))
-    found = store.find_model(parts())
-    assert found is not None
-    assert np.array_equal(found.plan.constants, line(3.0).plan.constants)
+    result = store.find_model(parts())
+    assert result is not None
+    assert np.array_equal(result.plan.constants, line(3.0).plan.constants)
     assert store.find_model(parts("other")) is None
     (entry,) = store.entries()
     assert (entry.kind, entry.title, entry.hits) == ("compiled", "m.tflite", 1)
     assert entry.parts == parts()
 
 
-def test_a_binary_comes_back(store: Store) -> None:
+def test_stores_and_finds_binaries(store: Store) -> None:
     key = program_parts(line().plan.program, NULL_GPU)
     store.put_binary("m", key, b"\x7fELF")
     assert store.find_binary(key) == b"\x7fELF"
     assert store.find_binary({**key, "driver": "2"}) is None
 
 
-def test_a_plan_is_no_binary(store: Store) -> None:
+def test_model_is_not_found_as_a_binary(store: Store) -> None:
     store.put_model("m", parts(), line())
     assert store.find_binary(parts()) is None
 
 
-def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
+def test_evicts_the_least_recently_used_entry_first(tmp_path: Path) -> None:
     store = Store(tmp_path, limit=30_000)
     for name in "abc":
         store.put("binary", name, parts(name), [Section("binary", bytes(7000))])
@@ -69,7 +69,7 @@ def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path / "entries")) == len(titles)
 
 
-def test_prune_and_clear(store: Store) -> None:
+def test_prune_and_clear_remove_entries(store: Store) -> None:
     for name in "abc":
         store.put_model(name, parts(name), line())
     assert store.prune(0) == 3
@@ -80,7 +80,7 @@ def test_prune_and_clear(store: Store) -> None:
     assert store.choices("gpu") == {}
 
 
-def test_verify_forgets_what_is_damaged(tmp_path: Path) -> None:
+def test_verify_removes_damaged_entries(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.put_model("good", parts("good"), line())
     store.put_model("bad", parts("bad"), line())
@@ -93,7 +93,7 @@ def test_verify_forgets_what_is_damaged(tmp_path: Path) -> None:
     assert [entry.title for entry in store.entries()] == ["good"]
 
 
-def test_choices_are_by_device_and_by_what_is_computed(store: Store) -> None:
+def test_choices_are_stored_by_device_and_operation(store: Store) -> None:
     key = device_key(NULL_GPU)
     store.put_choice(key, "conv2d f32[1,8]", '{"tile": 4}', 0.25)
     store.put_choice(key, "conv2d f32[1,8]", '{"tile": 8}', 0.125)
@@ -102,7 +102,7 @@ def test_choices_are_by_device_and_by_what_is_computed(store: Store) -> None:
     assert len(store.choice_rows()) == 2
 
 
-def test_the_effort_is_kept_with_a_choice(tmp_path: Path, store: Store) -> None:
+def test_choices_are_stored_with_their_effort(tmp_path: Path, store: Store) -> None:
     store.put_choice("gpu", "conv", "wide", 0.5, effort=8)
     store.put_choice("gpu", "mean", "tall", 0.5)
     export_store(store, tmp_path / "all.fourfold")
@@ -112,7 +112,7 @@ def test_the_effort_is_kept_with_a_choice(tmp_path: Path, store: Store) -> None:
         assert one.efforts("gpu") == {"conv": 8, "mean": 0}
 
 
-def test_a_database_of_the_format_before_is_taken_over(tmp_path: Path) -> None:
+def test_migrates_a_database_of_the_previous_format(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.put_model("m", parts(), line())
     store.put_choice("gpu", "conv", "wide", 0.5, effort=8)
@@ -121,13 +121,13 @@ def test_a_database_of_the_format_before_is_taken_over(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 1")
         connection.commit()
     again = Store(tmp_path)
-    assert again.choices("gpu") == {}  # the call that finds out
+    assert again.choices("gpu") == {}  # migrates the database
     assert again.choices("gpu") == {"conv": "wide"}
     assert again.efforts("gpu") == {"conv": 0}
     assert again.find_model(parts()) is not None
 
 
-def test_an_exported_store_can_be_taken_over(tmp_path: Path, store: Store) -> None:
+def test_exported_cache_can_be_imported(tmp_path: Path, store: Store) -> None:
     store.put_model("m", parts(), line())
     store.put_binary("m", program_parts(line().plan.program, NULL_GPU), b"\x7fELF")
     store.put_choice("gpu", "conv", "wide", 0.5)
@@ -140,47 +140,45 @@ def test_an_exported_store_can_be_taken_over(tmp_path: Path, store: Store) -> No
     assert other.choices("gpu") == {"conv": "wide"}
 
 
-def test_why_names_what_differs(store: Store) -> None:
+def test_explain_names_the_differences(store: Store) -> None:
     store.put_model("m.tflite", parts(), line())
     assert explain(parts(), store.entries(), "m.tflite").hit
-    answer = explain(parts(precision="mixed"), store.entries(), "m.tflite")
-    assert [(one.label, one.wanted, one.kept) for one in answer.differences] == [
+    explanation = explain(parts(precision="mixed"), store.entries(), "m.tflite")
+    assert [(one.label, one.wanted, one.kept) for one in explanation.differences] == [
         ("precision", "mixed", "fp32")
     ]
-    answer = explain(parts("changed"), store.entries(), "m.tflite")
-    assert [one.meaning for one in answer.differences] == ["the model file has other content"]
+    explanation = explain(parts("changed"), store.entries(), "m.tflite")
+    assert [one.meaning for one in explanation.differences] == ["the model file has other content"]
     assert explain(parts("changed"), store.entries(), "n.tflite").entry is None
 
 
-def test_the_nearest_entry_is_the_one_with_fewest_differences(store: Store) -> None:
+def test_explain_compares_with_the_most_similar_entry(store: Store) -> None:
     store.put_model("m", {**parts(), "driver": "0.9", "precision": "fp16"}, line())
     store.put_model("m", {**parts(), "driver": "0.9"}, line())
-    answer = explain(parts(), store.entries(), "m")
-    assert [one.label for one in answer.differences] == ["driver"]
+    explanation = explain(parts(), store.entries(), "m")
+    assert [one.label for one in explanation.differences] == ["driver"]
 
 
-def test_keys_tell_labels_and_values_apart() -> None:
+def test_keys_distinguish_labels_and_values() -> None:
     assert key_of({"a": "b", "c": "d"}) == key_of({"c": "d", "a": "b"})
     assert key_of({"a": "b"}) != key_of({"b": "a"})
     assert key_of({"a": "b:1:c"}) != key_of({"a": "b", "1": "c"})
     assert set(engine_parts("digest")) == {"format", "engine", "sources"}
 
 
-def test_the_digest_of_a_model_is_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_caches_model_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path / "store")
     model = tmp_path / "m"
     model.write_bytes(b"\0\0\0\0TFL3 abc")
     os.utime(model, (1, 1))  # long ago
     first = store.model_digest(model)
-    monkeypatch.setattr(store, "_fresh_digest", lambda *given: "read again")
+    monkeypatch.setattr(store, "_fresh_digest", lambda *arguments: "read again")
     assert store.model_digest(model) == first
     model.write_bytes(b"\0\0\0\0TFL3 abd")
     assert store.model_digest(model) == "read again"
 
 
-def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
+def test_digest_of_a_recently_written_file_is_not_cached(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     model = tmp_path / "m"
     model.write_bytes(b"\0\0\0\0TFL3 abc")
@@ -188,22 +186,22 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
     os.utime(model, ns=(stamp, stamp))
     first = store.model_digest(model)
     model.write_bytes(b"\0\0\0\0TFL3 abd")
-    os.utime(model, ns=(stamp, stamp))  # the same size and time, another content
+    os.utime(model, ns=(stamp, stamp))  # same size and time, different content
     assert store.model_digest(model) != first
 
 
-def test_what_is_no_model_is_refused_before_it_is_read(
+def test_rejects_other_files_without_reading_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = tmp_path / "large.bin"
     with large.open("wb") as file:
-        file.truncate(3 << 30)  # a hole: it takes no room, but time to read
+        file.truncate(3 << 30)  # a sparse file: no disk space, but slow to read
     monkeypatch.setattr(models, "digest_file", lambda path: pytest.fail(f"{path} was read"))
     with pytest.raises(ModelError, match="not a model that can be read"):
         Store(tmp_path / "store").model_digest(large)
 
 
-def test_the_digest_of_a_model_covers_all_of_its_files(
+def test_digest_covers_all_files_of_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path / "store")
@@ -214,7 +212,7 @@ def test_the_digest_of_a_model_covers_all_of_its_files(
     first = store.model_digest(model)
     assert store.model_digest(tmp_path) == store.model_digest(weights) == first
     with monkeypatch.context() as patched:
-        patched.setattr(store, "_fresh_digest", lambda *given: "read again")
+        patched.setattr(store, "_fresh_digest", lambda *arguments: "read again")
         assert store.model_digest(model) == first
         weights.write_bytes(b"abd")
         assert store.model_digest(model) == "read again"
@@ -223,7 +221,7 @@ def test_the_digest_of_a_model_covers_all_of_its_files(
     assert store.model_digest(model) != first
 
 
-def test_memory_is_one_store_a_process(tmp_path: Path) -> None:
+def test_memory_cache_is_shared_in_the_process(tmp_path: Path) -> None:
     assert memory_store() is memory_store()
     memory_store().put_model("m", parts("in memory"), line())
     assert memory_store().find_model(parts("in memory")) is not None

@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.backends.cpu.protocol import Lock, Wanted
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.types import Shape, TensorType
 
 Arrays = dict[str, np.ndarray]

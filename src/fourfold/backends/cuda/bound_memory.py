@@ -72,8 +72,12 @@ class BoundMemory:
             else:
                 after.append(Copy(target.address, self._own(port, addresses), port.type.bytes))
         arguments = None if variant is None else variant.arguments
-        copies = _not_empty(before), _not_empty(after)
-        return Route(tuple(addresses.items()), *copies, arguments)
+        return Route(
+            addresses=tuple(addresses.items()),
+            before=_not_empty(before),
+            after=_not_empty(after),
+            arguments=arguments,
+        )
 
     def _device_variant(self, arrays: Sequence[Any]) -> InputsOnDevice | None:
         """Return the variant that reads nothing from the host, if the plan has one and kernels can

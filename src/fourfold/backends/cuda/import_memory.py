@@ -152,8 +152,14 @@ def torch_tensor(given: Any) -> TorchTensor | None:
     if dtype is None or lazy:
         return None
     ordinal = given.get_device()
-    facts = (given.data_ptr(), ordinal, tuple(given.shape), dtype, given.nbytes)
-    return TorchTensor(*facts, _current_stream(torch, ordinal))
+    return TorchTensor(
+        address=given.data_ptr(),
+        ordinal=ordinal,
+        shape=tuple(given.shape),
+        dtype=dtype,
+        nbytes=given.nbytes,
+        stream=_current_stream(torch, ordinal),
+    )
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fourfold.backends.interpreter.frame import Frame
-from fourfold.backends.interpreter.races import SEVERAL
+from fourfold.backends.interpreter.memory import SEVERAL
 from fourfold.errors import DeviceError
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fourfold.backends.interpreter.races import LEVEL
+from fourfold.backends.interpreter.memory import LEVEL
 
 NOTHING = np.zeros((1, 1), np.int32)
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from fourfold.backends.interpreter import faults
 from fourfold.backends.interpreter.frame import Frame
-from fourfold.backends.interpreter.memory import WRITTEN, CheckedMemory
-from fourfold.backends.interpreter.races import SEVERAL
+from fourfold.backends.interpreter.memory import SEVERAL, WRITTEN, CheckedMemory
 from fourfold.plan.host_protocol import PIECE
 from fourfold.types import DType
 

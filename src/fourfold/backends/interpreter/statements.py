@@ -151,8 +151,9 @@ def _store_rounded_block(scope: Scope, statement: StoreRoundedBlock) -> Run:
         eights = np.broadcast_arrays(*(part(frame) for part in parts))
         for number, position in enumerate((index(frame), index(frame) + apart(frame))):
             fours = [eight[4 * number : 4 * number + 4] for eight in eights]
-            halves = (np.concatenate(fours[:2]), np.concatenate(fours[2:]))
-            stored = rounded_bytes(*halves, high(frame), zero(frame))
+            stored = rounded_bytes(
+                np.concatenate(fours[:2]), np.concatenate(fours[2:]), high(frame), zero(frame)
+            )
             frame.pointers[pointer].write(frame, position, stored, 16, alignment=1)
 
     return run

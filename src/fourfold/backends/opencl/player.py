@@ -156,8 +156,14 @@ class Player(TimedPlayer):
     def _make_slot(self, staged: bool) -> slots.Slot:
         if self._queues is None:
             self._queues = slots.SlotQueues.of(self._context, self._launches, self.info, self.plan)
-        common = (self._context, self._queue, self.info, self.plan)
-        memory = slots.SlotMemory(*common, self._buffers, staged)
+        memory = slots.SlotMemory(
+            context=self._context,
+            queue=self._queue,
+            info=self.info,
+            plan=self.plan,
+            buffers=self._buffers,
+            staged=staged,
+        )
         bound = self._binder.bind(memory.locations(), self._bound.kernels)
         return slots.Slot(memory, self.plan, self._queues, bound, self._calls(bound), self._guard)
 

@@ -9,10 +9,8 @@ from typing import Any
 from fourfold.backends.claims import claims_of
 from fourfold.backends.connections import MACHINES
 from fourfold.backends.discovery import rank_device
-from fourfold.backends.remote.adb import attached_phones, find_phone
-from fourfold.backends.remote.link import Link
+from fourfold.backends.remote.link import Link, SshLink, attached_phones, find_phone
 from fourfold.backends.remote.machine import Machine
-from fourfold.backends.remote.ssh import SshLink
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 

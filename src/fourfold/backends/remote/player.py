@@ -30,9 +30,10 @@ class Player:
         with cleanup_on_error(self.close):
             # The C player accepts a plan only if the file's facts say that the device supports it.
             send_plan(self._machine, self._file, with_known_facts(info), plan, binary)
-            arguments = (self._file, "--device", str(info.ordinal))
             text = plan.program.text
-            self._process = PlanProcess(self._machine, plan.name, text, *arguments)
+            self._process = PlanProcess(
+                self._machine, plan.name, text, self._file, "--device", str(info.ordinal)
+            )
         opened = self._process.opened
         self.timings = {name: float(opened.get(name, 0.0)) for name in ("build", "open")}
         self.timings["upload"] = max(self.timings.pop("open") - self.timings["build"], 0.0)

@@ -84,9 +84,13 @@ def run_probe_plan(
     limited = device.with_facts({"image_texels": call.image_texels} if call.image_texels else {})
     file = machine.new_name(".fourfold")
     send_plan(machine, file, limited, _plan(call))
-    arguments = (file, "--device", str(device.ordinal))
     process = PlanProcess(
-        machine, f"a probe of {call.kernels[0].entry}", call.program.text, *arguments
+        machine,
+        f"a probe of {call.kernels[0].entry}",
+        call.program.text,
+        file,
+        "--device",
+        str(device.ordinal),
     )
     try:
         for array in first or call.arrays[:1]:

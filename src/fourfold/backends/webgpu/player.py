@@ -16,11 +16,9 @@ from fourfold.backends.timing import TimedPlayer
 from fourfold.backends.webgpu import binding as wg
 from fourfold.backends.webgpu.devices import device_of
 from fourfold.backends.webgpu.failures import convert_errors
-from fourfold.backends.webgpu.launches import Launches, Words
 from fourfold.backends.webgpu.memory import USAGE, read_buffer, write_buffer
-from fourfold.backends.webgpu.ports import PORT_KINDS, Ports
 from fourfold.backends.webgpu.program import build_modules
-from fourfold.backends.webgpu.slot import DOING, Flight, Slot
+from fourfold.backends.webgpu.slot import DOING, PORT_KINDS, Flight, Launches, Ports, Slot, Words
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Buffer, Plan, padded

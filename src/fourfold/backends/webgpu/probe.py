@@ -11,7 +11,7 @@ from fourfold.backends.webgpu.player import Player
 from fourfold.backends.webgpu.timer import LaunchTimer
 from fourfold.codegen.wgsl import probes
 from fourfold.codegen.wgsl.probes import BUSY, BUSY_GROUP
-from fourfold.device import LONG_LOOPS, MEASURED, PROBED, DeviceInfo, Fact
+from fourfold.device import LOOP_SELF_TEST, MEASURED, PROBED, DeviceInfo, Fact
 from fourfold.errors import BuildError
 from fourfold.plan import ARENA, Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.support.log import Log
@@ -32,7 +32,7 @@ _TYPES = {
     "floats": (DType.F32, 4),
     "halves": (DType.F16, 2),
     "bytes": (DType.U8, 1),
-    LONG_LOOPS: (DType.I32, 1),
+    LOOP_SELF_TEST: (DType.I32, 1),
 }
 
 

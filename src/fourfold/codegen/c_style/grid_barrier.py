@@ -1,4 +1,4 @@
-"""The grid barrier of a persistent kernel and its handshake with the host, for NVIDIA GPUs.
+"""The grid barrier of a persistent kernel, its host handshake and its clock, for NVIDIA GPUs.
 
 Groups arrive with release semantics and wait with acquire semantics, so writes of other groups
 before the barrier are visible after it. The top bit flips once per round, because the first group
@@ -12,12 +12,18 @@ reads that flag, which takes a microsecond, and forwards it to all others: if ev
 the reads would be serialized. Each input has one such work-item. They may poll at the same time,
 because the forwarded value only grows. If the host stops midway, the kernel continues after a
 second and reports the timeout. When all groups are done, the last one notifies the host.
+
+Timestamps of stages (see `plan.stage_clocks`) are ticks of the multiprocessor's own counter, which
+cost a few cycles. The GPU's global timer is common to all groups but advances in steps of up to a
+microsecond, so it is read only when a group begins and ends. One work-item writes the timestamps of
+its group after the group has arrived at the barrier, so the other groups do not wait for it.
 """
 
 from __future__ import annotations
 
 from fourfold.codegen.c_style.dialect import Dialect
 from fourfold.plan.host_protocol import DONE, LATE, READY
+from fourfold.plan.stage_clocks import EACH, HEAD, StageClock
 
 _GRID_BARRIER = """
 typedef struct {
@@ -136,3 +142,76 @@ def host_handshake(dialect: Dialect) -> str:
     offsets = {"passed_at": _PASSED, "left_at": _LEFT, "timeout": _HOST_TIMEOUT}
     flags = {"ready_at": READY, "late_at": LATE, "done_at": DONE}
     return dialect.fill(_HOST_HANDSHAKE, **offsets, **flags)
+
+
+GLOBAL_TIMER = StageClock("%globaltimer and %clock64", 1e9)
+
+_READING = """
+$function $long own_ticks(void)
+{
+    $long now;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(now) :: "memory");
+    return now;
+}
+
+$function $long device_time(void)
+{
+    $long now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now) :: "memory");
+    return now;
+}
+"""
+_NOTING = """
+$function ${global}$long *begin_notes(${global}int *state, int group, int stages)
+{
+    ${global}$long *notes = (${global}$long *)(state + $behind) + group * ($head + $each * stages);
+    if ($item == 0) {
+        notes[0] = device_time();
+        notes[1] = own_ticks();
+    }
+    return notes;
+}
+
+$function void note_stage(waiting *others, ${global}$long *notes, int stage)
+{
+    if ($item == 0) {
+        notes[$head + $each * stage] = others->wait_began;
+        notes[$head + $each * stage + 1] = others->wait_ended;
+        notes[$head + $each * stage + 2] = own_ticks();
+    }
+    others->wait_began = others->wait_ended = 0;
+}
+
+$function void end_notes(${global}$long *notes)
+{
+    if ($item == 0) {
+        notes[2] = device_time();
+        notes[3] = own_ticks();
+    }
+}
+"""
+_LINES = {
+    "notes_begin": "\n    ${global}$long *notes = begin_notes(state, group, stages);",
+    "notes_last": """
+        if (stage + 1 == stages) {
+            $barrier;
+            note_stage(&others, notes, stage);
+        }""",
+    "notes_stage": "\n        note_stage(&others, notes, stage);",
+    "notes_end": "\n    end_notes(notes);",
+}
+
+
+def clock_functions(dialect: Dialect) -> str:
+    """Return the functions that read the clocks."""
+    return dialect.fill(_READING)
+
+
+def note_functions(dialect: Dialect) -> str:
+    """Return the functions that write timestamps after the words of the state."""
+    return dialect.fill(_NOTING, behind=STATE_WORDS, head=HEAD, each=EACH)
+
+
+def note_lines(dialect: Dialect, clocked: bool) -> dict[str, str]:
+    """Return the lines added to the loop over all stages; empty unless `clocked`."""
+    return {name: dialect.fill(text) if clocked else "" for name, text in _LINES.items()}

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.codegen.c_style.functions import function_of
-from fourfold.codegen.c_style.grid_barrier import STATE_WORDS
-from fourfold.codegen.c_style.joining import find_size_conflict, join_shared, stage_functions
+from fourfold.codegen.c_style.grid_barrier import GLOBAL_TIMER, STATE_WORDS
 from fourfold.codegen.c_style.renderer import render
-from fourfold.codegen.c_style.sharing import ENTRY, GroupMemory, SharedForm, StageCalls
-from fourfold.codegen.c_style.stage_clock import GLOBAL_TIMER
+from fourfold.codegen.c_style.sharing import (
+    ENTRY,
+    GroupMemory,
+    SharedForm,
+    StageCalls,
+    find_size_conflict,
+    join_shared,
+    stage_functions,
+)
 from fourfold.codegen.c_style.stage_function import StageFunction
 from fourfold.codegen.capabilities import Capabilities
 from fourfold.codegen.context import Target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.device import LONG_LOOPS
+from fourfold.device import LOOP_SELF_TEST
 from fourfold.plan import Program
 
 GROUP = 64  # work-items per group of the probes
@@ -82,7 +82,7 @@ SELF_TEST = {
     "floats": Program(_FLOATS, ""),
     "halves": Program(_HALVES, ""),
     "bytes": Program(_BYTES, ""),
-    LONG_LOOPS: Program(_LOOPS, ""),
+    LOOP_SELF_TEST: Program(_LOOPS, ""),
 }
 HALF_ARITHMETIC = Program(_HALF_ARITHMETIC, "")
 BUSY = Program(_BUSY, "")

@@ -9,9 +9,8 @@ from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower.assemble import PlanDraft, assemble
 from fourfold.compiler.lower.bind import with_extents
 from fourfold.compiler.lower.chosen_kernels import ChosenKernels, choose_kernels
-from fourfold.compiler.lower.host_access import use_host_ports
 from fourfold.compiler.lower.levels import surround_levels
-from fourfold.compiler.lower.one_launch import in_level_order
+from fourfold.compiler.lower.one_launch import in_level_order, use_host_ports
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.plan import ARENA, Plan, Port

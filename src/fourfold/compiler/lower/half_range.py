@@ -16,7 +16,7 @@ from operator import or_
 import numpy as np
 
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.formula import Formula
 from fourfold.ops.kernels.joined import Joined

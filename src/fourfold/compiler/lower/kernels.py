@@ -18,11 +18,10 @@ from fourfold.codegen.location import (
     reshaped_location,
     slice_channels,
 )
-from fourfold.compiler.lower.ratios import nodes_for_logarithms
+from fourfold.compiler.lower.storage import nodes_for_logarithms
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.graph import Graph, Node
-from fourfold.ops.base import Op, Variant
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Op, Variant, registry
 from fourfold.ops.kernels.joined import make_tail_step
 from fourfold.ops.kernels.pointwise import byte_kernel, pointwise_kernel, refuses_bytes
 from fourfold.types import DType

@@ -20,8 +20,7 @@ from fourfold.codegen.location import (
 )
 from fourfold.compiler.lower.storage import Storage
 from fourfold.graph import Graph, Node
-from fourfold.ops.base import Alias
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Alias, registry
 from fourfold.types import TensorType
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from fourfold.codegen.context import Target
-from fourfold.codegen.folding import folded_launch
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.language import Language, Prelude
-from fourfold.codegen.stage import Stage
+from fourfold.codegen.stage import Stage, folded_launch
 from fourfold.codegen.stage_table import local_memory
 from fourfold.codegen.walk import Node, special_nodes
 from fourfold.compiler.lower.bind import Bound
@@ -61,7 +60,9 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
     prelude = language.prelude(special, target)
     named = (text.replace(_ANY, name) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
-    return Written(program, tuple(launches), kernels, special, prelude)
+    return Written(
+        program=program, launches=tuple(launches), kernels=kernels, special=special, prelude=prelude
+    )
 
 
 def _launch_memory(kernel: Kernel, target: Target) -> int:

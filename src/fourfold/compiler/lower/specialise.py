@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from fourfold.codegen.capabilities import Capabilities
 from fourfold.codegen.context import KernelOptions, Target
-from fourfold.codegen.language import Language, make_target
+from fourfold.codegen.language import Language, find_language, make_target
 from fourfold.codegen.location import storage_elements
-from fourfold.codegen.registry import find_language
 from fourfold.compiler.lower.half_range import values_beyond_half
-from fourfold.compiler.lower.join_chains import join_chains
-from fourfold.compiler.lower.join_separable import join_separable
+from fourfold.compiler.lower.join_nodes import join_chains, join_separable
 from fourfold.compiler.lower.locations import choose_locations
 from fourfold.compiler.lower.storage import all_attributes
+from fourfold.compiler.partition.cost import flops
 from fourfold.device import DeviceInfo
-from fourfold.graph import Graph
+from fourfold.graph import Graph, Node
+from fourfold.ops.base import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 from fourfold.types import DType
@@ -110,3 +110,25 @@ def peak_bytes(graph: Graph) -> int:
 def specialise_graph(graph: Graph, target: Target) -> Graph:
     """Return the graph in the form that is fastest on the device."""
     return join_chains(join_separable(graph, target), target)
+
+
+MIN_FLOPS_PER_ELEMENT = 8  # per number that is read or written
+
+
+def is_memory_bound(graph: Graph) -> bool:
+    """Return whether a model is limited by memory bandwidth, so that fp16 arithmetic gains nothing.
+
+    Networks that multiply one row by a matrix, such as recurrent ones, read a weight for each
+    product. GPUs, including those of phones, do ten or more multiplications while their memory
+    delivers one fp16 value.
+    """
+    moved = sum(_moved(graph, node) for node in graph.nodes)
+    work = sum(flops(graph, node) for node in graph.nodes)
+    return work < MIN_FLOPS_PER_ELEMENT * moved
+
+
+def _moved(graph: Graph, node: Node) -> int:
+    """Return the count of numbers that a node reads and writes; 0 for a view."""
+    if registry()[node.op].view is not None and not node.tail:
+        return 0
+    return sum(graph.types[name].elements for name in {*node.reads, *node.outputs})

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.errors import InputError
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat
 from fourfold.ops.dequantize import Dequantize

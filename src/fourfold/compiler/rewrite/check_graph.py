@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from fourfold.errors import ModelError
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.types import TensorType
 
 Rule = Callable[[Graph], Iterator[str]]

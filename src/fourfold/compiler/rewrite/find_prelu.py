@@ -13,7 +13,7 @@ from fourfold.compiler.rewrite._match import both_orders, constant_number, find_
 from fourfold.compiler.rewrite._names import PassConstants
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.types import TensorType
 
 

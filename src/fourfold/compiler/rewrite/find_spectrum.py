@@ -10,7 +10,7 @@ from dataclasses import replace
 from fourfold.compiler.rewrite._match import find_producer
 from fourfold.compiler.rewrite._names import PassConstants
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.spectrum import Spectrum

@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.compiler.rewrite._names import PassConstants
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_GROWTH = 16

@@ -11,7 +11,7 @@ from typing import Any
 
 from fourfold.errors import ModelError
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.window import NO_PADDING, Padding
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.space_to_batch import SpaceToBatch

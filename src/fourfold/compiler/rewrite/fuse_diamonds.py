@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fourfold.compiler.rewrite.fuse_pointwise import MAX_TAIL_INPUTS, MAX_TAIL_STEPS
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.formula import Formula, Term
 
 

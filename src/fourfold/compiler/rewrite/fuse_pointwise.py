@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.formula import all_terms
 
 MAX_TAIL_STEPS = 24

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fourfold.compiler.rewrite.fuse_pointwise import fits_tail
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.formula import Formula, Term
 
 CHEAP = frozenset({"add", "sub", "mul", "maximum", "minimum", "negate", "relu", "square"})

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fourfold.graph import Graph, Node
 from fourfold.ops.arg_max import ArgMax
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.reshape import Reshape
 from fourfold.types import TensorType

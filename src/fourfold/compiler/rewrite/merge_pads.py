@@ -14,7 +14,7 @@ import numpy as np
 
 from fourfold.errors import ModelError
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.pad import Pad
 
 _NEVER_NEGATIVE = frozenset(

@@ -14,8 +14,8 @@ from dataclasses import replace
 from fourfold.compiler.rewrite._axes import permute_constant
 from fourfold.compiler.rewrite._names import PassConstants
 from fourfold.graph import NONE, Graph, Node
+from fourfold.ops.base import registry
 from fourfold.ops.base.axis_orders import Order, permuted
-from fourfold.ops.base.registry import registry
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.transpose import Transpose
 from fourfold.types import Shape

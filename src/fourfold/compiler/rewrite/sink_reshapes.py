@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.reshape import Reshape
 from fourfold.types import TensorType
 

@@ -19,6 +19,7 @@ from fourfold.compiler.rewrite._axes import (
 )
 from fourfold.compiler.rewrite._names import PassConstants
 from fourfold.graph import NONE, Graph, Node
+from fourfold.ops.base import registry
 from fourfold.ops.base.axis_orders import (
     Order,
     compose_orders,
@@ -28,7 +29,6 @@ from fourfold.ops.base.axis_orders import (
     pad_rank,
     permuted,
 )
-from fourfold.ops.base.registry import registry
 from fourfold.ops.gather import Gather
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.transpose import Transpose

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fourfold.compiler.rewrite._names import PassConstants
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.decode_boxes import DecodeBoxes
 from fourfold.ops.detection import Detection
 from fourfold.ops.suppress_boxes import SuppressBoxes

@@ -10,7 +10,7 @@ import numpy as np
 
 from fourfold.compiler.rewrite._names import PassConstants
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.window import NO_PADDING
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.kernels.move import Block

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.transpose import Transpose
 
 SLICE = 4  # channels that kernels read at once

@@ -19,7 +19,7 @@ from fourfold.compiler.lower.locations import choose_locations
 from fourfold.compiler.lower.specialise import specialise_for
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 
 _NUMBERS = re.compile(r"\d+")
 

@@ -21,7 +21,7 @@ from fourfold.export.optimize.optimizer import Optimizer, Source, VerifyOption, 
 from fourfold.export.optimize.options import TARGETS, OptimizeOptions, QuantizationRequest
 from fourfold.export.optimize.output_file import check_output, format_of_output
 from fourfold.export.optimize.report import OptimizeReport
-from fourfold.export.quantize.progress import ProgressCounter
+from fourfold.export.quantize.running import ProgressCounter
 from fourfold.export.quantize.samples import SamplesOption
 from fourfold.export.quantize.write_file import write_atomically
 from fourfold.formats import Format, model_files

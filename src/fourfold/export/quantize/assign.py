@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fourfold.export.quantize.grids import (
+from fourfold.export.quantize.layers import LayerNodes, integer_nodes, weight_inputs
+from fourfold.export.quantize.method import Method
+from fourfold.export.quantize.rules import CHANNEL_AXIS, LIMITS, MOVES, float_inputs
+from fourfold.export.quantize.sharing import share_grids
+from fourfold.export.quantize.storage import (
+    Operand,
+    Place,
     Range,
+    StorageAssignment,
     bias_grid,
     value_grid,
     weight_grid,
     widen_for_bias,
 )
-from fourfold.export.quantize.layers import LayerNodes, integer_nodes, weight_inputs
-from fourfold.export.quantize.method import Method
-from fourfold.export.quantize.rules import CHANNEL_AXIS, LIMITS, MOVES, float_inputs
-from fourfold.export.quantize.sharing import share_grids
-from fourfold.export.quantize.storage import Operand, Place, StorageAssignment
 from fourfold.formats.writable import StoredAs
 from fourfold.graph import Graph, Node
 from fourfold.ops.conv2d import Conv2d

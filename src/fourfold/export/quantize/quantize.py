@@ -14,12 +14,10 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.export.quantize.measure import Score
 from fourfold.export.quantize.method import find_method
-from fourfold.export.quantize.progress import ProgressCounter
-from fourfold.export.quantize.quantizer import QuantizeOptions, Quantizer
+from fourfold.export.quantize.quantizer import QuantizeOptions, Quantizer, simplify_model
 from fourfold.export.quantize.report import QuantizeReport
-from fourfold.export.quantize.running import find_runner
+from fourfold.export.quantize.running import ProgressCounter, find_runner
 from fourfold.export.quantize.samples import SamplesOption, read_samples
-from fourfold.export.quantize.simplify import simplify_model
 from fourfold.export.quantize.write_file import write_atomically
 from fourfold.formats import Format, ReadOptions, formats, read_model
 from fourfold.processing.pixels import PixelsOfPicture

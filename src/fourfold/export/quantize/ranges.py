@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from fourfold.errors import InputError, nearest
-from fourfold.export.quantize.grids import Range
+from fourfold.export.quantize.storage import Range
 
 ESTIMATORS = ("minmax", "moving-average", "percentile", "mse", "entropy")
 DEFAULT_PERCENTILE = 99.99

@@ -1,7 +1,8 @@
-"""Run graphs on samples: on a device, or with the NumPy reference as a fallback."""
+"""Run graphs on samples, on a device or in NumPy, and report progress."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +17,29 @@ from fourfold.errors import DeviceError, UnsupportedError
 from fourfold.graph import Graph
 from fourfold.options import CompileOptions
 from fourfold.support.log import Log
+from fourfold.support.progress import Progress
 from fourfold.types import silent_arithmetic
+
+
+class ProgressCounter:
+    """Counts steps and reports them to a listener."""
+
+    def __init__(self, listener: Progress | None) -> None:
+        self._listener = listener
+        self._done, self._total, self._began = 0, 0, time.monotonic()
+
+    def expect(self, total: int) -> None:
+        """Start new work with this number of steps."""
+        self._done, self._total, self._began = 0, total, time.monotonic()
+
+    def done(self, title: str) -> None:
+        """Count one finished step."""
+        self._done += 1
+        if self._listener is not None:
+            passed = time.monotonic() - self._began
+            left = passed / self._done * max(self._total - self._done, 0)
+            self._listener(self._done, self._total, title, left)
+
 
 log = Log("export.quantize")
 Arrays = Mapping[str, np.ndarray]

@@ -17,9 +17,8 @@ from fourfold.device import DeviceInfo
 from fourfold.export.quantize.assign import Assigner
 from fourfold.export.quantize.layers import is_fused
 from fourfold.export.quantize.measure import Loss, LossMeter, Score
-from fourfold.export.quantize.progress import ProgressCounter
 from fourfold.export.quantize.rules import AVERAGES, MOVES
-from fourfold.export.quantize.running import Arrays, GraphRunner
+from fourfold.export.quantize.running import Arrays, GraphRunner, ProgressCounter
 from fourfold.export.quantize.samples import Samples
 from fourfold.export.quantize.storage import StorageAssignment, fresh_name
 from fourfold.formats.writable import StoredAs

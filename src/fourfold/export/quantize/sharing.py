@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from fourfold.export.quantize.grids import Range
 from fourfold.export.quantize.layers import fused_clamp, is_fused
 from fourfold.export.quantize.rules import FIXED_GRID, LIMITS, MOVES, float_inputs
-from fourfold.export.quantize.storage import Place
+from fourfold.export.quantize.storage import Place, Range
 from fourfold.graph import Graph, Node
 from fourfold.types import DType, Quantization
 

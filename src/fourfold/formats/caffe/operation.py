@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.axes import axis_of
+from fourfold.formats.axes import axis_of, require_images, to_channels_last
 from fourfold.formats.caffe.net import Layer
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.channels_first import require_images, to_channels_last
 from fourfold.formats.operator_nodes import PositionalOperator
-from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.rule_table import register
+from fourfold.formats.rule_table import Unconvertible, register
 from fourfold.types import Shape
 
 

@@ -21,14 +21,11 @@ from fourfold.formats.conversion import (
     report_damage,
     unsupported,
 )
-from fourfold.formats.inputs import DeclaredInput
+from fourfold.formats.inputs import DEFAULTS, DeclaredInput, ReadOptions
 from fourfold.formats.model import Model
-from fourfold.formats.names import unique
-from fourfold.formats.options import DEFAULTS, ReadOptions
-from fourfold.formats.printable import printable
+from fourfold.formats.names import printable, unique
 from fourfold.formats.protobuf import Message
-from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.rule_table import summary
+from fourfold.formats.rule_table import Unconvertible, summary
 from fourfold.formats.source import ModelSource, open_source
 from fourfold.graph.metadata import ModelMetadata
 from fourfold.types import DType

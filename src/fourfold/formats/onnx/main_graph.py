@@ -11,13 +11,13 @@ from fourfold.errors import InputError, ModelError, Refusal
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN
+from fourfold.formats.inputs import ReadOptions
 from fourfold.formats.onnx.file import FileRecord, GraphRecord, ValueRecord
 from fourfold.formats.onnx.schema import NIBBLES
 from fourfold.formats.onnx.scope import Scope, needed_nodes, read_names
 from fourfold.formats.onnx.sizes import declare_input, open_inputs, settle_names
 from fourfold.formats.onnx.tensors import ExternalFiles
 from fourfold.formats.onnx.walk import Walk
-from fourfold.formats.options import ReadOptions
 from fourfold.graph import Graph
 from fourfold.ops.cast import Cast
 from fourfold.types import DType, TensorType

@@ -18,7 +18,7 @@ from fourfold.formats.budget import check_shape
 from fourfold.formats.onnx.file import TensorRecord, read_entries
 from fourfold.formats.onnx.schema import EXTERNAL, STORED, Element, TensorField, graph_dtype
 from fourfold.formats.protobuf import Message
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.source import Content, open_source
 from fourfold.types import DType, TensorType
 

@@ -22,13 +22,18 @@ from fourfold.formats.onnx.file import (
     ValueRecord,
     read_graph,
 )
-from fourfold.formats.onnx.leftover import element_guess, result_types, stored_element
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.schema import NIBBLES, AttributeField, Element
 from fourfold.formats.onnx.scope import Scope, captured, needed_nodes
-from fourfold.formats.onnx.sizes import NamedSizes, declared_type
+from fourfold.formats.onnx.sizes import (
+    NamedSizes,
+    declared_type,
+    element_guess,
+    result_types,
+    stored_element,
+)
 from fourfold.formats.onnx.tensors import ExternalFiles, array_of, declared, is_widened, no_arrays
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.cast import Cast
 from fourfold.ops.foreign import Foreign

@@ -11,12 +11,11 @@ from fourfold.errors import InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN, FileOperator, Names, OverwritingConversion
-from fourfold.formats.inputs import DeclaredInput, shape_needed
-from fourfold.formats.options import ReadOptions
+from fourfold.formats.inputs import DeclaredInput, ReadOptions, shape_needed
 from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.records import OperatorRecord, Program, Variable
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, OpenInput, Shape, TensorType
 

@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.formats.operator_nodes import OperatorNodes
 from fourfold.formats.paddle.records import OperatorRecord
 from fourfold.formats.paddle.schema import ELEMENTS, NAMED_ELEMENTS
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.types import DType, Shape, TensorType
 
 MAX_LIST_LENGTH = 4096  # elements of a list that configures an operator

@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from fourfold.formats.appended_files import MAX_FILE_BYTES, MAX_FILES, AppendedFiles
-from fourfold.formats.printable import escaped, printable, short_properties
+from fourfold.formats.names import escaped, printable, short_properties
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.records import FileRecord

@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.formats.batch import OwnTypes, axis_of_batch
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.operator_nodes import PositionalOperator
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.records import OperatorRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS, CLAMPING
 from fourfold.graph import NONE

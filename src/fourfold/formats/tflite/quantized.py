@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import isclose
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.operation import Operation, Rule, TFLiteBuilder
 from fourfold.formats.tflite.options import BatchMatMulOptions
 from fourfold.formats.tflite.records import OperatorRecord, TensorRecord

@@ -14,8 +14,8 @@ from fourfold.errors import ModelError, Refusal
 from fourfold.formats.batch import check_batch
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
-from fourfold.formats.options import ReadOptions
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.inputs import ReadOptions
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.foreign import Leftover, unit_name
 from fourfold.formats.tflite.operation import Operation, Rule, TFLiteBuilder
@@ -37,7 +37,7 @@ from fourfold.formats.tflite.tensors import (
     tensor_names,
 )
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.custom import Custom
 from fourfold.types import DType, TensorType
 
@@ -128,8 +128,14 @@ class _Walk(Conversion):
     def stand_in(self, operator: FileOperator, reason: str) -> bool:
         if not self.keep_unsupported:
             return False
-        graph = (self.file, self.record, self.names, self.number)
-        leftover = Leftover(*graph, reason, self.unsized)
+        leftover = Leftover(
+            file=self.file,
+            graph=self.record,
+            names=self.names,
+            number=self.number,
+            reason=reason,
+            unsized=self.unsized,
+        )
         inputs, attributes = leftover.inputs(self.builder), leftover.attributes(self.builder)
         name = unit_name(leftover.record, self.number, self.names)
         self.add_foreign(inputs, operator.outputs, attributes, name)

@@ -83,8 +83,9 @@ class Host:
     def operator(self, number: int) -> Operator:
         """Return the op and tensors of a node."""
         node, registration = ctypes.c_void_p(), ctypes.c_void_p()
-        references = ctypes.byref(node), ctypes.byref(registration)
-        status = self.context.GetNodeAndRegistration(self.address, number, *references)
+        status = self.context.GetNodeAndRegistration(
+            self.address, number, ctypes.byref(node), ctypes.byref(registration)
+        )
         _check(status, "GetNodeAndRegistration")
         assert node.value is not None
         assert registration.value is not None
@@ -100,9 +101,8 @@ class Host:
         """Return the subsets that claiming these nodes would give."""
         numbers = structs.write_numbers(sorted(nodes))
         params, count = ctypes.c_void_p(), ctypes.c_int()
-        references = ctypes.byref(params), ctypes.byref(count)
         status = self.context.PreviewDelegatePartitioning(
-            self.address, ctypes.addressof(numbers), *references
+            self.address, ctypes.addressof(numbers), ctypes.byref(params), ctypes.byref(count)
         )
         _check(status, "PreviewDelegatePartitioning")
         size = ctypes.sizeof(TfLiteDelegateParams)

@@ -1,9 +1,12 @@
-"""The definition of an op: type rule, NumPy reference, kernels and test cases."""
+"""The definition of an op (type rule, NumPy reference, kernels, test cases), and the registry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 
@@ -133,3 +136,14 @@ class Op:
 def reject(op: str, why: str) -> ModelError:
     """Return the error of a type rule whose inputs do not fit the op."""
     return ModelError(f"{op} cannot take these inputs", why, "check how the model was exported")
+
+
+OPS = "fourfold.ops"
+
+
+@cache
+def registry() -> Mapping[str, Op]:
+    """Return all ops by name."""
+    folder = import_module(OPS)
+    names = [info.name for info in iter_modules(folder.__path__) if not info.ispkg]
+    return {name: import_module(f"{OPS}.{name}").OP for name in names}

@@ -11,8 +11,7 @@ from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.location import Layout, Stored, own_location, storage_elements
 from fourfold.codegen.view import View
 from fourfold.graph import Node, Step
-from fourfold.ops.base import Types
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Types, registry
 from fourfold.types import TensorType
 
 

@@ -11,8 +11,7 @@ from fourfold.codegen.expression import Expression, const, convert, maximum, min
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.view import View
 from fourfold.ops.base import Variant
-from fourfold.ops.base.pooling import PoolAxes
-from fourfold.ops.base.window import NO_PADDING, Pool2d
+from fourfold.ops.base.window import NO_PADDING, Pool2d, PoolAxes
 from fourfold.ops.kernels.grid import plain_grid
 from fourfold.ops.kernels.reduce import start_value
 

@@ -22,8 +22,15 @@ from fourfold.processing.pixels.colors import (
     frame_size,
     pixel_reader,
 )
-from fourfold.processing.pixels.frame_fit import FITS, Box, FrameFit, Size, fit_frame
-from fourfold.processing.pixels.resize import RESIZES, resize_frames
+from fourfold.processing.pixels.frame_fit import (
+    FITS,
+    RESIZES,
+    Box,
+    FrameFit,
+    Size,
+    fit_frame,
+    resize_frames,
+)
 from fourfold.types import DType, Shape, TensorType
 
 if TYPE_CHECKING:

@@ -149,8 +149,8 @@ def best_options(device: Device = None) -> BestOptions:
     faults = faults_of(info)
     if wrong or info.is_cpu:
         why = wrong or "it is the CPU through OpenCL; a CPU runtime is faster"
-        options = (info.name, "cpu", "fp32", "fast_single_answer", threads)
-        return BestOptions(*options, (f"{info.name}: {why}",), faults)
+        notes = (f"{info.name}: {why}",)
+        return BestOptions(info.name, "cpu", "fp32", "fast_single_answer", threads, notes, faults)
     tuned = _measured(info)
     precision, why = _precision(info, tuned)
     preference, also = _preference(tuned)

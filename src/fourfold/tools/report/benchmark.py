@@ -268,9 +268,9 @@ class Benchmark:
         )
         names = dict(zip(loaded.model.input_names, loaded.model.main.arguments, strict=True))
         pictures = {
-            name: loaded.asked[value].numbers(arrays[name], loaded.model.main.types[value])
+            name: loaded.requested[value].numbers(arrays[name], loaded.model.main.types[value])
             for name, value in names.items()
-            if value in loaded.asked
+            if value in loaded.requested
         }
         return {**arrays, **pictures}
 

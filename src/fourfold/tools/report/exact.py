@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 from fourfold.tools.report.exact_rows import ROW_AXIS, RowRange, needed_rows

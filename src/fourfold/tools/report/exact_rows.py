@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fourfold.graph import Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.window import Filter2d, Padding, Pool2d, Window, pool_window
 from fourfold.ops.concat import Concat
 from fourfold.types import Shape

@@ -22,7 +22,7 @@ from fourfold.vision.families.yolo_columns import (
     mix_masks,
     with_points,
 )
-from fourfold.vision.found import Box, Found, Mask, Size
+from fourfold.vision.found import Box, Found, KeyPoint, Mask, Size, label_for
 from fourfold.vision.meaning import (
     BOXES,
     MASKS,
@@ -45,7 +45,6 @@ else:
     picking = lazy_import("fourfold.vision.picking")
     processing = lazy_import("fourfold.processing")
 
-from fourfold.vision.found import KeyPoint, label_for
 
 NOTE = "assumed YOLOX: boxes are offsets from cells, and pixels go in from 0 to 255 in BGR order"
 _MAX_LOG_SIZE = 20.0

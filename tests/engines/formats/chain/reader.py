@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from fourfold.formats.inputs import ReadOptions
 from fourfold.formats.model import Model, SourceGraph
-from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.foreign import Foreign

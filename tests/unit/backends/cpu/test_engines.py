@@ -1,4 +1,4 @@
-"""A second CPU engine: found by its folder, named by a format, it runs what stays behind."""
+"""A second CPU engine is found by its folder, named by a format, and runs fallback operators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fourfold.runtime import race
 
 FOLDER = Path(__file__).parents[3] / "engines"
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
-RIGHT = np.square(np.sin(3 * np.maximum(X, 0)) + np.maximum(X, 0) / 2)
+EXPECTED = np.square(np.sin(3 * np.maximum(X, 0)) + np.maximum(X, 0) / 2)
 TARGETS = [GPU, "abacus", GPU]
 
 
@@ -43,7 +43,7 @@ MIXED, WHOLE = chain("Relu", "Wobble", "Square"), chain("Relu", "Square")
 
 @pytest.fixture(autouse=True)
 def abacus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The engine, which the package finds beside its own for as long as a test runs."""
+    """Install the engine next to the package's own for one test."""
     monkeypatch.setattr(cpu, "__path__", [*cpu.__path__, str(FOLDER / "cpu")])
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(FOLDER / "formats")])
     formats.formats.cache_clear()
@@ -61,16 +61,16 @@ def abacus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    found = tmp_path / "model.chain"
-    found.write_bytes(MIXED)
-    return str(found)
+    result = tmp_path / "model.chain"
+    result.write_bytes(MIXED)
+    return str(result)
 
 
 def command(*words: str) -> Any:
     return CliRunner().invoke(main, [*words])
 
 
-def targets(session: fourfold.Session) -> list[str]:
+def part_targets(session: fourfold.Session) -> list[str]:
     return [part.target for part in session.placement.parts]
 
 
@@ -83,39 +83,39 @@ def test_engines_are_found_by_folder(abacus: Any) -> None:
         find_engine("abacas")
 
 
-def test_it_runs_what_stays_behind(abacus: Any, device: DeviceInfo, tmp_path: Path) -> None:
-    """And what is kept of the model has its part, found without the format's reader."""
+def test_engine_runs_fallback_operators(abacus: Any, device: DeviceInfo, tmp_path: Path) -> None:
+    """The cached model contains the engine's part and is read without the format."""
     for origin in ("model", "store"):
         words: Any = {"placement": "gpu", "cache": tmp_path}
         with fourfold.Session(MIXED, device, **words) as session:
-            assert (session.origin, targets(session)) == (origin, TARGETS)
-            np.testing.assert_allclose(session.run(X)["square2"], RIGHT, atol=1e-5)
+            assert (session.origin, part_targets(session)) == (origin, TARGETS)
+            np.testing.assert_allclose(session.run(X)["square2"], EXPECTED, atol=1e-5)
             assert "CPU (Abacus): 1 × Wobble" in str(session.placement)
     (content,) = {*sys.modules[type(abacus).__module__].OPENED}
     assert json.loads(content)["chain"] == [["Wobble", "wobble1"]]
 
 
-def test_all_of_a_model_runs_there() -> None:
+def test_engine_runs_entire_models() -> None:
     with fourfold.Session(WHOLE, placement="cpu", cache=None) as session:
-        assert targets(session) == ["abacus"]
+        assert part_targets(session) == ["abacus"]
         np.testing.assert_allclose(session.run(X)["square1"], np.square(np.maximum(X, 0)))
 
 
 @pytest.mark.needs_device
 @pytest.mark.parametrize(("present", "raced"), [(True, 1), (False, 0)])
-def test_auto_races_it_where_it_is_installed(
+def test_placement_measures_installed_engines(
     present: bool, raced: int, monkeypatch: pytest.MonkeyPatch, abacus: Any
 ) -> None:
-    asked: list[int] = []
+    measurements: list[int] = []
     monkeypatch.setattr(type(abacus), "present", present)
-    monkeypatch.setattr(race, "_times", lambda *_: asked.append(1) or (2.0, 1.0))
+    monkeypatch.setattr(race, "_times", lambda *_: measurements.append(1) or (2.0, 1.0))
     with fourfold.Session(WHOLE, placement="measure", cache=None) as session:
-        assert targets(session) == ["abacus" if raced else GPU]
-    assert len(asked) == raced
+        assert part_targets(session) == ["abacus" if raced else GPU]
+    assert len(measurements) == raced
 
 
 @pytest.mark.needs_device
-def test_errors_name_it(abacus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_engine(abacus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fourfold.UnsupportedError, match="Abacus has no such bead") as caught:
         fourfold.Session(chain("Relu", "Warp"), cache=None)
     assert "'fourfold ops' lists" in str(caught.value)
@@ -127,7 +127,7 @@ def test_errors_name_it(abacus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.needs_device
-def test_models_are_compared_with_it(path: str) -> None:
+def test_commands_compare_with_the_engine(path: str) -> None:
     checked = command("check", path, "--device", "null")
     assert checked.exit_code == 0, checked.output
     assert "CPU (Abacus)" in checked.output
@@ -142,30 +142,30 @@ def test_models_are_compared_with_it(path: str) -> None:
 
 
 @pytest.mark.needs_device
-def test_a_fault_is_seen_beside_it(
+def test_verify_detects_a_fault(
     tmp_path: Path, abacus: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = tmp_path / "whole.chain"
-    found.write_bytes(WHOLE)
+    result = tmp_path / "whole.chain"
+    result.write_bytes(WHOLE)
     functions = sys.modules[type(abacus).__module__].FUNCTIONS
     monkeypatch.setitem(functions, "Square", lambda x: x * x + 1)
-    verified = command("verify", str(found))
+    verified = command("verify", str(result))
     assert verified.exit_code == 1, verified.output
     assert "differs" in verified.output
 
 
 @pytest.mark.needs_device
-def test_without_it_numpy_is_compared_with(
+def test_verify_compares_with_numpy_without_the_engine(
     tmp_path: Path, abacus: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = tmp_path / "whole.chain"
-    found.write_bytes(WHOLE)
+    result = tmp_path / "whole.chain"
+    result.write_bytes(WHOLE)
     monkeypatch.setattr(type(abacus), "present", False)
-    verified = command("verify", str(found), "--layers")
+    verified = command("verify", str(result), "--layers")
     assert verified.exit_code == 0, verified.output
     assert "the NumPy definitions of operators, not with a runtime:" in verified.output
     assert "Abacus is not installed (pip install abacus)" in verified.output
     assert "all outputs agree with NumPy" in verified.output
-    measured = command("bench", str(found), "--runs", "2", "--seconds", "0")
+    measured = command("bench", str(result), "--runs", "2", "--seconds", "0")
     assert measured.exit_code == 0, measured.output
     assert "not compared with a CPU runtime: Abacus is not installed" in measured.output

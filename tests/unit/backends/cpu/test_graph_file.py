@@ -1,4 +1,4 @@
-"""Graphs as bytes: every op's attributes come back, code does not go, damage is told."""
+"""Serialized graphs: all attributes round-trip, code is not written, damage is detected."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from op_inputs import case_graph
 from fourfold.backends.cpu.numpy.graph_file import read_graph, write_graph
 from fourfold.errors import ModelError
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.custom import Custom
 from fourfold.types import DType, Quantization, TensorType
 
 NAMES = [name for name, op in registry().items() if op.cases]
-MADE_BY_PASSES = {"formula", "joined"}  # no graph that is kept has them
+MADE_BY_PASSES = {"formula", "joined"}  # cached graphs do not contain them
 F32 = TensorType(DType.F32, (2, 3))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_op_comes_back(name: str) -> None:
+def test_every_op_round_trips(name: str) -> None:
     op = registry()[name]
     graph, _ = case_graph(op, op.cases)
     content = write_graph(graph)
@@ -40,11 +40,11 @@ def small(**changes: object) -> Graph:
     types = dict.fromkeys(("x", "s", "y"), F32)
     own = {"states": {"s": "y"}, "starts": {"s": np.ones((2, 3), np.float32)}}
     grids = {"x": Quantization((0.5,), (3,))}
-    given = {"quantization": grids, **own, **changes}
-    return Graph(nodes, ("x", "s"), ("y",), types, **given)  # type: ignore[arg-type]
+    inputs = {"quantization": grids, **own, **changes}
+    return Graph(nodes, ("x", "s"), ("y",), types, **inputs)  # type: ignore[arg-type]
 
 
-def test_states_and_grids_come_back() -> None:
+def test_states_and_quantization_round_trip() -> None:
     content = write_graph(small())
     assert content is not None
     again = read_graph(content)
@@ -53,7 +53,7 @@ def test_states_and_grids_come_back() -> None:
     assert again.constants == {}
 
 
-def test_what_is_no_data_is_not_written() -> None:
+def test_graphs_with_code_are_not_written() -> None:
     (node,) = small().nodes
     code = Node("custom", ("x",), ("y",), Custom("Own", b"", (F32,)))
     fused = Node("add", ("x", "s"), ("y",), tail=(Step("relu", None, (None,)),))
@@ -65,7 +65,7 @@ def test_what_is_no_data_is_not_written() -> None:
     assert write_graph(graph) is None
 
 
-def test_damage_is_told() -> None:
+def test_rejects_damaged_graphs() -> None:
     content = write_graph(small())
     assert content is not None
     for damaged in (b"", content[:20], content[:-3], content.replace(b'"add"', b'"odd"')):

@@ -1,4 +1,4 @@
-"""LiteRT's values of all tensors: none is lost to shared memory, nor to custom operators."""
+"""Values of all LiteRT tensors are preserved, despite shared memory and custom operators."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fourfold.formats import read_model
 pytestmark = pytest.mark.skipif(not ENGINE.installed(), reason="LiteRT is not installed")
 
 
-def test_every_tensor_of_a_chain_is_there_after_a_run() -> None:
-    """Each of these would lie in the memory of the one before it."""
+def test_keeps_every_tensor_of_a_chain() -> None:
+    """LiteRT would by default store each tensor in the memory of the one before it."""
     names = ["x", *(f"t{number}" for number in range(5)), "flat"]
     tensors = [Tensor(name, (1, 6, 7)) for name in names[:-1]]
     one, shape = constant("one", [1.0], "float32"), constant("shape", [1, 42])
@@ -35,7 +35,7 @@ def test_every_tensor_of_a_chain_is_there_after_a_run() -> None:
     assert not values.has("nothing")
 
 
-def test_custom_operators_that_xnnpack_alone_knows_have_values() -> None:
+def test_custom_operators_of_xnnpack_have_values() -> None:
     generator = np.random.default_rng(1)
     weights = generator.normal(0, 1, (4, 2, 2, 6)).astype(np.float32)
     transpose = Operator(
@@ -55,5 +55,5 @@ def test_custom_operators_that_xnnpack_alone_knows_have_values() -> None:
     model = read_model(content)
     values = ENGINE.compute_values(model, [x])
     np.testing.assert_array_equal(values.value("r"), np.maximum(x, 0))
-    (wanted,) = evaluate(model.main, {"x": x}).values()
-    np.testing.assert_allclose(values.value("y"), wanted, rtol=1e-5, atol=1e-5)
+    (expected,) = evaluate(model.main, {"x": x}).values()
+    np.testing.assert_allclose(values.value("y"), expected, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Parts of Paddle programs run in Paddle Inference, where that is installed."""
+"""Parts of Paddle programs run in Paddle Inference, where installed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from fourfold.backends.cpu.registry import find_engine
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.paddle.program import read_program
-from fourfold.formats.paddle.reader import read_parameters
+from fourfold.formats.paddle.reader import read_parameters, read_program
 from fourfold.plan.targets import GPU
 
 ENGINE = find_engine("paddle")
@@ -28,7 +27,7 @@ PLAIN = {"trans_x": False, "trans_y": False}
 
 
 def program() -> Program:
-    """An operator that nobody converts between two that everybody does."""
+    """Return a program with an unconverted operator between two converted ones."""
     operators = [
         Operator("matmul_v2", {"X": ["x"], "Y": ["w"]}, {"Out": ["a"]}, PLAIN),
         Operator("stanh", {"X": ["a"]}, {"Out": ["b"]}, {"scale_a": 0.5, "scale_b": 2.0}),
@@ -37,12 +36,12 @@ def program() -> Program:
     return Program({"x": (2, 6)}, {"w": WEIGHTS}, operators, ["b", "y"], {"b": (2, 4)})
 
 
-def right() -> np.ndarray:
+def expected_output() -> np.ndarray:
     return np.asarray(2.0 * np.tanh(0.5 * (X @ WEIGHTS)))
 
 
-def test_a_part_is_a_program_of_its_own(tmp_path: Path) -> None:
-    """What is cut out reads as a program with the parameters that it needs, and no others."""
+def test_part_is_written_as_a_program(tmp_path: Path) -> None:
+    """The written program contains only the parameters that it needs."""
     model = read_model(write_model(tmp_path, program()), ReadOptions(keep_unsupported=True))
     assert [node.op for node in model.main.nodes] == [
         "fully_connected",
@@ -62,7 +61,7 @@ def test_a_part_is_a_program_of_its_own(tmp_path: Path) -> None:
     assert np.array_equal(held["w"], WEIGHTS)
 
 
-def test_what_is_refused_names_the_engine(tmp_path: Path) -> None:
+def test_error_names_the_missing_engine(tmp_path: Path) -> None:
     if ENGINE.installed():
         pytest.skip("Paddle Inference is installed")
     with pytest.raises(UnsupportedError, match=r"stanh 'b'[\s\S]*pip install 'fourfold"):
@@ -70,39 +69,39 @@ def test_what_is_refused_names_the_engine(tmp_path: Path) -> None:
 
 
 @needs_paddle
-def test_what_is_not_converted_runs_in_paddle(tmp_path: Path, device: DeviceInfo) -> None:
+def test_unconverted_operators_run_in_paddle(tmp_path: Path, device: DeviceInfo) -> None:
     with Session(write_model(tmp_path, program()), device, placement="gpu") as session:
         targets = [row.target for row in session.placement.rows]
-        found = session.run(X)
+        outputs = session.run(X)
     assert targets == [GPU, "paddle", GPU]
-    assert np.allclose(found["b"], right(), atol=1e-5)
-    assert np.allclose(found["y"], np.maximum(right(), 0), atol=1e-5)
+    assert np.allclose(outputs["b"], expected_output(), atol=1e-5)
+    assert np.allclose(outputs["y"], np.maximum(expected_output(), 0), atol=1e-5)
 
 
 @needs_paddle
-def test_a_whole_model_runs_in_paddle(tmp_path: Path) -> None:
+def test_entire_model_runs_in_paddle(tmp_path: Path) -> None:
     with Session(write_model(tmp_path, program()), device="cpu") as session:
         assert {row.target for row in session.placement.rows} == {"paddle"}
-        assert np.allclose(session.run(X)["b"], right(), atol=1e-5)
+        assert np.allclose(session.run(X)["b"], expected_output(), atol=1e-5)
 
 
 @needs_paddle
-def test_all_values_of_a_model(tmp_path: Path) -> None:
+def test_computes_intermediate_values(tmp_path: Path) -> None:
     model = read_model(write_model(tmp_path, program()), ReadOptions(keep_unsupported=True))
     values = ENGINE.compute_values(model, [X])
     assert values.has("a")
     assert np.allclose(values.value("a"), X @ WEIGHTS, atol=1e-5)
-    assert np.allclose(values.value("b"), right(), atol=1e-5)
+    assert np.allclose(values.value("b"), expected_output(), atol=1e-5)
 
 
 @needs_paddle
-def test_a_file_runs_as_a_whole(tmp_path: Path) -> None:
+def test_runs_a_model_file(tmp_path: Path) -> None:
     run = ENGINE.open_model(str(write_model(tmp_path, program())), {"x": X}, 1)
-    assert np.allclose(run()[0], right(), atol=1e-5)
+    assert np.allclose(run()[0], expected_output(), atol=1e-5)
 
 
 def detector() -> Program:
-    """Boxes and scores that are computed here, and a suppression whose results have any size."""
+    """Return a detector whose non-maximum suppression has results of any size."""
     operators = [
         Operator("relu", {"X": ["boxes"]}, {"Out": ["b"]}),
         Operator("sigmoid", {"X": ["scores"]}, {"Out": ["s"]}),
@@ -126,7 +125,7 @@ def detector() -> Program:
 
 
 @needs_paddle
-def test_results_whose_size_paddle_alone_knows(tmp_path: Path, device: DeviceInfo) -> None:
+def test_supports_data_dependent_shapes(tmp_path: Path, device: DeviceInfo) -> None:
     path = write_model(tmp_path, detector())
     corners = np.abs(numbers((1, 8, 2), 1))
     arrays = {
@@ -135,6 +134,6 @@ def test_results_whose_size_paddle_alone_knows(tmp_path: Path, device: DeviceInf
     }
     expected = ENGINE.open_model(str(path), arrays, 1)()
     with Session(path, device, placement="gpu") as session:
-        found = session.run(arrays)
+        outputs = session.run(arrays)
     assert 0 < len(expected[0]) < 16
-    assert np.allclose(found["found"], expected[0], atol=1e-5)
+    assert np.allclose(outputs["found"], expected[0], atol=1e-5)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.backends.native import TARGETS, build, build_player
+from fourfold.backends import native
+from fourfold.backends.native import TARGETS, build_player
 from fourfold.errors import InputError
 
 ROOT = Path(__file__).parents[4]
@@ -20,7 +21,8 @@ PAGE_BYTES = 16384
 PT_LOAD = 1
 KIT_TOOLS = "toolchains/llvm/prebuilt/linux-x86_64/bin"
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("cc") is None, reason="there is no C compiler for ELF"
+    sys.platform != "linux" or shutil.which("cc") is None,
+    reason="no C compiler for ELF is installed",
 )
 
 
@@ -46,7 +48,7 @@ def _small_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "sources"
     folder.mkdir()
     (folder / "main.c").write_text("int main(void) { return 0; }\n")
-    monkeypatch.setattr(build, "SOURCE_FOLDERS", (folder, folder))
+    monkeypatch.setattr(native, "SOURCE_FOLDERS", (folder, folder))
 
 
 @pytest.mark.usefixtures("_small_sources")
@@ -54,7 +56,7 @@ def _small_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_player_segments_with_the_system_linker(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script in place of the NDK's compiler calls that of this machine with the same options."""
+    """A script in place of the NDK's compiler calls the system compiler with the same options."""
     tools = tmp_path / "kit" / KIT_TOOLS
     tools.mkdir(parents=True)
     script = tools / f"{TARGETS[name].android}21-clang"
@@ -69,7 +71,7 @@ def test_player_segments_with_the_system_linker(
 @pytest.mark.parametrize("name", [name for name, one in TARGETS.items() if one.is_android])
 def test_player_segments_with_the_ndk(name: str, tmp_path: Path) -> None:
     try:
-        build.find_compiler(TARGETS[name])
+        native.find_compiler(TARGETS[name])
     except InputError as error:
         pytest.skip(f"the Android NDK is not installed: {error.why}")
     program = build_player(TARGETS[name], os.fspath(tmp_path / "cache"))
@@ -78,7 +80,7 @@ def test_player_segments_with_the_ndk(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
 def test_example_segments(tmp_path: Path) -> None:
-    """The example's build file, with a small source in place of the wrapper and the player."""
+    """Use the example's build file with a small source in place of the wrapper and the player."""
     shutil.copy(CMAKE_LISTS, tmp_path)
     (tmp_path / "fourfold_jni.c").write_text("int answer(void) { return 42; }\n")
     build = tmp_path / "build"

@@ -1,6 +1,4 @@
-"""Models that are converted first, with a framework that is not there: what is kept, what fails,
-and what is left behind.
-"""
+"""Models that need conversion, with a fake framework: caching, failures, and cleanup."""
 
 from __future__ import annotations
 
@@ -28,24 +26,24 @@ from fourfold.errors import InputError, ModelError
 from fourfold.store.entry import CONVERTED
 from fourfold.store.store import Store
 
-LIMIT = 60.0  # seconds, far more than a conversion takes
+LIMIT_SECONDS = 60.0  # far more than a conversion takes
 
 
 @pytest.fixture
 def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFramework:
-    """The framework; and what converters leave behind would lie in a folder of its own."""
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    """Install the framework, with a temporary folder of its own for leftovers of converters."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     return fake_framework(tmp_path / "installed", monkeypatch)
 
 
 @pytest.fixture
-def left_behind(framework: FakeFramework) -> Path:
+def temporary_folder(framework: FakeFramework) -> Path:
     return Path(tempfile.gettempdir())
 
 
-def test_a_session_takes_it_like_any_other(
+def test_session_opens_converted_models(
     framework: FakeFramework, tmp_path: Path, device: DeviceInfo
 ) -> None:
     model = framework.write(tmp_path / "net", "copy", matrix())
@@ -60,10 +58,10 @@ def test_a_session_takes_it_like_any_other(
     assert len(framework.runs(model)) == 1
 
 
-def test_other_shapes_need_no_other_conversion(
+def test_other_shapes_use_the_same_conversion(
     framework: FakeFramework, tmp_path: Path, device: DeviceInfo
 ) -> None:
-    """Even where nothing is kept: a session converts once."""
+    """A session converts once, even without a cache."""
     model = framework.write(tmp_path / "net", "copy", matrix())
     with fourfold.Session(model, device, cache=None) as session:
         session.resize({"x": (5, 4)})
@@ -72,14 +70,14 @@ def test_other_shapes_need_no_other_conversion(
     assert len(framework.runs(model)) == 1
 
 
-def test_what_is_kept_is_used_until_something_changes(
+def test_cached_conversion_is_used_until_something_changes(
     framework: FakeFramework, tmp_path: Path
 ) -> None:
     model, store = framework.write(tmp_path / "net", "copy", matrix()), Store(tmp_path / "cache")
 
     def count() -> int:
-        found = make_readable(str(model), store, LIMIT)
-        assert found.content == (model / "weights.bin").read_bytes()
+        result = make_readable(str(model), store, LIMIT_SECONDS)
+        assert result.content == (model / "weights.bin").read_bytes()
         return len(framework.runs(model))
 
     assert [count(), count()] == [1, 1]
@@ -90,13 +88,13 @@ def test_what_is_kept_is_used_until_something_changes(
     script = framework.folder / "fake_converter.py"
     script.write_text(f"{script.read_text()}\nOTHER = 1\n")
     assert [count(), count()] == [4, 4]
-    kept = [entry for entry in store.entries() if entry.kind == CONVERTED]
-    assert {entry.title for entry in kept} == {"net"}
-    (tmp_path / "cache" / "entries" / kept[0].file).write_bytes(b"damaged")
+    converted_entries = [entry for entry in store.entries() if entry.kind == CONVERTED]
+    assert {entry.title for entry in converted_entries} == {"net"}
+    (tmp_path / "cache" / "entries" / converted_entries[0].file).write_bytes(b"damaged")
     assert [count(), count()] == [5, 5]
 
 
-def test_a_plan_is_made_anew_for_another_version(
+def test_plan_is_rebuilt_for_another_framework_version(
     framework: FakeFramework, tmp_path: Path, device: DeviceInfo
 ) -> None:
     model = framework.write(tmp_path / "net", "copy", matrix())
@@ -110,16 +108,16 @@ def test_a_plan_is_made_anew_for_another_version(
     assert len(framework.runs(model)) == 2
 
 
-def test_what_is_kept_needs_no_framework(framework: FakeFramework, tmp_path: Path) -> None:
+def test_cached_conversion_needs_no_framework(framework: FakeFramework, tmp_path: Path) -> None:
     model, store = framework.write(tmp_path / "net", "copy", matrix()), Store(tmp_path / "cache")
-    make_readable(str(model), store, LIMIT)
+    make_readable(str(model), store, LIMIT_SECONDS)
     framework.remove()
-    found = make_readable(str(model), store, LIMIT)
-    assert found.content == matrix()
-    assert found.origin.endswith("abacus 1.0")
+    result = make_readable(str(model), store, LIMIT_SECONDS)
+    assert result.content == matrix()
+    assert result.origin.endswith("abacus 1.0")
 
 
-def test_without_the_framework_one_error_has_the_command(
+def test_error_without_the_framework_contains_the_install_command(
     framework: FakeFramework, tmp_path: Path, device: DeviceInfo
 ) -> None:
     model = framework.write(tmp_path / "net", "copy", matrix())
@@ -139,36 +137,36 @@ def test_without_the_framework_one_error_has_the_command(
         ("nonsense", "no readable model, expected TFLite"),
     ],
 )
-def test_a_failure_has_the_converters_own_words(
-    framework: FakeFramework, left_behind: Path, tmp_path: Path, order: str, words: str
+def test_conversion_error_contains_the_converters_message(
+    framework: FakeFramework, temporary_folder: Path, tmp_path: Path, order: str, words: str
 ) -> None:
     model, store = framework.write(tmp_path / "net", order), Store(tmp_path / "cache")
     with pytest.raises(ModelError) as caught:
-        make_readable(str(model), store, LIMIT)
+        make_readable(str(model), store, LIMIT_SECONDS)
     assert words in caught.value.why
     assert "Fake" in caught.value.what
     assert "net'" in caught.value.what
     assert store.entries() == []
-    assert list(left_behind.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
-def test_a_conversion_has_a_time_limit(
-    framework: FakeFramework, left_behind: Path, tmp_path: Path
+def test_conversion_has_a_time_limit(
+    framework: FakeFramework, temporary_folder: Path, tmp_path: Path
 ) -> None:
     model = framework.write(tmp_path / "net", "sleep")
     with pytest.raises(ModelError, match="did not finish within 5 seconds") as caught:
         make_readable(str(model), None, 5.0)
     assert "FOURFOLD_CONVERSION_LIMIT" in caught.value.fix
-    assert list(left_behind.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
     _assert_gone(framework, model)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as POSIX has them")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed"])
-def test_the_child_ends_with_its_parent(
-    framework: FakeFramework, left_behind: Path, tmp_path: Path, number: signal.Signals
+def test_converter_process_ends_with_its_parent(
+    framework: FakeFramework, temporary_folder: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """By Ctrl-C, and where the parent has no time to do anything."""
+    """Covers Ctrl-C, and a parent that is killed."""
     model = framework.write(tmp_path / "net", "sleep")
     code = """
 import sys, tempfile
@@ -182,22 +180,22 @@ found = fake_framework.fake_framework(Path(sys.argv[2]).parent / "again", Monkey
 make_readable(sys.argv[2], None, 600.0)
 """
     paths = "\n".join(sys.path)
-    command = [sys.executable, "-c", code, paths, str(model), str(left_behind)]
+    command = [sys.executable, "-c", code, paths, str(model), str(temporary_folder)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as parent:
         _wait_for(lambda: framework.runs(model)[-1:] == ["ready"] or parent.poll() is not None)
         parent.send_signal(number)
         errors = parent.communicate()[1]
     assert ("KeyboardInterrupt" in errors) == (number is signal.SIGINT)
     assert parent.returncode != 0
-    _wait_for(lambda: list(left_behind.iterdir()) == [])
-    if number is signal.SIGINT:  # else nobody is left to end what the converter has started
+    _wait_for(lambda: list(temporary_folder.iterdir()) == [])
+    if number is signal.SIGINT:  # a killed parent cannot end what the converter started
         _assert_gone(framework, model)
     else:
-        _wait_for(lambda: not _runs(int(framework.runs(model)[0])))
+        _wait_for(lambda: not _is_running(int(framework.runs(model)[0])))
         os.kill(int(framework.runs(model)[1]), signal.SIGKILL)
 
 
-def test_commands_tell_what_they_wait_for(
+def test_commands_report_a_running_conversion(
     framework: FakeFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path / "cache"))
@@ -216,7 +214,7 @@ def test_commands_tell_what_they_wait_for(
 
 @pytest.mark.needs_device
 @pytest.mark.parametrize("command", ["run", "check", "verify", "bench"])
-def test_every_command_takes_it(
+def test_every_command_accepts_converted_models(
     framework: FakeFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path / "cache"))
@@ -231,8 +229,11 @@ def test_every_command_takes_it(
 
 
 @pytest.mark.needs_device
-def test_it_is_prepared_under_its_own_name(
-    framework: FakeFramework, left_behind: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_converted_model_is_prepared_under_its_own_name(
+    framework: FakeFramework,
+    temporary_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path / "cache"))
     model, file = framework.write(tmp_path / "net", "copy", matrix()), tmp_path / "out.fourfold"
@@ -242,63 +243,63 @@ def test_it_is_prepared_under_its_own_name(
     x = numbers(1)
     with fourfold.Session(file, model="net", cache=None) as session:
         np.testing.assert_allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
-    assert list(left_behind.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
     assert fourfold.is_supported(model)
 
 
-def test_it_is_optimised_and_quantised(
+def test_converted_models_can_be_optimized_and_quantized(
     framework: FakeFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path / "cache"))
     model = framework.write(tmp_path / "net", "copy", matrix())
-    (found,) = fourfold.optimize(model, tmp_path / "small.onnx", device="cpu").models
-    assert (found.name, found.format, found.written_as) == ("net", "TFLite", "ONNX")
+    (result,) = fourfold.optimize(model, tmp_path / "small.onnx", device="cpu").models
+    assert (result.name, result.format, result.written_as) == ("net", "TFLite", "ONNX")
     assert fourfold.quantize(model, method="fp16").content[4:8] == b"TFL3"
     assert len(framework.runs(model)) == 1
 
 
-def test_the_log_says_it_to_programs(
+def test_logs_conversions(
     framework: FakeFramework, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = framework.write(tmp_path / "net", "copy", matrix())
     with caplog.at_level(logging.INFO, "fourfold.compiler.convert"):
-        make_readable(str(model), None, LIMIT)
+        make_readable(str(model), None, LIMIT_SECONDS)
     first, second = caplog.messages
     assert "is being converted from Fake" in first
     assert second.startswith("converted in ")
 
 
-def test_pipes_and_far_too_many_files_are_refused(
+def test_rejects_broken_links_and_too_many_files(
     framework: FakeFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = framework.write(tmp_path / "net", "copy", matrix())
     (model / "loop").symlink_to(model, target_is_directory=True)
-    assert make_readable(str(model), None, LIMIT).content == matrix()
+    assert make_readable(str(model), None, LIMIT_SECONDS).content == matrix()
     (model / "gone").symlink_to(model / "nowhere")
     with pytest.raises(InputError, match="it is not a regular file"):
-        make_readable(str(model), None, LIMIT)
+        make_readable(str(model), None, LIMIT_SECONDS)
     (model / "gone").unlink()
     monkeypatch.setattr("fourfold.formats.source.MAX_FILES", 1)
     with pytest.raises(InputError, match="more than 1 files"):
-        make_readable(str(model), None, LIMIT)
+        make_readable(str(model), None, LIMIT_SECONDS)
     monkeypatch.undo()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
-def test_a_pipe_is_not_waited_for(framework: FakeFramework, tmp_path: Path) -> None:
+def test_rejects_pipes(framework: FakeFramework, tmp_path: Path) -> None:
     model = framework.write(tmp_path / "net", "copy", matrix())
     os.mkfifo(model / "pipe")
     with pytest.raises(InputError, match=r"pipe' cannot be read"):
-        make_readable(str(model), None, LIMIT)
+        make_readable(str(model), None, LIMIT_SECONDS)
 
 
 def _assert_gone(framework: FakeFramework, model: Path) -> None:
     converter, child, _ = framework.runs(model)
-    _wait_for(lambda: not _runs(int(converter)) and not _runs(int(child)))
+    _wait_for(lambda: not _is_running(int(converter)) and not _is_running(int(child)))
 
 
-def _runs(process: int) -> bool:
-    """Whether a process is there, and not only the trace of one that ended."""
+def _is_running(process: int) -> bool:
+    """Return True if a process is running, and not a zombie."""
     try:
         os.kill(process, 0)
         state = Path(f"/proc/{process}/stat")
@@ -309,7 +310,7 @@ def _runs(process: int) -> bool:
 
 def _wait_for(holds: object) -> None:
     assert callable(holds)
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + LIMIT_SECONDS
     while not holds():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "the condition was not met"
         time.sleep(0.05)

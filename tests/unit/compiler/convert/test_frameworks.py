@@ -1,4 +1,4 @@
-"""Models of TensorFlow, Keras and PyTorch beside what these themselves make of them."""
+"""TensorFlow, Keras and PyTorch models agree with their own frameworks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def write_models(script: str, folder: Path, *more: Path) -> Path:
-    """In a process of their own, so that no framework is imported here."""
+    """Write the models in a separate process, so that no framework is imported here."""
     command = [sys.executable, str(TESTS / script), str(folder), *map(str, more)]
     subprocess.run(command, check=True, capture_output=True)
     return folder
@@ -44,9 +44,9 @@ def torch_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_models("torch_models.py", tmp_path_factory.mktemp("torch"))
 
 
-def compare(model: Path, kept: Path, device: DeviceInfo, cache: Path) -> None:
-    """All outputs, by name and in order, from the model and from the store."""
-    arrays = np.load(kept)
+def compare(model: Path, arrays_file: Path, device: DeviceInfo, cache: Path) -> None:
+    """Compare all outputs by name and order, from the model and from the cache."""
+    arrays = np.load(arrays_file)
     ends: dict[str, dict[str, np.ndarray]] = {"inputs": {}, "outputs": {}}
     for name in arrays.files:
         end, _, own = name.partition("/")
@@ -54,22 +54,24 @@ def compare(model: Path, kept: Path, device: DeviceInfo, cache: Path) -> None:
     shapes = {name: array.shape for name, array in ends["inputs"].items()}
     for origin in ("model", "store"):
         with fourfold.Session(model, device, shapes=shapes, cache=cache) as session:
-            found = session.run(ends["inputs"])
+            output = session.run(ends["inputs"])
             assert session.origin == origin
             assert session.placement.whole
             assert "converted from" in session.placement.origin
-    if "" in ends["outputs"]:  # it has no name of its own
-        ends["outputs"] = dict(zip(found, ends["outputs"].values(), strict=True))
-    assert found.keys() == ends["outputs"].keys()
+    if "" in ends["outputs"]:  # the output has no name
+        ends["outputs"] = dict(zip(output, ends["outputs"].values(), strict=True))
+    assert output.keys() == ends["outputs"].keys()
     for name, expected in ends["outputs"].items():
-        np.testing.assert_allclose(found[name], expected, atol=1e-4 * float(np.ptp(expected)))
+        np.testing.assert_allclose(output[name], expected, atol=1e-4 * float(np.ptp(expected)))
 
 
 @needs_tensorflow
 @pytest.mark.parametrize(
     "name", ["two.keras", "two.h5", "named.keras", "row.keras", "signatures", "frozen.pb"]
 )
-def test_tensorflow(tensorflow_models: Path, name: str, device: DeviceInfo, tmp_path: Path) -> None:
+def test_tensorflow_models_agree(
+    tensorflow_models: Path, name: str, device: DeviceInfo, tmp_path: Path
+) -> None:
     model = tensorflow_models / name
     compare(model, tensorflow_models / f"{name}.npz", device, tmp_path)
 
@@ -84,7 +86,7 @@ def test_inputs_keep_the_order_of_the_model(
 
 
 @needs_tensorflow
-def test_other_signatures_are_still_there(
+def test_keeps_other_signatures(
     tensorflow_models: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
     model = tensorflow_models / "signatures"
@@ -96,15 +98,15 @@ def test_other_signatures_are_still_there(
 
 @needs_tensorflow
 @pytest.mark.skipif(not SAVED_MODEL.is_dir(), reason="the collection of models is not there")
-def test_a_saved_model_that_tensorflow_2_does_not_load(
+def test_converts_a_saved_model_that_keras_cannot_load(
     tensorflow_models: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
-    """It has the optimizer of another Keras in it; the names of its signature stay."""
+    """It contains the optimizer of another Keras version; the names of its signature stay."""
     compare(SAVED_MODEL, tensorflow_models / f"{SAVED_MODEL.name}.npz", device, tmp_path)
 
 
 @needs_tensorflow
-def test_a_keras_file_under_another_name(
+def test_recognizes_a_keras_file_with_another_extension(
     tensorflow_models: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
     other = tmp_path / "model.bin"
@@ -115,7 +117,9 @@ def test_a_keras_file_under_another_name(
 
 
 @needs_tensorflow
-def test_damage_has_the_words_of_the_framework(tensorflow_models: Path, tmp_path: Path) -> None:
+def test_error_for_a_damaged_file_contains_the_frameworks_message(
+    tensorflow_models: Path, tmp_path: Path
+) -> None:
     content = (tensorflow_models / "two.h5").read_bytes()
     (tmp_path / "cut.h5").write_bytes(content[: len(content) // 2])
     with pytest.raises(ModelError, match=r"TensorFlow cannot convert .*cut\.h5") as caught:
@@ -125,7 +129,9 @@ def test_damage_has_the_words_of_the_framework(tensorflow_models: Path, tmp_path
 
 @needs_torch
 @pytest.mark.parametrize("name", ["named.pt2", "open.pt2"])
-def test_torch(torch_models: Path, name: str, device: DeviceInfo, tmp_path: Path) -> None:
+def test_torch_models_agree(
+    torch_models: Path, name: str, device: DeviceInfo, tmp_path: Path
+) -> None:
     compare(torch_models / name, torch_models / f"{name}.npz", device, tmp_path)
 
 
@@ -158,8 +164,8 @@ for wrong, kind in ((Plain(), fourfold.ModelError), ("model.pt", fourfold.InputE
 
 
 @needs_torch
-def test_a_module_in_hand(device: DeviceInfo) -> None:
-    """In a process of its own: PyTorch is imported in the caller's."""
+def test_from_torch_converts_modules(device: DeviceInfo) -> None:
+    """The test runs in a separate process, which imports PyTorch."""
     command = [sys.executable, "-c", MODULE, device.address]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=TESTS)
     assert done.returncode == 0, done.stderr
@@ -168,6 +174,6 @@ def test_a_module_in_hand(device: DeviceInfo) -> None:
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is installed")
-def test_without_torch_one_error_has_the_command() -> None:
+def test_error_without_torch_contains_the_install_command() -> None:
     with pytest.raises(InputError, match=r"pip install 'fourfold\[torch\]'"):
         fourfold.from_torch(object())

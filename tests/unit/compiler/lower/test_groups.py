@@ -26,8 +26,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError, UnsupportedError
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.ops.base import Case, Op
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Case, Op, registry
 from fourfold.plan import Launch
 from fourfold.types import TensorType
 

@@ -10,7 +10,7 @@ from random_graphs import assert_equal, build
 
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.context import KernelOptions
-from fourfold.compiler.lower.join_chains import join_chains
+from fourfold.compiler.lower.join_nodes import join_chains
 from fourfold.compiler.rewrite.check_graph import check
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph

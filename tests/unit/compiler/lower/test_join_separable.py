@@ -10,7 +10,7 @@ from random_graphs import build
 from fourfold.backends.cpu.reference import evaluate
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.context import KernelOptions
-from fourfold.compiler.lower.join_separable import join_separable
+from fourfold.compiler.lower.join_nodes import join_separable
 
 MIXED = KernelOptions("mixed")
 PAIR = """

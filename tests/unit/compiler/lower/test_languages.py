@@ -19,7 +19,7 @@ from fourfold import codegen
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.check import unsupported_features
 from fourfold.codegen.context import KernelOptions
-from fourfold.codegen.registry import find_language, languages
+from fourfold.codegen.language import find_language, languages
 from fourfold.compiler.lower import make_plan
 from fourfold.compiler.rewrite import rewrite
 from fourfold.device import DeviceInfo

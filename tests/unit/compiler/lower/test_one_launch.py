@@ -10,7 +10,7 @@ from fake_devices import H200
 from random_graphs import build
 
 from fourfold.backends.null import NULL_GPU
-from fourfold.codegen.c_style import joining, renderer
+from fourfold.codegen.c_style import renderer, sharing
 from fourfold.codegen.c_style.renderer import Renderer
 from fourfold.codegen.c_style.stage_function import StageFunction, render_stage
 from fourfold.codegen.context import KernelOptions
@@ -156,7 +156,7 @@ def test_a_kernel_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
             return super().text(entry)
 
     monkeypatch.setattr(renderer, "Renderer", Counting)
-    monkeypatch.setattr(joining, "render_stage", counted(rendered))
+    monkeypatch.setattr(sharing, "render_stage", counted(rendered))
     for form in ("one", "list"):
         rendered.clear()
         make_plan(build(CHAIN.format(size=17)), SLEEPS, KernelOptions(form=form))

@@ -9,7 +9,7 @@ from random_graphs import build
 
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.context import KernelOptions
-from fourfold.compiler.lower.products import is_memory_bound
+from fourfold.compiler.lower.specialise import is_memory_bound
 from fourfold.compiler.pipeline import LoweringInput
 from fourfold.graph import Graph
 from fourfold.options import CompileOptions

@@ -12,7 +12,7 @@ from random_graphs import build
 
 from fourfold.backends.cpu.reference import evaluate
 from fourfold.backends.cuda.boards import find_board
-from fourfold.codegen.c_style.joining import AHEAD
+from fourfold.codegen.c_style.sharing import AHEAD
 from fourfold.codegen.context import KernelOptions
 from fourfold.codegen.stage_table import HEAD, ConstantSpan
 from fourfold.compiler.lower import make_plan, specialise

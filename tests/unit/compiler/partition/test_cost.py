@@ -6,7 +6,7 @@ import pytest
 
 from fourfold.compiler.partition import cost
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.window import Pool2d
 from fourfold.types import TensorType
 

@@ -1,4 +1,4 @@
-"""Boxes of small detectors: the same as NumPy makes of the model's own outputs."""
+"""Boxes of small detectors equal those that NumPy computes from the model's outputs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def image(batch: int = 1) -> np.ndarray:
     return np.random.default_rng(7).uniform(-1, 1, shape).astype(np.float32)
 
 
-def outputs(model: bytes, postprocess: object = None, **how: object) -> dict[str, np.ndarray]:
-    own = {"device": "cpu", "cache": None, "postprocess": postprocess, **how}
+def run_model(model: bytes, postprocess: object = None, **options: object) -> dict[str, np.ndarray]:
+    own = {"device": "cpu", "cache": None, "postprocess": postprocess, **options}
     with fourfold.Session(model, **own) as session:
         return session.run(image(session.inputs[0].shape[0]))
 
 
-def agrees(found: dict[str, np.ndarray], wanted: plain.Detections, picture: int = 0) -> None:
+def check_detections(
+    found: dict[str, np.ndarray], wanted: plain.Detections, picture: int = 0
+) -> None:
     count = int(found["count"][picture])
     assert count == len(wanted.scores) > 1
     np.testing.assert_array_equal(found["classes"][picture, :count], wanted.classes)
@@ -37,8 +39,8 @@ def agrees(found: dict[str, np.ndarray], wanted: plain.Detections, picture: int 
         assert not found[name][picture, count:].any()
 
 
-def yx(boxes: np.ndarray) -> np.ndarray:
-    """y, x, height, width of what comes as x, y, width, height."""
+def swap_xy(boxes: np.ndarray) -> np.ndarray:
+    """Return y, x, height, width from x, y, width, height."""
     return boxes[:, [1, 0, 3, 2]]
 
 
@@ -47,40 +49,41 @@ def yx(boxes: np.ndarray) -> np.ndarray:
 def test_yolo_with_objectness(by_class: bool, batch: int, device: DeviceInfo) -> None:
     model, limits = networks.yolo_v5(batch=batch), (0.2, 0.4, 9)
     option = processing.YoloBoxes(*limits, by_class, normalized=True)
-    raw, found = outputs(model)["predictions"], outputs(model, option, device=device)
-    assert found["boxes"].shape == (batch, 9, 4)
+    raw, result = run_model(model)["predictions"], run_model(model, option, device=device)
+    assert result["boxes"].shape == (batch, 9, 4)
     for picture, rows in enumerate(raw):
         table = rows[:, 5:] * rows[:, 4:5]
-        boxes = plain.corners(yx(rows[:, :4]))
-        agrees(found, plain.best_boxes(boxes, table, limits, by_class), picture)
+        boxes = plain.corners(swap_xy(rows[:, :4]))
+        check_detections(result, plain.best_boxes(boxes, table, limits, by_class), picture)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_yolo_with_columns_first(precision: str, device: DeviceInfo) -> None:
     model, limits = networks.yolo_v8(), (0.5, 0.3, 20)
     option = {"output0": processing.YoloBoxes(*limits)}
-    raw = outputs(model)["output0"][0].T
-    found = outputs(model, option, device=device, precision=precision)
-    boxes = plain.corners(yx(raw[:, :4]) / np.concatenate([SIZE, SIZE]))
-    agrees(found, plain.best_boxes(boxes, raw[:, 4:], limits, True))
+    raw = run_model(model)["output0"][0].T
+    result = run_model(model, option, device=device, precision=precision)
+    boxes = plain.corners(swap_xy(raw[:, :4]) / np.concatenate([SIZE, SIZE]))
+    check_detections(result, plain.best_boxes(boxes, raw[:, 4:], limits, True))
 
 
-def test_what_follows_the_classes_comes_along(device: DeviceInfo) -> None:
+def test_returns_extra_columns(device: DeviceInfo) -> None:
     model, limits = networks.yolo_v8(extras=5), (0.5, 0.3, 20)
     option = processing.YoloBoxes(*limits, classes=3, normalized=True)
-    raw, found = outputs(model)["output0"][0].T, outputs(model, option, device=device)
-    wanted = plain.best_boxes(plain.corners(yx(raw[:, :4])), raw[:, 4:7], limits, True)
-    agrees(found, wanted)
-    count = len(wanted.places)
-    np.testing.assert_allclose(found["extras"][0, :count], raw[wanted.places, 7:], rtol=1e-5)
-    assert not found["extras"][0, count:].any()
+    raw, result = run_model(model)["output0"][0].T, run_model(model, option, device=device)
+    expected = plain.best_boxes(plain.corners(swap_xy(raw[:, :4])), raw[:, 4:7], limits, True)
+    check_detections(result, expected)
+    count = len(expected.places)
+    np.testing.assert_allclose(result["extras"][0, :count], raw[expected.places, 7:], rtol=1e-5)
+    assert not result["extras"][0, count:].any()
 
 
-ANCHORS = ((4, 6, 10, 7), (14, 12, 20, 24))  # of 8 and of 16 pixels a cell, width and height
+# width and height of anchors for cells of 8 and 16 pixels
+ANCHORS = ((4, 6, 10, 7), (14, 12, 20, 24))
 
 
 def decoded_heads(raw: dict[str, np.ndarray], form: str) -> tuple[np.ndarray, np.ndarray]:
-    """Corners and scores of both heads, the finer first, as the papers have them."""
+    """Return corners and scores of both heads, the finer first, following the papers."""
     heads = sorted((one[0] for one in raw.values()), key=lambda head: -head.shape[0])
     boxes, scores = [], []
     for head, row in zip(heads, ANCHORS, strict=True):
@@ -103,88 +106,90 @@ def decoded_heads(raw: dict[str, np.ndarray], form: str) -> tuple[np.ndarray, np
 
 @pytest.mark.parametrize("planes", [False, True])
 @pytest.mark.parametrize("form", ["exponential", "square"])
-def test_heads_that_are_not_decoded(form: str, planes: bool, device: DeviceInfo) -> None:
+def test_decodes_yolo_heads(form: str, planes: bool, device: DeviceInfo) -> None:
     limits = (0.3, 0.45, 15)
     option = processing.YoloHeads(*limits, anchors=ANCHORS, form=form)
-    boxes, scores = decoded_heads(outputs(networks.yolo_heads()), form)
-    found = outputs(networks.yolo_heads(planes=planes), option, device=device)
-    agrees(found, plain.best_boxes(boxes, scores, limits, True))
+    boxes, scores = decoded_heads(run_model(networks.yolo_heads()), form)
+    result = run_model(networks.yolo_heads(planes=planes), option, device=device)
+    check_detections(result, plain.best_boxes(boxes, scores, limits, True))
 
 
 @pytest.mark.parametrize("order", ["tlbr", "ltrb", "yxhw", "xywh"])
-def test_boxes_that_the_model_decodes(order: str, device: DeviceInfo) -> None:
+def test_selects_boxes_decoded_by_the_model(order: str, device: DeviceInfo) -> None:
     model, limits = networks.boxes_and_scores(), (0.6, 0.2, 30)
     option = processing.DecodedBoxes(*limits, order=order)
-    raw, found = outputs(model), outputs(model, option, device=device)
-    rows = raw["boxes"][0] if order[0] in "ty" else yx(raw["boxes"][0])
+    raw, result = run_model(model), run_model(model, option, device=device)
+    rows = raw["boxes"][0] if order[0] in "ty" else swap_xy(raw["boxes"][0])
     boxes = rows if order in ("tlbr", "ltrb") else plain.corners(rows)
-    agrees(found, plain.best_boxes(boxes, raw["scores"][0], limits, True))
-    np.testing.assert_allclose(found["embedding"], raw["embedding"], rtol=1e-4, atol=1e-5)
+    check_detections(result, plain.best_boxes(boxes, raw["scores"][0], limits, True))
+    np.testing.assert_allclose(result["embedding"], raw["embedding"], rtol=1e-4, atol=1e-5)
 
 
-def test_a_background_is_no_class(device: DeviceInfo) -> None:
+def test_ignores_the_background_class(device: DeviceInfo) -> None:
     model, limits = networks.boxes_and_scores(), (0.6, 0.2, 30)
     option = processing.DecodedBoxes(*limits, order="tlbr", background=True)
-    raw, found = outputs(model), outputs(model, option, device=device)
-    agrees(found, plain.best_boxes(raw["boxes"][0], raw["scores"][0][:, 1:], limits, True))
+    raw, result = run_model(model), run_model(model, option, device=device)
+    check_detections(
+        result, plain.best_boxes(raw["boxes"][0], raw["scores"][0][:, 1:], limits, True)
+    )
 
 
-def test_anchors_that_are_given(device: DeviceInfo) -> None:
+def test_uses_given_anchors(device: DeviceInfo) -> None:
     model, limits = networks.boxes_and_scores(), (0.6, 0.3, 30)
     anchors = np.random.default_rng(5).uniform(0.1, 0.9, (96, 4)).astype(np.float32)
     option = processing.SsdBoxes(*limits, anchors=anchors, background=False)
-    raw, found = outputs(model), outputs(model, option, device=device)
+    raw, result = run_model(model), run_model(model, option, device=device)
     boxes = plain.ssd_corners(raw["boxes"][0], anchors)
-    agrees(found, plain.best_boxes(boxes, raw["scores"][0], limits, False))
+    check_detections(result, plain.best_boxes(boxes, raw["scores"][0], limits, False))
 
 
-def test_nothing_has_the_score(device: DeviceInfo) -> None:
-    found = outputs(networks.yolo_v8(), processing.YoloBoxes(2.0), device=device)
-    assert found["count"].tolist() == [0]
-    assert not any(array.any() for array in found.values())
+def test_returns_zeros_without_detections(device: DeviceInfo) -> None:
+    result = run_model(networks.yolo_v8(), processing.YoloBoxes(2.0), device=device)
+    assert result["count"].tolist() == [0]
+    assert not any(array.any() for array in result.values())
 
 
 @needs_litert
-def test_a_model_in_parts_and_the_runtime_of_its_format(device: DeviceInfo) -> None:
-    """All that post-processing reads may come from an engine on the CPU."""
+def test_postprocesses_outputs_of_a_cpu_engine(device: DeviceInfo) -> None:
+    """All inputs of the postprocessing may come from a CPU engine."""
     model, option = networks.yolo_v5(), processing.YoloBoxes(0.2, 0.4, 9, normalized=True)
-    wanted = outputs(model, option, device=device)
+    expected = run_model(model, option, device=device)
     with fourfold.Session(model, "cpu", cache=None, postprocess=option) as session:
         assert [part.target for part in session.placement.parts] == ["litert", "numpy"]
-        found = session.run(image())
-    for name, array in wanted.items():
-        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
+        outputs = session.run(image())
+    for name, array in expected.items():
+        np.testing.assert_allclose(outputs[name], array, rtol=1e-4, atol=1e-5)
 
 
-def refused(model: bytes, option: object) -> InputError:
+def rejection(model: bytes, option: object) -> InputError:
     with pytest.raises(InputError) as caught:
-        outputs(model, option)
+        run_model(model, option)
     return caught.value
 
 
-def test_outputs_that_could_be_no_boxes() -> None:
-    error = refused(networks.boxes_and_scores(), processing.YoloBoxes())
+def test_rejects_outputs_that_cannot_be_boxes() -> None:
+    error = rejection(networks.boxes_and_scores(), processing.YoloBoxes())
     assert "no output of the model could be the boxes" in error.what
     assert error.fix.startswith("pass a dict by name: postprocess={'boxes': YoloBoxes(...)}")
-    error = refused(networks.yolo_v5(), processing.SsdBoxes())
+    error = rejection(networks.yolo_v5(), processing.SsdBoxes())
     assert "no output of the model could be the boxes" in error.what
     assert "predictions: f32[1,192,8]" in error.why
-    error = refused(networks.boxes_and_scores(), processing.SsdBoxes(boxes="box"))
+    error = rejection(networks.boxes_and_scores(), processing.SsdBoxes(boxes="box"))
     assert (error.what, error.fix) == ("the model has no output 'box'", "did you mean 'boxes'?")
-    error = refused(networks.boxes_and_scores(), processing.DecodedBoxes(boxes="embedding"))
+    error = rejection(networks.boxes_and_scores(), processing.DecodedBoxes(boxes="embedding"))
     assert error.what == "output 'embedding' holds no boxes"
 
 
-def test_anchors_that_do_not_fit() -> None:
-    error = refused(networks.boxes_and_scores(), processing.SsdBoxes())
+def test_rejects_mismatched_anchors() -> None:
+    error = rejection(networks.boxes_and_scores(), processing.SsdBoxes())
     assert error.what == "54 anchors do not match the model's 96 boxes"
-    error = refused(networks.yolo_heads(), processing.YoloHeads(anchors=ANCHORS[:1]))
+    error = rejection(networks.yolo_heads(), processing.YoloHeads(anchors=ANCHORS[:1]))
     assert error.what == "2 outputs of the model could be heads"
 
 
-def test_classes_that_do_not_fit() -> None:
-    error = refused(networks.yolo_v8(), processing.YoloBoxes(classes=4))
+def test_rejects_mismatched_classes() -> None:
+    error = rejection(networks.yolo_v8(), processing.YoloBoxes(classes=4))
     assert error.what == "7 columns do not hold 4 classes"
     model = networks.boxes_and_scores(classes=1)
-    error = refused(model, processing.DecodedBoxes(background=True))
+    error = rejection(model, processing.DecodedBoxes(background=True))
     assert error.what == "the scores have only the background class"

@@ -1,4 +1,4 @@
-"""Top-k, argmax and softmax behind a model, on a device and by NumPy's definitions."""
+"""Top-k, argmax and softmax after a model, on a device and compared with NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE = np.random.default_rng(1).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
-def plain() -> dict[str, np.ndarray]:
+def raw_outputs() -> dict[str, np.ndarray]:
     with fourfold.Session(small_onnx(), "cpu", cache=None) as session:
         return session.run(IMAGE)
 
@@ -27,8 +27,8 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
-def test_the_best_of_an_output(
-    precision: str, plain: dict[str, np.ndarray], device: DeviceInfo
+def test_returns_top_k_of_an_output(
+    precision: str, raw_outputs: dict[str, np.ndarray], device: DeviceInfo
 ) -> None:
     options = {"scores": processing.TopK(3, softmax=True)}
     with fourfold.Session(
@@ -39,31 +39,33 @@ def test_the_best_of_an_output(
             ("classes", (1, 3)),
             ("twice", (1, 5)),
         ]
-        found = session.run(IMAGE)
-    order = np.argsort(-plain["scores"][0], kind="stable")[:3]
-    assert found["classes"].tolist() == [order.tolist()]
-    assert found["classes"].dtype == np.int32
-    np.testing.assert_allclose(found["scores"], softmax(plain["scores"])[:, order], rtol=2e-3)
-    np.testing.assert_allclose(found["twice"], plain["twice"], rtol=2e-3, atol=1e-5)
+        outputs = session.run(IMAGE)
+    order = np.argsort(-raw_outputs["scores"][0], kind="stable")[:3]
+    assert outputs["classes"].tolist() == [order.tolist()]
+    assert outputs["classes"].dtype == np.int32
+    np.testing.assert_allclose(
+        outputs["scores"], softmax(raw_outputs["scores"])[:, order], rtol=2e-3
+    )
+    np.testing.assert_allclose(outputs["twice"], raw_outputs["twice"], rtol=2e-3, atol=1e-5)
 
 
-def test_results_of_several_outputs_have_different_names(plain: dict[str, np.ndarray]) -> None:
+def test_results_of_several_outputs_have_unique_names(raw_outputs: dict[str, np.ndarray]) -> None:
     options = {"scores": processing.ArgMax(), "twice": processing.TopK(2)}
     with fourfold.Session(small_onnx(), "cpu", cache=None, postprocess=options) as session:
-        found = session.run(IMAGE)
-    assert list(found) == ["classes", "scores", "twice/classes"]
-    assert found["classes"].tolist() == [int(plain["scores"].argmax())]
-    assert found["twice/classes"][0, 0] == plain["twice"].argmax()
+        outputs = session.run(IMAGE)
+    assert list(outputs) == ["classes", "scores", "twice/classes"]
+    assert outputs["classes"].tolist() == [int(raw_outputs["scores"].argmax())]
+    assert outputs["twice/classes"][0, 0] == raw_outputs["twice"].argmax()
 
 
-def test_a_result_does_not_take_the_name_of_an_output_that_stays() -> None:
+def test_results_do_not_reuse_names_of_other_outputs() -> None:
     options = {"twice": processing.TopK(2)}
     with fourfold.Session(small_onnx(), "cpu", cache=None, postprocess=options) as session:
         assert [one.name for one in session.outputs] == ["scores", "twice/scores", "classes"]
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_softmax_along_any_axis(axis: int, device: DeviceInfo) -> None:
+def test_computes_softmax_along_any_axis(axis: int, device: DeviceInfo) -> None:
     model = writer.write(
         [writer.Tensor("x", (3, 4, 5)), writer.Tensor("y", (3, 4, 5))],
         [writer.Operator("NEG", ["x"], ["y"])],
@@ -73,12 +75,12 @@ def test_softmax_along_any_axis(axis: int, device: DeviceInfo) -> None:
     x = np.random.default_rng(2).normal(0, 2, (3, 4, 5)).astype(np.float32)
     option = processing.Softmax(axis)
     with fourfold.Session(model, device, cache=None, postprocess=option) as session:
-        found = session.run(x)["y"]
+        output = session.run(x)["y"]
     powers = np.exp(-x)
-    np.testing.assert_allclose(found, powers / powers.sum(axis, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(output, powers / powers.sum(axis, keepdims=True), rtol=1e-5)
 
 
-def test_a_quantised_output_becomes_real_numbers(device: DeviceInfo) -> None:
+def test_quantized_outputs_become_real_numbers(device: DeviceInfo) -> None:
     model = writer.write(
         [
             writer.Tensor("x", (1, 7), "uint8", scale=[0.5], zero_point=[3]),
@@ -90,9 +92,9 @@ def test_a_quantised_output_becomes_real_numbers(device: DeviceInfo) -> None:
     )
     x = np.array([[9, 200, 0, 31, 3, 200, 7]], np.uint8)
     with fourfold.Session(model, device, cache=None, postprocess=processing.TopK(3)) as session:
-        found = session.run(x)
-    assert found["scores"].tolist() == [[98.5, 98.5, 14.0]]
-    assert found["classes"].tolist() == [[1, 5, 3]]
+        outputs = session.run(x)
+    assert outputs["scores"].tolist() == [[98.5, 98.5, 14.0]]
+    assert outputs["classes"].tolist() == [[1, 5, 3]]
 
 
 @pytest.mark.parametrize(
@@ -103,25 +105,25 @@ def test_a_quantised_output_becomes_real_numbers(device: DeviceInfo) -> None:
         (processing.Softmax(-3), "has no axis -3"),
     ],
 )
-def test_what_does_not_fit_is_told(option: object, words: str) -> None:
+def test_rejects_mismatched_options(option: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         fourfold.Session(small_onnx(), "cpu", cache=None, postprocess={"scores": option})
 
 
-def test_an_output_needs_a_name_among_several() -> None:
+def test_several_outputs_need_a_name() -> None:
     with pytest.raises(InputError, match="passed without a name") as caught:
         fourfold.Session(small_onnx(), "cpu", cache=None, postprocess=processing.TopK(2))
     assert "postprocess={'scores': TopK(count=2, softmax=False)}" in caught.value.fix
 
 
-def test_an_unknown_output_gets_the_nearest_names() -> None:
+def test_error_for_an_unknown_output_suggests_names() -> None:
     options = {"score": processing.TopK(2)}
     with pytest.raises(InputError, match="no output 'score'") as caught:
         fourfold.Session(small_onnx(), "cpu", cache=None, postprocess=options)
     assert caught.value.fix == "did you mean 'scores'?"
 
 
-def test_whole_numbers_are_no_scores() -> None:
+def test_rejects_integer_outputs() -> None:
     model = writer.write(
         [writer.Tensor("x", (1, 7), "int32"), writer.Tensor("y", (1, 7), "int32")],
         [writer.Operator("NEG", ["x"], ["y"])],
@@ -133,8 +135,8 @@ def test_whole_numbers_are_no_scores() -> None:
     assert "i32[1,7]" in caught.value.why
 
 
-def test_a_model_may_have_values_of_that_name() -> None:
-    """Nodes of the model and those behind it stay apart, also where placement names them."""
+def test_model_values_may_be_named_postprocess() -> None:
+    """Nodes of the model and of the postprocessing stay separate, also in the placement."""
     model = writer.write(
         [writer.Tensor(name, (1, 7)) for name in ("x", "postprocess", "y")],
         [

@@ -22,8 +22,7 @@ from fourfold.device import IMAGES, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.graph import Graph
 from fourfold.ops import conv2d
-from fourfold.ops.base import Variant
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Variant, registry
 from fourfold.ops.kernels.conv.tile import ConvTile, Work, candidate_tiles, choose_tile, tile_fits
 
 

@@ -11,7 +11,7 @@ from small_networks import small_network, small_onnx
 from fourfold.backends.cpu.reference import evaluate
 from fourfold.compiler.rewrite import check
 from fourfold.errors import InputError
-from fourfold.export.optimize.cut import cut_model
+from fourfold.export.optimize.optimizer import cut_model
 from fourfold.formats import Model, read_model
 from fourfold.graph import Graph, Node
 from fourfold.types import TensorType

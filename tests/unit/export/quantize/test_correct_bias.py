@@ -7,7 +7,7 @@ import pytest
 
 from fourfold.export.quantize.assign import corrected_bias
 from fourfold.graph import NONE, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 

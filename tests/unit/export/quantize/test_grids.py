@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.export.quantize.grids import (
+from fourfold.export.quantize.storage import (
     Range,
     bias_grid,
     rounded,

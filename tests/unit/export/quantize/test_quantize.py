@@ -14,13 +14,13 @@ import fourfold
 from fourfold.backends.cpu.reference import evaluate
 from fourfold.errors import InputError
 from fourfold.export.quantize.assign import Assigner
-from fourfold.export.quantize.calibrate import Calibration, values_to_observe
 from fourfold.export.quantize.layers import find_layers
 from fourfold.export.quantize.method import METHODS
-from fourfold.export.quantize.progress import ProgressCounter
 from fourfold.export.quantize.quantize import quantize
+from fourfold.export.quantize.quantizer import Calibration, values_to_observe
 from fourfold.export.quantize.ranges import make_estimator
 from fourfold.export.quantize.report import QuantizeReport
+from fourfold.export.quantize.running import ProgressCounter
 from fourfold.export.quantize.samples import read_samples
 from fourfold.export.quantize.sensitivity import simulate
 from fourfold.formats import read_model

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.errors import InputError
-from fourfold.export.quantize.grids import Range
 from fourfold.export.quantize.ranges import ESTIMATORS, Histogram, make_estimator
+from fourfold.export.quantize.storage import Range
 
 
 def estimate(name: str, *arrays: np.ndarray) -> Range:

@@ -20,7 +20,7 @@ from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_mod
 
 import fourfold
 from fourfold.errors import DeviceError, InputError, ModelError, Refusal
-from fourfold.integrations.delegate import delegate_kernel, match
+from fourfold.integrations.delegate import delegate_kernel, native
 from fourfold.litert import GpuDelegate
 from fourfold.session import Session
 
@@ -281,12 +281,12 @@ def test_another_model_is_left_alone(
 
 
 def test_tensors_of_another_size_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    stride = match.Host.tensor
+    stride = native.Host.tensor
 
-    def shifted(self: match.Host, number: int) -> object:
+    def shifted(self: native.Host, number: int) -> object:
         return stride(self, min(2 * number, self.tensors - 1))
 
-    monkeypatch.setattr(match.Host, "tensor", shifted)
+    monkeypatch.setattr(native.Host, "tensor", shifted)
     delegate = GpuDelegate(tiny_model())
     assert run(interpreter(LITERT, tiny_model(), delegate), [IMAGE])[0].shape == (1, 10)
     assert delegate.claims is None

@@ -8,7 +8,7 @@ import pytest
 
 from fourfold.errors import DeviceError
 from fourfold.integrations.delegate import structs
-from fourfold.integrations.delegate.match import check_layouts
+from fourfold.integrations.delegate.native import check_layouts
 
 pytestmark = pytest.mark.skipif(
     ctypes.sizeof(ctypes.c_void_p) != 8, reason="offsets are those of 64 bits"
@@ -46,7 +46,7 @@ def test_sizes() -> None:
 
 
 def test_another_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fourfold.integrations.delegate.match.TENSOR_BYTES", 120)
+    monkeypatch.setattr("fourfold.integrations.delegate.native.TENSOR_BYTES", 120)
     with pytest.raises(DeviceError, match="known layout has 120"):
         check_layouts()
 

@@ -1,4 +1,4 @@
-"""What the log tells of opening a model, at which level, and what it costs where nobody listens."""
+"""Log messages while a model is opened, their levels, and no cost without listeners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fourfold.support.log import Log
 from fourfold.tools.preparation import tune_model
 
 IMAGE = np.zeros((1, 5, 6, 3), np.float32)
-SAY = """
+LOG_SCRIPT = """
 import sys
 from fourfold.support.log import Log
 log = Log("room")
@@ -42,17 +42,19 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+def debug_log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.DEBUG, "fourfold"):
         yield caplog
 
 
-def lines(caplog: pytest.LogCaptureFixture, room: str, level: int = logging.DEBUG) -> list[str]:
-    found = [one for one in caplog.records if one.levelno == level]
-    return [one.getMessage() for one in found if one.name == f"fourfold.{room}"]
+def lines(
+    caplog: pytest.LogCaptureFixture, logger_name: str, level: int = logging.DEBUG
+) -> list[str]:
+    results = [one for one in caplog.records if one.levelno == level]
+    return [one.getMessage() for one in results if one.name == f"fourfold.{logger_name}"]
 
 
-def test_what_was_opened_from_where(
+def test_logs_the_opened_model_and_its_origin(
     model: Path, device: DeviceInfo, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "fourfold"):
@@ -67,97 +69,104 @@ def test_what_was_opened_from_where(
     assert not lines(caplog, "compiler")
 
 
-def test_other_shapes_are_opened_too(device: DeviceInfo, told: pytest.LogCaptureFixture) -> None:
+def test_logs_opening_of_other_shapes(
+    device: DeviceInfo, debug_log: pytest.LogCaptureFixture
+) -> None:
     with fourfold.Session(split_model(), device, cache=None, placement="gpu") as session:
         session.resize(x=(2, 5))
-    first, second = lines(told, "runtime", logging.INFO)
+    first, second = lines(debug_log, "runtime", logging.INFO)
     assert "opened a model in memory from the model itself" in first
     assert "2 of 3 operators run on" in first
     assert "opened a model in memory for x=[2, 5] from the model itself" in second
 
 
-def test_each_step_is_debugged(
-    model: Path, device: DeviceInfo, tmp_path: Path, told: pytest.LogCaptureFixture
+def test_debug_log_shows_each_step(
+    model: Path, device: DeviceInfo, tmp_path: Path, debug_log: pytest.LogCaptureFixture
 ) -> None:
     store = tmp_path / "store"
     fourfold.Session(model, device, cache=store).close()
     entry = next(one for one in Store(store).entries() if one.kind == "compiled")
-    assert any(entry.key in line and "is now cached" in line for line in lines(told, "store"))
-    assert any(line.startswith("read: ") for line in lines(told, "support.timings"))
-    assert any("fuse_pointwise: " in line for line in lines(told, "compiler.rewrite"))
-    assert any(line.startswith("rewrote ") for line in lines(told, "compiler"))
-    assert any(line.startswith("compiled: parts 1, launches ") for line in lines(told, "compiler"))
-    assert any("is compiled from source" in line for line in lines(told, "runtime"))
-    told.clear()
+    assert any(entry.key in line and "is now cached" in line for line in lines(debug_log, "store"))
+    assert any(line.startswith("read: ") for line in lines(debug_log, "support.timings"))
+    assert any("fuse_pointwise: " in line for line in lines(debug_log, "compiler.rewrite"))
+    assert any(line.startswith("rewrote ") for line in lines(debug_log, "compiler"))
+    assert any(
+        line.startswith("compiled: parts 1, launches ") for line in lines(debug_log, "compiler")
+    )
+    assert any("is compiled from source" in line for line in lines(debug_log, "runtime"))
+    debug_log.clear()
     fourfold.Session(model, device, cache=store).close()
-    assert any(entry.key in line and "cached as" in line for line in lines(told, "store"))
+    assert any(entry.key in line and "cached as" in line for line in lines(debug_log, "store"))
 
 
-def test_what_stays_on_the_cpu_is_debugged(
-    device: DeviceInfo, told: pytest.LogCaptureFixture
-) -> None:
+def test_debug_log_shows_fallbacks(device: DeviceInfo, debug_log: pytest.LogCaptureFixture) -> None:
     fourfold.Session(split_model(), device, cache=None, placement="gpu").close()
-    assert any("MATRIX_DIAG" in line for line in lines(told, "runtime"))
+    assert any("MATRIX_DIAG" in line for line in lines(debug_log, "runtime"))
 
 
-def test_tuned_choices_are_debugged(
-    model: Path, device: DeviceInfo, tmp_path: Path, told: pytest.LogCaptureFixture
+def test_debug_log_shows_tuned_choices(
+    model: Path, device: DeviceInfo, tmp_path: Path, debug_log: pytest.LogCaptureFixture
 ) -> None:
     store, level = Store(tmp_path / "store"), LEVELS["rapid"]
     tuned = tune_model(str(model), device, CompileOptions(), level, store, lambda *_: None)
     assert any(
-        "takes" in line and "that were timed" in line for line in lines(told, "compiler.tune")
+        "takes" in line and "that were timed" in line for line in lines(debug_log, "compiler.tune")
     )
-    assert any(line.startswith("tuned ") for line in lines(told, "compiler.tune", logging.INFO))
+    assert any(
+        line.startswith("tuned ") for line in lines(debug_log, "compiler.tune", logging.INFO)
+    )
     fourfold.Session(model, device, cache=store).close()
-    used = [line for line in lines(told, "compiler") if line.startswith("tuned before: ")]
+    used = [line for line in lines(debug_log, "compiler") if line.startswith("tuned before: ")]
     assert used
     assert all(any(choice in line for choice in tuned.choices.values()) for line in used)
 
 
-def test_a_run_says_nothing(
-    model: Path, device: DeviceInfo, told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_runs_log_nothing(
+    model: Path,
+    device: DeviceInfo,
+    debug_log: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not even a call that finds nobody: the log costs a run nothing."""
+    """A run does not even call the logger, so that the log costs nothing."""
     with fourfold.Session(model, device, cache=None) as session:
         session.run(IMAGE)
-        told.clear()
-        monkeypatch.setattr(Log, "_logger", None)  # whoever asked for it would fail
+        debug_log.clear()
+        monkeypatch.setattr(Log, "_logger", None)  # fails if the logger is used
         session.run(IMAGE)
         session.run({"image": IMAGE})
         session.run_async(IMAGE).result()
-    assert not told.records
+    assert not debug_log.records
 
 
-def said(before: str = "") -> tuple[str, list[str]]:
-    """What a process of its own says, without the times: on both streams."""
-    command = [sys.executable, "-c", before + SAY]
+def run_log_script(before: str = "") -> tuple[str, list[str]]:
+    """Return the output and the log lines, without times, of a new process."""
+    command = [sys.executable, "-c", before + LOG_SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.strip(), [
         line.partition(" s  ")[2] or line for line in done.stderr.splitlines()
     ]
 
 
-def test_nobody_listens_and_logging_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_listeners_logging_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FOURFOLD_LOG", raising=False)
-    assert said() == ("False", [])
-    assert said("import logging\n") == ("True", [])
+    assert run_log_script() == ("False", [])
+    assert run_log_script("import logging\n") == ("True", [])
 
 
-def test_a_variable_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_enables_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_LOG", "debug")
     warning, fact, step = "room: warning: a warning", "room: a fact", "room: a step"
-    assert said()[1] == [warning, fact, step]
+    assert run_log_script()[1] == [warning, fact, step]
     monkeypatch.setenv("FOURFOLD_LOG", "info")
-    assert said()[1] == [warning, fact]
+    assert run_log_script()[1] == [warning, fact]
     own = "import logging; logging.basicConfig(format='own %(message)s')\n"
-    assert said(own)[1] == ["own a warning", "own a fact"]
+    assert run_log_script(own)[1] == ["own a warning", "own a fact"]
     monkeypatch.setenv("FOURFOLD_LOG", "warning")
-    assert said()[1] == ["a warning"]
+    assert run_log_script()[1] == ["a warning"]
 
 
-def test_it_stays_silent_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
-    """As libraries do: the program decides what is shown."""
+def test_library_is_silent_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    """The application decides which messages are shown."""
     log = Log("quiet")
     log.warning("nobody asked")
     handlers = logging.getLogger("fourfold").handlers
@@ -165,7 +174,7 @@ def test_it_stays_silent_without_a_word(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr() == ("", "")
 
 
-def test_once_means_once_that_it_was_heard(caplog: pytest.LogCaptureFixture) -> None:
+def test_warn_once_counts_only_emitted_warnings(caplog: pytest.LogCaptureFixture) -> None:
     log = Log("once")
     with caplog.at_level(logging.ERROR, "fourfold"):
         log.warn_once("the sky falls")

@@ -1,4 +1,4 @@
-"""What drivers write to descriptor 2 is logged; whatever anybody else writes arrives, once."""
+"""Known driver output on file descriptor 2 is logged; all other output passes through once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHATTER = (
     "2026-11-16 15:49:53.012345: I tensorflow/core/util/port.cc:153] oneDNN is on",
     "\x1b[1;31m2026-11-16 15:49:53.012345 [E:onnxruntime:, sequential.cc:10 f] failed\x1b[m",
 )
-OF_OTHERS = (
+OTHER_OUTPUT = (
     "WARNING: the disk is nearly full",
     "WARNING:root:as Python's logging has it",
     "Traceback (most recent call last):",
@@ -36,47 +36,47 @@ OF_OTHERS = (
 
 
 def write(*lines: str) -> None:
-    """As native code does, past all of Python's streams."""
+    """Write like native code does, bypassing Python's streams."""
     for line in lines:
         os.write(2, f"{line}\n".encode())
 
 
-def debugged(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.name == "fourfold.trial"]
 
 
-def test_known_lines_are_logged_and_others_shown(
+def test_logs_known_lines_and_passes_others_through(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, "fourfold"), log_native_output(log):
-        write(*CHATTER, *OF_OTHERS)
-    assert debugged(caplog) == [line.replace("\x1b[1;31m", "").replace("\x1b[m", "")
+        write(*CHATTER, *OTHER_OUTPUT)
+    assert logged_lines(caplog) == [line.replace("\x1b[1;31m", "").replace("\x1b[m", "")
                                 for line in CHATTER]  # fmt: skip
-    assert capfd.readouterr().err == "".join(f"{line}\n" for line in OF_OTHERS)
+    assert capfd.readouterr().err == "".join(f"{line}\n" for line in OTHER_OUTPUT)
 
 
-def test_without_listeners_they_are_gone(capfd: pytest.CaptureFixture[str]) -> None:
+def test_drops_known_lines_without_listeners(capfd: pytest.CaptureFixture[str]) -> None:
     with log_native_output(log):
         write(*CHATTER)
-    write("2 warnings generated.")  # of somebody else, afterwards
+    write("2 warnings generated.")  # written afterwards by other code
     assert capfd.readouterr().err == "2 warnings generated.\n"
 
 
-def test_a_line_without_an_end_and_one_in_pieces(capfd: pytest.CaptureFixture[str]) -> None:
+def test_handles_partial_lines(capfd: pytest.CaptureFixture[str]) -> None:
     with log_native_output(log):
         for piece in ("2 warn", "ings gener", "ated.\nno ", "end"):
             os.write(2, piece.encode())
     assert capfd.readouterr().err == "no end"
 
 
-def test_more_than_a_pipe_holds(capfd: pytest.CaptureFixture[str]) -> None:
+def test_handles_more_output_than_a_pipe_holds(capfd: pytest.CaptureFixture[str]) -> None:
     lines = [f"{number} of many" for number in range(20_000)]
     with log_native_output(log):
         write(*lines)
     assert capfd.readouterr().err.splitlines() == lines
 
 
-def test_the_descriptor_comes_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_restores_the_descriptor_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     before = os.fstat(2)
     with suppress(ValueError), log_native_output(log):
         write("1 error generated.")
@@ -85,10 +85,10 @@ def test_the_descriptor_comes_back_after_an_error(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().err == ""
 
 
-def test_several_threads_at_once(
+def test_handles_output_of_several_threads(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each line arrives once: those of drivers in the log, those of Python where they should."""
+    """Each line arrives once: driver lines in the log, Python lines on standard error."""
     count, own = 8, os.fstat(2)
 
     def build(number: int) -> None:
@@ -107,12 +107,14 @@ def test_several_threads_at_once(
     shown = sorted(capfd.readouterr().err.splitlines())
     assert shown == sorted(f"thread {number}" for number in range(count) for _ in range(25))
     expected = [f"{number} warnings generated." for number in range(count) for _ in range(25)]
-    assert sorted(debugged(caplog)) == expected
+    assert sorted(logged_lines(caplog)) == expected
     assert os.path.samestat(os.fstat(2), own)
 
 
-def test_a_process_begun_meanwhile_is_heard_to_its_end(capfd: pytest.CaptureFixture[str]) -> None:
-    """It has the pipe as its standard error for as long as it lives, which is longer."""
+def test_output_of_a_child_process_arrives_until_it_exits(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The child has the pipe as its standard error and outlives the capture."""
     said = "import sys; sys.stdin.read(); sys.stderr.write('2 warnings generated.\\nstill here\\n')"
     with log_native_output(log):
         child = subprocess.Popen([sys.executable, "-c", said], stdin=subprocess.PIPE)
@@ -124,8 +126,8 @@ def test_a_process_begun_meanwhile_is_heard_to_its_end(capfd: pytest.CaptureFixt
     assert capfd.readouterr().err == "2 warnings generated.\nstill here\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_child_writes_to_where_the_parent_did(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_forked_child_writes_to_the_original_descriptor(capfd: pytest.CaptureFixture[str]) -> None:
     with log_native_output(log):
         child = os.fork()
         if child == 0:
@@ -135,7 +137,7 @@ def test_a_forked_child_writes_to_where_the_parent_did(capfd: pytest.CaptureFixt
         assert capfd.readouterr().err == "2 warnings generated.\nin the child\n"
 
 
-def test_a_process_without_standard_error_builds_as_well() -> None:
+def test_works_without_standard_error() -> None:
     script = (
         "import os; os.close(2)\n"
         "from fourfold.support.log import Log\n"
@@ -146,7 +148,7 @@ def test_a_process_without_standard_error_builds_as_well() -> None:
     assert done.stdout.split() == [b"built"]
 
 
-def test_a_process_that_a_driver_may_kill_hears_it_at_once() -> None:
+def test_output_before_an_abort_is_not_lost() -> None:
     script = (
         "import os\n"
         "from fourfold.support.log import Log\n"

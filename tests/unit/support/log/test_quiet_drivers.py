@@ -1,4 +1,4 @@
-"""Drivers and runtimes that write to standard error are heard in the log, and nowhere else."""
+"""Output of drivers and runtimes on standard error appears only in the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fourfold.backends.opencl.program import build_text
 from fourfold.device import DeviceInfo
 from fourfold.plan import Program
 
-# What is new to the driver's cache, and has an expression that nobody uses.
+# A kernel that is not in the driver's cache and has an unused expression.
 UNUSED = "__kernel void unused(__global ulong *x) {{ 3; x[0] = 0x{nonce}; }}"
 
 OPEN = """
@@ -27,12 +27,12 @@ with fourfold.Session(sys.argv[1], device="cpu", cache=None) as session:
 """
 
 
-def debugged(caplog: pytest.LogCaptureFixture, room: str) -> list[str]:
-    found = [one for one in caplog.records if one.name == f"fourfold.{room}"]
-    return [one.getMessage() for one in found if one.levelno == logging.DEBUG]
+def logged_lines(caplog: pytest.LogCaptureFixture, logger_name: str) -> list[str]:
+    results = [one for one in caplog.records if one.name == f"fourfold.{logger_name}"]
+    return [one.getMessage() for one in results if one.levelno == logging.DEBUG]
 
 
-def test_a_compiler_that_warns(
+def test_logs_compiler_warnings(
     device: DeviceInfo, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     if device.api != "opencl" or "portable" not in device.platform.lower():
@@ -41,14 +41,14 @@ def test_a_compiler_that_warns(
     with caplog.at_level(logging.DEBUG, "fourfold"):
         build_text(context_of(device), Program(text, "-cl-std=CL1.2"))
     assert capfd.readouterr() == ("", "")
-    lines = debugged(caplog, "backends.opencl")
+    lines = logged_lines(caplog, "backends.opencl")
     assert any(line.endswith("generated.") for line in lines), lines
     assert any("bytes of kernels in " in line for line in lines)
 
 
 @pytest.mark.skipif(interpreter.runtime() is None, reason="LiteRT is not installed")
-def test_litert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so once a process, which is why this one is new."""
+def test_logs_litert_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteRT writes this message once per process, so the test starts a new one."""
     path = tmp_path / "split.tflite"
     path.write_bytes(split_model())
     monkeypatch.setenv("FOURFOLD_LOG", "debug")

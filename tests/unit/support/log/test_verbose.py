@@ -1,4 +1,4 @@
-"""-v and -vv of every command: the log on standard error, before or after the subcommand."""
+"""The options -v and -vv of every command show the log on standard error."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def invoke(*words: str) -> Result:
     return CliRunner().invoke(main, words, catch_exceptions=False)
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_it_stands_anywhere_and_leaves_json_alone(model: str, place: int) -> None:
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_verbose_works_in_any_position_and_keeps_json_clean(model: str, position: int) -> None:
     words = ["run", model, "--json"]
-    words.insert(place, "-v")
-    found = invoke(*words)
-    assert found.exit_code == 0
-    assert json.loads(found.stdout)["precision"] == "fp32"
-    assert f"runtime: opened {model} from the model itself" in found.stderr
-    assert "compile:" not in found.stderr
+    words.insert(position, "-v")
+    result = invoke(*words)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["precision"] == "fp32"
+    assert f"runtime: opened {model} from the model itself" in result.stderr
+    assert "compile:" not in result.stderr
 
 
 @pytest.mark.parametrize("words", [("-vv", "run"), ("-v", "run", "-v"), ("run", "-v", "-v")])
-def test_two_of_them_show_each_step(model: str, words: tuple[str, ...]) -> None:
+def test_double_verbose_shows_each_step(model: str, words: tuple[str, ...]) -> None:
     shown = invoke(*words, model).stderr
     assert " s  compiler: compiled: " in shown
     assert " s  runtime: opened " in shown
 
 
-def test_nothing_is_left_of_it(model: str) -> None:
-    """One command after another in the same process, as tests and notebooks call them."""
+def test_verbose_does_not_affect_later_commands(model: str) -> None:
+    """Tests and notebooks call several commands in one process."""
     logger = logging.getLogger("fourfold")
     before = (logger.level, [*logger.handlers])
     invoke("-vv", "run", model)
@@ -53,22 +53,24 @@ def test_nothing_is_left_of_it(model: str) -> None:
     assert "opened" not in invoke("run", model).stderr
 
 
-def test_warnings_are_shown_without_it(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_are_shown_by_default(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fourfold.cli.run.command.callback", lambda **_: Log("x").warning("so so"))
     assert invoke("run", model).stderr == "so so\n"
 
 
-def test_every_command_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_has_the_verbose_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path))
 
     def commands(group: click.Group, *path: str) -> list[tuple[str, ...]]:
-        context, found = click.Context(group), []
+        context, paths = click.Context(group), []
         for name in group.list_commands(context):
             one = group.get_command(context, name)
-            found.append((*path, name))
+            paths.append((*path, name))
             if isinstance(one, click.Group):
-                found += commands(one, *path, name)
-        return found
+                paths += commands(one, *path, name)
+        return paths
 
     every = commands(main)
     assert ("cache", "list") in every
@@ -76,10 +78,10 @@ def test_every_command_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert "-v, --verbose" in invoke(*path, "--help").output, path
 
 
-def test_a_wrong_setting_is_an_error_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_invalid_log_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_LOG", "loud")
     apply_log_settings.cache_clear()
-    found = invoke("ops")
+    result = invoke("ops")
     apply_log_settings.cache_clear()
-    assert found.exit_code == 2
-    assert "error: FOURFOLD_LOG is 'loud'" in found.stderr
+    assert result.exit_code == 2
+    assert "error: FOURFOLD_LOG is 'loud'" in result.stderr

@@ -26,24 +26,24 @@ GPU = replace(NULL_GPU, name="Some GPU", vendor="Somebody")
 
 @pytest.fixture
 def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices that are not there compute right."""
+    """Let devices that are not attached pass the self-test."""
     monkeypatch.setattr(capabilities, "_find_error", lambda info, precision: "")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
-def test_this_device_computes_right(precision: str, device: DeviceInfo) -> None:
+def test_device_computes_correct_results(precision: str, device: DeviceInfo) -> None:
     assert probe.find_error(device, precision) == ""
 
 
 @pytest.mark.needs_device
-def test_a_device_that_fails_is_told() -> None:
+def test_failing_device_is_reported() -> None:
     assert "is not available any more" in probe.find_error(GPU, "fp32")
     options = fourfold.best_options(GPU)
     assert options.place == "cpu"
     assert options.for_session() == {"device": "cpu", "threads": options.threads}
 
 
-def test_wrong_results_are_told(monkeypatch: pytest.MonkeyPatch, device: DeviceInfo) -> None:
+def test_wrong_results_are_reported(monkeypatch: pytest.MonkeyPatch, device: DeviceInfo) -> None:
     probe.find_error.cache_clear()
     monkeypatch.setattr(probe, "TOLERANCE", dict.fromkeys(probe.TOLERANCE, -1.0))
     assert "is off by" in probe.find_error(device, "fp32")
@@ -52,7 +52,7 @@ def test_wrong_results_are_told(monkeypatch: pytest.MonkeyPatch, device: DeviceI
 
 @pytest.mark.needs_device
 @pytest.mark.usefixtures("healthy")
-def test_a_gpu_of_which_nothing_is_known() -> None:
+def test_recommends_mixed_for_an_unknown_gpu() -> None:
     options = fourfold.best_options(GPU)
     assert (options.place, options.precision) == ("gpu", "mixed")
     assert options.inference_preference == "balanced"
@@ -64,7 +64,7 @@ def test_a_gpu_of_which_nothing_is_known() -> None:
 @pytest.mark.needs_device
 @pytest.mark.usefixtures("healthy")
 @pytest.mark.parametrize(("ratio", "precision"), [(0.5, "mixed"), (1.2, "fp32")])
-def test_what_was_measured_decides(
+def test_measurements_decide_the_precision(
     ratio: float, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path))
@@ -86,7 +86,7 @@ def test_what_was_measured_decides(
     ("name", "count", "preference"),
     [("Mali-T628", 2, "fast_single_answer"), ("Mali-G76", 1, "balanced"), ("Arc A770", 0, "")],
 )
-def test_known_faults(name: str, count: int, preference: str) -> None:
+def test_known_faults_change_the_options(name: str, count: int, preference: str) -> None:
     device = replace(GPU, name=name)
     assert len(capabilities.faults_of(device)) == count
     options = fourfold.best_options(device)
@@ -95,7 +95,7 @@ def test_known_faults(name: str, count: int, preference: str) -> None:
     GpuDelegate(tiny_model(), **{**options.for_delegate(), "device": None})
 
 
-def test_every_fault_says_who_says_so() -> None:
+def test_every_fault_has_a_source() -> None:
     assert all(fault.what and fault.source for fault in capabilities.known_faults())
 
 
@@ -103,9 +103,9 @@ def no_platform() -> tuple[Any, ...]:
     raise DeviceError("no OpenCL platform was found", "there is no driver", "install one")
 
 
-@pytest.mark.parametrize("found", [no_platform, tuple])
-def test_a_machine_without_devices(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "devices", found)
+@pytest.mark.parametrize("result", [no_platform, tuple])
+def test_recommends_the_cpu_without_devices(result: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "devices", result)
     options = fourfold.best_options()
     assert (options.place, options.precision) == ("cpu", "fp32")
     assert options.threads >= 1
@@ -115,12 +115,12 @@ def test_a_machine_without_devices(found: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.needs_device
-def test_a_wrong_name_is_an_error() -> None:
+def test_rejects_unknown_devices() -> None:
     with pytest.raises(DeviceError, match="was not found"):
         fourfold.best_options("no such device")
 
 
-def test_a_model_that_runs(device: DeviceInfo) -> None:
+def test_supported_model(device: DeviceInfo) -> None:
     support = fourfold.is_supported(tiny_model(), device)
     assert support
     assert (support.verdict, support.operators, support.on_gpu) == ("gpu", 4, 4)
@@ -128,7 +128,7 @@ def test_a_model_that_runs(device: DeviceInfo) -> None:
     assert support.reasons == ()
 
 
-def test_a_model_that_runs_nowhere(device: DeviceInfo) -> None:
+def test_unsupported_model(device: DeviceInfo) -> None:
     tensors = [Tensor("x", (1, 4)), Tensor("y", (1, 4))]
     content = write(tensors, [Operator("CUSTOM", ["x"], ["y"], custom_code="Other")], ["x"], ["y"])
     support = fourfold.is_supported(content, device)
@@ -137,7 +137,7 @@ def test_a_model_that_runs_nowhere(device: DeviceInfo) -> None:
     assert "CUSTOM Other" in str(support)
 
 
-def test_what_stays_on_the_cpu_has_a_reason(device: DeviceInfo) -> None:
+def test_fallbacks_have_a_reason(device: DeviceInfo) -> None:
     pytest.importorskip("ai_edge_litert")
     tensors = [Tensor("x", (1, 4)), Tensor("t", (1, 4)), Tensor("y", (1, 4, 4))]
     operators = [Operator("RELU", ["x"], ["t"]), Operator("MATRIX_DIAG", ["t"], ["y"])]
@@ -147,6 +147,6 @@ def test_what_stays_on_the_cpu_has_a_reason(device: DeviceInfo) -> None:
 
 
 @pytest.mark.needs_device
-def test_a_file_that_is_not_there() -> None:
+def test_rejects_missing_files() -> None:
     with pytest.raises(InputError, match="cannot open"):
         fourfold.is_supported("nowhere.tflite")

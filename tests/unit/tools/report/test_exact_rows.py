@@ -9,7 +9,7 @@ import pytest
 from op_inputs import case_graph
 
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.base.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize

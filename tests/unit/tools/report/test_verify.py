@@ -24,8 +24,7 @@ from fourfold.formats.tflite import operation, walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.operation import Rule
 from fourfold.ops import tanh
-from fourfold.ops.base import Op
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import Op, registry
 from fourfold.options import CompileOptions
 from fourfold.tools.report.compare import deviation
 from fourfold.tools.report.layer_comparison import LayerComparison

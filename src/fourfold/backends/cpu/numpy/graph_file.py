@@ -17,7 +17,7 @@ import numpy as np
 
 from fourfold.errors import MALFORMED, ModelError
 from fourfold.graph import Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.types import Quantization, TensorType
 
 _HEADER = 8  # bytes for the length of the record

@@ -1,11 +1,28 @@
-"""Calls into CUDA's driver: a status that is not zero raises an Error."""
+"""Calls into CUDA's driver: loads its library, and raises an Error for a status other than 0."""
 
 from __future__ import annotations
 
+from ctypes import CDLL, PyDLL
+from functools import cache
 from typing import Any
 
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.driver import library_name
 from fourfold.support.forks import lost
+
+
+@cache
+def library() -> CDLL:
+    """Load the functions so that they release the GIL, for calls that wait or take long. Raises
+    OSError if there is no driver.
+    """
+    return CDLL(library_name())
+
+
+@cache
+def quick_library() -> PyDLL:
+    """Load the same functions without releasing the GIL, for calls of about a microsecond."""
+    return PyDLL(library_name())
+
 
 API = "cuda"
 _OUT_OF_MEMORY, _NOT_STARTED = 2, 3
@@ -94,14 +111,14 @@ def give_back(name: str, handle: Any) -> None:
     the parent.
     """
     if API not in lost:
-        getattr(loader.library(), name)(handle)
+        getattr(library(), name)(handle)
 
 
 def call(name: str, *arguments: Any) -> None:
     """Call a function of the driver. In a forked child it fails as if the driver was
     not started.
     """
-    status = _NOT_STARTED if API in lost else getattr(loader.library(), name)(*arguments)
+    status = _NOT_STARTED if API in lost else getattr(library(), name)(*arguments)
     if status:
         raise Error(name, status)
 
@@ -115,7 +132,7 @@ def quick_call(name: str, *arguments: Any) -> None:
 
 def quick_function(name: str) -> Any:
     """Return such a function, for frequent calls."""
-    return getattr(loader.quick_library(), name)
+    return getattr(quick_library(), name)
 
 
 def call_found(name: str, function: Any, argument: Any) -> None:
@@ -127,7 +144,7 @@ def call_found(name: str, function: Any, argument: Any) -> None:
 
 def is_ready(name: str, *arguments: Any) -> bool:
     """Call a function that asks whether something is done, and return its answer."""
-    status = _NOT_STARTED if API in lost else getattr(loader.library(), name)(*arguments)
+    status = _NOT_STARTED if API in lost else getattr(library(), name)(*arguments)
     if status not in (0, _NOT_READY):
         raise Error(name, status)
     return not status

@@ -17,8 +17,17 @@ def linked(parts: Sequence[bytes]) -> bytes:
     call("cuLinkCreate_v2", 0, None, None, byref(state))
     try:
         for number, part in enumerate(parts):
-            data = (c_char_p(part), c_size_t(len(part)), f"part {number}".encode())
-            call("cuLinkAddData_v2", state, _CUBIN, *data, 0, None, None)
+            call(
+                "cuLinkAddData_v2",
+                state,
+                _CUBIN,
+                c_char_p(part),
+                c_size_t(len(part)),
+                f"part {number}".encode(),
+                0,
+                None,
+                None,
+            )
         code, size = c_void_p(), c_size_t()
         call("cuLinkComplete", state, byref(code), byref(size))
         return ctypes.string_at(code, size.value)  # copied, since the linker owns the memory

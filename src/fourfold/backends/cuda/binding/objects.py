@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.backends.cuda.binding import loader
+from fourfold.backends.cuda.binding import calls
 from fourfold.backends.cuda.binding.calls import (
     Error,
     call,
@@ -57,13 +57,13 @@ class Stream:
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy between device memory and pinned memory."""
-        arguments = (c_ulonglong(target), c_ulonglong(source), c_size_t(size))
-        quick_call("cuMemcpyAsync", *arguments, self.pointer)
+        quick_call(
+            "cuMemcpyAsync", c_ulonglong(target), c_ulonglong(source), c_size_t(size), self.pointer
+        )
 
     def fill(self, address: int, word: int, count: int) -> None:
         """Fill memory with 32-bit words."""
-        arguments = (c_ulonglong(address), c_uint(word), c_size_t(count))
-        call("cuMemsetD32Async", *arguments, self.pointer)
+        call("cuMemsetD32Async", c_ulonglong(address), c_uint(word), c_size_t(count), self.pointer)
 
     def wait_for(self, event: Event) -> None:
         """Make subsequent work wait for an event."""
@@ -264,7 +264,7 @@ def _captured(put: Callable[[Stream], None]) -> c_void_p:
         try:
             put(stream)
         except BaseException:
-            loader.library().cuStreamEndCapture(stream.pointer, byref(captured))
+            calls.library().cuStreamEndCapture(stream.pointer, byref(captured))
             if captured.value:
                 give_back("cuGraphDestroy", captured)
             raise

@@ -8,8 +8,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fourfold.backends.opencl.binding.calls import API, Error, call, check_process, info, make
-from fourfold.backends.opencl.binding.loader import library, quick_library
+from fourfold.backends.opencl.binding.calls import (
+    API,
+    Error,
+    call,
+    check_process,
+    info,
+    library,
+    make,
+    quick_library,
+)
 from fourfold.backends.opencl.binding.pocl_cpu import name_unknown_cpu
 from fourfold.support.forks import lost, used
 
@@ -184,8 +192,7 @@ class Buffer(Handle):
         """Return a part of the buffer without a copy; the device limits where it may start."""
         part = Buffer.__new__(Buffer)
         region = (c_size_t * 2)(start, size)
-        which = (self.pointer, c_uint64(0), _REGION, region)
-        Handle.__init__(part, make("clCreateSubBuffer", *which))
+        Handle.__init__(part, make("clCreateSubBuffer", self.pointer, c_uint64(0), _REGION, region))
         return part
 
     def _make(self, context: Context, flags: int, size: int, start: c_void_p | None) -> None:
@@ -214,8 +221,9 @@ class Image(Handle):
         """Create an image of the first `count` texels."""
         form = (c_uint * 2)(_RGBA, _HALF_FLOAT if half else _FLOAT)
         shape = _ImageShape(type=_IMAGE_OF_BUFFER, width=count, buffer=buffer.pointer)
-        which = (c_uint64(_READ_ONLY), form, byref(shape), None)
-        super().__init__(make("clCreateImage", context.pointer, *which))
+        super().__init__(
+            make("clCreateImage", context.pointer, c_uint64(_READ_ONLY), form, byref(shape), None)
+        )
         self._buffer = buffer  # not all drivers keep it alive for the image
 
 
@@ -239,8 +247,9 @@ class Program(Handle):
         device, data = byref(context.device.pointer), ctypes.c_char_p(binary)
         size, taken = c_size_t(len(binary)), ctypes.c_int()
         name = "clCreateProgramWithBinary"
-        which = (device, byref(size), byref(data), byref(taken))
-        return Program(context, make(name, context.pointer, 1, *which))
+        return Program(
+            context, make(name, context.pointer, 1, device, byref(size), byref(data), byref(taken))
+        )
 
     @staticmethod
     def of_part(context: Context, part: Program) -> Program:
@@ -251,8 +260,7 @@ class Program(Handle):
 
     def compile(self, options: str) -> None:
         own = byref(self._device.pointer)
-        headers = (0, None, None)
-        call("clCompileProgram", self.pointer, 1, own, options.encode(), *headers, None, None)
+        call("clCompileProgram", self.pointer, 1, own, options.encode(), 0, None, None, None, None)
 
     def build(self, options: str) -> None:
         own = byref(self._device.pointer)

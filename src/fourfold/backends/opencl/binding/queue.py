@@ -9,8 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.backends.opencl.binding.calls import Error, call, check_process, info, make
-from fourfold.backends.opencl.binding.loader import quick_library
+from fourfold.backends.opencl.binding.calls import (
+    Error,
+    call,
+    check_process,
+    info,
+    make,
+    quick_library,
+)
 from fourfold.backends.opencl.binding.objects import (
     Buffer,
     Context,
@@ -153,18 +159,29 @@ class Queue(Handle):
     ) -> None:
         if not array.flags.c_contiguous:
             raise ValueError("only contiguous arrays can be copied")
-        region = (c_size_t(offset), c_size_t(array.nbytes), address_of(array))
-        call(name, self.pointer, buffer.pointer, int(wait), *region, 0, None, event)
+        call(
+            name,
+            self.pointer,
+            buffer.pointer,
+            int(wait),
+            c_size_t(offset),
+            c_size_t(array.nbytes),
+            address_of(array),
+            0,
+            None,
+            event,
+        )
 
     def copy(self, source: Buffer, target: Buffer, size: int, start: int = 0, to: int = 0) -> None:
         """Copy some bytes from one buffer into another, on the device."""
-        sizes = (c_size_t(start), c_size_t(to), c_size_t(size))
         call(
             "clEnqueueCopyBuffer",
             self.pointer,
             source.pointer,
             target.pointer,
-            *sizes,
+            c_size_t(start),
+            c_size_t(to),
+            c_size_t(size),
             0,
             None,
             None,
@@ -173,24 +190,64 @@ class Queue(Handle):
     def copy_image(self, image: Buffer, buffer: Buffer, size: tuple[int, int]) -> None:
         """Copy an image of this width and height in texels to the start of a buffer."""
         origin, region = (c_size_t * 3)(), (c_size_t * 3)(*size, 1)
-        pair = (image.pointer, buffer.pointer, origin, region, c_size_t(0))
-        call("clEnqueueCopyImageToBuffer", self.pointer, *pair, 0, None, None)
+        call(
+            "clEnqueueCopyImageToBuffer",
+            self.pointer,
+            image.pointer,
+            buffer.pointer,
+            origin,
+            region,
+            c_size_t(0),
+            0,
+            None,
+            None,
+        )
 
     def copy_to_image(self, buffer: Buffer, image: Buffer, size: tuple[int, int]) -> None:
         """Copy the start of a buffer to an image of this width and height in texels."""
         origin, region = (c_size_t * 3)(), (c_size_t * 3)(*size, 1)
-        pair = (buffer.pointer, image.pointer, c_size_t(0), origin, region)
-        call("clEnqueueCopyBufferToImage", self.pointer, *pair, 0, None, None)
+        call(
+            "clEnqueueCopyBufferToImage",
+            self.pointer,
+            buffer.pointer,
+            image.pointer,
+            c_size_t(0),
+            origin,
+            region,
+            0,
+            None,
+            None,
+        )
 
     def fill(self, buffer: Buffer, pattern: bytes, offset: int, size: int) -> None:
         """Fill a part of a buffer with a repeated pattern."""
-        what = (pattern, c_size_t(len(pattern)), c_size_t(offset), c_size_t(size))
-        call("clEnqueueFillBuffer", self.pointer, buffer.pointer, *what, 0, None, None)
+        call(
+            "clEnqueueFillBuffer",
+            self.pointer,
+            buffer.pointer,
+            pattern,
+            c_size_t(len(pattern)),
+            c_size_t(offset),
+            c_size_t(size),
+            0,
+            None,
+            None,
+        )
 
     def map(self, buffer: Buffer, size: int, wait: bool = True) -> Memory:
         """Map the buffer's memory as bytes, for reading and writing until `unmap`."""
-        region = (c_uint64(_MAP_BOTH), c_size_t(0), c_size_t(size), 0, None, None)
-        address = make("clEnqueueMapBuffer", self.pointer, buffer.pointer, int(wait), *region)
+        address = make(
+            "clEnqueueMapBuffer",
+            self.pointer,
+            buffer.pointer,
+            int(wait),
+            c_uint64(_MAP_BOTH),
+            c_size_t(0),
+            c_size_t(size),
+            0,
+            None,
+            None,
+        )
         return (ctypes.c_ubyte * size).from_address(address.value or 0)
 
     def unmap(self, buffer: Buffer, memory: Memory) -> None:

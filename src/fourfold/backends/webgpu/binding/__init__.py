@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from fourfold.backends.webgpu.binding.adapter import Adapter, adapters
-from fourfold.backends.webgpu.binding.calls import API, Error
-from fourfold.backends.webgpu.binding.commands import Commands, Recording
+from fourfold.backends.webgpu.binding.calls import API, KNOWN, Error, version
 from fourfold.backends.webgpu.binding.device import Device
-from fourfold.backends.webgpu.binding.loader import KNOWN, version
 from fourfold.backends.webgpu.binding.objects import (
     COPY_SOURCE,
     COPY_TARGET,
@@ -17,9 +15,11 @@ from fourfold.backends.webgpu.binding.objects import (
     BindGroup,
     Bound,
     Buffer,
+    Commands,
     Layout,
     Pipeline,
     QuerySet,
+    Recording,
     Staging,
 )
 

@@ -7,8 +7,7 @@ from ctypes import byref, c_void_p
 from functools import cache
 from typing import NamedTuple
 
-from fourfold.backends.webgpu.binding.calls import API, UNKNOWN, Error
-from fourfold.backends.webgpu.binding.loader import library
+from fourfold.backends.webgpu.binding.calls import API, UNKNOWN, Error, library
 from fourfold.backends.webgpu.binding.structures import (
     AdapterInfo,
     InstanceDescriptor,

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.backends.webgpu.binding.adapter import FEATURES, Adapter, process_events
-from fourfold.backends.webgpu.binding.calls import API, LOST, UNKNOWN, Error, give_back
-from fourfold.backends.webgpu.binding.loader import library
+from fourfold.backends.webgpu.binding.calls import API, LOST, UNKNOWN, Error, give_back, library
 from fourfold.backends.webgpu.binding.structures import (
     CallbackInfo,
     DeviceCallback,
@@ -117,8 +116,9 @@ class Device:
 
     def write(self, buffer: int, offset: int, array: np.ndarray) -> None:
         """Copy a contiguous array of whole words into a buffer."""
-        data = (array.ctypes.data, array.nbytes)
-        self.call("wgpuQueueWriteBuffer", self.queue, buffer, offset, *data)
+        self.call(
+            "wgpuQueueWriteBuffer", self.queue, buffer, offset, array.ctypes.data, array.nbytes
+        )
 
     @property
     def timestamp_seconds(self) -> float:

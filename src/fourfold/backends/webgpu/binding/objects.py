@@ -1,16 +1,19 @@
-"""Buffers, pipelines, bind groups and query sets; `release` frees each of them."""
+"""Buffers, pipelines, bind groups and query sets, which `release` frees, and recorded commands.
+
+Commands are recorded again for each run, since WebGPU cannot reuse them.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
-from ctypes import c_void_p
+from collections.abc import Iterable, Sequence
+from ctypes import byref, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fourfold.backends.webgpu.binding.calls import UNKNOWN, Error, give_back
+from fourfold.backends.webgpu.binding.calls import UNKNOWN, Error, give_back, quick_library
 from fourfold.backends.webgpu.binding.device import Device
 from fourfold.backends.webgpu.binding.structures import (
     BindGroupDescriptor,
@@ -21,9 +24,11 @@ from fourfold.backends.webgpu.binding.structures import (
     BufferMapCallback,
     CallbackInfo,
     Chained,
+    ComputePassDescriptor,
     ComputePipelineDescriptor,
     ComputeState,
     LabelDescriptor,
+    PassTimestampWrites,
     PipelineLayoutDescriptor,
     QuerySetDescriptor,
     ShaderSourceWGSL,
@@ -204,3 +209,97 @@ class Staging(Buffer):
         if self.asked or self.mapped:
             self.asked = self.mapped = False
             self.device.call("wgpuBufferUnmap", self.pointer)
+
+
+class Recording:
+    """A sequence of launches, as calls whose arguments are created once.
+
+    The compute pass is an argument of all of them, and the only one that changes.
+    """
+
+    def __init__(self) -> None:
+        self._pass = c_void_p()
+        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
+        self._last: Pipeline | None = None
+
+    def add(self, pipeline: Pipeline, group: BindGroup, groups: Iterable[int]) -> None:
+        """Add a launch of this many work-groups along each axis."""
+        functions = quick_library()
+        if pipeline is not self._last:
+            arguments = (self._pass, c_void_p(pipeline.pointer))
+            self._calls.append((functions.wgpuComputePassEncoderSetPipeline, arguments))
+            self._last = pipeline
+        bound = (self._pass, c_uint32(0), c_void_p(group.pointer), ctypes.c_size_t(0), None)
+        self._calls.append((functions.wgpuComputePassEncoderSetBindGroup, bound))
+        counts = (self._pass, *map(c_uint32, groups))
+        self._calls.append((functions.wgpuComputePassEncoderDispatchWorkgroups, counts))
+
+    def put(self, compute_pass: int) -> None:
+        self._pass.value = compute_pass
+        for function, arguments in self._calls:
+            function(*arguments)
+
+
+class Commands:
+    """The commands of one submission."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._pointer: int | None = device.create("CommandEncoder", LabelDescriptor())
+
+    def copy(self, source: Buffer, start: int, target: Buffer, at: int, size: int) -> None:
+        """Copy from byte `start` of one buffer to byte `at` of another; all are multiples of a
+        word.
+        """
+        if not size:
+            return
+        self._device.call(
+            "wgpuCommandEncoderCopyBufferToBuffer",
+            self._pointer,
+            source.pointer,
+            start,
+            target.pointer,
+            at,
+            size,
+        )
+
+    def clear(self, buffer: Buffer) -> None:
+        """Fill a buffer with zeros."""
+        self._device.call(
+            "wgpuCommandEncoderClearBuffer", self._pointer, buffer.pointer, 0, buffer.size
+        )
+
+    def launch(self, recording: Recording, times: QuerySet | None = None, first: int = 0) -> None:
+        """Add all launches of a recording; their start and end times go to two
+        entries of `times`.
+        """
+        descriptor = None
+        if times is not None:
+            writes = PassTimestampWrites(None, times.pointer, first, first + 1)
+            descriptor = byref(ComputePassDescriptor(timestampWrites=ctypes.pointer(writes)))
+        begin, end = "wgpuCommandEncoderBeginComputePass", "wgpuComputePassEncoderEnd"
+        compute_pass = self._device.call(begin, self._pointer, descriptor)
+        recording.put(compute_pass)
+        self._device.call(end, compute_pass)
+        give_back("wgpuComputePassEncoderRelease", compute_pass)
+
+    def resolve(self, times: QuerySet, target: Buffer) -> None:
+        """Write times into a buffer, eight bytes each."""
+        self._device.call(
+            "wgpuCommandEncoderResolveQuerySet",
+            self._pointer,
+            times.pointer,
+            0,
+            times.count,
+            target.pointer,
+            0,
+        )
+
+    def submit(self) -> c_uint64:
+        """Submit them to the queue; returns the index to wait for."""
+        encoder, self._pointer = self._pointer, None
+        try:
+            finished = self._device.call("wgpuCommandEncoderFinish", encoder, None)
+        finally:
+            give_back("wgpuCommandEncoderRelease", encoder)
+        return self._device.submit(finished)

@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.formats.budget import check_shape
 from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.detection import Detection
 from fourfold.ops.reshape import Reshape
@@ -122,10 +122,10 @@ def detection_output(op: Operation) -> None:
     label = _column(op, rows, _CLASS)
     if background == 0:
         label = op.add("mul", op.add("add", label, one, part="label"), valid, part="known")
+    score = _column(op, rows, _SCORE)
     corners = Slice((0, 0), (attributes.rows, 4), (1, 1))
-    parts = (image, label, _column(op, rows, _SCORE))
     box = op.add("slice", rows, attributes=corners, part="corners")
-    table = op.add("concat", *parts, box, attributes=Concat(1), part="table")
+    table = op.add("concat", image, label, score, box, attributes=Concat(1), part="table")
     op.give("reshape", table, attributes=Reshape((1, 1, attributes.rows, 7)))
 
 

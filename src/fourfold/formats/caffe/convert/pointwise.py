@@ -7,7 +7,7 @@ import math
 from fourfold.formats.activations import give_elu, softplus_parts
 from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.cast import Cast
 from fourfold.ops.leaky_relu import LeakyRelu

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from fourfold.formats.axes import give_along
+from fourfold.formats.axes import check_window, give_along, give_channels_first
 from fourfold.formats.batch import reshape_batch
 from fourfold.formats.caffe.operation import Operation, converts
-from fourfold.formats.channels_first import check_window, give_channels_first
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.base.rules import Reduce, Resize
 from fourfold.ops.cast import Cast

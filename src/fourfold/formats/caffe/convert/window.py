@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from fourfold.formats.axes import check_window, give_channels_first
 from fourfold.formats.caffe.operation import Operation, converts
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.channels_first import check_window, give_channels_first
-from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
-from fourfold.formats.pools import add_pool, count_windows
-from fourfold.formats.refusal import Unconvertible
-from fourfold.ops.base.pooling import PoolAxes
+from fourfold.formats.rule_table import Unconvertible
+from fourfold.formats.windows import Deconvolution, add_pool, convolve, count_windows, deconvolve
 from fourfold.ops.base.rules import Reduce
-from fourfold.ops.base.window import Padding, Pair
+from fourfold.ops.base.window import Padding, Pair, PoolAxes
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.local_response import LocalResponse
 

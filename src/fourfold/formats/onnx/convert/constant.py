@@ -8,7 +8,7 @@ from fourfold.formats.axes import axis_of
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.operator_nodes import give_full, give_range
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.slice import Slice
 from fourfold.types import DType, TensorType
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.formats.onnx.convert.window import conv
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.cast import Cast
 from fourfold.types import DType, TensorType

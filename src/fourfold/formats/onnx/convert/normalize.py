@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.base.rules import Reduce
 from fourfold.ops.local_response import LocalResponse
 from fourfold.types import Shape

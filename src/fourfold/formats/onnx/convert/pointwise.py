@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.formats.activations import elu_parts, give_elu, give_mish, softplus_parts
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu

@@ -19,13 +19,12 @@ from fourfold.formats.onnx.convert.grids import (
 )
 from fourfold.formats.onnx.convert.matrix import gemm, matmul
 from fourfold.formats.onnx.convert.pointwise import leaky_relu, unary
-from fourfold.formats.onnx.convert.pools import pool
 from fourfold.formats.onnx.convert.reduce import global_pool, softmax
 from fourfold.formats.onnx.convert.slices import concat
-from fourfold.formats.onnx.convert.window import conv
+from fourfold.formats.onnx.convert.window import conv, pool
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice

@@ -166,16 +166,30 @@ def arg_max(op: Operation) -> None:
 def cumsum(op: Operation) -> None:
     """cumsum along a constant axis."""
     axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
-    flags = bool(op.attribute("exclusive", 0)), bool(op.attribute("reverse", 0))
-    op.give("cumsum", op.input(0), attributes=Cumsum(axis, *flags))
+    op.give(
+        "cumsum",
+        op.input(0),
+        attributes=Cumsum(
+            axis,
+            exclusive=bool(op.attribute("exclusive", 0)),
+            reverse=bool(op.attribute("reverse", 0)),
+        ),
+    )
 
 
 @converts("CumProd")
 def cumprod(op: Operation) -> None:
     """cumprod along a constant axis."""
     axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
-    flags = bool(op.attribute("exclusive", 0)), bool(op.attribute("reverse", 0))
-    op.give("cumprod", op.input(0), attributes=Cumprod(axis, *flags))
+    op.give(
+        "cumprod",
+        op.input(0),
+        attributes=Cumprod(
+            axis,
+            exclusive=bool(op.attribute("exclusive", 0)),
+            reverse=bool(op.attribute("reverse", 0)),
+        ),
+    )
 
 
 @converts("TopK")

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fourfold.formats.axes import axis_of, inverse_order, last_order
-from fourfold.formats.channels_first import (
+from fourfold.formats.axes import (
+    axis_of,
     give_channels_first,
+    inverse_order,
+    last_order,
     to_channels_last,
     with_line,
     without_line,
@@ -248,8 +250,9 @@ def roi_align(op: Operation) -> None:
         largest=op.text_attribute("mode", "avg") == "max",
     )
     image = to_channels_last(op, op.input(0))
-    inputs = (image, op.input(1), op.input(2))
-    value = op.add("roi_align", *inputs, attributes=attributes, part="cells")
+    value = op.add(
+        "roi_align", image, op.input(1), op.input(2), attributes=attributes, part="cells"
+    )
     give_channels_first(op, value)
 
 

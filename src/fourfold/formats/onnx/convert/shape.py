@@ -11,7 +11,7 @@ from fourfold.formats.batch import reshape_batch, reshape_literally
 from fourfold.formats.budget import check_shape
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import graph_dtype
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.cast import Cast
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.tile import Tile

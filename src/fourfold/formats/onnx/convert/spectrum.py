@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.formats.axes import axis_of, inverse_order, last_order
 from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.formats.onnx.schema import graph_dtype
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.gather import Gather
 from fourfold.types import DType
 

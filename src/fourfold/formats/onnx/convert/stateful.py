@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.formats.onnx.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.base.window import NO_PADDING
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.concat import Concat

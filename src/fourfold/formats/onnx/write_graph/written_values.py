@@ -20,7 +20,7 @@ from fourfold.formats.onnx.write_graph.operator_list import (
     stored_initializer,
     stored_numbers,
 )
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.ops.base.axis_orders import Order, compose_orders, keeps_order, pad_rank, permuted
 from fourfold.types import OPEN, DType, Quantization, Shape, TensorType

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.formats.operator_nodes import give_full, give_range
 from fourfold.formats.paddle.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.types import DType, Shape
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fourfold.formats.activations import give_elu, give_mish, softplus_parts
 from fourfold.formats.axes import axis_of
 from fourfold.formats.paddle.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import NONE
 from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu

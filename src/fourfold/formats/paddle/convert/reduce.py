@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.formats.axes import axis_of, give_along
 from fourfold.formats.paddle.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import NONE
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.base.rules import Reduce

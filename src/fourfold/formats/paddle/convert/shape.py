@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from fourfold.formats.axes import axis_of
+from fourfold.formats.axes import axis_of, check_window
 from fourfold.formats.batch import reshape_batch
-from fourfold.formats.channels_first import check_window
 from fourfold.formats.paddle.operation import Operation, converts
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
 from fourfold.ops.mirror_pad import MirrorPad

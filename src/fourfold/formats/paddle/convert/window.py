@@ -6,20 +6,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.formats.channels_first import (
+from fourfold.formats.axes import (
     check_window,
     give_channels_first,
     require_images,
     to_channels_last,
 )
-from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.paddle.convert.pointwise import add_activation
 from fourfold.formats.paddle.operation import Operation, converts
-from fourfold.formats.pools import add_pool
-from fourfold.formats.refusal import Unconvertible
-from fourfold.ops.base.pooling import PoolAxes
+from fourfold.formats.rule_table import Unconvertible
+from fourfold.formats.windows import Deconvolution, add_pool, convolve, deconvolve
 from fourfold.ops.base.rules import Reduce, Resize
-from fourfold.ops.base.window import Padding, Pair, same
+from fourfold.ops.base.window import Padding, Pair, PoolAxes, same
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape

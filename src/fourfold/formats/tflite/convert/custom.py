@@ -59,8 +59,13 @@ def transpose_bias(op: Operation) -> None:
     around = NO_PADDING
     if _PADDINGS[padding] == "SAME":
         around = _same(size, (filter[0], filter[1]), stride)
-    inputs = (op.input(0), weights, op.optional_weights(2))
-    op.give("transpose_conv2d", *inputs, attributes=TransposeConv2d(stride, around, size))
+    op.give(
+        "transpose_conv2d",
+        op.input(0),
+        weights,
+        op.optional_weights(2),
+        attributes=TransposeConv2d(stride, around, size),
+    )
 
 
 def _pool(op: Operation) -> tuple[str, Pair, Pair, int]:

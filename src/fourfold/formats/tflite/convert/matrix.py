@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.convert.recurrent import full_lstm
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
@@ -37,8 +37,9 @@ def fully_connected(op: Operation) -> None:
             raise ValueError(f"{x} cannot be reshaped to rows of {columns}")
         rows = Reshape((x.elements // columns, columns))
         value = op.add("reshape", value, attributes=rows, part="rows")
-    inputs = (value, weights, op.optional_weights(2))
-    op.give("fully_connected", *inputs, activation=options.activation)
+    op.give(
+        "fully_connected", value, weights, op.optional_weights(2), activation=options.activation
+    )
 
 
 @converts("LSTM", weights=True, states=True)
@@ -125,5 +126,11 @@ def conv_3d(op: Operation) -> None:
     attributes = Conv3d(stride, dilation, (pads[0], pads[1], pads[2]))
     order = Transpose((4, 0, 1, 2, 3))
     turned = op.add("transpose", weights, attributes=order, part="weights")
-    inputs = (op.input(0), turned, op.optional_weights(2))
-    op.give("conv3d", *inputs, attributes=attributes, activation=options.activation)
+    op.give(
+        "conv3d",
+        op.input(0),
+        turned,
+        op.optional_weights(2),
+        attributes=attributes,
+        activation=options.activation,
+    )

@@ -1,7 +1,12 @@
-"""Pointwise operators: arithmetic, comparisons, activations, casts, selection."""
+"""Pointwise operators: arithmetic, comparisons, activations, casts, selection, quantization.
+
+Quantized values are real numbers in the graph; only the rounding to the output's quantization
+remains, which follows every operator on quantized values.
+"""
 
 from __future__ import annotations
 
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     AddOptions,
@@ -13,6 +18,7 @@ from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu
 from fourfold.ops.leaky_relu import LeakyRelu
 from fourfold.ops.reshape import Reshape
+from fourfold.types import DType, dequantize
 
 _FUSED = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 _BINARY = {
@@ -137,3 +143,31 @@ def add_n(op: Operation) -> None:
         op.give("identity", total)
     else:
         op.give("add", total, values[-1])
+
+
+@converts("DEQUANTIZE", weights=True)
+def dequantize_(op: Operation) -> None:
+    """a constant for weights; identity for values, which are real numbers already."""
+    name = op.input(0)
+    if name in op.builder.constants:
+        array = op.builder.constants[name]
+        op.reserve(op.input_type(0).with_dtype(DType.F32), array.nbytes)
+        op.give_constant(dequantize(array, op.builder.quantization.get(name)))
+    else:
+        _pass_on(op)
+
+
+@converts("QUANTIZE")
+def quantize(op: Operation) -> None:
+    """fake_quantize, or identity if the quantization is the same."""
+    name = op.input(0)
+    if name in op.builder.constants:
+        op.give_constant(op.builder.constants[name])
+    else:
+        _pass_on(op)
+
+
+def _pass_on(op: Operation) -> None:
+    if op.input_type(0).dtype is not DType.F32:
+        raise Unconvertible(f"{op.input_type(0)} is not quantized")
+    op.give("identity", op.input(0))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     LSTMOptions,
@@ -181,8 +181,12 @@ class _Cell:
         output_gate = self._gate(both, _OUTPUT_GATE, self.cell_state)
         self.output = self._add("mul", output_gate, self._activate(self.cell_state))
         if op.optional(_PROJECTION) is not None:
-            inputs = (op.weights(_PROJECTION), op.optional_weights(_PROJECTION_BIAS))
-            projected = self._add("fully_connected", self.output, *inputs)
+            projected = self._add(
+                "fully_connected",
+                self.output,
+                op.weights(_PROJECTION),
+                op.optional_weights(_PROJECTION_BIAS),
+            )
             self.output = self._clip(projected, self.options.proj_clip)
         return self.output
 

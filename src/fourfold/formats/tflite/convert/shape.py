@@ -1,20 +1,25 @@
-"""Operators that change only the shape: reshape, squeeze, pack and unpack."""
+"""Operators that change only the shape, and constant results: shapes, ranges, dense weights."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from fourfold.formats.axes import axis_of
 from fourfold.formats.batch import reshape_batch, reshape_literally
+from fourfold.formats.operator_nodes import give_full, give_range
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     PackOptions,
     ReshapeOptions,
+    ShapeOptions,
     SqueezeOptions,
     UnpackOptions,
 )
+from fourfold.formats.tflite.schema import element_type
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
 
 @converts("RESHAPE", moves=True)
@@ -97,3 +102,42 @@ def unpack(op: Operation) -> None:
         part = Slice(begin, size, (1,) * x.rank)
         value = op.add("slice", op.input(0), attributes=part, part=f"part{index}")
         op.give("reshape", value, attributes=Reshape(shape), output=index)
+
+
+@converts("SHAPE")
+def shape(op: Operation) -> None:
+    """a constant; all shapes are known."""
+    kind = element_type(op.options(ShapeOptions).out_type)
+    wide = kind is DType.I64 or op.declared[0].dtype is DType.I64
+    op.give_constant(np.array(op.input_type(0).shape, np.int64 if wide else np.int32))
+
+
+@converts("RANK")
+def rank(op: Operation) -> None:
+    """a constant; all shapes are known."""
+    op.give_constant(np.array(op.input_type(0).rank, np.int32))
+
+
+@converts("RANGE")
+def range_(op: Operation) -> None:
+    """a constant."""
+    give_range(op, *(op.constant(i, what) for i, what in enumerate(("start", "limit", "step"))))
+
+
+@converts("FILL")
+def fill(op: Operation) -> None:
+    """a constant."""
+    give_full(op, op.integers(0, "shape"), op.constant(1, "value"))
+
+
+@converts("ZEROS_LIKE")
+def zeros_like(op: Operation) -> None:
+    """a constant; all shapes are known."""
+    x = op.input_type(0)
+    give_full(op, x.shape, np.zeros((), x.dtype.numpy))
+
+
+@converts("DENSIFY", moves=True)
+def densify(op: Operation) -> None:
+    """a constant; sparse weights are filled in while reading."""
+    op.give_constant(op.constant(0, "weights"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import SplitOptions, StridedSliceOptions
 from fourfold.ops.reshape import Reshape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.ops.rfft2d import Rfft2d
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.formats.channels_first import check_window
+from fourfold.formats.axes import check_window
 from fourfold.formats.tflite.operation import Operation, converts
 from fourfold.formats.tflite.options import (
     BlockOptions,
@@ -63,8 +63,14 @@ def conv_2d(op: Operation) -> None:
     x, kernel = op.input_type(0), op.type_of(weights)
     groups = max(x.channels // max(kernel.channels, 1), 1)
     attributes = Conv2d(*_window(options, x.shape, kernel.shape), groups)
-    inputs = (op.input(0), weights, op.optional_weights(2))
-    op.give("conv2d", *inputs, attributes=attributes, activation=options.activation)
+    op.give(
+        "conv2d",
+        op.input(0),
+        weights,
+        op.optional_weights(2),
+        attributes=attributes,
+        activation=options.activation,
+    )
 
 
 @converts("DEPTHWISE_CONV_2D", weights=True)
@@ -75,8 +81,14 @@ def depthwise_conv_2d(op: Operation) -> None:
     # The file's multiplier is often zero; compute it from the shapes.
     multiplier = kernel.channels // max(x.channels, 1)
     attributes = DepthwiseConv2d(*_window(options, x.shape, kernel.shape), multiplier)
-    inputs = (op.input(0), weights, op.optional_weights(2))
-    op.give("depthwise_conv2d", *inputs, attributes=attributes, activation=options.activation)
+    op.give(
+        "depthwise_conv2d",
+        op.input(0),
+        weights,
+        op.optional_weights(2),
+        attributes=attributes,
+        activation=options.activation,
+    )
 
 
 @converts("TRANSPOSE_CONV", weights=True)
@@ -94,8 +106,14 @@ def transpose_conv(op: Operation) -> None:
         size = _grown(image, filter, stride, options.padding)
     padding = _padding(options.padding, size, filter, stride)
     attributes = TransposeConv2d(stride, padding, size)
-    inputs = (op.input(2), weights, op.optional_weights(3))
-    op.give("transpose_conv2d", *inputs, attributes=attributes, activation=options.activation)
+    op.give(
+        "transpose_conv2d",
+        op.input(2),
+        weights,
+        op.optional_weights(3),
+        attributes=attributes,
+        activation=options.activation,
+    )
 
 
 def _grown(image: Pair, filter: Pair, stride: Pair, padding: int) -> Pair:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fourfold.formats.names import UniqueNames
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.options import dataclass_of
 from fourfold.formats.tflite.records import (
     OperatorRecord,
@@ -184,21 +184,42 @@ class Draft:
         read = [self.tensors[one.index] for one in inputs if one is not None]
         check_types(op, read)
         version = version_of(op, read, options, outputs[0].dtype) if outputs else 1
-        values = (_indices(inputs), _indices(outputs))
-        self.operators.append(OperatorRecord(op, version, *values, options))
+        self.operators.append(
+            OperatorRecord(
+                op=op,
+                version=version,
+                inputs=_indices(inputs),
+                outputs=_indices(outputs),
+                options=options,
+            )
+        )
 
     def custom_operator(
         self, code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], options: bytes
     ) -> None:
         raw = np.frombuffer(options, np.uint8)
-        tensors = (_indices(inputs), _indices(outputs))
-        self.operators.append(OperatorRecord(CUSTOM, 1, *tensors, None, code, raw))
+        self.operators.append(
+            OperatorRecord(
+                op=CUSTOM,
+                version=1,
+                inputs=_indices(inputs),
+                outputs=_indices(outputs),
+                options=None,
+                custom_code=code,
+                custom_options=raw,
+            )
+        )
 
     def subgraph(
         self, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
     ) -> SubgraphRecord:
-        ports = (_indices(inputs), _indices(outputs))
-        return SubgraphRecord(name, tuple(self.tensors), *ports, tuple(self.operators))
+        return SubgraphRecord(
+            name=name,
+            tensors=tuple(self.tensors),
+            inputs=_indices(inputs),
+            outputs=_indices(outputs),
+            operators=tuple(self.operators),
+        )
 
 
 def _indices(tensors: Sequence[Tensor | None]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.values import Values
 from fourfold.formats.writable import StoredAs

@@ -22,7 +22,7 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
-SMALL_INTEGERS = (DType.I8, DType.U8, DType.I16)
+QUANTIZED_TYPES = (DType.I8, DType.U8, DType.I16)
 _BITS = {DType.I8: 8, DType.U8: 8, DType.I16: 16}
 _MOVES = {"identity", "reshape", "transpose"}
 _ACTIVATIONS = {"relu": (0.0, math.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
@@ -168,14 +168,14 @@ class _Work:
         """Store values that a caller passes as integers."""
         source = node.inputs[0]
         dtype, zero_point = self.model.graph.types[source or ""].dtype, grid.zero_point
-        if dtype in SMALL_INTEGERS and node.outputs[0] not in self.model.graph.outputs:
+        if dtype in QUANTIZED_TYPES and node.outputs[0] not in self.model.graph.outputs:
             form = self._preferred(dtype, grid.scale, zero_point)
             self.stored.setdefault(node.outputs[0], form)
 
     def _take_integers(self, node: Node, grid: Quantize) -> None:
         """Store values that a caller receives as integers."""
         source, dtype = node.inputs[0], grid.to
-        if source is None or dtype not in SMALL_INTEGERS or not self._is_only_read_here(source):
+        if source is None or dtype not in QUANTIZED_TYPES or not self._is_only_read_here(source):
             return
         limits = np.iinfo(dtype.numpy)
         full_range = (limits.min - grid.zero_point, limits.max - grid.zero_point)

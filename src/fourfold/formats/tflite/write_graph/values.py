@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.writable import StoredAs
 from fourfold.graph import Graph

@@ -259,7 +259,16 @@ class WarpgroupConvolution(PrefetchingConvolution):
         for piece in range(form.pieces):
             index = self.window.source.index(pixel, first + 2 * piece)
             target, source = to + piece * form.pixels * 2, self.window.source.pointer
-            kernel.emit(CopyAhead(self.inputs, source, target, index, exists, const(2)))
+            kernel.emit(
+                CopyAhead(
+                    target=self.inputs,
+                    source=source,
+                    index=target,
+                    place=index,
+                    inside=exists,
+                    words=const(2),
+                )
+            )
 
     def _copy_weights(self, batch: Expression, buffer: Expression) -> None:
         """Copy weights, which are packed in the layout of the buffer."""
@@ -269,8 +278,14 @@ class WarpgroupConvolution(PrefetchingConvolution):
         index = kernel.let(self.part * every + batch * pieces + self.item, "weights_from")
         to = kernel.let(buffer * pieces + self.item, "weights_to")
         for number in range(0, pieces, form.items):
-            indices = (to + number, index + number)
-            copy = CopyAhead(self.factors, self.weights[0], *indices, const(True), const(4))
+            copy = CopyAhead(
+                target=self.factors,
+                source=self.weights[0],
+                index=to + number,
+                place=index + number,
+                inside=const(True),
+                words=const(4),
+            )
             kernel.emit(copy)
 
     def _multiply(self, sums: list[Variable], buffer: Expression) -> None:
@@ -278,8 +293,16 @@ class WarpgroupConvolution(PrefetchingConvolution):
         row = buffer * (form.pieces * form.pixels) + self.warpgroup * _PIXELS
         row = kernel.let(row, "pixels")
         column = kernel.let(buffer * (form.pieces * form.channels), "channels")
-        pitches = const(form.pixels), const(form.channels)
+        row_pitch, column_pitch = const(form.pixels), const(form.channels)
         for step in range(form.pieces // 2):
-            starts = row + 2 * step * form.pixels, column + 2 * step * form.channels
-            product = (self.inputs, self.factors, *starts, *pitches, tuple(sums))
-            kernel.emit(WarpgroupMultiply(*product))
+            kernel.emit(
+                WarpgroupMultiply(
+                    rows=self.inputs,
+                    columns=self.factors,
+                    row=row + 2 * step * form.pixels,
+                    column=column + 2 * step * form.channels,
+                    row_pitch=row_pitch,
+                    column_pitch=column_pitch,
+                    targets=tuple(sums),
+                )
+            )

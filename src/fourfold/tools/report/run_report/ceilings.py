@@ -12,8 +12,7 @@ import numpy as np
 from fourfold.backends import backend_of
 from fourfold.codegen.expression import load
 from fourfold.codegen.kernel import Kernel
-from fourfold.codegen.language import make_target
-from fourfold.codegen.registry import find_language
+from fourfold.codegen.language import find_language, make_target
 from fourfold.compiler.lower.bind import Bound, bound_to
 from fourfold.compiler.lower.program import write_list
 from fourfold.compiler.pipeline import kernel_options

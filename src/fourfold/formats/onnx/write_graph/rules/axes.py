@@ -161,9 +161,10 @@ def cumprod(writer: GraphWriter, node: Node) -> None:
 
     def later(value: str, step: int) -> str:
         """Return the value shifted by `step` elements, filled with ones."""
-        bounds = (writer.integers([0]), writer.integers([size - step]))
         pads = [step if number == axis else 0 for number in range(2 * type_.rank)]
-        left = writer.add("Slice", value, *bounds, axes)
+        left = writer.add(
+            "Slice", value, writer.integers([0]), writer.integers([size - step]), axes
+        )
         return writer.add("Pad", left, writer.integers(pads), one)
 
     def turned(value: str) -> str:

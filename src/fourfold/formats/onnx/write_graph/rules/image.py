@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import Node
 from fourfold.ops.base.axis_orders import Order
 from fourfold.ops.base.rules import Resize

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.formats.onnx.write_graph.operator_list import element_of
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import Node
 from fourfold.ops.base.axis_orders import Order
 from fourfold.ops.gather import Gather
@@ -112,8 +112,13 @@ def scatter_update(writer: GraphWriter, node: Node) -> None:
     """ScatterND"""
     assert isinstance(node.attributes, ScatterUpdate)
     x, indices, updates = node.inputs
-    tensors = writer.read(x), _longs(writer, indices), writer.read(updates)
-    scattered = writer.add("ScatterND", *tensors, reduction=node.attributes.reduction)
+    scattered = writer.add(
+        "ScatterND",
+        writer.read(x),
+        _longs(writer, indices),
+        writer.read(updates),
+        reduction=node.attributes.reduction,
+    )
     writer.give(node.outputs[0], scattered)
 
 

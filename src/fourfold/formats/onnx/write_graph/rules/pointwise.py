@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, Write, writes
 from fourfold.formats.onnx.write_graph.operator_list import element_of
 from fourfold.formats.onnx.write_graph.written_values import GRIDS
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import Node
 from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.cast import Cast
@@ -246,8 +246,12 @@ def quantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
     point = attributes.zero_point
     is_full_range = (attributes.low + point, attributes.high + point) == (limits.min, limits.max)
     if is_full_range and attributes.pivot is None and attributes.to in GRIDS:
-        grid = writer.number(attributes.scale), writer.number(point, attributes.to)
-        return writer.add("QuantizeLinear", *inputs, *grid)
+        return writer.add(
+            "QuantizeLinear",
+            *inputs,
+            writer.number(attributes.scale),
+            writer.number(point, attributes.to),
+        )
     moved = writer.add("Add", _steps(writer, inputs[0], attributes), writer.number(point))
     return writer.add("Cast", moved, to=element_of(attributes.to))
 
@@ -260,8 +264,12 @@ def dequantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
     assert isinstance(attributes, Dequantize)
     dtype = writer.type(node.inputs[0]).dtype
     if dtype in GRIDS:
-        grid = writer.number(attributes.scale), writer.number(attributes.zero_point, dtype)
-        return writer.add("DequantizeLinear", *inputs, *grid)
+        return writer.add(
+            "DequantizeLinear",
+            *inputs,
+            writer.number(attributes.scale),
+            writer.number(attributes.zero_point, dtype),
+        )
     real = inputs[0]
     if dtype is not DType.F32:
         real = writer.add("Cast", real, to=element_of(DType.F32))

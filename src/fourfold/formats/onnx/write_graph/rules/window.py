@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, writes
 from fourfold.formats.onnx.write_graph.written_values import channels_first
-from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import Unconvertible
 from fourfold.graph import Node
 from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.base.axis_orders import Order
-from fourfold.ops.base.pooling import PoolAxes
-from fourfold.ops.base.window import Padding, Pool2d
+from fourfold.ops.base.window import Padding, Pool2d, PoolAxes
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d

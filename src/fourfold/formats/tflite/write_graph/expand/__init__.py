@@ -12,7 +12,7 @@ import numpy as np
 from fourfold.formats.names import UniqueNames
 from fourfold.formats.rule_table import load_rules
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops.base.registry import registry
+from fourfold.ops.base import registry
 from fourfold.ops.cast import Cast
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.tile import Tile

@@ -62,8 +62,7 @@ def separable_conv2d(to: Expansion) -> bool:
     """a depthwise convolution, a clamp, and a 1x1 convolution."""
     a = to.attributes(SeparableConv2d)
     first = DepthwiseConv2d(a.stride, a.dilation, a.padding)
-    inputs = (to.input(0), to.input(1), to.optional(3))
-    middle = to.add("depthwise_conv2d", *inputs, attributes=first)
+    middle = to.add("depthwise_conv2d", to.input(0), to.input(1), to.optional(3), attributes=first)
     if (a.low, a.high) in _CLAMPS:
         middle = to.add(_CLAMPS[a.low, a.high], middle)
     else:

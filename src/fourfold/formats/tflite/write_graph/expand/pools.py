@@ -11,8 +11,7 @@ from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.average_pool import reference as average_reference
-from fourfold.ops.base.pooling import PoolAxes, tap_views
-from fourfold.ops.base.window import Padding, Pool2d, pool_window, windows
+from fourfold.ops.base.window import Padding, Pool2d, PoolAxes, pool_window, tap_views, windows
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
 from fourfold.ops.lp_pool import LpPool

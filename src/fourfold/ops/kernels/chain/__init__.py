@@ -1,1 +1,0 @@
-"""Chains of small nodes that run in one kernel."""

@@ -1,0 +1,96 @@
+"""Type checks, references and kernel indices of ops that scatter updates or look up elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fourfold.codegen.expression import Expression, maximum, minimum, vector, where
+from fourfold.codegen.view import View
+from fourfold.ops.base.rules import INDICES, NUMBERS, require, require_axis, require_kind
+from fourfold.types import Shape, TensorType
+
+# How an element and an update are combined. Without a reduction, the update replaces it.
+REDUCTIONS: dict[str, Callable[..., np.ndarray] | None] = {
+    "none": None,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def require_scatter(
+    op: str, reduction: str, x: TensorType, indices: TensorType, updates: TensorType
+) -> None:
+    """Require numbers as updates, integer indices and a supported reduction."""
+    require_kind(op, NUMBERS, x, updates)
+    require_kind(op, INDICES, indices)
+    require(reduction in REDUCTIONS, op, f"there is no reduction {reduction!r}")
+
+
+def require_rows(op: str, shape: Shape, indices: TensorType, updates: TensorType) -> None:
+    """Require indices whose rows address elements or slices of `shape`, and matching updates."""
+    valid = indices.rank > 0 and 0 < indices.channels <= len(shape) and min(shape) > 0
+    require(valid, op, f"the rows of {indices} cannot index {list(shape)}")
+    expected = (*indices.shape[:-1], *shape[indices.channels :])
+    require(updates.shape == expected, op, f"updates are {updates}, but must be {list(expected)}")
+
+
+def require_along(op: str, axis: int, x: TensorType, indices: TensorType) -> None:
+    """Require indices of the rank of x that are within x on all axes but `axis`."""
+    require_axis(op, axis, x.rank)
+    require(indices.rank == x.rank, op, f"{indices} does not have the rank of {x}")
+    pairs = enumerate(zip(indices.shape, x.shape, strict=True))
+    inside = all(index_size <= size for number, (index_size, size) in pairs if number != axis)
+    require(inside, op, f"{indices} reaches beyond {x}")
+
+
+def wrap_indices(indices: np.ndarray, size: int | np.ndarray) -> np.ndarray:
+    """Convert negative indices, which count from the end, to positive ones."""
+    return np.where(indices < 0, indices + size, indices)
+
+
+def scatter(
+    y: np.ndarray, positions: tuple[np.ndarray, ...], updates: np.ndarray, reduction: str
+) -> np.ndarray:
+    """Apply the updates to `y` at the given positions, one after the other, and return `y`."""
+    function = REDUCTIONS[reduction]
+    if function is None:
+        y[positions] = updates
+    else:
+        function.at(y, positions, updates)  # type: ignore[attr-defined]
+    return y
+
+
+def wrap_index(view: View, axis: int, index: Expression) -> Expression:
+    """Return an index along an axis. A negative one counts from the end."""
+    kernel, last = view.kernel, axis == view.type.rank - 1
+    position = kernel.let(index, "index")
+    size = view.channels if last else view.axis(axis)
+    return kernel.let(where(position < 0, position + size, position), "index")
+
+
+def matching_lanes(channel: Expression, slice_: Expression) -> Expression:
+    """Return a mask of the lane, of the four channels of a slice, that holds `channel`."""
+    return vector(*(channel.equals(slice_ * 4 + lane) for lane in range(4)))
+
+
+def update_pixel_of(
+    indices: View, updates: View, row: Expression, others: list[Expression]
+) -> Expression:
+    """Return the pixel in the updates for a row of indices, at `others` along the other axes."""
+    pixel = row
+    for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), others, strict=True):
+        pixel = pixel * updates.axis(axis) + at
+    return pixel
+
+
+def apply_reduction(reduction: str, before: Expression, update: Expression) -> Expression:
+    """Return the new value of an element after an update."""
+    if reduction == "none":
+        return update
+    if reduction in ("max", "min"):
+        return (maximum if reduction == "max" else minimum)(before, update)
+    return before + update if reduction == "add" else before * update
