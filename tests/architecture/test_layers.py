@@ -111,6 +111,15 @@ def test_package_table_in_contributing_is_complete_and_ordered() -> None:
     assert ROW.findall(text) == [name for name in PACKAGES if name in folders]
 
 
+def test_pages_show_the_same_picture_of_the_pipeline() -> None:
+    root = PACKAGE.parents[1]
+    pages = (root / "CONTRIBUTING.md", root / "docs" / "internals" / "overview.md")
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    pictures = {text.partition("```text\n model file")[2].partition("```")[0] for text in texts}
+    assert len(pictures) == 1
+    assert "formats" in pictures.pop()
+
+
 def test_imports_follow_the_package_order() -> None:
     violations = [
         f"{module.at(node)}: {module.package} may not import {other.name}"
