@@ -98,7 +98,10 @@ def test_commands_support_the_format(overlay: list[Path], tmp_path: Path) -> Non
     for words in ([], ["--layers"], ["--shape", "x=5x3"]):
         verified = CliRunner().invoke(main, ["verify", str(path), *words])
         assert verified.exit_code == 0, verified.output
-        assert f"in NumPy, not with a runtime:\n{alone}" in verified.output
+        assert (
+            f"compared with the NumPy definitions of operators, not with a runtime:\n{alone}"
+            in verified.output
+        )
         assert "all outputs agree with NumPy" in verified.output
     short = ["--runs", "2", "--seconds", "0"]
     measured = CliRunner().invoke(main, ["bench", str(path), *short])

@@ -237,7 +237,7 @@ def test_keywords_example_on_speech(example: Example) -> None:
 
 def test_super_resolution_example_on_a_photograph(example: Example) -> None:
     model, cat = shared_file("models/onnx/super_resolution.onnx"), shared_file("inputs/cat.bmp")
-    assert "became 672 × 672" in example.run(
+    assert "-> 672 × 672" in example.run(
         "super_resolution", model, cat, example.folder / "large.png"
     )
     large = picture_bytes(example.folder / "large.png").astype(float)

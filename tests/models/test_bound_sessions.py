@@ -82,7 +82,7 @@ def test_rejects_two_outputs_in_one_buffer(target_device: object) -> None:
         ):
             session.run(random_image(1), out={"scores": memory, "twice": memory})
         session.bind("scores", memory)
-        with pytest.raises(InputError, match="'scores' and 'twice' share memory"):
+        with pytest.raises(InputError, match="'scores' and 'twice' share device memory"):
             session.run(random_image(1), out={"twice": memory})
         session.run(random_image(1), outputs="scores")
         expected = open_session(target_device).run(random_image(1))["scores"]

@@ -89,7 +89,7 @@ def test_only_its_own_architecture_runs_it() -> None:
     assert "--gpu-architecture=sm_90a" in plan.program.options
     newer = find_board("sm_100", units=132)
     assert newer is not None
-    assert "instructions of sm_90 alone" in " ".join(plan.requirements.unmet(newer))
+    assert "instructions of sm_90 only" in " ".join(plan.requirements.unmet(newer))
     assert "warpgroups of sm_90" in str(plan.requirements)
 
 

@@ -182,7 +182,7 @@ def test_session_returns_a_profile(device: DeviceInfo) -> None:
 def test_tensor_info_representation() -> None:
     steps, kind = Quantization((0.5,), (3,)), np.dtype(np.int8)
     result = TensorInfo(MARKUP, (1, 5), kind, steps, signature=(-1, 5), pixels="rgb")
-    assert repr(result) == f"<TensorInfo {MARKUP}: int8[1?, 5], quantised q(0.5,3), pixels rgb>"
+    assert repr(result) == f"<TensorInfo {MARKUP}: int8[1?, 5], quantized q(0.5,3), pixels rgb>"
     assert "int8[1?, 5]" in parse_html(result).words
     assert repr(TensorInfo("text", (2,), np.dtype(object))) == "<TensorInfo text: text[2]>"
     assert repr(TensorInfo("x", (), kind)) == "<TensorInfo x: int8[]>"
