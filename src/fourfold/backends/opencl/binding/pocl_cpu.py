@@ -20,10 +20,10 @@ log = Log("opencl")
 
 POCL = "Portable Computing Language"
 UNKNOWN = b"generic\0"
-MAX_NAME_BYTES = 24  # what malloc sets aside for a string as short as UNKNOWN
-DEVICE_BYTES = 2048  # of the driver's own record of a device, in which the name is looked for
-HEAP_ALIGNMENT = 16
-# Names that LLVM 14 knows, with the flag of the processor that each needs; the first that fits.
+DEVICE_BYTES = 2048  # of the driver's own record of a device, which points to the name
+HEAP_ALIGNMENT = 16  # of a block of memory from malloc
+# Names that LLVM 14 knows, with the processor flag that each needs; the first that fits is used.
+# Each fits into 24 bytes, which malloc reserves for a string as short as UNKNOWN.
 NAMES = (("avx512bw", b"skylake-avx512"), ("avx2", b"haswell"), ("", b"x86-64"))
 
 
@@ -32,32 +32,37 @@ class _Range(ctypes.Structure):
 
 
 def name_unknown_cpu(platform_name: str, device: c_void_p) -> None:
-    """Give a device of PoCL the name of a processor that its compiler knows, if it has none."""
+    """Give a PoCL device the name of a processor that its compiler knows, if it has none."""
     if platform_name != POCL or not sys.platform.startswith("linux"):
         return
     if platform.machine() != "x86_64" or device.value is None:
         return
-    record = _read(device.value, DEVICE_BYTES) or b""
+    record = _copy("process_vm_readv", device.value, bytes(DEVICE_BYTES))
     words = (ctypes.c_uint64 * (len(record) // 8)).from_buffer_copy(record)
     for address in words:
         is_heap = address > 2**16 and not address % HEAP_ALIGNMENT
-        if is_heap and _read(address, len(UNKNOWN)) == UNKNOWN:
+        if is_heap and _copy("process_vm_readv", address, bytes(len(UNKNOWN))) == UNKNOWN:
             name = _known_name()
-            ctypes.memmove(address, name + b"\0", len(name) + 1)
+            _copy("process_vm_writev", address, name + b"\0")
             log.debug("PoCL does not know this processor: it compiles for %s", name.decode())
 
 
-def _read(address: int, size: int) -> bytes | None:
-    """Return bytes of this process; None where nothing is mapped."""
-    buffer = ctypes.create_string_buffer(size)
-    local, remote = _Range(ctypes.addressof(buffer), size), _Range(address, size)
-    read = ctypes.CDLL(None).process_vm_readv
-    copied = read(os.getpid(), ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
-    return buffer.raw if copied == size else None
+def _copy(function: str, address: int, content: bytes) -> bytes:
+    """Copy memory of this process with a system call, which stops where nothing is mapped, or where
+    nothing may be written, instead of crashing. Return the bytes that were copied.
+    """
+    buffer = ctypes.create_string_buffer(content, len(content))
+    local = _Range(ctypes.addressof(buffer), len(content))
+    remote = _Range(address, len(content))
+    call = getattr(ctypes.CDLL(None), function)
+    copied = call(os.getpid(), ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
+    return buffer.raw[: max(copied, 0)]
 
 
 def _known_name() -> bytes:
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        lines = (line for line in file if line.startswith("flags"))
-        flags = next(lines, "").split()
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            flags = next((line for line in file if line.startswith("flags")), "").split()
+    except OSError:
+        flags = []
     return next(name for flag, name in NAMES if not flag or flag in flags)
