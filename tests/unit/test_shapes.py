@@ -120,7 +120,7 @@ def test_resize_rejects_unknown_inputs_and_invalid_sizes(device: DeviceInfo) -> 
     with fourfold.Session(image_model(), device, cache=None) as session:
         with pytest.raises(InputError, match="no input 'z'"):
             session.resize(z=MODEL_SHAPE)
-        with pytest.raises(InputError, match="no shapes"):
+        with pytest.raises(InputError, match="not shapes"):
             session.resize(x=("wide", 1))
 
 

@@ -83,7 +83,7 @@ def _let_go(address: int) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """Release a tensor that nobody took from its capsule.
+    """Release a tensor that was never taken from its capsule.
 
     `capsule` is being destroyed: it is an address, and must not become an object again.
     """

@@ -1,4 +1,4 @@
-"""What a caller passes to a model: arrays alone, by position or by name, and shapes by name."""
+"""Matches the arrays and shapes that a caller passes with the inputs of a model."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def match_inputs(
     told: set[str],
     take_memory: Callable[[TensorInfo, Any], DeviceMemory | None],
 ) -> tuple[list[Any], dict[str, Shape]]:
-    """The arrays in the model's order, and the shapes of those that the model must change for.
+    """Return the arrays in the model's order, and the shapes that the model has to be changed to.
 
-    `told` has the names of inputs of which the log knows that they are converted in each run. What
-    `take_memory` knows as memory of the device stays such.
+    `told` has the names of inputs whose conversion was logged. `take_memory` recognizes device
+    memory, which is passed on.
     """
-    given = (inputs,) if type(inputs) is np.ndarray else in_order(infos, inputs)
-    if len(given) != len(infos):
-        raise _count_error(infos, len(given))
+    values = (inputs,) if type(inputs) is np.ndarray else in_order(infos, inputs)
+    if len(values) != len(infos):
+        raise _count_error(infos, len(values))
     arrays: list[Any] = []
     changed: dict[str, Shape] = {}
-    for info, one in zip(infos, given, strict=True):
+    for info, one in zip(infos, values, strict=True):
         if info.is_taken(one):
             arrays.append(one)
             continue
@@ -57,18 +57,18 @@ def match_inputs(
     return arrays, changed
 
 
-def listed(names: Sequence[str], given: object) -> Sequence[object]:
-    """What was passed by name, in order, or alone, by the shortest way: of what does not fit
-    nothing is said.
+def listed(names: Sequence[str], inputs: object) -> Sequence[object]:
+    """Return inputs by name, in order, or alone as a list, without checks; () if a dict has another
+    length.
     """
-    if type(given) is dict:
-        found = [given.get(name) for name in names]
-        return found if len(given) == len(found) else ()
-    return given if isinstance(given, LISTS) else (given,)
+    if type(inputs) is dict:
+        values = [inputs.get(name) for name in names]
+        return values if len(inputs) == len(values) else ()
+    return inputs if isinstance(inputs, LISTS) else (inputs,)
 
 
 def in_order(infos: Sequence[TensorInfo], inputs: Inputs) -> Sequence[object]:
-    """What was passed for each input. An array of whatever kind is never looked into."""
+    """Return what was passed for each input, without looking into arrays."""
     if isinstance(inputs, LISTS):
         return (inputs,) if len(infos) == 1 and _is_array(infos[0], inputs) else inputs
     if type(inputs) is dict or isinstance(inputs, Mapping):
@@ -77,10 +77,9 @@ def in_order(infos: Sequence[TensorInfo], inputs: Inputs) -> Sequence[object]:
 
 
 def _is_array(info: TensorInfo, given: Sequence[object]) -> bool:
-    """Whether a list is the only input itself, and not a list of inputs with one array in it.
+    """Return whether a list is the only input itself, and not a list of inputs.
 
-    It is if there are numbers or texts in it, or lists of those; but one list more around as many
-    as the input has axes is a list of inputs.
+    It is if it has numbers or texts in it, or lists of them, nested as deep as the input has axes.
     """
     depth, inner = 0, given
     while isinstance(inner, LISTS) and inner:
@@ -101,18 +100,18 @@ def _count_error(infos: Sequence[TensorInfo], count: int) -> InputError:
 
 def _by_name(infos: Sequence[TensorInfo], inputs: Mapping[str, object]) -> Sequence[object]:
     try:
-        given = [inputs[info.name] for info in infos]
+        values = [inputs[info.name] for info in infos]
     except KeyError:
-        given = []
-    if given and len(given) == len(inputs):
-        return given
+        values = []
+    if values and len(values) == len(inputs):
+        return values
     names = [info.name for info in infos]
     _refuse_unknown(names, inputs)
     missing = [name for name in names if name not in inputs]
     if missing:
         what = f"input {missing[0]!r} is missing"
         raise InputError(what, f"the model needs {names}", "pass one array for each of them")
-    return given
+    return values
 
 
 def _refuse_unknown(names: Sequence[str], given: Mapping[str, object]) -> None:
@@ -125,24 +124,24 @@ def _refuse_unknown(names: Sequence[str], given: Mapping[str, object]) -> None:
 def name_shapes(
     infos: Sequence[TensorInfo], shapes: Shapes | None, named: Mapping[str, Shape]
 ) -> dict[str, Shape]:
-    """Shapes by the names of inputs; a shape alone is that of the only input."""
+    """Return shapes by input name; a shape alone is that of the only input."""
     names = [info.name for info in infos]
     if shapes is not None and not isinstance(shapes, Mapping):
         if len(names) != 1:
             what, why = "a shape was passed without a name", f"the inputs are {names}"
             raise InputError(what, why, "pass a dict of shapes by name")
         shapes = {names[0]: shapes}
-    wanted = {**(shapes or {}), **named}
-    _refuse_unknown(names, wanted)
+    stated = {**(shapes or {}), **named}
+    _refuse_unknown(names, stated)
     try:
-        return {name: tuple(int(size) for size in shape) for name, shape in wanted.items()}
+        return {name: tuple(int(size) for size in shape) for name, shape in stated.items()}
     except (TypeError, ValueError) as error:
-        what, why = f"{wanted} are no shapes", "a shape is a tuple of whole numbers"
+        what, why = f"{stated} are not shapes", "a shape is a tuple of whole numbers"
         raise InputError(what, why, "write it as {'name': (1, 224, 224, 3)}") from error
 
 
 def name_of(infos: Sequence[TensorInfo], name: str | None, kind: str) -> str:
-    """The name of an input or output; without one it is that of the only one."""
+    """Return the name of an input or output; without one, that of the only one."""
     names = [info.name for info in infos]
     if name is None and len(names) == 1:
         return names[0]

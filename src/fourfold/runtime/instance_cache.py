@@ -1,4 +1,4 @@
-"""InstanceCache: the same model made ready for several sets of shapes, the last used ones kept."""
+"""InstanceCache: a model compiled for the input shapes that were used last."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ShapesKey = tuple[tuple[str, Shape], ...]
 
 
 class MakeInstance(Protocol):
-    """Makes a model ready; `make_room` is told what that takes on the device before it is taken."""
+    """Opens a model; `make_room` is called with the device bytes before they are allocated."""
 
     def __call__(self, request: Request, *, make_room: Callable[[int], None]) -> ModelInstance: ...
 
 
 class InstanceCache:
-    """Instances of a model by the shapes of its inputs, the current one among them; and of the
-    model cut to some of its outputs.
+    """Instances of a model by input shapes, one of them current, and instances of the model cut to
+    some of its outputs.
     """
 
     def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
@@ -49,19 +49,19 @@ class InstanceCache:
         self._log_opened(self.current)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
         self._instances[_key(first)] = self.current
-        # Cut ones are beside those, and do not count among them; None where cutting does not pay.
+        # Cut instances do not count towards the limit; None if cutting would not save enough.
         self._cut: OrderedDict[tuple[ShapesKey, tuple[str, ...]], ModelInstance | None]
         self._cut = OrderedDict()
-        self.told: set[str] = set()  # inputs of which the log knows that they are converted
+        self.told: set[str] = set()  # inputs whose conversion in every run was logged
 
     @property
     def default_shapes(self) -> dict[str, Shape]:
-        """Of inputs whose shape nobody said when the model was opened."""
-        said = self._first.compile_options.shapes
-        return {name: shape for name, shape in self._own_shapes.items() if name not in said}
+        """Shapes of the inputs that the options did not set, as the model was opened."""
+        stated = self._first.compile_options.shapes
+        return {name: shape for name, shape in self._own_shapes.items() if name not in stated}
 
     def change(self, shapes: Mapping[str, Shape]) -> bool:
-        """Make the model with these shapes the current one; says whether that is another one."""
+        """Make the instance with these shapes current; return whether that changed it."""
         now = {info.name: info.shape for info in self.current.inputs}
         if all(now[name] == shape for name, shape in shapes.items()):
             return False
@@ -76,7 +76,7 @@ class InstanceCache:
         return True
 
     def _made(self, request: Request) -> ModelInstance:
-        """A new instance. Where it fails after the current one gave way, that one comes back."""
+        """Return a new instance. If it fails after the current one was closed, reopen that one."""
         before = self.current.request
         try:
             return self._make_ready(request)
@@ -98,8 +98,8 @@ class InstanceCache:
             log.info("%s", opened.describe_opening(request, model, instance.origin, placement))
 
     def _make_room(self, needed: int) -> None:
-        """Close what was not used for the longest time until the rest and what is needed keep the
-        limit of memory. A plan that would not keep it alone is never made.
+        """Close the least recently used instances until the others and the needed bytes fit into
+        the memory limit. A plan that does not fit alone is never compiled.
         """
         limit = self._first.compile_options.memory_limit
         while limit is not None and self._instances and needed + self._held > limit:
@@ -110,8 +110,8 @@ class InstanceCache:
         return sum(instance.device_share.bytes for instance in self._instances.values())
 
     def cut_to(self, outputs: Sequence[str]) -> ModelInstance | None:
-        """The current model without what only other outputs need; None where that is nothing, or
-        where it cannot be cut.
+        """Return the current model without what only other outputs need; None if that saves
+        nothing, or if the model cannot be cut.
         """
         wanted = tuple(info.name for info in self.current.outputs if info.name in outputs)
         if len(wanted) == len(self.current.outputs):
@@ -125,16 +125,16 @@ class InstanceCache:
 
     def _make_cut(self, outputs: Sequence[str]) -> ModelInstance | None:
         if self._first.compile_options.memory_limit is not None:
-            return None  # the whole would have to give way to it, and come back
+            return None  # the whole model would have to be closed for it, and reopened
         request = self.current.cut_request(outputs)
         try:
             return None if request is None else self._make_ready(request)
-        except DeviceError as error:  # there may be no room for it beside the whole
+        except DeviceError as error:  # there may not be enough memory for both
             log.warn_once(f"{self._first.title} runs whole for {list(outputs)}: {error.what}")
             return None
 
     def _request(self, shapes: Mapping[str, Shape]) -> Request:
-        """A request for these shapes, which names those only that the first one did not have."""
+        """Return a request for these shapes that states only those which differ from the first."""
         options = self._first.compile_options
         changed = {name: size for name, size in shapes.items() if size != self._own_shapes[name]}
         options = replace(options, shapes={**options.shapes, **changed})
@@ -151,7 +151,7 @@ def _key(request: Request) -> ShapesKey:
 
 
 def _close_oldest(instances: OrderedDict[Any, Any], left: int) -> None:
-    """Free those that were not used for the longest time, until so many are left."""
+    """Close the least recently used instances until `left` remain."""
     while len(instances) > left:
         oldest = instances.popitem(last=False)[1]
         if oldest is not None:

@@ -1,4 +1,4 @@
-"""TensorInfo: what a caller needs to know of an input or output."""
+"""TensorInfo: name, shape, type and metadata of an input or output."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ else:
 
 
 def _nothing() -> None:
-    """Most models say nothing of their tensors."""
+    """Return no metadata, as for most models."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What a caller needs to know of an input or output.
+    """An input or output of a model.
 
-    `signature` has the sizes of an input with -1 where the model leaves one open; it is empty
-    where the model leaves none open. `pixels` says in words what the bytes of a picture hold, and
-    is empty for all else. An array of text has the type `object`. What the model's metadata say
-    is read when it is asked for.
+    Attributes:
+        name: Name in the model.
+        shape: Current shape; -1 for a size that is still open.
+        dtype: NumPy type of its arrays; `object` for text.
+        quantization: Scale and zero point of quantized values.
+        signature: Sizes that the model declares, with -1 for open ones; () if none is open.
+        pixels: Text form of the pixels option, for an input that takes the bytes of a picture.
+        read_metadata: Function that reads the model's metadata of it.
     """
 
     name: str
@@ -46,22 +50,22 @@ class TensorInfo:
 
     @property
     def metadata(self) -> TensorMetadata | None:
-        """What the model says of it; None where it says nothing."""
+        """Metadata of the tensor; None if the model has none."""
         return self.read_metadata()
 
     @property
     def description(self) -> str:
-        found = self.metadata
-        return "" if found is None else found.description
+        metadata = self.metadata
+        return "" if metadata is None else metadata.description
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of its classes: of the places along its last axis, or of its numbers."""
-        found = self.metadata
-        return () if found is None else found.label_texts() or found.label_texts(kind="value")
+        """Class names: of the indices along the last axis, or of the values."""
+        data = self.metadata
+        return () if data is None else data.label_texts() or data.label_texts(kind="value")
 
     def is_taken(self, given: object) -> bool:
-        """Whether players take this for it as it is: what most callers pass. Text is never."""
+        """Return whether a backend takes this array as it is. Text never is."""
         return (
             type(given) is np.ndarray
             and given.dtype == self.dtype
@@ -71,24 +75,24 @@ class TensorInfo:
         )
 
     def admits(self, shape: Shape) -> bool:
-        """Whether the model itself says that the input may have this shape."""
+        """Return whether the model declares open sizes that allow this shape."""
         if not self.signature or len(shape) != len(self.signature):
             return False
         return all(own in (-1, size) for own, size in zip(self.signature, shape, strict=True))
 
     def takes(self, shape: Shape) -> bool:
-        """Whether an array of this shape can be passed: the model has it, or changes to it."""
+        """Return whether an array of this shape can be passed."""
         return shape == self.shape or self.admits(shape)
 
     def dequantize(self, array: np.ndarray) -> np.ndarray:
-        """The real numbers that an array of it stands for, as floats; others are as they are."""
+        """Return the real values of a quantized array; other arrays are returned unchanged."""
         if self.quantization is None or array.dtype.kind not in "iu":
             return array
         return dequantize(array, self.quantization)
 
     def quantize(self, array: np.ndarray) -> np.ndarray:
-        """An array of it for real numbers, the nearest where a number is none of its own; others
-        are as they are.
+        """Return real values as a quantized array, rounded to the nearest; arrays for other tensors
+        are returned unchanged.
         """
         if self.quantization is None or self.dtype.kind not in "iu":
             return array
@@ -133,7 +137,7 @@ def describe_ports(
     pixels: Mapping[str, str] | None = None,
     read: Callable[[int], TensorMetadata | None] | None = None,
 ) -> tuple[TensorInfo, ...]:
-    """What a caller needs to know of a plan's inputs or outputs, by the model's own names."""
+    """Return the inputs or outputs of a model, with the names that callers use."""
     known, pixels = dict(zip(names, signatures, strict=False)), pixels or {}
     return tuple(
         TensorInfo(
