@@ -58,6 +58,9 @@ class AssignmentProblem:
 
     def assignment(self, targets: Mapping[str, str], reasons: Mapping[str, str]) -> Assignment:
         partitions = make_partitions(self.graph, self.units, targets, self.bound)
+        if [one.target for one in partitions] == [GPU]:  # the device runs the model's own ports
+            inputs, outputs = self.graph.arguments, self.graph.results
+            partitions = (replace(partitions[0], inputs=inputs, outputs=outputs),)
         return Assignment(targets, partitions, self.costs.total(partitions), reasons)
 
 

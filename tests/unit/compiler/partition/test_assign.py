@@ -122,3 +122,22 @@ def conv(channels: int) -> Graph:
     }
     node = Node("conv2d", ("x", "w"), ("y",), Conv2d(), name="y")
     return Graph((node,), ("x",), ("y",), types, {"w": weights})
+
+
+def test_model_in_one_gpu_part_keeps_its_own_ports() -> None:
+    """A unit that nothing reads may be refused by the GPU; the ports of the rest stay in order."""
+    nodes = (
+        Node("add", ("y", "x"), ("sum",), name="sum"),
+        Node("relu", ("x",), ("unread",), name="unread"),
+    )
+    types = dict.fromkeys(("x", "y", "sum", "unread"), TensorType.parse("f32[1,8]"))
+    graph = Graph(nodes, ("x", "y"), ("sum",), types)
+    support = {
+        "sum": UnitSupport("sum", {GPU: "", NUMPY: ""}),
+        "unread": UnitSupport("unread", {GPU: "unknown", NUMPY: ""}),
+    }
+    costs = Costs.of(graph, NULL_GPU, 2, None)
+    result = AssignmentProblem(graph, find_units(graph, None), support, costs)
+    (partition,) = assign_units(result, PlacementOptions()).partitions
+    assert (partition.target, partition.names) == (GPU, ("sum",))
+    assert (partition.inputs, partition.outputs) == (("x", "y"), ("sum",))
