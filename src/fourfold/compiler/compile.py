@@ -143,8 +143,10 @@ def _keeps_state(problem: PlacementProblem, partition: Partition) -> bool:
     """Return whether the results of a part may depend on earlier runs."""
     source = problem.model.source_graph
     shared = () if source is None else source.states
-    in_file = any(name in shared for name in partition.names)
-    return in_file or bool(partition.graph(problem.graph).states)
+    if any(name in shared for name in partition.names):
+        return True
+    states = problem.graph.states
+    return any(name in states for unit in partition.units for name in unit.reads)
 
 
 def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) -> Part:
