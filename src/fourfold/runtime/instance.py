@@ -165,7 +165,8 @@ class ModelInstance:
         self.request, self._store = request, store
         self._playing = threading.Lock()  # held while the executor is in use
         self._use_model(load_compiled(request, store), make_room)
-        if request.placement_options.is_measured and not request.device.remote:
+        can_move = bool(self.model.plans) and not request.device.remote
+        if request.placement_options.is_measured and can_move:
             self._measure()
 
     def _use_model(self, loaded: LoadResult, make_room: Callable[[int], None]) -> None:
