@@ -210,6 +210,16 @@ static int read_quantization(ff_plan *plan, const ff_json *item, ff_tensor *tens
     return 1;
 }
 
+/* Reads the smallest and the largest valid number of an integer input. */
+static int read_limits(ff_plan *plan, const ff_json *item, ff_port *port) {
+    cursor parts = members(&plan->record, item);
+    ff_type type = port->tensor.type;
+    port->is_limited = 1;
+    return (type == FF_I32 || type == FF_I64) && is_list(item, 2, 2) &&
+           ff_json_integer(next(&parts), INT32_MIN, INT32_MAX, &port->low) &&
+           ff_json_integer(next(&parts), INT32_MIN, INT32_MAX, &port->high);
+}
+
 static int read_port(ff_plan *plan, const ff_json *item, const ff_json *name, ff_port *port) {
     cursor parts = members(&plan->record, item);
     const ff_json *pixels = ff_json_get(&plan->record, plan->record.nodes, "pixels");
@@ -219,7 +229,7 @@ static int read_port(ff_plan *plan, const ff_json *item, const ff_json *name, ff
     int64_t number;
     tensor->axis = -1;
     tensor->name = ff_json_text(name);
-    if (!is_list(item, 4, 4) || tensor->name == NULL || !ff_json_text(next(&parts))) return 0;
+    if (!is_list(item, 4, 5) || tensor->name == NULL || !ff_json_text(next(&parts))) return 0;
     type = ff_json_text(next(&parts));
     if (type == NULL || !read_type(type, tensor, port->shape)) return 0;
     if (!ff_json_integer(next(&parts), 0, (int64_t)plan->buffer_count - 1, &number)) return 0;
@@ -228,7 +238,8 @@ static int read_port(ff_plan *plan, const ff_json *item, const ff_json *name, ff
     tensor->pixels = ff_json_text(ff_json_get(&plan->record, pixels, tensor->name));
     if (tensor->pixels == NULL) tensor->pixels = "";
     quantization = next(&parts);
-    return quantization->kind == FF_JSON_NULL || read_quantization(plan, quantization, tensor);
+    if (quantization->kind != FF_JSON_NULL && !read_quantization(plan, quantization, tensor)) return 0;
+    return item->count == 4 || read_limits(plan, next(&parts), port);
 }
 
 static int read_ports(ff_plan *plan, const char *what, const char *names, ff_port **ports,

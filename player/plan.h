@@ -43,6 +43,8 @@ typedef struct ff_plan_launch {
 typedef struct ff_port {
     ff_tensor tensor;
     uint32_t buffer;
+    int is_limited; /* 1 if the numbers of an integer input must be within `low` and `high` */
+    int64_t low, high;
     uint64_t shape[FF_MAX_AXES];
 } ff_port;
 

@@ -130,6 +130,32 @@ static ff_status read_outputs(ff_model *model, void *const *outputs, ff_error *e
     return status;
 }
 
+/* Refuses numbers that kernels cannot use: indices out of range, or integers of more than 32 bits. */
+static ff_status check_limits(const ff_model *model, const void *const *inputs, ff_error *error) {
+    for (size_t i = 0; i < model->plan.input_count; i++) {
+        const ff_port *port = &model->plan.inputs[i];
+        size_t count = port->is_limited ? port->tensor.bytes / port->tensor.element_bytes : 0;
+        for (size_t at = 0; at < count; at++) {
+            int64_t number;
+            if (port->tensor.type == FF_I64) {
+                memcpy(&number, (const uint8_t *)inputs[i] + 8 * at, sizeof number);
+            } else {
+                int32_t narrow;
+                memcpy(&narrow, (const uint8_t *)inputs[i] + 4 * at, sizeof narrow);
+                number = narrow;
+            }
+            if (number < port->low || number > port->high) {
+                return ff_fail(error, FF_ARGUMENT,
+                               "input '%s' contains %lld, but the model takes numbers from %lld to "
+                               "%lld; check the numbers, which may be indices",
+                               port->tensor.name, (long long)number, (long long)port->low,
+                               (long long)port->high);
+            }
+        }
+    }
+    return FF_OK;
+}
+
 static ff_status write_inputs(ff_model *model, const void *const *inputs, ff_error *error) {
     ff_status status = FF_OK;
     for (size_t i = 0; status == FF_OK && i < model->plan.input_count; i++) {
@@ -140,7 +166,8 @@ static ff_status write_inputs(ff_model *model, const void *const *inputs, ff_err
 
 ff_status ff_play(ff_model *model, const void *const *inputs, void *const *outputs,
                   ff_error *error) {
-    ff_status status;
+    ff_status status = check_limits(model, inputs, error);
+    if (status != FF_OK) return status;
     if (model->flags != NULL) {
         status = run_with_flags(model, inputs, error);
     } else {

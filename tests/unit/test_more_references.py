@@ -15,6 +15,7 @@ from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.conv3d import Conv3d
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.detection import Detection
+from fourfold.ops.gather_nd import GatherNd
 from fourfold.ops.local_response import LocalResponse
 from fourfold.ops.reverse_sequence import ReverseSequence
 from fourfold.ops.scatter_nd import ScatterNd
@@ -46,10 +47,10 @@ INVALID_INPUTS: list[tuple[str, object, list[str | None]]] = [
     ("top_indices", TopIndices(0), ["f32[3]"]),
     ("top_indices", TopIndices(4), ["f32[3]"]),
     ("top_indices", TopIndices(1), ["f32[]"]),
-    ("gather_nd", NONE, ["f32[3]", "i32[5,2]"]),
-    ("gather_nd", NONE, ["f32[3]", "i32[]"]),
-    ("gather_nd", NONE, ["f32[3]", "f32[5,1]"]),
-    ("gather_nd", NONE, ["f32[0,3]", "i32[5,1]"]),
+    ("gather_nd", GatherNd(), ["f32[3]", "i32[5,2]"]),
+    ("gather_nd", GatherNd(), ["f32[3]", "i32[]"]),
+    ("gather_nd", GatherNd(), ["f32[3]", "f32[5,1]"]),
+    ("gather_nd", GatherNd(), ["f32[0,3]", "i32[5,1]"]),
     ("scatter_nd", ScatterNd((3,)), ["i32[2,1]", "f32[3]"]),
     ("scatter_nd", ScatterNd((3,)), ["i32[2,2]", "f32[2]"]),
     ("scatter_nd", ScatterNd((3, 0)), ["i32[2,1]", "f32[2,0]"]),
@@ -110,7 +111,7 @@ KNOWN_VALUES: list[tuple[str, object, tuple[object, ...], object]] = [
     ("cumsum", Cumsum(0, exclusive=True), ([1, 2, 3],), [0, 1, 3]),
     ("cumsum", Cumsum(0, reverse=True), ([1, 2, 3],), [6, 5, 3]),
     ("top_indices", TopIndices(3), ([1, 3, 2, 3],), [1, 3, 2]),
-    ("gather_nd", NONE, ([[1, 2], [3, 4]], np.int32([[1, 0]])), [3]),
+    ("gather_nd", GatherNd(), ([[1, 2], [3, 4]], np.int32([[1, 0]])), [3]),
     ("scatter_nd", ScatterNd((3,)), (np.int32([[2], [2]]), np.float32([1, 2])), [0, 0, 3]),
     ("l2_normalize", NONE, ([3, 4],), [0.6, 0.8]),
     ("local_response", LocalResponse(1, 0.0, 1.0, 0.5), ([3, 4, 0],), [0.6, 0.8, 0]),

@@ -131,12 +131,13 @@ function readPorts(items, names, buffers) {
  * @param {string} name
  * @returns {Port}
  */
-function readPort([, kind, buffer, how], name) {
+function readPort([, kind, buffer, how, limits], name) {
   const [, type, sizes] = /** @type {RegExpExecArray} */ (/^(\w+)\[([\d,]*)\]$/.exec(kind));
   const shape = sizes ? sizes.split(',').map(Number) : [];
   const elements = shape.reduce((product, side) => product * side, 1);
   const quantization = how ? { scale: how[0], zeroPoint: how[1], axis: how[2] } : undefined;
-  return { name: String(name), type, shape, elements, buffer: whole(buffer), quantization };
+  check(limits === undefined || (/^i(32|64)$/.test(type) && limits.every(Number.isSafeInteger)), `'${name}' has invalid limits`);
+  return { name: String(name), type, shape, elements, buffer: whole(buffer), quantization, limits };
 }
 
 /** @param {unknown} value */

@@ -6,7 +6,10 @@ import { FourfoldError } from './errors.js';
  * real = (stored - zeroPoint) * scale, for all elements or for each index along `axis`.
  * @typedef {{ scale: number[], zeroPoint: number[], axis: number | null }} Quantization
  */
-/** @typedef {{ name: string, type: string, shape: number[], elements: number, quantization?: Quantization }} Tensor */
+/**
+ * `limits` are the smallest and the largest valid number of an integer input, which may hold indices.
+ * @typedef {{ name: string, type: string, shape: number[], elements: number, quantization?: Quantization, limits?: [number, number] }} Tensor
+ */
 /** @typedef {{ name: string, BYTES_PER_ELEMENT: number, new (count: number): NumberArray, new (buffer: ArrayBuffer, offset: number, count: number): NumberArray }} ArrayClass */
 /** @typedef {Float32Array | Float64Array | Int8Array | Uint8Array | Uint8ClampedArray | Int16Array | Uint16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array} NumberArray */
 
@@ -51,7 +54,23 @@ export function encodeInput(tensor, given, real) {
   const numbers = /** @type {NumberArray} */ (/** @type {unknown} */ (array));
   if (numbers.length !== tensor.elements) throw wrongInput(tensor, `${numbers.length} numbers`);
   const stored = storedNumbers(tensor, numbers, real, Array.isArray(given));
+  checkLimits(tensor, stored);
   return new Uint8Array(/** @type {ArrayBuffer} */ (stored.buffer), stored.byteOffset, stored.byteLength);
+}
+
+/**
+ * Refuses numbers that kernels cannot use: indices out of range, or integers of more than 32 bits.
+ * @param {Tensor} tensor
+ * @param {NumberArray} numbers
+ */
+function checkLimits({ name, limits }, numbers) {
+  if (!limits) return;
+  const [low, high] = limits;
+  for (const number of numbers) {
+    if (number >= low && number <= high) continue;
+    const why = `the model takes numbers from ${low} to ${high}`;
+    throw new FourfoldError(`input '${name}' contains ${number}`, why, 'check the numbers, which may be indices');
+  }
 }
 
 /**

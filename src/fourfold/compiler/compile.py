@@ -119,7 +119,9 @@ def _assemble(decision: Decision, recorded: RecordedChoices) -> CompiledModel:
         name=graph.name,
         precision=next((plan.precision for plan in plans.values()), options.precision),
         parts=parts,
-        inputs=plans[0].inputs if is_whole else _ports(problem, graph.arguments),
+        inputs=plans[0].inputs
+        if is_whole
+        else _with_limits(_ports(problem, graph.arguments), parts),
         outputs=plans[0].outputs if is_whole else _ports(problem, graph.results),
         input_names=loaded.model.input_names,
         output_names=loaded.model.output_names,
@@ -183,6 +185,16 @@ def _ports(problem: PlacementProblem, names: Iterable[str]) -> tuple[Port, ...]:
     pictures = problem.loaded.pictures  # bytes of pictures are not quantized values
     grids = {k: grid for k, grid in problem.graph.quantization.items() if k not in pictures}
     return tuple(Port(name, problem.type(name), 0, grids.get(name)) for name in names)
+
+
+def _with_limits(ports: tuple[Port, ...], parts: Iterable[Part]) -> tuple[Port, ...]:
+    """Return input ports with the limits that the plans of all parts have for them."""
+    limits: dict[str, tuple[int, int]] = {}
+    for port in (port for part in parts if part.plan is not None for port in part.plan.inputs):
+        if port.limits is not None:
+            low, high = limits.get(port.name, port.limits)
+            limits[port.name] = max(low, port.limits[0]), min(high, port.limits[1])
+    return tuple(port._replace(limits=limits.get(port.name)) for port in ports)
 
 
 def _log_model(model: CompiledModel, recorded: RecordedChoices) -> None:

@@ -77,6 +77,7 @@ class GraphBuilder:
     ) -> str:
         """Add a node, or fold it to a constant if all inputs are constants; return the output."""
         type = self._infer(op, inputs, attributes)
+        self._check_indices(op, inputs, attributes)
         if self._foldable(op, inputs) and self.budget.take(type):
             self.folded.add(output)
             return self.constant(output, self._evaluate(op, inputs, attributes, type))
@@ -92,6 +93,18 @@ class GraphBuilder:
             raise TypeMismatch(op, error.why, types) from error
         check_shape(type.shape)
         return type
+
+    def _check_indices(self, op: str, inputs: tuple[str | None, ...], attributes: object) -> None:
+        """Raise ValueError if the indices are constants and some of them are out of range."""
+        find = registry()[op].indices
+        if find is None:
+            return
+        types = (None if name is None else self.types[name] for name in inputs)
+        valid = find(attributes, *types)
+        indices = self.constants.get(inputs[valid.input] or "")
+        at = None if indices is None else valid.first_outside(indices)
+        if indices is not None and at is not None:
+            raise ValueError(f"its index at {list(at)} is {indices[at]}, outside {valid}")
 
     def _type(self, name: str) -> TensorType:
         if name not in self.types:

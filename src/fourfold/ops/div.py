@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.codegen.expression import Expression, where
+from fourfold.codegen.expression import Expression, divide_integers
 from fourfold.ops.base import Op
 from fourfold.ops.base.rules import broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
-    # Lanes beyond the last channel hold zeros, and an integer division by zero may trap on a CPU.
-    return a / (where(b.equals(0), 1, b) if a.kind == "int" else b)
+    return divide_integers(a, b) if a.kind == "int" else a / b
 
 
 def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:

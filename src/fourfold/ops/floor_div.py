@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.codegen.expression import Expression, convert, floor, remainder, where
+from fourfold.codegen.expression import (
+    Expression,
+    convert,
+    divide_integers,
+    floor,
+    remainder,
+    safe_divisor,
+)
 from fourfold.ops.base import Op
 from fourfold.ops.base.rules import broadcast, broadcast_cases, elementwise
 
@@ -12,10 +19,8 @@ from fourfold.ops.base.rules import broadcast, broadcast_cases, elementwise
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
     if a.kind != "int":
         return floor(a / b)
-    # Lanes beyond the last channel hold zeros, and an integer division by zero may trap on a CPU.
-    divisor = where(b.equals(0), 1, b)
-    below = remainder(a, divisor).differs(0) & (a < 0).differs(b < 0)
-    return a / divisor - convert(below, "int")
+    below = remainder(a, safe_divisor(b)).differs(0) & (a < 0).differs(b < 0)
+    return divide_integers(a, b) - convert(below, "int")
 
 
 def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:

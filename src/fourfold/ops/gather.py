@@ -9,18 +9,23 @@ import numpy as np
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, const, guarded, vector
 from fourfold.codegen.view import View
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import ANY, INDICES, require, require_axis, require_kind, takes
 from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.indexing import bound_index, bound_indices
 from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
 class Gather:
-    """The axis to index; x and the indices share the first `batch_dims` axes."""
+    """The axis to index; x and the indices share the first `batch_dims` axes.
+
+    With `from_end`, negative indices count from the end.
+    """
 
     axis: int = 0
     batch_dims: int = 0
+    from_end: bool = False
 
 
 @takes("gather", 2)
@@ -40,8 +45,14 @@ def reference(attributes: Gather, x: np.ndarray, indices: np.ndarray) -> np.ndar
     shape = x.shape[:axis] + indices.shape[batch:] + x.shape[axis + 1 :]
     y = np.empty(shape, x.dtype)
     for at in np.ndindex(x.shape[:batch]):
-        y[at] = np.take(x[at], indices[at], axis=axis - batch)
+        places = bound_indices(indices[at], x.shape[axis], attributes.from_end)
+        y[at] = np.take(x[at], places, axis=axis - batch)
     return y
+
+
+def valid_indices(attributes: Gather, x: TensorType, indices: TensorType) -> IndexRange:
+    size = x.shape[attributes.axis]
+    return IndexRange(1, (-size if attributes.from_end else 0,), (size - 1,))
 
 
 def build(context: NodeContext) -> None:
@@ -98,7 +109,11 @@ def _entry(attributes: Gather, view: View, indices: View, at: list[Expression]) 
         indices.pixel(index_coordinates[:-1]),
         index_coordinates[-1] if index_coordinates else const(0),
     )
-    return [*at[:axis], view.kernel.let(index, "index"), *at[axis + middle :]]
+    return [
+        *at[:axis],
+        bound_index(view, axis, index, attributes.from_end),
+        *at[axis + middle :],
+    ]
 
 
 OP = Op(
@@ -106,6 +121,7 @@ OP = Op(
     attributes=Gather,
     infer=infer,
     reference=reference,
+    indices=valid_indices,
     variants=(Variant("gather", build),),
     cases=(
         # `high` is the last index of the axis, so that every index is valid.
@@ -119,5 +135,7 @@ OP = Op(
         Case(("f32[2,5,7]", "i32[2,3]"), Gather(axis=1, batch_dims=1), low=0, high=4),
         Case(("f32[2,3,5,7]", "i32[2,2]"), Gather(axis=2, batch_dims=1), low=0, high=4),
         Case(("i32[11,3]", "i32[5]"), Gather(), low=0, high=10),
+        Case(("f32[11,8]", "i32[5]"), Gather(from_end=True), low=-11, high=10),
+        Case(("f32[3,13]", "i64[7]"), Gather(axis=1, from_end=True), low=-13, high=12),
     ),
 )

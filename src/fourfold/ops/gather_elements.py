@@ -9,10 +9,10 @@ import numpy as np
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, const, guarded, vector
 from fourfold.codegen.view import View
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import ANY, INDICES, require, require_kind, takes
 from fourfold.ops.kernels.grid import plain_grid
-from fourfold.ops.kernels.scattering import require_along, wrap_index, wrap_indices
+from fourfold.ops.kernels.indexing import bound_index, bound_indices, require_along
 from fourfold.types import TensorType
 
 
@@ -36,8 +36,13 @@ def infer(attributes: GatherElements, x: TensorType, indices: TensorType) -> Typ
 def reference(attributes: GatherElements, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     kept = [slice(size) for size in indices.shape]
     kept[attributes.axis] = slice(None)
-    positions = wrap_indices(indices, x.shape[attributes.axis])
+    positions = bound_indices(indices, x.shape[attributes.axis], from_end=True)
     return np.take_along_axis(x[tuple(kept)], positions, attributes.axis)
+
+
+def valid_indices(attributes: GatherElements, x: TensorType, indices: TensorType) -> IndexRange:
+    size = x.shape[attributes.axis]
+    return IndexRange(1, (-size,), (size - 1,))
 
 
 def build(context: NodeContext) -> None:
@@ -67,7 +72,7 @@ def _lane(
     exists = const(lane < channels) if channels < 4 else channel < indices.channels
     channel = view.kernel.let(guarded(exists, channel), "channel")
     coordinates = [*at, channel]
-    coordinates[axis] = wrap_index(view, axis, indices.element(pixel, channel))
+    coordinates[axis] = bound_index(view, axis, indices.element(pixel, channel), from_end=True)
     return view.kernel.let(view.element(view.pixel(coordinates[:-1]), coordinates[-1]), "v")
 
 
@@ -76,6 +81,7 @@ OP = Op(
     attributes=GatherElements,
     infer=infer,
     reference=reference,
+    indices=valid_indices,
     variants=(Variant("gather", build),),
     cases=(
         # Indices from -size to size - 1.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.codegen.context import NodeContext
-from fourfold.codegen.expression import maximum
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import NUMBERS, require, require_kind, takes
 from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.indexing import bound_index, bound_indices
 from fourfold.types import DType, TensorType
 
 
@@ -23,8 +23,12 @@ def infer(attributes: object, x: TensorType, indices: TensorType) -> Types:
 
 
 def reference(attributes: object, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    rows = np.take_along_axis(x, np.maximum(indices, 0), 1)
+    rows = np.take_along_axis(x, bound_indices(indices, x.shape[1]), 1)
     return np.where(indices < 0, x.dtype.type(0), rows)
+
+
+def valid_indices(attributes: object, x: TensorType, indices: TensorType) -> IndexRange:
+    return IndexRange(1, (np.iinfo(np.int32).min,), (x.shape[1] - 1,))
 
 
 def build(context: NodeContext) -> None:
@@ -35,7 +39,7 @@ def build(context: NodeContext) -> None:
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         batch = target.coordinates(pixel)[0]
         index = kernel.let(indices.lane(pixel, 0, 0), "index")
-        row = kernel.let(view.pixel([batch, maximum(index, 0)]), "row")
+        row = kernel.let(view.pixel([batch, bound_index(view, 1, index)]), "row")
         target.store(pixel, slice_, view.load(row, slice_, inside=index >= 0))
 
 
@@ -43,6 +47,7 @@ OP = Op(
     name="gather_rows",
     infer=infer,
     reference=reference,
+    indices=valid_indices,
     variants=(Variant("gather", build),),
     cases=(
         # `high` is the last index of the shortest indexed axis.

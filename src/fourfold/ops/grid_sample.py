@@ -96,7 +96,7 @@ def _taps(
         )
     elif attributes.padding == "reflection":
         position = _mirrored(position, low, high)
-    position = np.clip(position, -3, size + 2)
+    position = np.clip(np.nan_to_num(position, nan=-3), -3, size + 2)
     below = np.floor(position)
     for tap in TAPS[attributes.mode]:
         index, weight = below + tap, np.asarray(_weight(attributes.mode, tap, position - below))

@@ -33,8 +33,11 @@ def reference(attributes: Pool2d, x: np.ndarray, index: np.ndarray) -> np.ndarra
     (rows, columns), (down, across) = attributes.filter, attributes.stride
     batch, height, width, channels = x.shape
     y = np.zeros((batch, height * rows, width * columns, channels), x.dtype)
+    numbers = np.clip(np.nan_to_num(index, nan=-1), -1, rows * columns).astype(np.int64)
     for n, i, j, c in np.ndindex(x.shape):
-        position = int(index[n, i, j, c])
+        position = int(numbers[n, i, j, c])
+        if not 0 <= position < rows * columns:
+            continue
         row = i * down - attributes.padding.top + position // columns
         column = j * across - attributes.padding.left + position % columns
         if 0 <= row < y.shape[1] and 0 <= column < y.shape[2]:

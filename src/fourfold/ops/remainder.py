@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.codegen.expression import Expression, remainder, where
+from fourfold.codegen.expression import Expression, remainder, safe_divisor
 from fourfold.ops.base import Op
 from fourfold.ops.base.rules import broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
-    # Lanes beyond the last channel hold zeros, and an integer division by zero may trap on a CPU.
-    return remainder(a, where(b.equals(0), 1, b) if a.kind == "int" else b)
+    return remainder(a, safe_divisor(b) if a.kind == "int" else b)
 
 
 OP = Op(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.codegen.context import NodeContext
-from fourfold.codegen.expression import where
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.codegen.expression import minimum, where
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import ANY, INDICES, require, require_axis, require_kind, takes
 from fourfold.ops.kernels.grid import plain_grid
 from fourfold.types import TensorType
@@ -40,9 +40,13 @@ def reference(attributes: ReverseSequence, x: np.ndarray, lengths: np.ndarray) -
     y = x.copy()
     for entry, length in enumerate(lengths):
         at: list[int | slice] = [slice(None)] * x.ndim
-        at[batch], at[axis] = entry, slice(0, int(length))
+        at[batch], at[axis] = entry, slice(0, max(int(length), 0))
         y[tuple(at)] = np.flip(x[tuple(at)], axis - (batch < axis))
     return y
+
+
+def valid_lengths(attributes: ReverseSequence, x: TensorType, lengths: TensorType) -> IndexRange:
+    return IndexRange(1, (0,), (x.shape[attributes.axis],))
 
 
 def build(context: NodeContext) -> None:
@@ -56,6 +60,7 @@ def build(context: NodeContext) -> None:
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(position, "at") for position in target.coordinates(pixel)]
         length = kernel.let(lengths.element(0, at[attributes.batch_axis]), "length")
+        length = kernel.let(minimum(length, view.axis(axis)), "length")
         index = at[axis]
         at[axis] = where(index < length, length - 1 - index, index)
         target.store(pixel, slice_, view.load(view.pixel(at), slice_))
@@ -77,6 +82,7 @@ OP = Op(
     attributes=ReverseSequence,
     infer=infer,
     reference=reference,
+    indices=valid_lengths,
     variants=(Variant("move", build, refuses),),
     cases=(
         Case(("f32[3,7,5]", "i32[3]"), ReverseSequence(1, 0), low=0, high=7),

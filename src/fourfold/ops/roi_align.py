@@ -2,6 +2,10 @@
 
 The row of a region is left, top, right, bottom; the indices select its image. Each sample point is
 interpolated between four elements of x.
+
+A cell has at most `MAX_SAMPLES` sample points for each element of an axis of x, so that no region
+makes a kernel run forever. Only regions that are much larger than their image have fewer points for
+it.
 """
 
 from __future__ import annotations
@@ -14,12 +18,15 @@ import numpy as np
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, ceil, const, convert, maximum, minimum, where
 from fourfold.codegen.kernel import Kernel
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import FLOATS, INDICES, require, require_kind, require_rank, takes
 from fourfold.ops.base.window import Pair
 from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.indexing import bound_index, bound_indices
 from fourfold.ops.kernels.reduce import start_value
 from fourfold.types import TensorType
+
+MAX_SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ def reference(
     attributes: RoiAlign, x: np.ndarray, regions: np.ndarray, images: np.ndarray
 ) -> np.ndarray:
     y = np.zeros((len(regions), *attributes.size, x.shape[-1]), x.dtype)
+    images = bound_indices(images, len(x))
     for number, (region, image) in enumerate(zip(regions, images, strict=True)):
         axes = [_sample_points(attributes, region, axis, x.shape[1 + axis]) for axis in (0, 1)]
         (down, up, under), (along, right, beside) = axes
@@ -80,16 +88,24 @@ def _sample_points(attributes: RoiAlign, region: np.ndarray, axis: int, size: in
     start, end = region[1 - axis] * scale - shift, region[3 - axis] * scale - shift
     length = end - start if attributes.half_pixel else max(end - start, np.float32(1))
     cell = length / np.float32(attributes.size[axis])
-    count = attributes.samples or max(math.ceil(cell), 0)
+    most = MAX_SAMPLES * size
+    # NaN and infinity are not in the range of any integer.
+    count = attributes.samples or math.ceil(np.clip(np.nan_to_num(cell, nan=0), 0, most))
     steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(max(count, 1))
     cells = np.arange(attributes.size[axis], dtype=np.float32)[:, None]
     position = start + (cells + steps) * cell
     inside = (position >= -1) & (position <= size)
-    position = np.clip(position, 0, size - 1)
+    position = np.clip(np.nan_to_num(position, nan=0), 0, size - 1)
     below = np.floor(position)
     fraction = position - below
     after = np.minimum(below + 1, size - 1).astype(np.int64)
     return below.astype(np.int64), after, ((1 - fraction) * inside, fraction * inside)
+
+
+def valid_images(
+    attributes: RoiAlign, x: TensorType, regions: TensorType, images: TensorType
+) -> IndexRange:
+    return IndexRange(2, (0,), (x.shape[0] - 1,))
 
 
 class _KernelAxis:
@@ -102,6 +118,7 @@ class _KernelAxis:
         corners: tuple[Expression, Expression],
         at: Expression,
         axis: int,
+        size: int,
     ) -> None:
         shift = 0.5 if attributes.half_pixel else 0.0
         start, end = (corner * attributes.scale - shift for corner in corners)
@@ -110,11 +127,14 @@ class _KernelAxis:
         self.cell = kernel.let(length / float(attributes.size[axis]), "cell")
         self.start = kernel.let(start + convert(at, "float") * self.cell, "start")
         samples = attributes.samples
-        count = const(samples) if samples else maximum(convert(ceil(self.cell), "int"), 0)
-        self.count = kernel.let(count, "count")
+        # With this order of operands, NaN becomes 0.
+        bounded = minimum(maximum(0.0, self.cell), float(MAX_SAMPLES * size))
+        count = const(samples) if samples else convert(ceil(bounded), "int")
+        self.count, self.size = kernel.let(count, "count"), size
 
-    def taps(self, step: Expression, size: int) -> list[tuple[Expression, Expression]]:
+    def taps(self, step: Expression) -> list[tuple[Expression, Expression]]:
         """Return the two elements around a sample point, and their weights."""
+        size = self.size
         kernel, count = self.kernel, convert(self.count, "float")
         position = kernel.let(
             self.start + (convert(step, "float") + 0.5) / count * self.cell, "place"
@@ -144,17 +164,24 @@ def build(context: NodeContext) -> None:
         region = kernel.let(region, "region")
         corners = [convert(regions.lane(region, 0, n), "float") for n in range(4)]
         axes = [
-            _KernelAxis(kernel, attributes, (corners[1 - n], corners[3 - n]), cell[n], n)
+            _KernelAxis(
+                kernel,
+                attributes,
+                corners=(corners[1 - n], corners[3 - n]),
+                at=cell[n],
+                axis=n,
+                size=context.input.shape[1 + n],
+            )
             for n in (0, 1)
         ]
-        image = kernel.let(images.element(const(0), region), "image")
+        image = bound_index(view, 0, images.element(const(0), region))
         total = kernel.variable(start_value(view.kind, start), "total")
         with (
             kernel.loop(axes[0].count, title="down") as down,
             kernel.loop(axes[1].count, title="across") as across,
         ):
-            for row, near in axes[0].taps(down, context.input.shape[1]):
-                for column, weight in axes[1].taps(across, context.input.shape[2]):
+            for row, near in axes[0].taps(down):
+                for column, weight in axes[1].taps(across):
                     value = view.load(view.pixel([image, row, column]), slice_)
                     value = value * convert(near * weight, view.kind)
                     kernel.set(
@@ -176,6 +203,7 @@ OP = Op(
     attributes=RoiAlign,
     infer=infer,
     reference=reference,
+    indices=valid_images,
     heavy=True,
     variants=(Variant("cells", build),),
     cases=(

@@ -11,10 +11,10 @@ from fourfold.codegen.broadcast import mask_beyond
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, const, where, widen
 from fourfold.codegen.view import View
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import require, takes
 from fourfold.ops.kernels.grid import plain_grid
-from fourfold.ops.kernels.scattering import (
+from fourfold.ops.kernels.indexing import (
     apply_reduction,
     matching_lanes,
     require_along,
@@ -56,6 +56,13 @@ def reference(
     positions: list[np.ndarray] = [np.asarray(one) for one in np.indices(indices.shape)]
     positions[attributes.axis] = wrap_indices(indices, x.shape[attributes.axis])
     return scatter(x.copy(), tuple(positions), updates, attributes.reduction)
+
+
+def valid_indices(
+    attributes: ScatterElements, x: TensorType, indices: TensorType, updates: TensorType
+) -> IndexRange:
+    size = x.shape[attributes.axis]
+    return IndexRange(1, (-size,), (size - 1,))
 
 
 def build(context: NodeContext) -> None:
@@ -119,6 +126,7 @@ OP = Op(
     attributes=ScatterElements,
     infer=infer,
     reference=reference,
+    indices=valid_indices,
     variants=(Variant("ask", build),),
     cases=(
         # Indices from -size to size - 1. The order of updates to one element is undefined, so cases

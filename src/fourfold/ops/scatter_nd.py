@@ -10,11 +10,11 @@ import numpy as np
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, const, vector, where
 from fourfold.codegen.view import View
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import INDICES, NUMBERS, require_kind, takes
 from fourfold.ops.kernels.grid import plain_grid
+from fourfold.ops.kernels.indexing import require_rows, scatter, update_pixel_of
 from fourfold.ops.kernels.reduce import start_value
-from fourfold.ops.kernels.scattering import require_rows, update_pixel_of
 from fourfold.types import Shape, TensorType
 
 
@@ -36,8 +36,12 @@ def infer(attributes: ScatterNd, indices: TensorType, updates: TensorType) -> Ty
 
 def reference(attributes: ScatterNd, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
     y = np.zeros(attributes.shape, updates.dtype)
-    np.add.at(y, tuple(np.moveaxis(indices, -1, 0)), updates)
-    return y
+    return scatter(y, tuple(np.moveaxis(indices, -1, 0)), updates, "add")
+
+
+def valid_indices(attributes: ScatterNd, indices: TensorType, updates: TensorType) -> IndexRange:
+    sizes = attributes.shape[: indices.channels]
+    return IndexRange(0, (0,) * len(sizes), tuple(size - 1 for size in sizes))
 
 
 def build(context: NodeContext) -> None:
@@ -84,6 +88,7 @@ OP = Op(
     attributes=ScatterNd,
     infer=infer,
     reference=reference,
+    indices=valid_indices,
     variants=(Variant("ask", build),),
     cases=(
         # `high` is the last index of the shortest indexed axis.

@@ -10,10 +10,10 @@ import numpy as np
 from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, const, where, widen
 from fourfold.codegen.view import View
-from fourfold.ops.base import Case, Op, Types, Variant
+from fourfold.ops.base import Case, IndexRange, Op, Types, Variant
 from fourfold.ops.base.rules import takes
 from fourfold.ops.kernels.grid import plain_grid
-from fourfold.ops.kernels.scattering import (
+from fourfold.ops.kernels.indexing import (
     apply_reduction,
     matching_lanes,
     require_rows,
@@ -45,9 +45,16 @@ def infer(
 def reference(
     attributes: ScatterUpdate, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
-    sizes = np.array(x.shape[: indices.shape[-1]], indices.dtype)
+    sizes = np.array(x.shape[: indices.shape[-1]])
     positions = np.moveaxis(wrap_indices(indices, sizes), -1, 0)
     return scatter(x.copy(), tuple(positions), updates, attributes.reduction)
+
+
+def valid_indices(
+    attributes: ScatterUpdate, x: TensorType, indices: TensorType, updates: TensorType
+) -> IndexRange:
+    sizes = x.shape[: indices.channels]
+    return IndexRange(1, tuple(-size for size in sizes), tuple(size - 1 for size in sizes))
 
 
 def build(context: NodeContext) -> None:
@@ -97,6 +104,7 @@ OP = Op(
     attributes=ScatterUpdate,
     infer=infer,
     reference=reference,
+    indices=valid_indices,
     variants=(Variant("ask", build),),
     cases=(
         # Indices from -size to size - 1 of the shortest indexed axis. The order of updates to one

@@ -112,12 +112,17 @@ class Program(NamedTuple):
 
 
 class Port(NamedTuple):
-    """An input or output of the model: its name, its type, and its buffer."""
+    """An input or output of the model: its name, its type, and its buffer.
+
+    `limits` are the smallest and the largest valid number of an integer input: kernels use the
+    numbers as indices, or compute with fewer bits than the input has. Players refuse others.
+    """
 
     name: str
     type: TensorType
     buffer: int
     quantization: Quantization | None = None
+    limits: tuple[int, int] | None = None
 
 
 class InputsOnDevice(NamedTuple):

@@ -249,7 +249,8 @@ def port_record(port: Port) -> list[Any]:
         if quantization is None
         else [list(quantization.scale), list(quantization.zero_point), quantization.axis]
     )
-    return [port.name, str(port.type), port.buffer, scales]
+    limits = [] if port.limits is None else [list(port.limits)]
+    return [port.name, str(port.type), port.buffer, scales, *limits]
 
 
 def _port(item: list[Any], buffers: tuple[Buffer, ...]) -> Port:
@@ -260,9 +261,19 @@ def _port(item: list[Any], buffers: tuple[Buffer, ...]) -> Port:
 
 
 def read_port(item: list[Any]) -> Port:
-    name, kind, number, scales = item
-    quantization = None if scales is None else read_quantization(*scales)
-    return Port(_text(name), TensorType.parse(kind), _whole(number, 0, 2**31), quantization)
+    name, kind, number, scales, *limits = item
+    return Port(
+        name=_text(name),
+        type=TensorType.parse(kind),
+        buffer=_whole(number, 0, 2**31),
+        quantization=None if scales is None else read_quantization(*scales),
+        limits=_limits(*limits) if limits else None,
+    )
+
+
+def _limits(numbers: list[Any]) -> tuple[int, int]:
+    low, high = (_whole(one, -(2**31), 2**31) for one in numbers)
+    return low, high
 
 
 def read_quantization(scale: list[Any], zero: list[Any], axis: int | None) -> Quantization:

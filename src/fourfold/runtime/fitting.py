@@ -46,7 +46,22 @@ def fit_array(info: TensorInfo, value: Any, logged: set[str]) -> np.ndarray:
         array = converted(info, array, None if isinstance(value, LITERALS) else logged)
     if not info.takes(array.shape):
         raise _picture_error(info, value) if picture else shape_error(info, value, array.shape)
+    check_limits(info, array)
     return np.require(array, requirements=("C", "A"))
+
+
+def check_limits(info: TensorInfo, array: np.ndarray) -> None:
+    """Raise an InputError if an index is out of range, or an integer has too many bits."""
+    number = info.number_outside(array)
+    if number is None or info.limits is None:
+        return
+    low, high = info.limits
+    why = f"the model uses its numbers as indices from {low} to {high}"
+    fix = "check the numbers, such as the vocabulary of the tokenizer"
+    if (low, high) == (-(2**31), 2**31 - 1):
+        why = f"the device computes with 32 bits, from {low} to {high}"
+        fix = "pass smaller numbers, or open the model with device='cpu'"
+    raise InputError(f"input {info.name!r} contains {number}", why, fix)
 
 
 def _texts(info: TensorInfo, value: Any) -> np.ndarray:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fourfold.graph import metadata as descriptions
     from fourfold.plan import placement as placements
     from fourfold.plan.placement import Placement
-    from fourfold.runtime import cutting, in_flight, race, views
+    from fourfold.runtime import cutting, fitting, in_flight, race, views
     from fourfold.runtime import profile as profiles
     from fourfold.store.store import Store
 else:  # a plain start and run need none of these
@@ -39,6 +39,7 @@ else:  # a plain start and run need none of these
     placements = lazy_import("fourfold.plan.placement")
     profiles = lazy_import("fourfold.runtime.profile")
     race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
+    fitting = lazy_import("fourfold.runtime.fitting")
     in_flight = lazy_import("fourfold.runtime.in_flight")
     views = lazy_import("fourfold.runtime.views")
 
@@ -308,7 +309,14 @@ class ModelInstance:
     def views(self) -> views.Views:
         """Arrays that the caller fills and reads, in memory that kernels use."""
         names = [info.name for info in self.inputs], [info.name for info in self.outputs]
-        return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
+        open_slot = partial(self._open_slot, staged=False)
+        return views.Views(open_slot, names, self._after_run, self._check_limits)
+
+    def _check_limits(self, arrays: Sequence[np.ndarray]) -> None:
+        """Raise an InputError if an array contains a number that the model cannot use."""
+        for info, array in zip(self.inputs, arrays, strict=True):
+            if info.number_outside(array) is not None:
+                fitting.check_limits(info, array)
 
     def _open_slot(self, staged: bool = True) -> backends.Slot:
         player = self.executor.player

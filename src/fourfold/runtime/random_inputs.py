@@ -9,7 +9,7 @@ import numpy as np
 
 
 class InputPort(Protocol):
-    """Name, shape and dtype of an input."""
+    """Name, shape, dtype and limits of an input."""
 
     @property
     def name(self) -> str: ...
@@ -17,6 +17,8 @@ class InputPort(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> Any: ...
+    @property
+    def limits(self) -> tuple[int, int] | None: ...
 
 
 def random_inputs(ports: Iterable[InputPort], seed: int) -> dict[str, np.ndarray]:
@@ -35,6 +37,8 @@ def _random(port: InputPort, generator: np.random.Generator) -> np.ndarray:
     ):  # bytes are pixels; wider integers are often indices, which must be small
         limits = np.iinfo(dtype)
         low, high = (limits.min, limits.max) if dtype.itemsize == 1 else (0, 1)
+        if port.limits is not None:
+            low, high = max(low, port.limits[0]), min(high, port.limits[1])
         return generator.integers(low, high, shape, dtype, endpoint=True)
     if dtype.kind == "b":
         return generator.integers(0, 2, shape).astype(dtype)

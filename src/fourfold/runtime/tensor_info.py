@@ -37,6 +37,7 @@ class TensorInfo:
         quantization: Scale and zero point of quantized values.
         signature: Sizes that the model declares, with -1 for open ones; () if none is open.
         pixels: Text form of the pixels option, for an input that takes the bytes of a picture.
+        limits: Smallest and largest valid number, for an input of indices or of 64-bit integers.
         read_metadata: Function that reads the model's metadata of it.
     """
 
@@ -46,6 +47,7 @@ class TensorInfo:
     quantization: Quantization | None = None
     signature: Shape = ()
     pixels: str = ""
+    limits: tuple[int, int] | None = None
     read_metadata: ReadMetadata = field(default=_nothing, compare=False, repr=False)
 
     @property
@@ -72,7 +74,17 @@ class TensorInfo:
             and given.shape == self.shape
             and given.flags.c_contiguous
             and given.dtype.kind != "O"
+            and (self.limits is None or self.number_outside(given) is None)
         )
+
+    def number_outside(self, array: np.ndarray) -> int | None:
+        """Return a number of the array that exceeds the limits; None if there is none."""
+        if self.limits is None or not array.size:
+            return None
+        smallest, largest = int(array.min()), int(array.max())
+        if smallest < self.limits[0]:
+            return smallest
+        return largest if largest > self.limits[1] else None
 
     def admits(self, shape: Shape) -> bool:
         """Return whether the model declares open sizes that allow this shape."""
@@ -147,6 +159,7 @@ def describe_ports(
             quantization=port.quantization,
             signature=known.get(name, ()),
             pixels=pixels.get(name, ""),
+            limits=port.limits,
             read_metadata=_nothing if read is None else partial(read, place),
         )
         for place, (port, name) in enumerate(zip(ports, names, strict=True))

@@ -20,8 +20,10 @@ class Views:
         open_slot: Callable[[], Slot],
         names: tuple[Sequence[str], Sequence[str]],
         after_run: Callable[[], None],
+        check: Callable[[Sequence[np.ndarray]], None],
     ) -> None:
-        self._open_slot, self._after_run = open_slot, after_run
+        """`check` is called with the input arrays before each run."""
+        self._open_slot, self._after_run, self._check = open_slot, after_run, check
         self._inputs, self._outputs = map(list, names)
         self._slots = [open_slot()]
         self._flights: list[Flight | None] = [None, None]
@@ -66,6 +68,7 @@ class Views:
 
     def _start(self, spin: bool) -> Slot:
         self._settle(self._filled)
+        self._check(self._slots[self._filled].inputs)
         self._played, slot = self._filled, self._slots[self._filled]
         slot.begin([None] * len(self._inputs), spin)
         return slot

@@ -65,6 +65,7 @@ def _last_readers(graph: Graph) -> Mapping[str, int]:
 
 def _run(graph: Graph, node: Node, values: Arrays) -> tuple[np.ndarray, ...]:
     """Run a node and its fused tail. Only operators with one result have a tail."""
+    _check_indices(graph, node, values)
     with np.errstate(all="ignore"):
         results = _apply(node.op, node.attributes, [_get(name, values) for name in node.inputs])
         for step in node.tail:
@@ -76,6 +77,20 @@ def _run(graph: Graph, node: Node, values: Arrays) -> tuple[np.ndarray, ...]:
             f"{node}: the reference returned {actual}, the type rule says {expected}"
         )
     return results
+
+
+def _check_indices(graph: Graph, node: Node, values: Arrays) -> None:
+    """Raise an InputError for an index that is out of range, as other CPU engines do."""
+    find = registry()[node.op].indices
+    if find is None:
+        return
+    valid = find(node.attributes, *graph.input_types(node))
+    indices = values[node.inputs[valid.input] or ""]
+    at = valid.first_outside(indices)
+    if at is not None:
+        what = f"'{node.name or node.outputs[0]}' ({node.op}) looks up index {indices[at]}"
+        why = f"valid indices are {valid}"
+        raise InputError(what, why, "check the inputs of the model: they may contain indices")
 
 
 def _step(step: Step, running: np.ndarray, values: Arrays) -> tuple[np.ndarray, ...]:

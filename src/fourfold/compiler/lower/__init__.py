@@ -9,6 +9,7 @@ from fourfold.codegen.context import KernelOptions
 from fourfold.compiler.lower.assemble import PlanDraft, assemble
 from fourfold.compiler.lower.bind import with_extents
 from fourfold.compiler.lower.chosen_kernels import ChosenKernels, choose_kernels
+from fourfold.compiler.lower.input_limits import input_limits
 from fourfold.compiler.lower.levels import surround_levels
 from fourfold.compiler.lower.one_launch import in_level_order, use_host_ports
 from fourfold.device import DeviceInfo
@@ -34,6 +35,9 @@ def make_plan(
     elif language.capabilities.extents:
         bound = with_extents(draft.bound, chosen.graph, chosen.locations)
         draft = replace(draft, bound=bound)
+    limits = input_limits(graph)
+    inputs = tuple(port._replace(limits=limits.get(port.name)) for port in draft.inputs)
+    draft = replace(draft, inputs=inputs)
     return assemble(draft, chosen.constants, language, chosen.target)
 
 

@@ -118,6 +118,27 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class IndexRange:
+    """The valid values of an input that holds indices: from `low` to `high`, both included.
+
+    Each has one number for all indices, or one for each position along the last axis.
+    """
+
+    input: int
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    def first_outside(self, indices: np.ndarray) -> tuple[int, ...] | None:
+        """Return the position of the first index that is out of range, or None."""
+        outside = (indices < np.array(self.low)) | (indices > np.array(self.high))
+        return tuple(map(int, np.argwhere(outside)[0])) if outside.any() else None
+
+    def __str__(self) -> str:
+        pairs = dict.fromkeys(zip(self.low, self.high, strict=True))
+        return ", ".join(f"{low} to {high}" for low, high in pairs)
+
+
+@dataclass(frozen=True)
 class Op:
     """An operation. `reference(attributes, *arrays)` defines it; kernels must agree with it."""
 
@@ -131,6 +152,9 @@ class Op:
     variants: tuple[Variant, ...] = ()
     view: Callable[[Node, Types, Types], Alias | None] | None = None
     bounds: tuple[float, float] | None = None  # range of the results, for any input
+    # The valid indices, for an op that reads or writes elements which an input selects. Kernels
+    # must tolerate all others.
+    indices: Callable[..., IndexRange] | None = None
 
 
 def reject(op: str, why: str) -> ModelError:

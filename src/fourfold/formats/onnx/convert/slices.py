@@ -9,6 +9,7 @@ from fourfold.formats.onnx.operation import Operation, converts
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
 from fourfold.ops.gather_elements import GatherElements
+from fourfold.ops.gather_nd import GatherNd
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.reverse_sequence import ReverseSequence
@@ -103,21 +104,23 @@ def gather(op: Operation) -> None:
     """gather."""
     x, indices = op.input_type(0), op.input(1)
     axis = axis_of(op.attribute("axis", 0), x.rank)
-    op.give("gather", op.input(0), _from_start(op, indices, x.shape[axis]), attributes=Gather(axis))
+    known = op.known(indices)
+    if known is None:
+        op.give("gather", op.input(0), indices, attributes=Gather(axis, from_end=True))
+    else:
+        places = _from_start(op, known, x.shape[axis : axis + 1])
+        op.give("gather", op.input(0), places, attributes=Gather(axis))
 
 
-def _from_start(op: Operation, indices: str, size: int) -> str:
-    """Return indices counted from the start; negative ones count from the end."""
-    array = op.known(indices)
-    if array is None:
-        kind = op.type_of(indices).dtype
-        return op.add("floor_mod", indices, op.add_constant(size, "size", kind), part="places")
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"its indices are {array.dtype}")
-    if ((array < -size) | (array >= size)).any():
-        raise ValueError(f"its indices are out of range for an axis of {size}")
-    wide = np.where(array < 0, array + size, array).astype(np.int32)
-    return op.add_constant(wide, "places")
+def _from_start(op: Operation, indices: np.ndarray, sizes: Shape) -> str:
+    """Return constant indices counted from the start; negative ones count from the end."""
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"its indices are {indices.dtype}")
+    limits = np.array(sizes)
+    if ((indices < -limits) | (indices >= limits)).any():
+        raise ValueError(f"its indices are out of range for axes of {list(sizes)}")
+    places = np.where(indices < 0, indices + limits, indices).astype(np.int32)
+    return op.add_constant(places.reshape(indices.shape), "places")
 
 
 @converts("GatherND")
@@ -126,35 +129,29 @@ def gather_nd(op: Operation) -> None:
     x, constants = op.input_type(0), op.known(op.input(1))
     batch = op.attribute("batch_dims", 0)
     if constants is None or batch:
-        op.give("gather_nd", op.input(0), _computed_indices(op, batch))
+        indices = _computed_indices(op, batch)
+        op.give("gather_nd", op.input(0), indices, attributes=GatherNd(from_end=True))
         return
-    limits = np.array(x.shape[: constants.shape[-1]] if constants.ndim else ())
-    if constants.ndim == 0 or constants.shape[-1] > x.rank or (constants < -limits).any():
-        raise ValueError(f"its indices are out of range for {x}")
-    if (constants >= limits).any():
-        raise ValueError(f"its indices are out of range for {x}")
-    indices = np.where(constants < 0, constants + limits, constants).astype(np.int32)
-    op.give("gather_nd", op.input(0), op.add_constant(indices, "places"))
+    depth = constants.shape[-1] if constants.ndim else 0
+    if not 0 < depth <= x.rank:
+        raise ValueError(f"{list(constants.shape)} indices cannot index {x}")
+    places = _from_start(op, constants, x.shape[:depth])
+    op.give("gather_nd", op.input(0), places, attributes=GatherNd())
 
 
 def _computed_indices(op: Operation, batch: int) -> str:
-    """Return indices computed at run time, counted from the start, after those of the batch."""
+    """Return indices that are computed at run time, after those of the batch."""
     x, indices = op.input_type(0), op.input_type(1)
     depth = indices.channels if indices.rank else 0
     if not 0 <= batch < indices.rank or not 0 < depth <= x.rank - batch:
         raise ValueError(f"{indices} cannot index {x}")
-    sizes = op.add_constant(np.array(x.shape[batch : batch + depth], indices.dtype.numpy), "sizes")
-    zero = op.add_constant(np.array(0, indices.dtype.numpy), "zero")
-    behind = op.add("less", op.input(1), zero, part="behind")
-    ahead = op.add("add", op.input(1), sizes, part="ahead")
-    nonnegative = op.add("select", behind, ahead, op.input(1), part="places")
     if not batch:
-        return nonnegative
+        return op.input(1)
     own = np.indices(indices.shape[:-1])[:batch]
     rows = np.moveaxis(own, 0, -1).astype(indices.dtype.numpy)
     joined = Concat(indices.rank - 1)
     return op.add(
-        "concat", op.add_constant(rows, "batch"), nonnegative, attributes=joined, part="all_places"
+        "concat", op.add_constant(rows, "batch"), op.input(1), attributes=joined, part="all_places"
     )
 
 

@@ -12,6 +12,7 @@ from fourfold.formats.paddle.operation import Operation, converts
 from fourfold.formats.rule_table import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
+from fourfold.ops.gather_nd import GatherNd
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.reshape import Reshape
@@ -259,7 +260,7 @@ def flip(op: Operation) -> None:
 @converts("gather_nd")
 def gather_nd(op: Operation) -> None:
     """gather_nd."""
-    op.give("gather_nd", op.input("X"), op.input("Index"))
+    op.give("gather_nd", op.input("X"), op.input("Index"), attributes=GatherNd(from_end=True))
 
 
 @converts("lookup_table_v2")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fourfold.formats.axes import axis_of
 from fourfold.formats.budget import check_shape
 from fourfold.formats.tflite.operation import Operation, converts
@@ -17,6 +15,7 @@ from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
+from fourfold.ops.gather_nd import GatherNd
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.reshape import Reshape
@@ -97,32 +96,13 @@ def gather(op: Operation) -> None:
     options = op.options(GatherOptions)
     axis = axis_of(options.axis, op.input_type(0).rank)
     batch = axis_of(options.batch_dims, op.input_type(1).rank + 1)
-    indices = op.input(1)
-    if indices in op.builder.constants:
-        _check_indices(op.builder.constants[indices], op.input_type(0).shape[axis])
-    op.give("gather", op.weights(0), indices, attributes=Gather(axis, batch))
-
-
-def _check_indices(indices: np.ndarray, size: int) -> None:
-    if indices.size and not (indices.min() >= 0 and indices.max() < size):
-        raise ValueError(f"its indices are out of range for an axis of {size}")
-
-
-def _check_index_rows(op: Operation, index: int, shape: Shape) -> None:
-    """Raise ValueError if constant index rows are out of range."""
-    array = op.builder.constants.get(op.input(index))
-    if array is None or not array.size or not 0 < array.shape[-1] <= len(shape):
-        return
-    limits = np.array(shape[: array.shape[-1]])
-    if (array < 0).any() or (array >= limits).any():
-        raise ValueError(f"its indices are out of range for {list(shape)}")
+    op.give("gather", op.weights(0), op.input(1), attributes=Gather(axis, batch))
 
 
 @converts("GATHER_ND")
 def gather_nd(op: Operation) -> None:
     """gather_nd."""
-    _check_index_rows(op, 1, op.input_type(0).shape)
-    op.give("gather_nd", op.weights(0), op.input(1))
+    op.give("gather_nd", op.weights(0), op.input(1), attributes=GatherNd())
 
 
 @converts("SCATTER_ND")
@@ -130,7 +110,6 @@ def scatter_nd(op: Operation) -> None:
     """scatter_nd into a constant shape."""
     shape = op.integers(2, "shape")
     check_shape(shape)
-    _check_index_rows(op, 0, shape)
     op.give("scatter_nd", op.input(0), op.weights(1), attributes=ScatterNd(shape))
 
 

@@ -1,12 +1,16 @@
-"""Expansions of elementwise gather and scatter into gather_nd and scatter_nd."""
+"""Expansions of lookups and scatters into those of TFLite, whose indices are never negative."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from fourfold.formats.tflite.write_graph.expand import Expansion, expands
 from fourfold.ops.concat import Concat
+from fourfold.ops.gather import Gather
 from fourfold.ops.gather_elements import GatherElements
+from fourfold.ops.gather_nd import GatherNd
 from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.ops.scatter_nd import ScatterNd
 from fourfold.ops.scatter_update import ScatterUpdate
@@ -49,12 +53,34 @@ def _full_indices(to: Expansion, indices: str, axis: int, size: int) -> str:
     return to.add("concat", *columns, attributes=Concat(len(shape)))
 
 
+@expands("gather")
+def gather(to: Expansion) -> bool:
+    """gather with indices from the start."""
+    attributes, x = to.attributes(Gather), to.type(to.input(0))
+    if not attributes.from_end:
+        return False
+    indices = _from_start(to, to.input(1), x.shape[attributes.axis : attributes.axis + 1])
+    indices = to.reshaped(indices, to.type(to.input(1)).shape)
+    attributes = replace(attributes, from_end=False)
+    return to.give("gather", to.input(0), indices, attributes=attributes)
+
+
+@expands("gather_nd")
+def gather_nd(to: Expansion) -> bool:
+    """gather_nd with indices from the start."""
+    if not to.attributes(GatherNd).from_end:
+        return False
+    sizes = to.type(to.input(0)).shape[: to.type(to.input(1)).channels]
+    indices = _from_start(to, to.input(1), sizes)
+    return to.give("gather_nd", to.input(0), indices, attributes=GatherNd())
+
+
 @expands("gather_elements")
 def gather_elements(to: Expansion) -> bool:
     """gather_nd."""
     axis, x = to.attributes(GatherElements).axis, to.type(to.input(0))
     full = _full_indices(to, to.input(1), axis, x.shape[axis])
-    return to.give("gather_nd", to.input(0), full)
+    return to.give("gather_nd", to.input(0), full, attributes=GatherNd())
 
 
 @expands("scatter_elements")

@@ -1,4 +1,10 @@
-"""Type checks, references and kernel indices of ops that scatter updates or look up elements."""
+"""Type checks, references and kernel indices of ops that look up elements or scatter updates.
+
+Indices are values, and may be anything. A lookup takes the nearest valid element for an index that
+is out of range, and a scatter ignores it: no kernel accesses memory outside of its tensors. Callers
+are told where that is cheap: `Op.indices` states the valid ranges, against which constants are
+checked when a model is read, and inputs before each run.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +55,32 @@ def require_along(op: str, axis: int, x: TensorType, indices: TensorType) -> Non
 
 def wrap_indices(indices: np.ndarray, size: int | np.ndarray) -> np.ndarray:
     """Convert negative indices, which count from the end, to positive ones."""
-    return np.where(indices < 0, indices + size, indices)
+    wide = indices.astype(np.int64)
+    return np.where(wide < 0, wide + size, wide)
+
+
+def bound_indices(
+    indices: np.ndarray, size: int | np.ndarray, from_end: bool = False
+) -> np.ndarray:
+    """Return the nearest valid index for each index; with `from_end`, negative ones count from
+    the end.
+    """
+    wide = wrap_indices(indices, size) if from_end else indices.astype(np.int64)
+    return np.clip(wide, 0, size - 1)
 
 
 def scatter(
     y: np.ndarray, positions: tuple[np.ndarray, ...], updates: np.ndarray, reduction: str
 ) -> np.ndarray:
-    """Apply the updates to `y` at the given positions, one after the other, and return `y`."""
+    """Apply the updates to `y` at the given positions, one after the other, and return `y`.
+    Updates whose position is out of range are ignored.
+    """
     function = REDUCTIONS[reduction]
+    valid = np.ones(positions[0].shape, np.bool_)
+    for position, size in zip(positions, y.shape, strict=False):
+        valid &= (position >= 0) & (position < size)
+    if not valid.all():
+        positions, updates = tuple(position[valid] for position in positions), updates[valid]
     if function is None:
         y[positions] = updates
     else:
@@ -66,10 +90,23 @@ def scatter(
 
 def wrap_index(view: View, axis: int, index: Expression) -> Expression:
     """Return an index along an axis. A negative one counts from the end."""
-    kernel, last = view.kernel, axis == view.type.rank - 1
-    position = kernel.let(index, "index")
-    size = view.channels if last else view.axis(axis)
-    return kernel.let(where(position < 0, position + size, position), "index")
+    position = view.kernel.let(index, "index")
+    wrapped = where(position < 0, position + axis_size(view, axis), position)
+    return view.kernel.let(wrapped, "index")
+
+
+def bound_index(view: View, axis: int, index: Expression, from_end: bool = False) -> Expression:
+    """Return the nearest valid index along an axis; with `from_end`, a negative one counts from
+    the end.
+    """
+    position = wrap_index(view, axis, index) if from_end else view.kernel.let(index, "index")
+    last = axis_size(view, axis) - 1
+    return view.kernel.let(minimum(maximum(position, 0), last), "index")
+
+
+def axis_size(view: View, axis: int) -> Expression:
+    """Return the size of an axis, of which the last one holds the channels."""
+    return view.channels if axis == view.type.rank - 1 else view.axis(axis)
 
 
 def matching_lanes(channel: Expression, slice_: Expression) -> Expression:
