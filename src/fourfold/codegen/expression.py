@@ -360,19 +360,6 @@ def _fold_constants(choose: Callable[..., Any], a: Expression, b: Expression) ->
     return const(choose(a.number, b.number), a.kind, a.width)
 
 
-def safe_divisor(b: Expression) -> Expression:
-    """Return the divisor, with 1 in place of 0 and -1.
-
-    On CPUs, an integer division by zero and one of the smallest integer by -1 end the process.
-    """
-    return where(b.equals(0) | b.equals(-1), 1, b)
-
-
-def divide_integers(a: Expression, b: Expression) -> Expression:
-    """Return a / b, rounded toward zero; `a` itself where b is zero."""
-    return where(b.equals(-1), 0 - a, a / safe_divisor(b))
-
-
 def convert(x: Operand, kind: str) -> Expression:
     """Convert to another kind; float to int truncates, conversion to bool tests for nonzero."""
     x = lift(x)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.codegen.expression import Expression, divide_integers
+from fourfold.codegen.expression import Expression
 from fourfold.ops.base import Op
+from fourfold.ops.base.division import divide_integers
 from fourfold.ops.base.rules import broadcast, broadcast_cases, elementwise
 
 

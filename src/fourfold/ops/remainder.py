@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.codegen.expression import Expression, remainder, safe_divisor
+from fourfold.codegen.expression import Expression, remainder
 from fourfold.ops.base import Op
+from fourfold.ops.base.division import safe_divisor
 from fourfold.ops.base.rules import broadcast, broadcast_cases, elementwise
 
 

@@ -109,7 +109,7 @@ IMPOSSIBLE = {
     ),
     "gather": (
         one(Operator("GATHER", ["x", "i"], ["y"]), tensors=(X, Y, constant("i", [7]))),
-        "indices",
+        "its index at",
     ),
     "range": (
         one(

@@ -57,11 +57,8 @@ def _fold(
 ) -> list[Node]:
     """Turn the results into constants; return the nodes that are still needed."""
     arrays = [None if name is None else constants[name] for name in node.inputs]
-    try:
-        with np.errstate(all="ignore"):
-            results = registry()[node.op].reference(node.attributes, *arrays)
-    except IndexError:  # a gather index out of range: leave the error to the runtime
-        return [node]
+    with np.errstate(all="ignore"):
+        results = registry()[node.op].reference(node.attributes, *arrays)
     kept = []
     for name, result in zip(
         node.outputs, results if isinstance(results, tuple) else (results,), strict=True
