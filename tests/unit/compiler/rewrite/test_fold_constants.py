@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_graphs import assert_rewrites, brief, build
+from random_graphs import assert_rewrites, build
 
 from fourfold.compiler.rewrite.fold_constants import fold_constants
 
