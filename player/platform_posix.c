@@ -85,7 +85,19 @@ void ff_remove_file(const char *path) {
     unlink(path);
 }
 
+/* The OpenCL loader in wheels of pyopencl crashes unless this variable names its package. */
+static void set_loader_folder(const char *path) {
+    const char *end = strstr(path, "/.libs/");
+    char *folder = end == NULL ? NULL : malloc((size_t)(end - path) + 1);
+    if (folder == NULL) return;
+    memcpy(folder, path, (size_t)(end - path));
+    folder[end - path] = 0;
+    setenv("PYOPENCL_HOME", folder, 0);
+    free(folder);
+}
+
 void *ff_load_library(const char *path) {
+    set_loader_folder(path);
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 

@@ -637,15 +637,16 @@ def explain_stage(
     stage: Stage,
     device: str | int | None = None,
     options: CompileOptions | None = None,
+    full_names: bool = False,
 ) -> str:
     """Return the model at one compiler stage: 'graph', 'rewritten', 'plan' or 'kernels'. Without a
-    device it is compiled for a generic GPU.
+    device it is compiled for a generic GPU. Graphs have numbers for values unless `full_names`.
     """
     config = Config.from_environment()
     options = SessionOptions().compile_options(config) if options is None else options
     info = NULL_GPU if device in (None, "null") else backends.find_target(device or "auto")
     readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
-    text = str(compiler.stage_text(readable.content, stage, info, options))
+    text = str(compiler.stage_text(readable.content, stage, info, options, full_names))
     if not readable.origin:
         return text
     comment = "//" if stage == "kernels" else "#"

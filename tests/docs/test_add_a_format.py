@@ -116,7 +116,7 @@ def test_model_describes_itself(overlay: list[Path]) -> None:
     assert (model.format, model.cpu_engine, model.source_graph) == ("Toy", None, None)
     assert model.open_sizes == ((-1, 3),)
     assert model.output_names == ("y",)
-    assert explain_stage(content(), "graph").splitlines() == [
+    assert explain_stage(content(), "graph", full_names=True).splitlines() == [
         "input x: f32[1,3]",
         "h = fully_connected(x, w, b): f32[1,2]",
         "r = relu(h): f32[1,2]",

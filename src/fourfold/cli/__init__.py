@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fourfold.errors import FourfoldError, InputError
+from fourfold.errors import FourfoldError, InputError, close_names
 from fourfold.support.lazy import lazy_import
 from fourfold.support.log import apply_log_settings
 from fourfold.support.log.show import show_log, shown_log
@@ -29,6 +30,9 @@ INTERRUPTED = 130
 
 
 Error = FourfoldError | click.ClickException
+_KEYWORD = re.compile(
+    r"""(?<![\w-])(?P<name>[a-z_]+)=(?:['"](?P<text>[^'"]*)['"]|(?P<value>\w+))"""
+)
 
 
 def describe_error(error: Error) -> dict[str, str]:
@@ -39,6 +43,23 @@ def describe_error(error: Error) -> dict[str, str]:
         why, fix = "the command line is not valid", "see the command's --help"
         parts = {"what": error.format_message(), "why": why, "fix": fix}
     return {"type": type(error).__name__, **parts}
+
+
+def in_shell_words(text: str, command: click.Command | None) -> str:
+    """Return a fix with options as the shell has them: --device auto instead of device='auto'.
+    Only options that the command has are replaced.
+    """
+    options = command.params if command is not None else ()
+    flags = {flag[2:].replace("-", "_"): flag for one in options for flag in one.opts}
+
+    def replaced(match: re.Match[str]) -> str:
+        flag = flags.get(match["name"])
+        if flag is None:
+            return match[0]
+        value = match["text"] if match["text"] is not None else match["value"]
+        return flag if value == "True" else f"{flag} {value}"
+
+    return _KEYWORD.sub(replaced, text)
 
 
 def show(error: Error, as_json: bool) -> None:
@@ -127,6 +148,18 @@ class Commands(click.Group):
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
         return with_verbose(command)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; for an unknown one, the error names similar commands."""
+        name = args[0]
+        if name not in self.list_commands(ctx) and not ctx.resilient_parsing:
+            close = close_names(name, self.list_commands(ctx))
+            if close:
+                known = " or ".join(f"'{one}'" for one in close)
+                ctx.fail(f"No such command '{name}'. Did you mean {known}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, _summary(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
@@ -151,6 +184,9 @@ class Commands(click.Group):
                 show_verbose(ctx)
                 return super().invoke(ctx)
         except (FourfoldError, click.ClickException) as error:
+            if isinstance(error, FourfoldError):
+                command = self.get_command(ctx, ctx.invoked_subcommand or "")
+                error.fix = in_shell_words(error.fix, command)
             show(error, as_json and self._prints_json(ctx))
             ctx.exit(exit_code(error))
         except KeyboardInterrupt:

@@ -50,6 +50,11 @@ EXAMPLES = examples(
     help="Compiler stage to print.  [default: graph; plan for a prepared file]",
 )
 @click.option(
+    "--full-names",
+    is_flag=True,
+    help="Print the names of values and all attributes, instead of numbers and types.",
+)
+@click.option(
     "--export",
     "form",
     type=click.Choice(("model-explorer", "onnx")),
@@ -70,6 +75,7 @@ EXAMPLES = examples(
 def command(
     arguments: ModelArguments,
     stage: Stage | None,
+    full_names: bool,
     form: str | None,
     output: Path | None,
     times: bool,
@@ -85,7 +91,9 @@ def command(
     else:
         stage = stage or "graph"
         options = arguments.compile_options(config)
-        text = explain_stage(arguments.model, stage, arguments.device, options)
+        text = explain_stage(
+            arguments.model, stage, arguments.device, options, full_names=full_names
+        )
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})
     else:

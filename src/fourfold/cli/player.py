@@ -1,4 +1,4 @@
-"""Compile the C player for this machine or another one, or copy its sources.
+"""Compile the C player for this machine or another one, copy its sources, or print its settings.
 
 The player runs prepared files without Python: on phones, on boards, and in C and C++ programs.
 """
@@ -6,12 +6,14 @@ The player runs prepared files without Python: on phones, on boards, and in C an
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import click
 
 from fourfold.backends.native import TARGETS, build_player, copy_sources
+from fourfold.backends.opencl.binding.calls import loader_environment
 from fourfold.cli._options import examples, json_option
 from fourfold.cli._show import byte_count, show_json
 from fourfold.config import Config
@@ -20,6 +22,7 @@ from fourfold.errors import InputError
 EXAMPLES = examples(
     "fourfold player build -o fourfold-run",
     "fourfold player sources my-project/player",
+    'eval "$(fourfold player env)" && ./fourfold-run --probe',
 )
 
 
@@ -83,3 +86,20 @@ def sources(folder: Path, as_json: bool) -> None:
         show_json({"folder": str(folder), "files": [path.name for path in files]})
         return
     click.echo(f"{len(files)} files in {folder}; a program includes fourfold.h")
+
+
+@command.command("env")
+@json_option
+def environment(as_json: bool) -> None:
+    """Print settings with which the player finds PoCL, or another OpenCL driver, of this Python.
+
+    A system's own OpenCL needs no settings. The lines are for a POSIX shell.
+    """
+    settings = loader_environment()
+    if as_json:
+        show_json(settings)
+    elif not settings:
+        click.echo("no OpenCL driver was installed with pip: nothing to set", err=True)
+    for name, value in {} if as_json else settings.items():
+        before = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" if name == "LD_LIBRARY_PATH" else ""
+        click.echo(f"export {name}={shlex.quote(value)}{before}")

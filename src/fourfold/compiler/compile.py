@@ -212,15 +212,24 @@ def _log_model(model: CompiledModel, recorded: RecordedChoices) -> None:
     )
 
 
-def stage_text(source: str | bytes, stage: str, device: DeviceInfo, options: CompileOptions) -> str:
-    """Return the model at one compiler stage: 'graph', 'rewritten', 'plan' or 'kernels'."""
+def stage_text(
+    source: str | bytes,
+    stage: str,
+    device: DeviceInfo,
+    options: CompileOptions,
+    full_names: bool = False,
+) -> str:
+    """Return the model at one compiler stage: 'graph', 'rewritten', 'plan' or 'kernels'.
+
+    Graphs have numbers for values, or with `full_names` the names of the file.
+    """
     if stage not in STAGES:
         what, why = f"there is no stage {stage!r}", f"stages are {', '.join(STAGES)}"
         raise InputError(what, why, nearest(stage, STAGES))
-    if stage == "graph":
-        return str(load_model(source, options).graph)
-    if stage == "rewritten":
-        return str(rewrite(load_model(source, options).graph))
+    if stage in ("graph", "rewritten"):
+        graph = load_model(source, options).graph
+        graph = graph if stage == "graph" else rewrite(graph)
+        return str(graph) if full_names else graph.short_text()
     model = compile_model(source, device, options)
     return str(model) if stage == "plan" else "\n".join(p.program.text for p in model.plans)
 

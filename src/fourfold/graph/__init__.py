@@ -58,20 +58,29 @@ class Node:
         outputs = tuple(names.get(name, name) for name in self.outputs)
         return replace(self, inputs=of(self.inputs), outputs=outputs, tail=tail)
 
-    def __str__(self) -> str:
+    def text(self, short: bool = False) -> str:
+        """Return the node as one line; in the short form, without attributes that have their
+        default.
+        """
         inputs = ", ".join("-" if name is None else name for name in self.inputs)
-        text = f"{', '.join(self.outputs)} = {self.op}({inputs}{_attributes(self.attributes)})"
+        attributes = _attributes(self.attributes, short=short)
+        text = f"{', '.join(self.outputs)} = {self.op}({inputs}{attributes})"
         for step in self.tail:
             others = [name for name in step.inputs if name is not None]
-            arguments = ", ".join(others) + _attributes(step.attributes, bool(others))
+            arguments = ", ".join(others) + _attributes(step.attributes, bool(others), short)
             text += f" |> {step.op}({arguments})" if arguments else f" |> {step.op}"
         return text
+
+    def __str__(self) -> str:
+        return self.text()
 
     __repr__ = __str__
 
 
-def _attributes(attributes: object, after: bool = True) -> str:
-    texts = [f"{f.name}={getattr(attributes, f.name)}" for f in fields(attributes)]  # type: ignore[arg-type]
+def _attributes(attributes: object, after: bool = True, short: bool = False) -> str:
+    """Return attributes as text; in the short form, without those that have their default."""
+    items = [(one, getattr(attributes, one.name)) for one in fields(attributes)]  # type: ignore[arg-type]
+    texts = [f"{one.name}={value}" for one, value in items if not short or value != one.default]
     text = ", ".join(texts)
     return f"; {text}" if text and after else text
 
@@ -154,3 +163,22 @@ class Graph:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def short_text(self) -> str:
+        """Return the graph as text with numbers for values, types for constants, and without
+        attributes that have their default: `%3 = conv2d(%2, f32[8,3,3,4], f32[8]): f32[1,16,16,8]`.
+        """
+        names = {name: f"%{at}" for at, name in enumerate(self.inputs)}
+        for node in self.nodes:
+            names |= {name: f"%{len(names) + at}" for at, name in enumerate(node.outputs)}
+        shown = {**{name: str(self.types[name]) for name in self.constants}, **names}
+        lines = [f"input {names[name]} {name}: {self._typed(name)}" for name in self.arguments]
+        lines += [
+            f"state {names[name]} {name}, then {shown[after]}: {self._typed(name)}"
+            for name, after in self.states.items()
+        ]
+        for node in self.nodes:
+            types = ", ".join(self._typed(name) for name in node.outputs)
+            lines.append(f"{node.renamed(shown).text(short=True)}: {types}")
+        lines.append(f"output {', '.join(f'{shown[name]} {name}' for name in self.results)}")
+        return "\n".join(lines)
