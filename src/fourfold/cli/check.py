@@ -21,6 +21,7 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import duration, short_name, show_json, show_line, show_table
 from fourfold.support.lazy import lazy_import
+from fourfold.tools.example_shapes import example_note
 
 if TYPE_CHECKING:
     from fourfold.plan.placement import Placement
@@ -63,6 +64,8 @@ def _show_prepared(title: str, plan: PreparedPlan) -> None:
 
 def _show(report: CheckReport) -> None:
     placement = report.placement
+    if report.example_shapes:
+        show_line(example_note(report.example_shapes))
     show_line(f"{report.title}: {placement.summary}")
     if placement.origin:
         show_line(placement.origin)
