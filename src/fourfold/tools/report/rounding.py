@@ -76,9 +76,11 @@ class RoundingNoise:
 def _has_no_bias(stored: np.ndarray, exact: StepsBeforeRounding) -> bool:
     """Return whether neither the whole value nor any channel has a bias."""
     inside = (exact.steps > exact.low) & (exact.steps < exact.high)
-    by_channel = (exact.steps, stored - exact.steps, inside)
-    all_channels = (array.reshape(-1, 1) for array in by_channel)
-    return not is_biased(*all_channels) and not is_biased(*by_channel)
+    apart = stored - exact.steps
+    column = (-1, 1)
+    if is_biased(exact.steps.reshape(column), apart.reshape(column), inside.reshape(column)):
+        return False
+    return not is_biased(exact.steps, apart, inside)
 
 
 def is_biased(exact: np.ndarray, apart: np.ndarray, inside: np.ndarray) -> bool:
