@@ -1,4 +1,4 @@
-"""Tasks of a newcomer: how fast it is, why, and what it takes."""
+"""Tasks of a newcomer: how fast a model runs, why, and how much memory it needs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_all_of_it_on_one_page_for_a_colleague(shell: Callable[..., str]) -> Non
     page = Path("report.html").read_text(encoding="utf-8")
     assert "colors.tflite" in page
     assert {"conv2d", "softmax"} <= set(re.findall(r"\w+", Path("run.json").read_text()))
-    assert not re.search(r"(src|href)=\"https?:", page)  # it is read without a network
+    assert not re.search(r"(src|href)=\"https?:", page)  # it loads nothing from a network
 
 
 def test_what_it_takes_of_memory_before_anything_runs(folder: Path) -> None:

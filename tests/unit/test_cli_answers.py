@@ -1,4 +1,4 @@
-"""`fourfold run` says what a model says: in tables, as JSON, and drawn on the photograph."""
+"""`fourfold run` shows a model's answer in tables, as JSON, and drawn on the photograph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ image = pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 
 
 class Runner:
-    """Calls `run` on a model and a photograph."""
+    """Return a function that calls `run` on a model and a photograph."""
 
     def __init__(self, folder: Path, device: DeviceInfo) -> None:
         self.folder, self._device = folder, device
@@ -109,7 +109,7 @@ def test_what_cannot_be_drawn_is_told_before_anything_runs(
 
 def test_a_drawing_needs_something_that_is_known(run: Runner, tmp_path: Path) -> None:
     network = Network()
-    model = network.write(network.grid(32, 9))  # nine numbers that nothing is known of
+    model = network.write(network.grid(32, 9))  # nine numbers of unknown meaning
     result = run(model, "--draw", tmp_path / "x.png")
     assert "the meaning of the outputs is unknown" in result.stderr
     assert (result.exit_code, (tmp_path / "x.png").exists()) == (2, False)
@@ -136,7 +136,7 @@ def test_frames_of_any_size_give_pixels_of_the_photograph(run: Runner) -> None:
     boxed = run(boxes(), "--json", "--score", 0, "--fit", "letterbox").stdout
     boxed = json.loads(boxed)["answer"]
     assert plain["size"] == boxed["size"] == [40, 60]
-    # 40 × 60 lies in 32 × 48 without bars: what differs is how it is resized.
+    # 40 × 60 fits into 32 × 48 without bars, so only the resampling differs.
     first, second = (answer["boxes"][0]["pixels"] for answer in (plain, boxed))
     np.testing.assert_allclose(first, second, atol=4)
 

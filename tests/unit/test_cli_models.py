@@ -1,4 +1,4 @@
-"""Commands on models: which files they take, and what they say of those that they do not."""
+"""Commands on models: accepted files, and errors for all others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, device: DeviceInfo) -> Path:
-    """A prepared file with two models."""
+    """Return a prepared file with two models."""
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "relu.tflite").write_bytes(RELU)
     (folder / "tiny.tflite").write_bytes(tiny_model())
@@ -102,7 +102,7 @@ def test_bench_keeps_streams_busy(model: Path, device: DeviceInfo) -> None:
 
 
 def test_streams_run_at_the_same_time() -> None:
-    together = threading.Barrier(2, timeout=10)  # breaks where one waits for the other to end
+    together = threading.Barrier(2, timeout=10)  # breaks if one waits for the other to end
     times = take_turns_in_streams({"a": [together.wait, together.wait]}, runs=8, limit=10.0)
     assert times["a"].runs >= 8
 

@@ -1,4 +1,4 @@
-"""Pages that run models: which task they have, what is in their folder, what a browser shows."""
+"""Pages that run models: their task, the files of their folder, and the display in a browser."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_drawn_follows_from_the_model(tmp_path: Path, name: str) -> None
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Scores of two classes: the means of a picture's red and green, from 0 to 1."""
+    """Return a model with scores of two classes: the means of red and green, from 0 to 1."""
     weights = np.zeros((2, 3, 1, 1), np.float32)
     weights[0, 0] = weights[1, 1] = 1
     nodes = [

@@ -1,4 +1,4 @@
-"""The browser player on plans of a few lines: numbers, files that are not whole, lost devices."""
+"""The browser player on tiny plans: results, truncated files, lost devices."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_quantised_numbers_as_real_ones(stage: Stage) -> None:
         "return [Array.from(y), plain.constructor.name, Array.from(plain)];"
     )
     real, name, plain = stage.run(script)
-    # What is halfway goes to the even one, -1.25 / 0.5 to -2 and 1 / 2 to 0; 100 is cut off.
+    # Ties round to even: -1.25 / 0.5 to -2, and 1 / 2 to 0; 100 is clamped.
     assert real == [1, 1, 4, -1, 31.75, 0]
     assert (name, plain) == ("Int8Array", [5, 4, 1, 0, 127, 0])
     with pytest.raises(ScriptError, match="real numbers as a Float32Array"):
@@ -248,7 +248,7 @@ def test_a_second_visit_reads_from_the_cache(stage: Stage) -> None:
     assert first[0] == second[0] == NUMBERS
     assert first[1] >= path.stat().st_size
     assert second[1] < path.stat().st_size / 2
-    write_prepared(path, big, filler=4096)  # another content under the same name
+    write_prepared(path, big, filler=4096)  # other content under the same name
     assert stage.run(script)[1] >= 1 << 18
 
 

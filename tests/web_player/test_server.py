@@ -1,4 +1,6 @@
-"""The server for trying pages: whole files and ranges, types, nothing outside its folder."""
+"""The development server serves files and ranges with their types, and nothing outside
+its folder.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of post-processing: what they refuse, their form as text, and anchors that they make."""
+"""Options of postprocessing: rejected values, their text form, and generated anchors."""
 
 from __future__ import annotations
 

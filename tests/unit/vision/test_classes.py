@@ -1,4 +1,4 @@
-"""Scores of classes, embeddings, and what nothing is known of."""
+"""Class scores, embeddings, and outputs of unknown meaning."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_best_of_post_processing() -> None:
     answer = read_answer(described(outputs), found)
     assert [(one.label, one.score) for one in answer.classes] == [("fish", 0.5), ("cat", 0.25)]
     answer = read_answer(described(outputs), found, ("background", *ANIMALS))
-    assert [one.label for one in answer.classes] == ["bird", "background"]  # as the numbers say
+    assert [one.label for one in answer.classes] == ["bird", "background"]  # by the numbers
 
 
 def test_an_output_that_is_missing_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""How photographs go into models, and how answers come back to them."""
+"""Photographs become model inputs, and answers are mapped back to the photograph."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_is_no_picture() -> None:
 
 
 def session(model: DescribedModel, found: dict[str, np.ndarray]) -> Any:
-    """What `ask` needs of a session; `given` is what it was run with."""
+    """A session with everything that `ask` needs; `given` is the input of its last run."""
     given: dict[str, np.ndarray] = {}
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -84,7 +84,7 @@ def test_points_come_back_from_a_letterbox() -> None:
     array = fake.given["image"]
     assert (array[0, 40, 5, 0], array[0, 60, 5, 0]) == (0, 255)  # bars above and below
     upper = np.zeros_like(rows)
-    upper[0, 0, 0] = 0.25, 0.0, 0.9  # where the photograph begins
+    upper[0, 0, 0] = 0.25, 0.0, 0.9  # first row of the photograph
     fake = session(described(MOVENET, (1, 192, 192, 3), dtype="u1"), {"y": upper})
     nose = ask(fake, photograph).key_points[0].points[0]
     assert (nose.y, nose.x) == pytest.approx((0.0, 0.0))

@@ -1,4 +1,4 @@
-"""Models cut at values by name."""
+"""Models are cut at values by name."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_state_that_is_needed_stays_with_what_it_becomes() -> None:
 
 
 def test_the_other_results_of_a_node_are_kept_beside_an_input() -> None:
-    """A node gives a value that is needed, and one that is now passed."""
+    """A node has two results: one becomes an input, the other is still computed."""
     type_ = TensorType.parse("f32[3]")
     pair = Node("custom", ("x",), ("a", "b"))
     nodes = (pair, Node("add", ("a", "b"), ("y",)))

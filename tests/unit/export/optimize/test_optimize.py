@@ -1,4 +1,4 @@
-"""fourfold.optimize: what each option does to the file, and what is refused."""
+"""fourfold.optimize: the effect of each option on the file, and rejected options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def optimize(model: Any, output: Path, **options: Any) -> Any:
-    """Without a device: nothing is run there."""
+    """Optimize without a device: nothing is run."""
     return fourfold.optimize(model, output, device=NULL_GPU, **options)
 
 

@@ -1,4 +1,4 @@
-"""The passes of files: they fuse nothing, keep the meaning, and say what they did."""
+"""Passes for files fuse nothing, preserve the results, and report what they changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.export.optimize.passes import PassResult, fuse, run_passes, simpli
 
 
 def ignore(name: str) -> None:
-    """Nobody listens."""
+    """Ignore a progress report."""
 
 
 def test_scales_and_shifts_become_part_of_the_weights() -> None:

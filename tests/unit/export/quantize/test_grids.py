@@ -1,4 +1,4 @@
-"""Grids hold zero, reach their range, and bear ranges that are none."""
+"""Grids contain zero, cover their range, and accept empty ranges."""
 
 from __future__ import annotations
 

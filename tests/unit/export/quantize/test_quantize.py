@@ -1,4 +1,4 @@
-"""Whole networks: quantised, written, and run here and by LiteRT."""
+"""Entire networks are quantized, written, and run by fourfold and by LiteRT."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHERS = pictures(GRAPH, 6, seed=2)
 
 
 def by_litert(content: bytes, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What LiteRT makes of real numbers, as real numbers."""
+    """Return LiteRT's results for real numbers, as real numbers."""
     interpreter = litert.Interpreter(model_content=content)
     interpreter.allocate_tensors()
     (source,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
@@ -158,7 +158,7 @@ def test_kept_layers_stay_float() -> None:
 
 
 def outlier_network() -> bytes:
-    """One channel of a layer is so large that no other is seen beside it."""
+    """One channel of a layer is so large that a common scale would round all others to zero."""
     draft = GraphDraft(seed=5, image=(1, 8, 8, 4))
     draft.conv("good", "image", 8)
     weights = draft.weights("bad/weights", 8, 1, 1, 8)
@@ -196,7 +196,7 @@ def test_a_score_says_what_is_lost() -> None:
 
 
 def test_bias_correction_brings_the_mean_back() -> None:
-    """Four bits shift the means of channels; the corrected bias undoes that."""
+    """Four-bit weights shift the means of channels; the corrected bias undoes that."""
     losses = {}
     for corrected in (False, True):
         draft = GraphDraft(seed=7, image=(1, 8, 8, 32))
@@ -225,7 +225,7 @@ def test_weights_of_four_bits_take_little() -> None:
 
 
 def test_values_without_a_range_are_stored() -> None:
-    """A layer that only ever gives zeros, and an input that never changes."""
+    """The model has a layer whose outputs are all zero, and an input that never changes."""
     draft = GraphDraft(image=(1, 4, 4, 3))
     weights = draft.constant("none/weights", np.zeros((4, 1, 1, 3)))
     bias = draft.constant("none/bias", np.float32([0, 0, 0, 0]))
@@ -239,7 +239,7 @@ def test_values_without_a_range_are_stored() -> None:
 
 
 def test_outputs_that_are_joined_keep_their_own_steps() -> None:
-    """Heads of a detector: one gives numbers a thousand times as large as the other."""
+    """A detector has two heads; values of one are a thousand times as large as the other's."""
     draft = GraphDraft(image=(1, 4, 4, 3))
     heads = [draft.conv(name, "image", 4) for name in ("small", "large")]
     draft.constants["large/weights"] *= 1000

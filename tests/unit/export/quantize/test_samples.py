@@ -1,4 +1,4 @@
-"""Samples come from arrays, files and folders, and what does not fit is refused by name."""
+"""Samples come from arrays, files and folders; an error names those that do not fit."""
 
 from __future__ import annotations
 

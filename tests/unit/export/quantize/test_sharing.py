@@ -1,4 +1,6 @@
-"""Which nodes compute on integers, which of their values share a grid, and what must be seen."""
+"""Choice of nodes that compute on integers, of values that share a grid, and of ranges to
+measure.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def test_a_fixed_grid_that_meets_others_is_changed() -> None:
     assert found.fixed_grid("moved") is not None
     assert found.fixed_grid("both") is None
     assert found.regrids == {("both", 1)}
-    assert "both" in found.observed  # its range is wider than that of its other inputs
+    assert "both" in found.observed  # its range is wider than those of the other inputs
 
 
 def test_moves_follow_what_stands_beside_them() -> None:

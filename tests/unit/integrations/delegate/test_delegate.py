@@ -1,4 +1,4 @@
-"""GpuDelegate in an interpreter: what it claims, what it leaves, and how it fails."""
+"""GpuDelegate in an interpreter: nodes that it claims and leaves, and its errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROW = np.arange(5, dtype=np.float32)[None] + 1
 
 
 def halves_model() -> bytes:
-    """y = diagonal(x + w) * w, where the constant w is unpacked by an operator."""
+    """Return y = diagonal(x + w) * w, where an operator unpacks the constant w."""
     tensors = [
         Tensor("x", (1, 5)),
         constant("half", [0.5, 1, 2, 3, 4], "float16"),
@@ -53,7 +53,7 @@ def halves_model() -> bytes:
 
 
 def custom_model() -> bytes:
-    """A custom op that no interpreter knows, and fourfold does."""
+    """Return a model with a custom op that fourfold supports and no interpreter does."""
     weights = np.ones((2, 2, 2, 3), np.float32)
     tensors = [
         Tensor("x", (1, 3, 3, 3)),
@@ -150,7 +150,7 @@ def test_other_shapes(name: str) -> None:
 
 
 def test_other_shapes_beside_another_delegate() -> None:
-    """XNNPACK takes the rest, and the interpreter begins anew whenever a shape changes."""
+    """XNNPACK runs the other nodes, and the interpreter delegates again when a shape changes."""
     options = {"first_delegate_node": 1, "last_delegate_node": 2}
     delegate = GpuDelegate(tiny_model(), **options)
     ours = interpreter(LITERT, tiny_model(), delegate, plain=False)
@@ -162,7 +162,7 @@ def test_other_shapes_beside_another_delegate() -> None:
 
 
 def test_a_state_stays_with_the_interpreter() -> None:
-    """A second run begins where the first has ended, as it does without the delegate."""
+    """A second run continues from the state of the first, as it does without the delegate."""
     weights = np.full((2, 3), 0.5, np.float32)
     tensors = [
         Tensor("x", (1, 3)),
@@ -256,7 +256,7 @@ def test_a_device_that_fails_leaves_the_model_to_the_cpu(monkeypatch: pytest.Mon
 
 def other_weights() -> bytes:
     content = bytearray(tiny_model())
-    place = content.find(np.float32(1 / 7).tobytes())  # in the bias, which goes from -1 to 1
+    place = content.find(np.float32(1 / 7).tobytes())  # in the bias, between -1 and 1
     assert place > 0
     content[place] ^= 1
     return bytes(content)
@@ -446,7 +446,7 @@ def test_a_graph_with_other_wires() -> None:
 
 
 def test_sizes_that_the_values_decide() -> None:
-    """Where the rest of the shape is an input, all behind it has a size at run time only."""
+    """If a shape is an input of the model, sizes of later values are known only at run time."""
     tensors = [
         Tensor("x", (1, 4)),
         Tensor("shape", (2,), "int32"),

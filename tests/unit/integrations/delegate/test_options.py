@@ -1,4 +1,4 @@
-"""TFLite's options mean what TFLite says, and slips are told."""
+"""Options of the delegate mean the same as in TFLite, and mistakes are reported."""
 
 from __future__ import annotations
 

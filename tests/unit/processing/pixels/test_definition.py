@@ -1,4 +1,4 @@
-"""Pixels.real: frames cut, resized, placed and coloured, against what others make of them."""
+"""Pixels.real crops, resizes, places and colors frames as other libraries do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resized(frame: np.ndarray, size: tuple[int, int], resize: str) -> np.ndarray
 def test_as_pillow_has_it(
     resize: str, filter_name: str, sizes: tuple[tuple[int, int], ...]
 ) -> None:
-    """Pillow rounds after each axis; its box counts whole pixels, as ours where sizes divide."""
+    """Pillow rounds after each axis, and its box filter equals ours only if the sizes divide."""
     image = pytest.importorskip("PIL.Image")
     frame = noise(48, 62, 3)
     for height, width in sizes:
@@ -57,7 +57,7 @@ def test_an_area_counts_parts_of_pixels() -> None:
         assert mean / new_size == pytest.approx((size - 1) / 2, abs=1e-3)
 
 
-# (y, u, v) and the red, green and blue that the standards have for them.
+# (y, u, v), and the red, green and blue that the standards define for them.
 COLORS = {
     "bt601": {
         (16, 128, 128): (0, 0, 0),

@@ -1,4 +1,4 @@
-"""Pixels in words: what `str` writes, `parse` reads, and what is wrong is said."""
+"""The text form of Pixels: `parse` reads what `str` writes, and errors name the mistake."""
 
 from __future__ import annotations
 

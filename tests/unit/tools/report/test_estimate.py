@@ -1,4 +1,6 @@
-"""What is estimated is what a session then sets aside, to the byte, and nothing is run for it."""
+"""An estimate equals the memory that a session allocates, to the byte, and nothing is run
+for it.
+"""
 
 from __future__ import annotations
 
@@ -118,5 +120,5 @@ def test_it_prints_itself_and_goes_into_json(tmp_path: Path) -> None:
 def test_sessions_still_run_what_was_estimated(device: DeviceInfo, tmp_path: Path) -> None:
     fourfold.estimate(matrix(), device, cache=tmp_path)
     with fourfold.Session(matrix(), device, cache=tmp_path) as session:
-        assert session.origin == "store"  # the plan that was made for the estimate
+        assert session.origin == "store"  # the plan that was compiled for the estimate
         np.testing.assert_allclose(session.run(numbers(1))["y"], numbers(1) @ WEIGHTS.T, atol=1e-6)

@@ -1,4 +1,4 @@
-"""The page of a report as text: whole, without a network, and safe from what models are called."""
+"""The page of a report as text: complete, without network access, and safe from names in models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_LINES = 250
 
 
 class Tags(HTMLParser):
-    """All tags of a page with their attributes, and the text of its data."""
+    """Collects all tags of a page with their attributes, and the text of its data."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

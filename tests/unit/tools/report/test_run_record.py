@@ -1,4 +1,4 @@
-"""Reports as files: written, read back as they were, and refused with reasons where damaged."""
+"""Report files round-trip, and damaged ones are rejected with a reason."""
 
 from __future__ import annotations
 

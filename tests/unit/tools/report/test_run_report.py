@@ -1,4 +1,4 @@
-"""Reports of real runs: every operator is accounted for, and nothing is told that is not known."""
+"""Reports of real runs account for every operator and state nothing that is unknown."""
 
 from __future__ import annotations
 
@@ -148,4 +148,4 @@ def test_a_folder_that_is_not_there_is_told_before_anything_runs(
     result = CliRunner().invoke(main, ["report", str(model), option, str(path)])
     assert result.exit_code == 2
     assert "there is no folder" in result.output.replace("\n", " ")
-    assert result.output.startswith("error: ")  # of this command --json is a file
+    assert result.output.startswith("error: ")  # --json takes a file in this command
