@@ -44,7 +44,7 @@ def test_a_face_in_a_photograph_drawn_on_it(shell: Callable[..., str]) -> None:
     assert 130 < columns.min() < 200 < columns.max() < 320
 
 
-def test_what_a_model_wants_and_gives(folder: Path) -> None:
+def test_inspects_inputs_and_outputs_of_a_model(folder: Path) -> None:
     with fourfold.Session("classifier.tflite") as session:
         wants = [(one.name, one.shape, one.dtype) for one in session.inputs]
         gives = [(one.name, one.shape, one.dtype) for one in session.outputs]

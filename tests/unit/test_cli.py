@@ -178,7 +178,7 @@ def test_help_imports_no_command() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_most_commands_are_asked_for_help_without_what_they_work_with() -> None:
+def test_help_of_most_commands_imports_little() -> None:
     """Help imports neither the compiler, nor readers of models and outputs, nor rich."""
     program = (
         "import sys\n"
@@ -468,7 +468,7 @@ def test_bench_without_the_other_runtime(invoke: Invoke, model: str) -> None:
     assert len(FakeSession.opened) == 1
 
 
-def test_bench_beside_the_other_runtime(
+def test_bench_compares_with_another_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = {"LiteRT CPU": [lambda: None]}
@@ -490,7 +490,7 @@ def test_shapes_are_read(text: str, shape: tuple[str, tuple[int, ...]]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "u1", "i4", "i8", "?"])
-def test_random_inputs_have_the_type_asked_for(dtype: str) -> None:
+def test_random_inputs_have_the_requested_type(dtype: str) -> None:
     ports = [port("a", (3, 5), np.dtype(dtype)), port("b", (), np.dtype(dtype))]
     arrays = random_inputs(ports, seed=3)
     assert {name: (array.shape, array.dtype) for name, array in arrays.items()} == {
@@ -500,7 +500,7 @@ def test_random_inputs_have_the_type_asked_for(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("u1", 200), ("i1", 72), ("f4", 200 / 255)])
-def test_pictures_become_what_the_input_takes(tmp_path: Path, dtype: str, expected: float) -> None:
+def test_pictures_are_converted_to_the_input(tmp_path: Path, dtype: str, expected: float) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("L", (9, 9), 200).save(tmp_path / "grey.png")
     array = read_image(tmp_path / "grey.png", port("x", (2, 3, 5, 1), dtype), Scaling())

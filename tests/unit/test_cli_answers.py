@@ -49,7 +49,7 @@ def boxes() -> bytes:
     return network.write(network.add("picked", "logistic", rows))
 
 
-def test_boxes_are_told_in_pixels_and_drawn(run: Runner, tmp_path: Path) -> None:
+def test_boxes_are_printed_in_pixels_and_drawn(run: Runner, tmp_path: Path) -> None:
     drawing = tmp_path / "new" / "drawn.png"
     result = run(boxes(), "--draw", drawing, "--json")
     assert result.exit_code == 0, result.output
@@ -84,7 +84,7 @@ def test_labels_that_do_not_fit_are_an_error(run: Runner, text: str, why: str) -
     assert (result.exit_code, why in result.stderr, "fix:" in result.stderr) == (2, True, True)
 
 
-def test_the_range_of_pixels_is_told(run: Runner) -> None:
+def test_the_range_of_pixels_is_printed(run: Runner) -> None:
     guessed = run(tiny_model())
     assert "p.png: pixels from 0 to 1, which is a guess" in guessed.stderr
     assert "change it with --range LOW,HIGH" in guessed.stderr
@@ -100,7 +100,7 @@ def test_the_range_of_pixels_is_told(run: Runner) -> None:
         (("--draw", "x.doc"), True, "pictures are .bmp"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_before_anything_runs(
+def test_undrawable_outputs_are_reported_before_anything_runs(
     run: Runner, words: tuple[str, ...], given: bool, why: str
 ) -> None:
     result = run(b"no model", *words, given=given)
@@ -122,7 +122,7 @@ def test_a_drawing_that_cannot_be_written(run: Runner, tmp_path: Path) -> None:
     assert (result.exit_code, "cannot be written" in result.stderr) == (2, True)
 
 
-def test_without_pillow_it_says_what_to_install(
+def test_error_without_pillow_says_what_to_install(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)

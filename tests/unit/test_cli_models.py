@@ -65,7 +65,7 @@ def test_a_prepared_file_is_explained_by_its_plan(prepared: Path, device: Device
     assert "not the graph that they were made from" in refused.output
 
 
-def test_the_graph_shows_what_runs_nowhere(tmp_path: Path) -> None:
+def test_the_graph_shows_unsupported_operators(tmp_path: Path) -> None:
     ends = [Tensor("x", (4,)), Tensor("y", (4, 4))]
     path = tmp_path / "diag.tflite"
     path.write_bytes(write(ends, [Operator("MATRIX_DIAG", ["x"], ["y"])], ["x"], ["y"]))

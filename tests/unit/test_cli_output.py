@@ -125,7 +125,7 @@ def test_a_table_that_does_not_fit_becomes_a_list(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_where_nobody_watches_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_is_one_line_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     show_table("layers", ("layer", ">size", "reason"), ROWS)
     found = capsys.readouterr().out.splitlines()
     assert len(found) == 5

@@ -58,7 +58,7 @@ def test_the_folder_of_a_page(tmp_path: Path, name: str) -> None:
 @needs_models
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_what_is_drawn_follows_from_the_model(tmp_path: Path, name: str) -> None:
+def test_the_page_draws_what_the_model_returns(tmp_path: Path, name: str) -> None:
     done = call("web", TFLITE / f"{name}.tflite", "-o", tmp_path / "page", "--json")
     assert done.exception is None, done.output
     assert json.loads(done.output)["task"] == TASKS[name]
@@ -107,7 +107,7 @@ def test_a_page_in_a_browser(chromium: Browser, small: Path, red: Path) -> None:
         server.shutdown()
 
 
-def test_a_page_says_what_fails(chromium: Browser, small: Path) -> None:
+def test_a_page_shows_errors(chromium: Browser, small: Path) -> None:
     folder = small.parent / "page"
     assert call("web", small, "-o", folder).exception is None
     (folder / "model.fourfold").write_bytes(b"FOURFOLD")
@@ -131,7 +131,7 @@ def test_options_of_pictures_reach_the_page(small: Path) -> None:
     assert settings["task"] == "numbers"
 
 
-def test_a_folder_of_somebody_else_is_left_alone(small: Path) -> None:
+def test_a_folder_with_other_files_is_not_changed(small: Path) -> None:
     folder = small.parent / "other"
     folder.mkdir()
     (folder / "kept.txt").write_text("kept")

@@ -114,7 +114,7 @@ def test_floats_by_mean_and_std(stage: Stage) -> None:
     np.testing.assert_allclose(made(stage, kind)[0], PIXELS[..., :3] / 255, atol=1e-6)
 
 
-def test_channels_first_in_halves_and_blue_first(stage: Stage) -> None:
+def test_channels_first_in_fp16_and_bgr(stage: Stage) -> None:
     kind = f"f16[1,3,{HEIGHT},{WIDTH}]"
     open_model(stage, kind)
     found = made(stage, kind, how="{order: 'bgr', mean: 0, std: 255}")[0]
@@ -167,7 +167,7 @@ def test_pictures_of_another_size(stage: Stage, fit: str, size: tuple[int, int])
     np.testing.assert_allclose(found, expected, atol=0.05)
 
 
-def test_the_way_back_to_the_picture(stage: Stage) -> None:
+def test_coordinates_map_back_to_the_picture(stage: Stage) -> None:
     open_model(stage, "f32[1,9,8,3]")
     script = (
         f"{DATA}{OPEN} const fit = model.fit(data, {{fit: 'letterbox'}}); frame.close();"

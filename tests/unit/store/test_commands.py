@@ -164,16 +164,14 @@ def test_generic_plans_need_no_special_device(
     assert "opencl 1.2; groups of" in shown
 
 
-def test_nobody_tries_a_device_that_is_not_there(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_absent_device_is_not_probed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OpenCLBackend, "probe", None)
     monkeypatch.setattr(OpenCLBackend, "begin_probe", None)
     made = prepare_generic(Draft(), model, CompileOptions("fp32"), ("cpu", "gpu"))
     assert [one["device"] for one in made] == ["any cpu", "any gpu"]
 
 
-def test_a_generic_plan_has_halves_in_memory_only(
+def test_a_generic_plan_uses_fp16_for_storage_only(
     model: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
     draft, options = Draft(), CompileOptions("fp16")

@@ -218,7 +218,7 @@ def test_numbers_that_are_none_are_noted(broken: float) -> None:
     answer.draw(np.zeros((30, 40, 3), np.uint8))
 
 
-def test_what_looks_alike_is_not_taken_for_a_detector() -> None:
+def test_similar_outputs_are_not_mistaken_for_a_detector() -> None:
     for shapes in (
         {"a": (1, 100, 4), "b": (1, 100, 3)},  # unknown anchors
         {"a": (1, 85, 7, 7)},  # positions are in cells, not in pixels

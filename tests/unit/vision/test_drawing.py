@@ -84,7 +84,7 @@ def test_a_turned_box_has_its_own_sides_only() -> None:
     assert not found[290:310, 200:300].any()  # not a corner of the enclosing box
 
 
-def test_points_that_are_seen_and_what_joins_them() -> None:
+def test_visible_points_and_their_connections() -> None:
     points = (
         KeyPoint("a", 0.5, 0.25, 0.9),
         KeyPoint("b", 0.5, 0.75, 0.9),
@@ -116,7 +116,7 @@ def test_without_a_photograph_nothing_is_drawn() -> None:
         Answer().draw(None)
 
 
-def test_without_pillow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pillow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(InputError, match=r"pip install 'fourfold\[images\]'"):
         Answer().draw(PHOTOGRAPH)

@@ -86,14 +86,14 @@ def test_the_model_keeps_its_size_when_frames_of_others_came(device: DeviceInfo)
             assert session.default_shapes == {"image": (1, SIDE, SIDE, 3)}
 
 
-def test_what_the_middle_shows_lies_in_the_middle(device: DeviceInfo) -> None:
+def test_the_mask_of_a_crop_is_in_the_center(device: DeviceInfo) -> None:
     pixels = Pixels(0, 255, fit="crop")
     with fourfold.Session(color_model(), device, pixels=pixels) as session:
         (mask,) = ask(session, photograph(), labels=LABELS).masks
     assert mask.corners == (0, 0.25, 1, 0.75)
 
 
-def test_a_size_that_is_not_known_is_asked_for(device: DeviceInfo) -> None:
+def test_an_unknown_picture_size_is_an_error(device: DeviceInfo) -> None:
     model, shapes = color_model(), {"image": (1, 48, 96, 3)}
     pixels = Pixels(0, 255, fit="letterbox", fill=0)
     with fourfold.Session(model, device, shapes=shapes, pixels=pixels) as session:

@@ -57,7 +57,7 @@ def test_channels_first_and_gray() -> None:
     assert (array.shape, array[0, 0, 3, 4]) == ((1, 1, 32, 48), pytest.approx(0.2))
 
 
-def test_what_is_no_picture() -> None:
+def test_other_inputs_are_not_pictures() -> None:
     for shape in ((1, 49, 10, 1), (1, 640), (2, 64, 64, 3), (1, 64, 64, 7)):
         assert port_of(described({"y": (1, 4)}, shape)) is None
 
@@ -113,7 +113,7 @@ def test_a_session_without_a_picture_is_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [np.zeros((5, 5, 3)), np.zeros((5, 5, 2), np.uint8), 7])
-def test_what_is_no_photograph_is_refused(given: object) -> None:
+def test_invalid_photographs_are_refused(given: object) -> None:
     with pytest.raises(InputError, match="is no photograph"):
         picture_bytes(given)
 

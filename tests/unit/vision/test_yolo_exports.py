@@ -320,10 +320,10 @@ def test_notes_are_found_wherever_they_are(metadata: ModelMetadata) -> None:
 
 
 @pytest.mark.parametrize("names", ["{0: 'cat', 2: 'dog'}", "{", "cat", "[" * 10_000, "{1: 2}", "7"])
-def test_what_are_no_names(names: str) -> None:
+def test_invalid_class_names_are_ignored(names: str) -> None:
     assert read_export_notes(ModelMetadata(properties={"names": names, "task": "pose"})).names == ()
 
 
 @pytest.mark.parametrize("shape", ["[17]", "(0, 3)", "[17, 4]", "17", "{1: 2, 3: 4}", "['a', 3]"])
-def test_what_is_no_shape_of_points(shape: str) -> None:
+def test_invalid_point_shapes_are_ignored(shape: str) -> None:
     assert read_export_notes(about(kpt_shape=shape)).point_shape is None

@@ -20,7 +20,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_the_mean_of_each_channel_is_what_it_was(title: str) -> None:
+def test_the_mean_of_each_channel_is_preserved(title: str) -> None:
     attributes, shape, given = CASES[title]
     op, random = title.split()[0], np.random.default_rng(3)
     weights = random.standard_normal(shape).astype(np.float32)

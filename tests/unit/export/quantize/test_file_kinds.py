@@ -84,7 +84,7 @@ def test_a_prepared_file_answers_as_the_model_in_it(method: str, tmp_path: Path)
         assert np.abs(mine - real).max() <= ALLOWED[method]
 
 
-def test_what_stays_behind_has_the_weights_of_the_file(tmp_path: Path) -> None:
+def test_cpu_parts_have_the_weights_of_the_file(tmp_path: Path) -> None:
     """Both engines compute on the integers of the file, so the results are equal."""
     path = written("int8", tmp_path / "out.onnx", "cpu")
     for mine, other in zip(by_session(path, "cpu"), by_onnxruntime(path), strict=True):

@@ -131,7 +131,7 @@ def simulated(kept: frozenset[str] = frozenset(), exact: Sequence[str] = ()) -> 
     return simulate(assigner.assign(kept), nodes)
 
 
-def test_a_simulation_is_what_litert_computes() -> None:
+def test_a_simulation_equals_litert() -> None:
     theirs = by_litert(quantized().content, OTHERS)
     graph = simulated()
     for array, other in zip(OTHERS, theirs, strict=True):
@@ -148,7 +148,7 @@ def test_exact_layers_change_nothing() -> None:
         assert np.abs(found - real).max() < 1e-4
 
 
-def test_kept_layers_stay_float() -> None:
+def test_layers_named_by_keep_stay_float_in_files() -> None:
     report = quantized(keep=["logits", "depthwise_conv2d"])
     assert [layer.name for layer in report.kept] == ["deep", "logits"]
     graph = read_model(report.content).main
@@ -183,7 +183,7 @@ def test_the_layer_that_loses_the_most_stays_float() -> None:
     assert all(layer.reason == "it loses too much" for layer in best.kept)
 
 
-def test_a_score_says_what_is_lost() -> None:
+def test_a_score_measures_the_loss() -> None:
     truth = [int(scores.argmax()) for scores in by_definition(OTHERS)]
 
     def score(outputs: Any, number: int) -> float:
@@ -270,7 +270,7 @@ def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_file_is_written_and_the_report_tells_of_it(tmp_path: Path) -> None:
+def test_a_file_is_written_and_reported(tmp_path: Path) -> None:
     target, seen = tmp_path / "out.tflite", []
     report = quantize(
         MODEL, target, samples=SAMPLES, device="cpu", progress=lambda *told: seen.append(told)
@@ -298,7 +298,7 @@ def test_a_file_is_written_and_the_report_tells_of_it(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_done_is_refused(options: dict[str, Any]) -> None:
+def test_impossible_requests_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         quantize(MODEL, **{"samples": SAMPLES, "device": "cpu", **options})
 

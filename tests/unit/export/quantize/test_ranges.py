@@ -35,7 +35,7 @@ def test_a_moving_average_follows_slowly() -> None:
     assert estimate("moving-average", *[calm] * 5) == Range(-1, 1)
 
 
-def test_a_percentile_leaves_out_what_is_furthest() -> None:
+def test_a_percentile_ignores_outliers() -> None:
     numbers = np.linspace(0, 100, 100_001, dtype=np.float32)
     found = estimate("percentile:98", *np.split(numbers[:-1], 10))
     assert found == pytest.approx(Range(1, 99), abs=0.05)
@@ -120,6 +120,6 @@ def test_a_growing_histogram_loses_no_number(numbers: list[float], parts: int) -
 
 
 @pytest.mark.parametrize("name", ["minmex", "percentile:20", "percentile:all", "mse:3"])
-def test_what_is_no_estimator_is_refused(name: str) -> None:
+def test_unknown_estimators_are_refused(name: str) -> None:
     with pytest.raises(InputError):
         make_estimator(name)

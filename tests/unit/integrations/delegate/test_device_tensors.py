@@ -72,7 +72,7 @@ def shared_input_model() -> bytes:
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
-def test_outputs_stay_until_they_are_asked_for(name: str) -> None:
+def test_outputs_stay_on_the_device_until_requested(name: str) -> None:
     delegate, made = opened(tiny_detector(), name, allow_buffer_handle_output=True)
     places = {item["name"]: item["index"] for item in made.get_output_details()}
     fill(made, IMAGE)
@@ -94,7 +94,7 @@ def test_outputs_stay_until_they_are_asked_for(name: str) -> None:
     np.testing.assert_array_equal(made.get_tensor(second), wanted[1])
 
 
-def test_each_run_has_memory_of_its_own() -> None:
+def test_each_run_has_its_own_memory() -> None:
     delegate, made = opened(tiny_model(), allow_buffer_handle_output=True)
     kept = []
     for image in (IMAGE, -IMAGE):
@@ -105,7 +105,7 @@ def test_each_run_has_memory_of_its_own() -> None:
         np.testing.assert_array_equal(array.numpy(), expected(tiny_model(), image)[0])
 
 
-def test_nothing_is_fetched_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_downloaded_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[DeviceArray] = []
     plain = DeviceArray.numpy
 
@@ -132,7 +132,7 @@ def test_a_result_goes_into_another_model() -> None:
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
-def test_other_operators_read_what_stays(name: str) -> None:
+def test_cpu_operators_read_outputs_that_stay_on_the_device(name: str) -> None:
     """An output of a partition that the interpreter also reads is in device and host memory."""
     options = {"allow_buffer_handle_output": True, "max_delegated_partitions": 2}
     delegate, made = opened(parts_model(), name, **options)
@@ -148,7 +148,7 @@ def test_other_operators_read_what_stays(name: str) -> None:
         np.testing.assert_array_equal(made.get_tensor(last), np.diag(row[0] + 1)[None] * 2)
 
 
-def test_what_the_interpreter_computes_is_its_own() -> None:
+def test_outputs_that_the_interpreter_computes_are_refused() -> None:
     delegate, made = opened(shared_input_model(), allow_buffer_handle_output=True)
     fill(made, ROW)
     made.invoke()
@@ -225,7 +225,7 @@ def test_memory_of_pyopencl() -> None:
         np.testing.assert_array_equal(found, expected(tiny_model(), image)[0])
 
 
-def test_both_partitions_read_what_is_bound() -> None:
+def test_both_partitions_read_bound_memory() -> None:
     tensors = [
         Tensor("x", (1, 5)),
         Tensor("a", (1, 5)),
@@ -269,7 +269,7 @@ def test_other_shapes(plain: bool) -> None:
     assert not np.array_equal(made.get_tensor(scores)[1:], alone)
 
 
-def test_results_are_gone_when_tensors_are_allocated_anew() -> None:
+def test_results_are_dropped_when_tensors_are_reallocated() -> None:
     delegate, made = opened(tiny_model(), allow_buffer_handle_output=True)
     made.invoke()
     kept = delegate.output("scores")
@@ -309,7 +309,7 @@ def test_quantised_values_stay_as_they_are() -> None:
     np.testing.assert_array_equal(delegate.output("y").numpy(), [[1, 1, 1, 127]])
 
 
-def test_before_anything_is_there() -> None:
+def test_calls_before_the_first_run_are_refused() -> None:
     delegate = GpuDelegate(tiny_model())
     with pytest.raises(InputError, match="pass the delegate to an Interpreter"):
         delegate.output("scores")
@@ -328,7 +328,7 @@ def test_before_anything_is_there() -> None:
     delegate.ensure_readable("scores")
 
 
-def test_slips() -> None:
+def test_invalid_bindings_are_refused() -> None:
     delegate, made = opened(tiny_model(), allow_buffer_handle_output=True)
     made.invoke()
     with pytest.raises(InputError, match=r"(?s)no output 'score'.*with index.*'scores'"):

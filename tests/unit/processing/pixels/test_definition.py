@@ -84,7 +84,7 @@ def test_colours_of_the_standards(matrix: str) -> None:
         np.testing.assert_allclose(found, np.broadcast_to(rgb, (1, 2, 2, 3)), atol=1.6)
 
 
-def test_three_ways_to_lay_out_the_same_frame() -> None:
+def test_three_layouts_of_the_same_frame() -> None:
     y, u, v = noise(2, 6, 10), noise(2, 3, 5, seed=1), noise(2, 3, 5, seed=2)
     frames = {
         "nv12": np.stack([u, v], -1),
@@ -115,7 +115,7 @@ def test_bars_have_the_colour_that_was_said() -> None:
 
 @pytest.mark.parametrize("fit", ["stretch", "letterbox", "crop"])
 @pytest.mark.parametrize("resize", ["bilinear", "area"])
-def test_a_crop_is_what_slicing_gives(fit: str, resize: str) -> None:
+def test_a_crop_equals_slicing(fit: str, resize: str) -> None:
     frame = noise(1, 31, 43, 3)
     part = np.ascontiguousarray(frame[:, 3:26, 5:40])
     whole, cut = (Pixels(fit=fit, resize=resize, crop=crop) for crop in (None, (3, 5, 23, 35)))

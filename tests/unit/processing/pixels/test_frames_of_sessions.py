@@ -260,7 +260,7 @@ def test_a_model_that_leaves_its_size_open(device: DeviceInfo) -> None:
 
 
 @pytest.mark.needs_device
-def test_a_file_that_is_not_there_is_no_matter_of_pixels() -> None:
+def test_a_missing_file_is_reported_as_without_pixels() -> None:
     for given in (WAYS["nv12"], {"x": WAYS["nv12"]}):
         with pytest.raises(InputError, match="check the path"):
             fourfold.Session("nowhere.onnx", cache=None, pixels=given)

@@ -129,7 +129,7 @@ def test_the_files_own_factor_is_no_fault_where_the_coarse_one_is_taken(coarse: 
     assert noise.is_rounding() == (coarse != 1)
 
 
-def test_what_is_no_number_is_no_rounding() -> None:
+def test_nan_is_never_blamed_on_rounding() -> None:
     exact = StepsBeforeRounding(np.zeros((4, 2)), 1.0, -128, 127)
     noise = RoundingNoise(16)
     noise.add(np.full((4, 2), np.nan), exact)

@@ -65,7 +65,7 @@ def test_graphs_are_whole(content: bytes) -> None:
             assert not (ends and node["outputsMetadata"]), "it would get the time of the last node"
 
 
-def test_nodes_say_what_they_are() -> None:
+def test_nodes_have_labels_and_attributes() -> None:
     graphs = graphs_of(explored(small_onnx()))
     labels = [node["label"] for node in graphs["graph"].values()]
     assert labels.count("conv2d") == 1
@@ -167,7 +167,7 @@ def test_steps_of_one_are_not_multiplied() -> None:
     assert not [name for name in factors & numbers.keys() if np.all(numbers[name] == 1)]
 
 
-def test_what_onnx_cannot_say_is_refused() -> None:
+def test_operators_missing_in_onnx_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="rewritten graph cannot be written") as caught:
         rewritten_onnx(stream(), CompileOptions())
     assert "persist between runs" in caught.value.why
@@ -196,7 +196,7 @@ def test_the_command_writes_files(device: DeviceInfo, tmp_path: Path) -> None:
         (["--export", "onnx", "-o", "no/such/folder/x.onnx"], "can be written to"),
     ],
 )
-def test_what_the_command_refuses(words: list[str], said: str, tmp_path: Path) -> None:
+def test_the_command_refuses_invalid_options(words: list[str], said: str, tmp_path: Path) -> None:
     model = tmp_path / "small.onnx"
     model.write_bytes(small_onnx())
     result = CliRunner().invoke(main, ["explain", str(model), *words])

@@ -89,7 +89,7 @@ def test_layers_agree() -> None:
 
 @pytest.mark.needs_device
 @needs_litert
-def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_precision_is_distinguished_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)  # else the small model stays in fp32
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
     layers = compare_layers(network(), find_device(), CompileOptions("mixed"), inputs(1e5))
@@ -114,7 +114,7 @@ def fully_connected(whole: np.ndarray, rows: int) -> bytes:
 
 @pytest.mark.needs_device
 @needs_litert
-def test_what_litert_rounds_is_no_fault() -> None:
+def test_rounding_in_litert_is_not_a_fault() -> None:
     """With integer weights and float values, LiteRT rounds the values before it multiplies."""
     generator = np.random.default_rng(5)
     model = fully_connected(generator.integers(-127, 128, (11, 37)).astype(np.int8), 3)
@@ -141,7 +141,9 @@ def test_rounding_is_not_blamed_for_more_than_it_does(
 
 @pytest.mark.needs_device
 @needs_litert
-def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_definition_is_distinguished_from_its_consequences(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """TANH is read as a logistic: the kernel follows the definition, but LiteRT differs."""
     wrong = Rule(lambda op: op.give("logistic", op.input(0)))
     monkeypatch.setattr(walk, "rules", lambda: {**rules(), "TANH": wrong})
@@ -154,7 +156,9 @@ def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.Mon
 
 @pytest.mark.needs_device
 @needs_litert
-def test_a_wrong_kernel_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kernel_is_distinguished_from_its_consequences(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wrong = replace(tanh.OP, pointwise=lambda attributes, x: x * 0.5)
     monkeypatch.setitem(cast(dict[str, Op], registry()), "tanh", wrong)
     layers = {
@@ -181,7 +185,7 @@ def test_a_session_that_is_not_its_layers_is_found() -> None:
 @pytest.mark.needs_device
 @needs_litert
 @pytest.mark.parametrize(("looked_at", "verdict"), [(1.001, PLAN), (1.2, HALF)])
-def test_halves_may_take_layers_as_far_as_the_session(
+def test_fp16_layers_may_differ_as_much_as_the_session(
     looked_at: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inspected values are stored and therefore rounded; the session's kernels continue
@@ -283,7 +287,7 @@ def test_verify_fits_eighty_columns_and_says_which_layer_loses_most(model: Path)
     assert max(map(len, table.splitlines())) <= 80
 
 
-def test_long_names_of_layers_are_told_apart() -> None:
+def test_long_names_of_layers_stay_distinguishable() -> None:
     blocks = [f"Net/block_{number}/{kind}/relu6/Relu6" for number in (1, 12) for kind in "ab"]
     assert short_paths(blocks, 80) == [name.removeprefix("Net/") for name in blocks]
     found = short_paths([*blocks, "Net/logits;Net/bias"], 20)
@@ -343,7 +347,7 @@ def test_verify_takes_arrays_of_a_folder(model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.needs_device
 @needs_litert
-def test_verify_begins_anew_with_each_sample(tmp_path: Path) -> None:
+def test_verify_resets_states_for_each_sample(tmp_path: Path) -> None:
     model, folder = tmp_path / "lstm.tflite", tmp_path / "samples"
     model.write_bytes(sequence_lstm())
     folder.mkdir()
