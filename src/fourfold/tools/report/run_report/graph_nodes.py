@@ -187,8 +187,8 @@ def _connect(built: RunGraph) -> None:
     layout = layered_layout([node.width for node in built.nodes], list(pairs))
     built.nodes = _placed(built.nodes, layout)
     built.edges = [
-        RunEdge(*pair, value.name, value.type, points)
-        for (pair, value), points in zip(pairs.items(), layout.edges, strict=True)
+        RunEdge(source, target, value.name, value.type, points)
+        for ((source, target), value), points in zip(pairs.items(), layout.edges, strict=True)
     ]
 
 

@@ -48,6 +48,7 @@ def graph_of_plan(model: CompiledModel, times: KernelTimes) -> RunGraph:
             )
         )
     built.edges = [
-        RunEdge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
+        RunEdge(source, target, "", "", points)
+        for (source, target), points in zip(pairs, layout.edges, strict=True)
     ]
     return built
