@@ -30,7 +30,6 @@ from fourfold.session import require_compiled
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.support.lazy import lazy_import
 from fourfold.support.timings import Timings
-from fourfold.tools.example_shapes import example_shapes, shapes_text
 
 if TYPE_CHECKING:
     from fourfold.compiler import convert as conversions
@@ -38,9 +37,11 @@ if TYPE_CHECKING:
     from fourfold.device import DeviceInfo
     from fourfold.processing import option as processing
     from fourfold.processing.option import PostprocessOption
+    from fourfold.tools import example_shapes
 else:
     conversions = lazy_import("fourfold.compiler.convert")
     processing = lazy_import("fourfold.processing.option")
+    example_shapes = lazy_import("fourfold.tools.example_shapes")
 
 Command = Callable[..., None]
 
@@ -259,14 +260,14 @@ def command_shapes(
     """Return shapes for inputs whose sizes are open: --shape, the shape of an array that is passed,
     or an example. The shapes are printed to standard error.
     """
-    shapes = example_shapes(error, None)
+    shapes = example_shapes.example_shapes(error, None)
     for text in files:
         name, equals, path = text.rpartition("=")
         name = name if equals else next(iter(shapes), "")
         if name in shapes and path.endswith(".npy") and os.path.isfile(path):
             shapes[name] = np.load(path, mmap_mode="r").shape
     shapes |= stated or {}
-    text = shapes_text(shapes, before="--shape ")
+    text = example_shapes.shapes_text(shapes, before="--shape ")
     click.echo(f"{title} leaves input sizes open; this command uses {text}", err=True)
     return shapes
 

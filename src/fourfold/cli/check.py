@@ -21,15 +21,16 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import duration, short_name, show_json, show_line, show_table
 from fourfold.support.lazy import lazy_import
-from fourfold.tools.example_shapes import example_note
 
 if TYPE_CHECKING:
     from fourfold.plan.placement import Placement
+    from fourfold.tools import example_shapes
     from fourfold.tools.report import check as checks
     from fourfold.tools.report.check import CheckReport
     from fourfold.tools.report.prepared_plan import PreparedPlan
 else:
     checks = lazy_import("fourfold.tools.report.check")
+    example_shapes = lazy_import("fourfold.tools.example_shapes")
 
 EXAMPLES = examples(
     "fourfold check model.tflite",
@@ -65,7 +66,7 @@ def _show_prepared(title: str, plan: PreparedPlan) -> None:
 def _show(report: CheckReport) -> None:
     placement = report.placement
     if report.example_shapes:
-        show_line(example_note(report.example_shapes))
+        show_line(example_shapes.example_note(report.example_shapes))
     show_line(f"{report.title}: {placement.summary}")
     if placement.origin:
         show_line(placement.origin)
