@@ -106,6 +106,12 @@ def test_reports_take_an_example_and_say_which(report_on: Callable[..., Any]) ->
     assert "this report is for x=1,3,224,224" in report._repr_html_()
 
 
+def test_an_example_has_the_same_batch_in_all_inputs() -> None:
+    model = small_model("Add", {"x": ("batch", 3, "width"), "state": (2, "batch", 3, 1)})
+    report = fourfold.check(model, device="null")
+    assert report.example_shapes == {"x": (1, 3, 224), "state": (2, 1, 3, 1)}
+
+
 @pytest.mark.parametrize("report_on", [fourfold.check, fourfold.estimate])
 def test_reports_prefer_stated_shapes(report_on: Callable[..., Any]) -> None:
     report = report_on(MODEL, device="null", shapes={"x": (1, 3, 5, 7)})
