@@ -25,11 +25,11 @@ import fourfold
 from fourfold.backends import find_device
 from fourfold.runtime.random_inputs import random_inputs
 
-PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # with the error limit of each
+PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # with their error limits
 PHOTOGRAPH = "grace_hopper.bmp"
 DEEPLAB = "deeplab_v3_257_float.tflite"
 SCENE, GOLDEN = "segmentation_input_rotation0.jpg", "segmentation_golden_rotation0.png"
-MAX_OPS = 3  # listed per reason
+MAX_OPS = 3  # largest number of operators listed per reason
 GOLDEN_STEP = 10  # class n is stored as the grey value 10 n
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 Arrays = list[np.ndarray]
 
-MIN_SCORE = 0.5  # of a box or a key point that counts
-MAX_DISTANCE = 0.02  # of key points, relative to the size of the image
-MIN_OVERLAP = 0.9  # of boxes
+MIN_SCORE = 0.5  # boxes and key points below this score are ignored
+MAX_DISTANCE = 0.02  # between key points, relative to the size of the image
+MIN_OVERLAP = 0.9  # intersection over union of boxes that agree
 MAX_MASK_DIFFERENCE = 0.004  # share of pixels
 
 

@@ -61,10 +61,10 @@ PEERS = {
     "cpu": ("litert", "onnx_runtime", "tinygrad_opencl"),
     "gpu": ("pytorch", "ncnn_vulkan", "tinygrad_opencl"),
 }
-MAX_ERROR = 0.05  # of an output's range; beyond it a result counts as wrong
+MAX_ERROR = 0.05  # relative to an output's range; larger errors count as wrong
 say = partial(click.echo, err=True)
 WAYS = ("bytes", "tensors", "torch")
-FLOATS = "run"  # from NumPy to NumPy; every engine has it
+FLOATS = "run"  # from NumPy to NumPy; every engine supports it
 
 
 def find_models(given: Sequence[str], shared: Path) -> Iterator[Path]:

@@ -20,9 +20,9 @@ from setting import relative_error
 from fourfold.tools.report.timing import Times
 
 TURN_SECONDS, MAX_TURN_RUNS = 0.2, 2000
-WARM_UP_SHARE = 0.05  # of a turn's runs, discarded: caches and clocks follow another engine
+WARM_UP_SHARE = 0.05  # discarded share of a turn's runs: another engine ran before
 MIN_WARM_UP_RUNS = 2
-TURN_TIMEOUT_S = 60.0  # then an engine counts as stuck
+TURN_TIMEOUT_S = 60.0  # an engine without an answer by then counts as stuck
 REFERENCES = ("litert", "onnx_runtime", OURS)  # the first available one is the reference
 
 

@@ -53,7 +53,7 @@ def start_digests(root: Path, models: Sequence[str]) -> subprocess.Popen[str]:
 @click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("models", nargs=-1)
 def main(other: Path, models: tuple[str, ...]) -> None:
-    WORK.mkdir(exist_ok=True)
+    WORK.mkdir(parents=True, exist_ok=True)
     names = models or tuple(NETWORKS)
     paths = [str(network_file(name, WORK)) if name in NETWORKS else name for name in names]
     processes = [start_digests(root, paths) for root in (other.resolve(), ROOT)]

@@ -45,7 +45,7 @@ JUDGING = (
     *("cats_and_dogs.jpg", "bird_segmentation.bmp", "sunflower.bmp", "squat.bmp"),
     *("astronaut.png", "chelsea.png", "rocket.jpg", "horse.png"),
 )
-MIN_SCORE = 0.5  # of a box that counts
+MIN_SCORE = 0.5  # boxes below this score are ignored
 ROUNDINGS = ("dequantize", "fake_quantize", "quantize")
 Outputs = dict[str, np.ndarray]
 

@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # for the loads
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # for `long_loads`
 import long_loads as loads
 from setting import describe_setting
 

@@ -36,7 +36,7 @@ from fourfold.options import CompileOptions
 
 OPTIONS = KernelOptions("mixed", form="list")
 PLAIN, PREFETCHING = "matrix", ("staged", "warpgroup")
-MAX_ERROR = 2e-2  # of an output's range, between two fp16 kernels
+MAX_ERROR = 2e-2  # between two fp16 kernels, relative to an output's range
 
 
 def batched_graph(path: Path, batch: int) -> Graph:

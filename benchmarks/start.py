@@ -13,10 +13,10 @@ machine code.
 python benchmarks/start.py mobilenet_v1 resnet50 --device cuda:0 --beside opencl:0 \\
     --precision mixed --peers ncnn_vulkan,pytorch
 
---peers names other engines (see peers/): each is started with empty caches ('first') and with what
-that left ('again'). Their time counts from the import of the engine to its first result, the
-network being at hand: what they would need to read a file, and Python, are left out in their
-favour. One that is not installed, or that cannot have the network, is named with the reason.
+--peers adds other engines (see peers/), each started with empty caches ('first') and with the
+caches that this filled ('again'). Their time is from the import of the engine to its first result,
+without the start of Python and without reading the model file. Engines that are not installed, or
+that cannot run the network, are listed with the reason.
 """
 
 from __future__ import annotations

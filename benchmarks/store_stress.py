@@ -24,7 +24,7 @@ import click
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))  # for the tiny plan
+sys.path.insert(0, str(ROOT / "tests"))  # for `tiny_plan`
 
 
 @dataclass

@@ -41,7 +41,7 @@ class Judgement:
     model: str
     precision: str
     verdict: str
-    error: float | None = None  # of the output's range
+    error: float | None = None  # relative to the output's range
 
     @property
     def is_right(self) -> bool:

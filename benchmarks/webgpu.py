@@ -1,7 +1,7 @@
 """Measures WebGPU from Python: models compared with ncnn, launches, pipelines and starts.
 
 MODELS are files or names. The default is MobileNet v1, v2 and ResNet-50 with random weights. Each
-engine has its own process, and runs are interleaved (compare.py). 'by OpenCL' is fourfold with
+engine has its own process, and runs are interleaved (compare.py). 'OpenCL' is fourfold with
 OpenCL on the same GPU, if available. Launches are timed with a plan of many empty kernels.
 Pipelines and starts are timed in new processes with empty caches ('first') and with filled ones.
 
@@ -134,7 +134,7 @@ def beside(device: DeviceInfo) -> list[str]:
 
 
 def table(found: dict[str, Any], peers: Sequence[str]) -> Iterator[str]:
-    yield "| model | WebGPU ms | on the device | by OpenCL | ncnn | of ncnn |"
+    yield "| model | WebGPU ms | on the device | OpenCL | ncnn | of ncnn |"
     yield "|---|--:|--:|--:|--:|--:|"
     for row in found["models"]:
         ours, ncnn = (seconds_of(row, name) for name in (OURS, NCNN))

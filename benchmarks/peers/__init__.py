@@ -23,7 +23,7 @@ from fourfold.types import Shape
 
 OURS = "ours"
 AT = "@"  # 'ours@opencl:0' is fourfold on another device
-MEAN, STD = 127.5, 127.5  # of images as bytes
+MEAN, STD = 127.5, 127.5  # normalization of images that are passed as bytes
 TITLES = {
     OURS: "fourfold",
     "litert": "LiteRT",

@@ -18,7 +18,7 @@ from fourfold.errors import FourfoldError
 from fourfold.runtime.device_memory import fresh_array
 from peers import MEAN, STD, Missing, Opened, Task, picture_of
 
-MAX_ERROR = {"fp32": 1e-4}  # of an output's range, between bytes and floats
+MAX_ERROR = {"fp32": 1e-4}  # between bytes and floats, relative to an output's range
 MAX_FP16_ERROR = 2e-2
 Call = Callable[[], object]
 

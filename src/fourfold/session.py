@@ -158,16 +158,15 @@ class Session:
         """Open the model. If the GPU's preferred API has neither a plan nor a compiler, and the
         caller did not ask for that API, open it with another one.
         """
-        make = partial(ModelInstance, store=store)
         try:
-            instances = InstanceCache(request, make, limit)
+            instances = InstanceCache(request, store, limit)
         except (DeviceError, InputError) as error:
             other = other_api.other_device(request, self._options.wanted_device(request.config))
             if other is None:
                 raise
             backends.warn_other_api(other, error)
             self.device, request = other, request._replace(device=other)
-            instances = InstanceCache(request, make, limit)
+            instances = InstanceCache(request, store, limit)
         self._opened_with, self._instances = (request, store, limit), instances
         self._lock, self._closed, self._forked = threading.Lock(), False, False
         self._waiter: in_flight.Waiter | None = None
@@ -578,7 +577,7 @@ class Session:
             forks.check_not_lost(self.device.api)
         shapes = {info.name: info.shape for info in self._instance.inputs}
         request, store, limit = self._opened_with
-        self._instances = InstanceCache(request, partial(ModelInstance, store=store), limit)
+        self._instances = InstanceCache(request, store, limit)
         self._forked = False
         self._instances.change(shapes)
         self._direct = self._instance.direct

@@ -111,17 +111,21 @@ class Quantization:
 
 
 class OpenInput(NamedTuple):
-    """An input as a model declares it; -1 in `sizes` is a size that the model leaves open."""
+    """An input as a model declares it; -1 in `sizes` is a size that the model leaves open. The
+    model's batch is the size of `batch_axes`, if that is open.
+    """
 
     name: str
     dtype: DType
     sizes: Shape
+    batch_axes: tuple[int, ...] = (0,)
 
     @property
     def example_shape(self) -> Shape:
         """A possible shape: a batch of 1, and an example for every other open size."""
-        sizes = enumerate(self.sizes)
-        return tuple((EXAMPLE_SIZE if axis else 1) if n == OPEN else n for axis, n in sizes)
+        examples = [1 if n in self.batch_axes else EXAMPLE_SIZE for n in range(len(self.sizes))]
+        pairs = zip(self.sizes, examples, strict=True)
+        return tuple(example if size == OPEN else size for size, example in pairs)
 
 
 @dataclass(frozen=True)

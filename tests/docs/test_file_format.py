@@ -98,7 +98,8 @@ def test_records_match_the_code() -> None:
     way = InputsOnDevice(compiled.plan.launches[0].arguments, ())
     plan = dataclasses.replace(compiled.plan, on_device=way)
     assert keys("A plan") - values == set(record.plan_record(plan))
-    sections = compiled_sections(compiled)
+    in_parts = dataclasses.replace(compiled, parts=compiled.parts * 2)
+    sections = compiled_sections(in_parts)
     assert keys("A compiled model") - {"gpu"} == set(json.loads(bytes(sections[0].data)))
     fields = {field.name for field in dataclasses.fields(Placement)}
     placement = section("A compiled model").partition("`placement` is JSON: ")[2].partition(".")[0]

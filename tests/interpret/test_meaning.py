@@ -102,7 +102,7 @@ def test_roundings() -> None:
     assert mapped(e.round_away, a).tolist() == [1, 2, 3, -1, -3, 0]
 
 
-def test_halves_are_rounded_after_every_operation() -> None:
+def test_fp16_is_rounded_after_every_operation() -> None:
     a, b = reals(1.0, 2048.0, 65504.0), reals(0.0004, 1.0, 65504.0)
     result = mapped(lambda x, y: (x + y) - x, a, b, kind="half")
     ha, hb = a.astype(np.float16), b.astype(np.float16)
@@ -111,7 +111,7 @@ def test_halves_are_rounded_after_every_operation() -> None:
     assert result[1] == 0  # 2049 is not an fp16 number, and its even neighbour is 2048
 
 
-def test_halves_are_stored_next_to_the_number() -> None:
+def test_fp16_is_rounded_to_the_nearest_number() -> None:
     a = reals(2049.0, 2051.0, 1e-8, 65519.0, 65520.0, np.nan)
     result = mapped(lambda x: x, a, to="f16")
     np.testing.assert_array_equal(result, np.array([2048, 2052, 0, 65504, np.inf, np.nan], "f2"))
@@ -144,7 +144,7 @@ def test_functions() -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
-def test_bits_stay_what_they_are() -> None:
+def test_bits_are_preserved() -> None:
     a = reals(1.0, -0.0, np.nan)
     result = mapped(lambda x: e.bitcast(x, "int"), a)
     np.testing.assert_array_equal(result, a.view(np.int32))
@@ -248,7 +248,7 @@ def test_floats_become_bytes(zero: int | None, expected: list[int]) -> None:
     assert result.tolist() == [1, 1, 1, *expected]
 
 
-def test_halves_of_vectors_become_bytes_apart() -> None:
+def test_both_parts_of_vectors_are_stored_as_bytes() -> None:
     kernel, _ = kernel_of("block", (1,))
     source = floats(kernel, "src")
     eights = [load(source, part, "float", 8) for part in range(4)]
@@ -335,7 +335,7 @@ def test_a_product_with_diagonals() -> None:
         np.testing.assert_array_equal(result[:, :, part].reshape(8, 8), expected)
 
 
-def test_halves_in_words() -> None:
+def test_fp16_pairs_in_words() -> None:
     kernel, (x,) = kernel_of("pack", (2,))
     words = kernel.let(pack_halves(load(floats(kernel, "src"), x, "float", 4)), "words")
     kernel.store(floats(kernel, "dst", True), x, unpack_halves(words))
@@ -353,7 +353,7 @@ def test_neighbours_exchange_along_the_first_axis() -> None:
     np.testing.assert_array_equal(result, np.arange(64) ^ 2)
 
 
-def test_what_is_moved_ends_at_the_edge() -> None:
+def test_shifts_end_at_the_edge_of_a_subgroup() -> None:
     kernel, (x,) = kernel_of("shift", (64,), (64,))
     source = kernel.pointer("src", DType.F16, None)
     words = kernel.let(load_words(source, x), "words")

@@ -91,7 +91,7 @@ def halved(case: Case) -> Case:
 
 
 @pytest.mark.parametrize("name", quick(FEWER))
-def test_halves_packed_in_words(name: str) -> None:
+def test_fp16_packed_in_words(name: str) -> None:
     """Inputs and outputs in fp16, as vectors and as single values, without the fp16 feature."""
     cases = tuple(one for one in map(halved, registry()[name].cases) if _has_halves(one))
     if not cases or name in NO_HALVES:

@@ -168,7 +168,7 @@ def test_infinities_are_exact_in_fp16() -> None:
 
 
 def test_a_rounding_behind_it_hides_a_large_bias() -> None:
-    """As in quantized models, whose sums are large integers."""
+    """Sums of quantized models are large integers."""
     graph = build(
         """
         input x: f32[1,4,4,8]

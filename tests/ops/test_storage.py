@@ -1,4 +1,4 @@
-"""What mixed precision stores as fp32, fp16 and steps, and how precise the results are."""
+"""Storage of values as fp32, fp16 and steps in mixed precision, and the accuracy of the results."""
 
 from __future__ import annotations
 

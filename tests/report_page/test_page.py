@@ -32,7 +32,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class OpenReport:
-    """A report in a tab, with all requests of its page."""
+    """A report in a browser tab, and all requests that its page made."""
 
     def __init__(self, browser: Browser, path: Path, width: int, theme: str) -> None:
         self.browser = browser

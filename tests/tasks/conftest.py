@@ -24,8 +24,9 @@ Shell = Callable[..., str]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder: `colors.tflite` tells colours, `photo.jpg` is red above and blue below,
-    three to one; `classifier.tflite` is a network of floats, `yolo.tflite` a detector.
+    """Return the working folder. `colors.tflite` classifies colors, `classifier.tflite` is a float
+    network and `yolo.tflite` a detector. `photo.jpg` is red in the upper three quarters and blue
+    below.
     """
     photo = Image.new("RGB", (320, 240), (40, 90, 200))
     photo.paste((215, 25, 30), (0, 0, 320, 180))
@@ -39,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shell(folder: Path) -> Shell:
-    """Types a command, and gives what it prints; it must end as told, which is well by default."""
+    """Return a function that runs a command line, checks its exit code, and returns its output."""
 
     def type_in(line: str, ends: int = 0) -> str:
         program, *words = shlex.split(line)
@@ -53,7 +54,7 @@ def shell(folder: Path) -> Shell:
 
 @pytest.fixture
 def ask(shell: Shell, capfd: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """Types a command with --json, and gives what it says as data."""
+    """Return a function that runs a command line with --json and returns the parsed output."""
 
     def type_in(line: str, ends: int = 0) -> dict[str, Any]:
         text = shell(f"{line} --json", ends)
@@ -65,7 +66,7 @@ def ask(shell: Shell, capfd: pytest.CaptureFixture[str]) -> Callable[..., dict[s
 
 @pytest.fixture
 def loud_model(folder: Path) -> str:
-    """A network whose layer `loud` makes numbers that halves do not hold."""
+    """Return a network whose layer `loud` produces numbers that overflow in fp16."""
     draft = GraphDraft(image=(1, 192, 192, 8))
 
     def layer(name: str, x: str, gain: float) -> str:

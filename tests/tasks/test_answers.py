@@ -1,4 +1,4 @@
-"""Tasks of a newcomer: from a photograph to an answer."""
+"""Tasks of a newcomer: from a photograph to labels, boxes and masks."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def test_a_face_in_a_photograph_drawn_on_it(shell: Callable[..., str]) -> None:
     with Image.open(portrait) as before, Image.open("drawn.png") as after:
         changed = np.any(np.asarray(before.convert("RGB")) != np.asarray(after), axis=-1)
     rows, columns = np.nonzero(changed)
-    assert 50 < rows.min() < 100 < rows.max() < 250  # where the face is, and nowhere else
+    assert 50 < rows.min() < 100 < rows.max() < 250  # only pixels around the face change
     assert 130 < columns.min() < 200 < columns.max() < 320
 
 
-def test_what_a_model_wants_and_gives(folder: Path) -> None:
+def test_inspects_inputs_and_outputs_of_a_model(folder: Path) -> None:
     with fourfold.Session("classifier.tflite") as session:
         wants = [(one.name, one.shape, one.dtype) for one in session.inputs]
         gives = [(one.name, one.shape, one.dtype) for one in session.outputs]
@@ -61,7 +61,7 @@ def test_which_devices_there_are(ask: Callable[..., dict[str, Any]]) -> None:
 
 
 def test_boxes_instead_of_numbers(folder: Path) -> None:
-    """A detector's boxes come out decoded, the best first, without a line of arithmetic."""
+    """A detector's boxes are decoded and sorted by score, without any arithmetic by the caller."""
     boxes = processing.YoloBoxes(score=0.01)
     with fourfold.Session("yolo.tflite", postprocess=boxes) as session:
         shape = session.inputs[0].shape

@@ -1,4 +1,4 @@
-"""Tasks of a newcomer: a model that leaves the desk."""
+"""Tasks of a newcomer: prepare, shrink and ship a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_one_file_that_starts_hot_elsewhere(shell: Shell) -> None:
 
 
 def test_a_smaller_model_that_still_agrees(folder: Path) -> None:
-    """Integers instead of floats, by a few pictures of the kind that it will see."""
+    """Integers replace floats, calibrated on a few representative pictures."""
     pictures = np.random.default_rng(2).uniform(-1, 1, (8, 1, 12, 12, 3)).astype(np.float32)
     fourfold.quantize("classifier.tflite", "small.tflite", samples=[*pictures])
     assert Path("small.tflite").stat().st_size < Path("classifier.tflite").stat().st_size

@@ -1,4 +1,4 @@
-"""Tasks of a newcomer: how fast it is, why, and what it takes."""
+"""Tasks of a newcomer: how fast a model runs, why, and how much memory it needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs_device
 Ask = Callable[..., dict[str, Any]]
 
 
-def test_how_fast_it_is_beside_what_i_have(ask: Ask) -> None:
+def test_compares_speed_with_another_runtime(ask: Ask) -> None:
     times = ask("fourfold bench classifier.tflite --runs 3 --seconds 1")["seconds"]
     assert set(times) == {"fourfold", "LiteRT CPU"}
     assert all(0 < one["min"] <= one["median"] for one in times.values())
@@ -29,7 +29,7 @@ def test_which_kernel_takes_the_time(ask: Ask) -> None:
     assert any("conv2d" in one["node"] for one in kernels)
 
 
-def test_what_happened_and_how_long_each_part_took(shell: Callable[..., str]) -> None:
+def test_traces_what_ran_and_for_how_long(shell: Callable[..., str]) -> None:
     assert "opened colors.tflite" not in shell("fourfold run colors.tflite")
     said = shell("fourfold run colors.tflite -v")
     assert "opened colors.tflite from the model itself in" in said
@@ -51,10 +51,10 @@ def test_all_of_it_on_one_page_for_a_colleague(shell: Callable[..., str]) -> Non
     page = Path("report.html").read_text(encoding="utf-8")
     assert "colors.tflite" in page
     assert {"conv2d", "softmax"} <= set(re.findall(r"\w+", Path("run.json").read_text()))
-    assert not re.search(r"(src|href)=\"https?:", page)  # it is read without a network
+    assert not re.search(r"(src|href)=\"https?:", page)  # it loads nothing from a network
 
 
-def test_what_it_takes_of_memory_before_anything_runs(folder: Path) -> None:
+def test_estimates_memory_before_anything_runs(folder: Path) -> None:
     told = fourfold.estimate("classifier.tflite")
     with fourfold.Session("classifier.tflite") as session:
         assert session.plan.device_bytes == told.total
@@ -68,7 +68,7 @@ def test_the_second_start_compiles_nothing(folder: Path) -> None:
     assert origins == ["model", "store"]
 
 
-def test_what_is_kept_and_how_to_be_rid_of_it(
+def test_lists_and_clears_the_cache(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setenv("FOURFOLD_CACHE", str(folder / "kept"))

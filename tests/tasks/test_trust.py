@@ -1,4 +1,4 @@
-"""Tasks of a newcomer: whether it is right, and what to do when it is not."""
+"""Tasks of a newcomer: check that results are right, and find the cause if they are not."""
 
 from __future__ import annotations
 

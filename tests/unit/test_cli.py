@@ -1,4 +1,4 @@
-"""The command line, with an engine that only pretends."""
+"""The command line, with a fake session."""
 
 from __future__ import annotations
 
@@ -56,9 +56,11 @@ def port(name: str, shape: tuple[int, ...], dtype: Any = "f4", pixels: str = "")
 
 
 class FakeSession:
-    """Takes a picture and gives twelve scores: the mean pixel plus the class."""
+    """A fake session that takes a picture and returns twelve scores: the mean pixel plus
+    the class.
+    """
 
-    opened: list[dict[str, Any]]  # what each session was opened with
+    opened: list[dict[str, Any]]  # the options that each session was opened with
     inputs = (port("image", (1, 4, 6, 3)),)
     outputs = (port("scores/all:0", (1, 12)), port("mask", (1, 2, 2)))
     metadata = ModelMetadata()
@@ -124,7 +126,7 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    """Read for the names of its inputs alone: the engine only pretends."""
+    """Return a model that is only read for the names of its inputs."""
     ends = [Tensor("image", (1, 4, 6, 3)), Tensor("y", (1, 4, 6, 3))]
     path = tmp_path / "model.tflite"
     path.write_bytes(write(ends, [Operator("RELU", ["image"], ["y"])], ["image"], ["y"]))
@@ -133,7 +135,7 @@ def model(tmp_path: Path) -> str:
 
 @pytest.fixture
 def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
-    """Calls the command line with a pretended engine behind it."""
+    """Return a function that calls the command line with a fake session."""
     for name in ("DEVICE", "PRECISION", "CACHE", "SIZES"):
         monkeypatch.delenv(f"FOURFOLD_{name}", raising=False)
     monkeypatch.setattr(FakeSession, "opened", [], raising=False)
@@ -144,7 +146,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, command: str, name: str, **members: Any) -> None:
-    """Put a module with these members in the place of the real one, for one command."""
+    """Replace a module by one with these members, for one command."""
     module = ModuleType(name)
     vars(module).update(members)
     monkeypatch.setitem(sys.modules, name, module)
@@ -176,8 +178,8 @@ def test_help_imports_no_command() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_most_commands_are_asked_for_help_without_what_they_work_with() -> None:
-    """Neither the compiler, nor readers of models and answers, nor what draws tables."""
+def test_help_of_most_commands_imports_little() -> None:
+    """Help imports neither the compiler, nor readers of models and outputs, nor rich."""
     program = (
         "import sys\n"
         "from importlib import import_module\n"
@@ -454,7 +456,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     for part in ("CONV_2D", "a constant", "kernel", "pointwise", "f32", "2 ops of TFLite"):
         assert part in result.output
-    assert "Keras" not in result.output  # what it becomes is read as that
+    assert "Keras" not in result.output  # it is read in another format
     report = json.loads(invoke("ops", "--json").output)
     assert report["tflite"] == table
     assert report["ops"]["conv2d"]["variants"] == ["conv2d_1x1"]
@@ -468,7 +470,7 @@ def test_bench_without_the_other_runtime(invoke: Invoke, model: str) -> None:
     assert len(FakeSession.opened) == 1
 
 
-def test_bench_beside_the_other_runtime(
+def test_bench_compares_with_another_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = {"LiteRT CPU": [lambda: None]}
@@ -490,7 +492,7 @@ def test_shapes_are_read(text: str, shape: tuple[str, tuple[int, ...]]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "u1", "i4", "i8", "?"])
-def test_random_inputs_have_the_type_asked_for(dtype: str) -> None:
+def test_random_inputs_have_the_requested_type(dtype: str) -> None:
     ports = [port("a", (3, 5), np.dtype(dtype)), port("b", (), np.dtype(dtype))]
     arrays = random_inputs(ports, seed=3)
     assert {name: (array.shape, array.dtype) for name, array in arrays.items()} == {
@@ -500,7 +502,7 @@ def test_random_inputs_have_the_type_asked_for(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("u1", 200), ("i1", 72), ("f4", 200 / 255)])
-def test_pictures_become_what_the_input_takes(tmp_path: Path, dtype: str, expected: float) -> None:
+def test_pictures_are_converted_to_the_input(tmp_path: Path, dtype: str, expected: float) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("L", (9, 9), 200).save(tmp_path / "grey.png")
     array = read_image(tmp_path / "grey.png", port("x", (2, 3, 5, 1), dtype), Scaling())
@@ -558,7 +560,7 @@ def test_contestants_take_turns() -> None:
 
 
 def test_the_package_is_a_command() -> None:
-    """Where scripts of packages are not on the path."""
+    """`python -m fourfold` works if scripts of packages are not on the path."""
     words = [sys.executable, "-m", "fourfold", "--version"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     assert ran.stdout == f"fourfold {fourfold.__version__}\n"
@@ -593,6 +595,6 @@ def test_a_trace_is_of_some_runs(
     words = ("--no-compare", "--runs", "7") if command == "bench" else ()
     result = invoke(command, model, "--trace", path, *words)
     assert result.exit_code == 0, result.output
-    opening = command == "run"  # before bench has measured it was long ago
+    opening = command == "run"  # bench records no opening, which is long before its measured runs
     assert path.read_text() == f"{runs} runs, opening {opening}"
     assert "ui.perfetto.dev" in result.output

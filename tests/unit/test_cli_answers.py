@@ -1,4 +1,4 @@
-"""`fourfold run` says what a model says: in tables, as JSON, and drawn on the photograph."""
+"""`fourfold run` shows a model's answer in tables, as JSON, and drawn on the photograph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ image = pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 
 
 class Runner:
-    """Calls `run` on a model and a photograph."""
+    """Return a function that calls `run` on a model and a photograph."""
 
     def __init__(self, folder: Path, device: DeviceInfo) -> None:
         self.folder, self._device = folder, device
@@ -49,7 +49,7 @@ def boxes() -> bytes:
     return network.write(network.add("picked", "logistic", rows))
 
 
-def test_boxes_are_told_in_pixels_and_drawn(run: Runner, tmp_path: Path) -> None:
+def test_boxes_are_printed_in_pixels_and_drawn(run: Runner, tmp_path: Path) -> None:
     drawing = tmp_path / "new" / "drawn.png"
     result = run(boxes(), "--draw", drawing, "--json")
     assert result.exit_code == 0, result.output
@@ -84,7 +84,7 @@ def test_labels_that_do_not_fit_are_an_error(run: Runner, text: str, why: str) -
     assert (result.exit_code, why in result.stderr, "fix:" in result.stderr) == (2, True, True)
 
 
-def test_the_range_of_pixels_is_told(run: Runner) -> None:
+def test_the_range_of_pixels_is_printed(run: Runner) -> None:
     guessed = run(tiny_model())
     assert "p.png: pixels from 0 to 1, which is a guess" in guessed.stderr
     assert "change it with --range LOW,HIGH" in guessed.stderr
@@ -100,7 +100,7 @@ def test_the_range_of_pixels_is_told(run: Runner) -> None:
         (("--draw", "x.doc"), True, "pictures are .bmp"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_before_anything_runs(
+def test_undrawable_outputs_are_reported_before_anything_runs(
     run: Runner, words: tuple[str, ...], given: bool, why: str
 ) -> None:
     result = run(b"no model", *words, given=given)
@@ -109,7 +109,7 @@ def test_what_cannot_be_drawn_is_told_before_anything_runs(
 
 def test_a_drawing_needs_something_that_is_known(run: Runner, tmp_path: Path) -> None:
     network = Network()
-    model = network.write(network.grid(32, 9))  # nine numbers that nothing is known of
+    model = network.write(network.grid(32, 9))  # nine numbers of unknown meaning
     result = run(model, "--draw", tmp_path / "x.png")
     assert "the meaning of the outputs is unknown" in result.stderr
     assert (result.exit_code, (tmp_path / "x.png").exists()) == (2, False)
@@ -122,7 +122,7 @@ def test_a_drawing_that_cannot_be_written(run: Runner, tmp_path: Path) -> None:
     assert (result.exit_code, "cannot be written" in result.stderr) == (2, True)
 
 
-def test_without_pillow_it_says_what_to_install(
+def test_error_without_pillow_says_what_to_install(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
@@ -136,7 +136,7 @@ def test_frames_of_any_size_give_pixels_of_the_photograph(run: Runner) -> None:
     boxed = run(boxes(), "--json", "--score", 0, "--fit", "letterbox").stdout
     boxed = json.loads(boxed)["answer"]
     assert plain["size"] == boxed["size"] == [40, 60]
-    # 40 × 60 lies in 32 × 48 without bars: what differs is how it is resized.
+    # 40 × 60 fits into 32 × 48 without bars, so only the resampling differs.
     first, second = (answer["boxes"][0]["pixels"] for answer in (plain, boxed))
     np.testing.assert_allclose(first, second, atol=4)
 

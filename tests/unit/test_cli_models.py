@@ -1,4 +1,4 @@
-"""Commands on models: which files they take, and what they say of those that they do not."""
+"""Commands on models: accepted files, and errors for all others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, device: DeviceInfo) -> Path:
-    """A prepared file with two models."""
+    """Return a prepared file with two models."""
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "relu.tflite").write_bytes(RELU)
     (folder / "tiny.tflite").write_bytes(tiny_model())
@@ -65,7 +65,7 @@ def test_a_prepared_file_is_explained_by_its_plan(prepared: Path, device: Device
     assert "not the graph that they were made from" in refused.output
 
 
-def test_the_graph_shows_what_runs_nowhere(tmp_path: Path) -> None:
+def test_the_graph_shows_unsupported_operators(tmp_path: Path) -> None:
     ends = [Tensor("x", (4,)), Tensor("y", (4, 4))]
     path = tmp_path / "diag.tflite"
     path.write_bytes(write(ends, [Operator("MATRIX_DIAG", ["x"], ["y"])], ["x"], ["y"]))
@@ -102,7 +102,7 @@ def test_bench_keeps_streams_busy(model: Path, device: DeviceInfo) -> None:
 
 
 def test_streams_run_at_the_same_time() -> None:
-    together = threading.Barrier(2, timeout=10)  # breaks where one waits for the other to end
+    together = threading.Barrier(2, timeout=10)  # breaks if one waits for the other to end
     times = take_turns_in_streams({"a": [together.wait, together.wait]}, runs=8, limit=10.0)
     assert times["a"].runs >= 8
 

@@ -58,7 +58,7 @@ def test_each_option_reaches_the_file(model: Path) -> None:
         "image",
         "--outputs",
         "scores,features/channels_first",
-        "--fix-shape",
+        "--shape",
         "image=1,5,6,3",
     )
     result = invoke(model, "-o", output, *cut, "--no-fold-batch", "--targets", "cpu")
@@ -124,7 +124,7 @@ def test_the_operators_of_a_model(model: Path) -> None:
         (("small.onnx",), "no output was named"),
         (("-o", "out.onnx"), "no model was named"),
         (("small.onnx", "small.onnx", "--print-model-ops"), "2 models were named"),
-        (("small.onnx", "-o", "out.onnx", "--fix-shape", "image"), "cannot be read"),
+        (("small.onnx", "-o", "out.onnx", "--shape", "image"), "cannot be read"),
         (("small.onnx", "-o", "small.onnx"), "is the model itself"),
         (("small.onnx", "-o", "out.onnx", "--outputs", "score"), "did you mean 'scores'"),
         (("small.onnx", "-o", "out.onnx", "--quantize", "int8"), "calibrate"),

@@ -1,5 +1,5 @@
-"""What commands print, in a terminal of 80 columns and elsewhere: no word is broken, and numbers
-have their units.
+"""Output of commands in a terminal of 80 columns and elsewhere: no broken words, and units for
+numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ NODE = "block/Relu;block/bias = conv2d(image, weights, block/bias; stride=(2, 2)
 
 
 def printed(capsys: pytest.CaptureFixture[str], width: int, what: Print) -> list[str]:
-    """The lines that something prints in a terminal of this width, without spaces at their ends."""
+    """Return the lines that a function prints in a terminal of this width, without
+    trailing spaces.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             _show, "make_console", lambda: Console(width=width, markup=False, highlight=False)
@@ -31,7 +33,7 @@ def printed(capsys: pytest.CaptureFixture[str], width: int, what: Print) -> list
 
 
 def measured(title: str, scale: float, rival: str | None = "LiteRT CPU") -> dict[str, Any]:
-    """A report of 'fourfold bench' with times that are always the same."""
+    """Return a report of 'fourfold bench' with fixed times."""
     names = {"fourfold": 1.0} | ({} if rival is None else {rival: 2.5})
     keys = {"median": 1.0, "min": 0.9, "p90": 1.5, "p99": 3.25}
     return {
@@ -123,7 +125,7 @@ def test_a_table_that_does_not_fit_becomes_a_list(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_where_nobody_watches_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_is_one_line_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     show_table("layers", ("layer", ">size", "reason"), ROWS)
     found = capsys.readouterr().out.splitlines()
     assert len(found) == 5

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,15 +79,57 @@ def test_an_input_of_unknown_rank_needs_a_shape(device: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("check", "--device", "null"), ("estimate", "--device", "null"), ("inspect",), ("explain",)],
+    ("words", "note"),
+    [
+        (("check", "--device", "null"), "this report is for x=1,3,224,224"),
+        (("estimate", "--device", "null"), "this report is for x=1,3,224,224"),
+        (("inspect",), "this command uses --shape x=1,3,224,224"),
+        (("explain",), "this command uses --shape x=1,3,224,224"),
+    ],
 )
-def test_commands_take_an_example_and_say_which(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_commands_take_an_example_and_say_which(
+    words: tuple[str, ...], note: str, tmp_path: Path
+) -> None:
     path = tmp_path / "open.onnx"
     path.write_bytes(MODEL)
     result = CliRunner().invoke(main, [words[0], str(path), *words[1:]])
     assert result.exit_code == 0, result.output
-    assert "leaves input sizes open; this command uses --shape x=1,3,224,224" in result.stderr
+    assert f"leaves input sizes open; {note}" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("report_on", [fourfold.check, fourfold.estimate])
+def test_reports_take_an_example_and_say_which(report_on: Callable[..., Any]) -> None:
+    report = report_on(MODEL, device="null")
+    assert report.example_shapes == {"x": (1, 3, 224, 224)}
+    assert report.to_json()["example_shapes"] == {"x": [1, 3, 224, 224]}
+    assert "this report is for x=1,3,224,224" in str(report)
+    assert "this report is for x=1,3,224,224" in report._repr_html_()
+
+
+def test_an_example_has_the_same_batch_in_all_inputs() -> None:
+    model = small_model("Add", {"x": ("batch", 3, "width"), "state": (2, "batch", 3, 1)})
+    report = fourfold.check(model, device="null")
+    assert report.example_shapes == {"x": (1, 3, 224), "state": (2, 1, 3, 1)}
+
+
+@pytest.mark.parametrize("report_on", [fourfold.check, fourfold.estimate])
+def test_reports_prefer_stated_shapes(report_on: Callable[..., Any]) -> None:
+    report = report_on(MODEL, device="null", shapes={"x": (1, 3, 5, 7)})
+    assert report.example_shapes == {}
+    assert "this report is for" not in str(report)
+
+
+@pytest.mark.needs_device
+@pytest.mark.parametrize("command", ["prepare", "optimize"])
+def test_commands_that_write_a_model_ask_for_a_shape(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "open.onnx"
+    path.write_bytes(MODEL)
+    words = [command, str(path), "-o", str(tmp_path / "out.fourfold")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code != 0
+    assert "or --shape x=1,3,224,224" in result.output
+    again = CliRunner().invoke(main, [*words, "--shape", "x=1,3,5,7"])
+    assert again.exit_code == 0, again.output
 
 
 @pytest.mark.needs_device

@@ -227,11 +227,11 @@ def compiled_outputs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     records: list[tuple[str, ...]] = []
 
     class RecordingInstance(ModelInstance):
-        def __init__(self, request: Any, **more: Any) -> None:
+        def __init__(self, request: Any, *others: Any) -> None:
             records.append(request.compile_options.outputs)
-            super().__init__(request, **more)
+            super().__init__(request, *others)
 
-    monkeypatch.setattr("fourfold.session.ModelInstance", RecordingInstance)
+    monkeypatch.setattr(instance_cache, "ModelInstance", RecordingInstance)
     return records
 
 
@@ -399,12 +399,11 @@ def test_runs_the_full_model_when_the_cut_one_does_not_fit(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with fourfold.Session(two_head_model(), device, cache=None) as session:
-        instances = session._instances
 
-        def full(request: Any, **more: Any) -> ModelInstance:
+        def full(*arguments: Any) -> ModelInstance:
             raise DeviceError("out of memory", "the device is full", "close other sessions")
 
-        monkeypatch.setattr(instances, "_make", full)
+        monkeypatch.setattr(instance_cache, "ModelInstance", full)
         monkeypatch.setattr(instance_cache.log, "warn_once", caplog.records.append)
         for _ in range(2):
             check_outputs(session.run(FEEDS, outputs=["scores"]), "scores")

@@ -67,7 +67,7 @@ def part_targets(session: fourfold.Session) -> list[str]:
 
 
 @pytest.mark.usefixtures("without_tanh")
-def test_unsupported_op_becomes_a_foreign_node() -> None:
+def test_unsupported_op_becomes_a_placeholder_node() -> None:
     graph = read_model(TANH, ReadOptions(keep_unsupported=True)).main
     (foreign,) = [node for node in graph.nodes if node.op == "foreign"]
     assert foreign.attributes.title == "TANH"

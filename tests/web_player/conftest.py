@@ -1,4 +1,4 @@
-"""One browser for the tests of the player, a server with a folder of its own, and an empty page."""
+"""One browser for all tests of the player, a server with its own folder, and an empty page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stage(NamedTuple):
     address: str
 
     def run(self, script: str) -> Any:
-        """What the body of an async function returns."""
+        """Run the body of an async function in the page, and return its result."""
         return self.page.run(f"(async () => {{ {script} }})()")
 
 

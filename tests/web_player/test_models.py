@@ -1,4 +1,4 @@
-"""Models in a browser beside LiteRT on the CPU, on the same numbers."""
+"""Models in a browser compared with LiteRT on the CPU, on the same inputs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FLOATS = (
     "ad01_fp32",
 )
 QUANTISED = ("kws_ref_model", "vww_96_int8", "resnet8_cifar_int8")
-ERROR = 1e-4  # of floats, of an output's range
-STEPS = 2  # of quantised outputs
+ERROR = 1e-4  # largest error of float outputs, relative to their range
+STEPS = 2  # largest error of quantized outputs
 SCRIPT = """
 const arrays = {f32: Float32Array, i8: Int8Array, u8: Uint8Array, i32: Int32Array};
 const model = await fourfold.open('model.fourfold');
@@ -46,7 +46,7 @@ pytestmark = [
 
 
 def litert(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Random inputs, and what LiteRT makes of them."""
+    """Return random inputs, and LiteRT's results for them."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is missing")
     engine = interpreter.Interpreter(str(TFLITE / f"{name}.tflite"))
     engine.allocate_tensors()

@@ -1,4 +1,4 @@
-"""Pages that run models: which task they have, what is in their folder, what a browser shows."""
+"""Pages that run models: their task, the files of their folder, and the display in a browser."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_folder_of_a_page(tmp_path: Path, name: str) -> None:
 @needs_models
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_what_is_drawn_follows_from_the_model(tmp_path: Path, name: str) -> None:
+def test_the_page_draws_what_the_model_returns(tmp_path: Path, name: str) -> None:
     done = call("web", TFLITE / f"{name}.tflite", "-o", tmp_path / "page", "--json")
     assert done.exception is None, done.output
     assert json.loads(done.output)["task"] == TASKS[name]
@@ -66,7 +66,7 @@ def test_what_is_drawn_follows_from_the_model(tmp_path: Path, name: str) -> None
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Scores of two classes: the means of a picture's red and green, from 0 to 1."""
+    """Return a model with scores of two classes: the means of red and green, from 0 to 1."""
     weights = np.zeros((2, 3, 1, 1), np.float32)
     weights[0, 0] = weights[1, 1] = 1
     nodes = [
@@ -107,7 +107,7 @@ def test_a_page_in_a_browser(chromium: Browser, small: Path, red: Path) -> None:
         server.shutdown()
 
 
-def test_a_page_says_what_fails(chromium: Browser, small: Path) -> None:
+def test_a_page_shows_errors(chromium: Browser, small: Path) -> None:
     folder = small.parent / "page"
     assert call("web", small, "-o", folder).exception is None
     (folder / "model.fourfold").write_bytes(b"FOURFOLD")
@@ -131,7 +131,7 @@ def test_options_of_pictures_reach_the_page(small: Path) -> None:
     assert settings["task"] == "numbers"
 
 
-def test_a_folder_of_somebody_else_is_left_alone(small: Path) -> None:
+def test_a_folder_with_other_files_is_not_changed(small: Path) -> None:
     folder = small.parent / "other"
     folder.mkdir()
     (folder / "kept.txt").write_text("kept")

@@ -1,4 +1,4 @@
-"""Pictures in the browser: sources, fits, scaling and types, beside NumPy."""
+"""Pictures in the browser: sources, fits, scaling and types, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fourfold.types import Quantization
 
 HEIGHT, WIDTH = 6, 10
 OPEN = "const model = await fourfold.open('model.fourfold');"
-# An opaque picture of which every channel differs; sources made from it hold the same bytes.
+# An opaque picture in which all channels differ; sources made from it hold the same bytes.
 PIXELS = np.random.default_rng(7).integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
 PIXELS[..., 3] = 255
 DATA = (
@@ -35,7 +35,7 @@ DATA = (
 
 
 def made(stage: Stage, kind: str, source: str = "data", how: str = "{}") -> np.ndarray:
-    """What a model gets of a picture."""
+    """Return the values that a model gets for a picture."""
     script = f"{DATA}{OPEN} const {{y}} = await model.run({source}, {{picture: {how}}});"
     numbers = stage.run(f"{script} frame.close(); return Array.from(y, Number);")
     shape = [int(side) for side in kind.partition("[")[2][:-1].split(",")]
@@ -51,7 +51,7 @@ def test_all_sources_hold_the_same(stage: Stage, source: str) -> None:
     kind = f"u8[1,{HEIGHT},{WIDTH},3]"
     open_model(stage, kind)
     found = made(stage, kind, source)[0]
-    # A frame's colours have been those of a video in between.
+    # The colors of a frame were converted to video colors and back.
     assert np.abs(found - PIXELS[..., :3]).max() <= (0 if source != "frame" else 3)
 
 
@@ -69,7 +69,9 @@ COUNTED = """
 
 
 def test_frames_of_videos_are_read_where_they_are(tmp_path: Path) -> None:
-    """Of a video that plays, too: the first run waits for kernels, and takes its frame after."""
+    """Frames of a playing video too: the first run waits for kernels, then takes the
+    current frame.
+    """
     if browser_path() is None:
         pytest.skip(MISSING)
     kind = f"u8[1,{HEIGHT},{WIDTH},3]"
@@ -83,7 +85,7 @@ def test_frames_of_videos_are_read_where_they_are(tmp_path: Path) -> None:
       for (let run = 0; run < 2; run++) seen.push(new Set((await fresh.run(video)).y).size);
       video.srcObject.getTracks().forEach((track) => track.stop());
       return [Array.from(y, Number), count, Math.min(...seen)];"""
-    # Chromium has frames as textures where all of its drawing is by one kind of driver.
+    # Chromium keeps frames as textures only if a single kind of driver does all of its drawing.
     flags = ("--use-angle=swiftshader", "--use-vulkan=swiftshader", "--ignore-gpu-blocklist")
     with (
         open_browser(*flags) as browser,
@@ -112,7 +114,7 @@ def test_floats_by_mean_and_std(stage: Stage) -> None:
     np.testing.assert_allclose(made(stage, kind)[0], PIXELS[..., :3] / 255, atol=1e-6)
 
 
-def test_channels_first_in_halves_and_blue_first(stage: Stage) -> None:
+def test_channels_first_in_fp16_and_bgr(stage: Stage) -> None:
     kind = f"f16[1,3,{HEIGHT},{WIDTH}]"
     open_model(stage, kind)
     found = made(stage, kind, how="{order: 'bgr', mean: 0, std: 255}")[0]
@@ -137,7 +139,7 @@ def test_quantised_inputs_by_their_scale(stage: Stage) -> None:
 
 
 def resized(where: FrameFit, fill: float) -> np.ndarray:
-    """By the definition: each pixel of the frame counts by how near it is."""
+    """Resize by definition: each pixel of the frame is weighted by its distance."""
     made = np.full((*where.target, 3), float(fill))
     top, left, height, width = where.box
     for y in range(where.size[0]):
@@ -165,7 +167,7 @@ def test_pictures_of_another_size(stage: Stage, fit: str, size: tuple[int, int])
     np.testing.assert_allclose(found, expected, atol=0.05)
 
 
-def test_the_way_back_to_the_picture(stage: Stage) -> None:
+def test_coordinates_map_back_to_the_picture(stage: Stage) -> None:
     open_model(stage, "f32[1,9,8,3]")
     script = (
         f"{DATA}{OPEN} const fit = model.fit(data, {{fit: 'letterbox'}}); frame.close();"

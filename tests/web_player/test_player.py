@@ -1,4 +1,4 @@
-"""The browser player on plans of a few lines: numbers, files that are not whole, lost devices."""
+"""The browser player on tiny plans: results, truncated files, lost devices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_runs_that_overlap_keep_their_own_results(line: Stage) -> None:
     assert line.run(script) == [3, 7, 11, 15]
 
 
-def test_progress_is_told(line: Stage) -> None:
+def test_progress_is_reported(line: Stage) -> None:
     script = (
         "const told = []; const progress = (one) => told.push(one);"
         "const model = await fourfold.open('model.fourfold', {progress}); await model.ready;"
@@ -72,7 +72,7 @@ def test_buffers_of_the_device_go_in_and_out(line: Stage) -> None:
         ("new ImageData(2, 2)", "takes no picture"),
     ],
 )
-def test_what_does_not_fit_is_told(line: Stage, value: str, words: str) -> None:
+def test_mismatched_inputs_are_reported(line: Stage, value: str, words: str) -> None:
     with pytest.raises(ScriptError, match=words):
         line.run(f"{OPEN}{X} await model.run({value});")
 
@@ -102,7 +102,7 @@ def test_a_device_lost_during_a_run(line: Stage) -> None:
     assert number == NUMBERS[1]
 
 
-def test_states_are_kept_reset_and_lost_with_a_word(stage: Stage) -> None:
+def test_states_persist_reset_and_are_lost_with_a_message(stage: Stage) -> None:
     write_prepared(stage.folder / "model.fourfold", counting_plan())
     script = (
         f"{OPEN} const x = new Float32Array([2]); const sums = [];"
@@ -149,7 +149,7 @@ def test_quantised_numbers_as_real_ones(stage: Stage) -> None:
         "return [Array.from(y), plain.constructor.name, Array.from(plain)];"
     )
     real, name, plain = stage.run(script)
-    # What is halfway goes to the even one, -1.25 / 0.5 to -2 and 1 / 2 to 0; 100 is cut off.
+    # Ties round to even: -1.25 / 0.5 to -2, and 1 / 2 to 0; 100 is clamped.
     assert real == [1, 1, 4, -1, 31.75, 0]
     assert (name, plain) == ("Int8Array", [5, 4, 1, 0, 127, 0])
     with pytest.raises(ScriptError, match="real numbers as a Float32Array"):
@@ -191,7 +191,7 @@ def test_a_file_of_another_format_is_refused(line: Stage) -> None:
         line.run(OPEN)
 
 
-def test_a_file_that_is_not_there(stage: Stage) -> None:
+def test_a_missing_file_is_reported(stage: Stage) -> None:
     with pytest.raises(ScriptError, match="the server responds with 404"):
         stage.run("await fourfold.open('absent.fourfold');")
 
@@ -215,7 +215,7 @@ def test_one_of_several_models(stage: Stage) -> None:
         stage.run(OPEN)
 
 
-def test_only_what_is_needed_is_fetched_and_kept(stage: Stage) -> None:
+def test_only_needed_sections_are_fetched_and_cached(stage: Stage) -> None:
     path = write_prepared(
         stage.folder / "model.fourfold", copy_plan("f32[4]"), line_plan(), filler=1 << 20
     )
@@ -248,7 +248,7 @@ def test_a_second_visit_reads_from_the_cache(stage: Stage) -> None:
     assert first[0] == second[0] == NUMBERS
     assert first[1] >= path.stat().st_size
     assert second[1] < path.stat().st_size / 2
-    write_prepared(path, big, filler=4096)  # another content under the same name
+    write_prepared(path, big, filler=4096)  # other content under the same name
     assert stage.run(script)[1] >= 1 << 18
 
 

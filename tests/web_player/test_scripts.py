@@ -1,4 +1,4 @@
-"""The scripts themselves: short, typed, and small where they are packed."""
+"""The scripts are short, typed, and small when minified."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_packed_player_is_small(tmp_path: Path) -> None:
 
 @built
 def test_the_packed_player_makes_the_same_of_a_picture(stage: Stage) -> None:
-    """Its kernel is packed, too: names in it are others, and spaces are gone."""
+    """Its kernel is minified too, with other names and without spaces."""
     subprocess.run(["node", "build.mjs", stage.folder / "packed.js"], cwd=WEB, check=True)
     kind = "i8[1,5,7,3]"
     write_prepared(stage.folder / "model.fourfold", copy_plan(kind))

@@ -1,4 +1,6 @@
-"""The server for trying pages: whole files and ranges, types, nothing outside its folder."""
+"""The development server serves files and ranges with their types, and nothing outside
+its folder.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def test_a_range_beyond_the_end_is_refused(server: FolderServer) -> None:
 
 
 @pytest.mark.parametrize("text", ["bytes=0-1,4-5", "lines=1-2", "bytes=-"])
-def test_what_is_no_single_range_gets_the_whole_file(server: FolderServer, text: str) -> None:
+def test_other_range_requests_get_the_whole_file(server: FolderServer, text: str) -> None:
     assert byte_range(text, len(CONTENT)) is None
     status, _, body = ask(server, "/model.fourfold", text if text != "bytes=-" else None)
     assert (status, body) == (200, CONTENT)
@@ -97,7 +99,7 @@ def test_a_port_that_is_taken(server: FolderServer, tmp_path: Path) -> None:
         FolderServer(tmp_path, server.server_port)
 
 
-def test_the_command_tells_what_is_missing(tmp_path: Path) -> None:
+def test_the_command_reports_a_missing_folder(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["serve", str(tmp_path / "absent")])
     assert done.exit_code == 2
     assert "it is not a folder" in done.output

@@ -1,4 +1,4 @@
-"""Plans in WGSL small enough to be compiled in no time, as prepared files."""
+"""Tiny WGSL plans that compile at once, as prepared files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def make_plan(
 
 
 def copy_plan(kind: str, how: Quantization | None = None) -> CompiledModel:
-    """What goes in comes out."""
+    """Return a plan that copies its input."""
     type_ = TensorType.parse(kind)
     words = -(-type_.bytes // 4)
     ports = (Port("x", type_, 2, how), Port("y", type_, 3, how))
@@ -93,7 +93,7 @@ def copy_plan(kind: str, how: Quantization | None = None) -> CompiledModel:
 
 
 def line_plan() -> CompiledModel:
-    """y = 2 x + 1, twice, over sixteen numbers, with a value between."""
+    """Return y = 2 x + 1, applied twice to sixteen numbers, with a value in between."""
     constants = np.zeros(64, np.uint8)
     constants[:8] = np.array([2, 1], np.float32).view(np.uint8)
     type_ = TensorType.parse(f"f32[{COUNT}]")
@@ -115,7 +115,7 @@ def line_plan() -> CompiledModel:
 
 
 def counting_plan() -> CompiledModel:
-    """y = the sum of all x so far, which began with 5."""
+    """Return y = the sum of all x so far; the state starts at 5."""
     constants = np.zeros(64, np.uint8)
     constants[:4] = np.array([5], np.float32).view(np.uint8)
     type_ = TensorType.parse("f32[1]")
@@ -133,7 +133,7 @@ def counting_plan() -> CompiledModel:
 
 
 def write_prepared(path: Path, *plans: CompiledModel, filler: int = 0) -> Path:
-    """A prepared file with these plans, each a model of its own; `filler` more bytes before all."""
+    """Write a prepared file with a model for each plan, after `filler` additional bytes."""
     draft = Draft()
     device = find_target("webgpu:any")
     for number, compiled in enumerate(plans):

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from fourfold.device import DeviceInfo
     from fourfold.processing import option as processing
     from fourfold.processing.option import PostprocessOption
+    from fourfold.tools import example_shapes
 else:
     conversions = lazy_import("fourfold.compiler.convert")
     processing = lazy_import("fourfold.processing.option")
+    example_shapes = lazy_import("fourfold.tools.example_shapes")
 
 Command = Callable[..., None]
 
@@ -243,13 +245,13 @@ def model_options(command: Command) -> Command:
             if not error.open_inputs:
                 raise
             stated, files = arguments.options.shapes, others.get("files", ())
-            shapes = example_shapes(error, arguments.title, stated, files)
+            shapes = command_shapes(error, arguments.title, stated, files)
             command(arguments=arguments.with_options(shapes=shapes), **others)
 
     return wrapped
 
 
-def example_shapes(
+def command_shapes(
     error: InputError,
     title: str,
     stated: Mapping[str, tuple[int, ...]] | None,
@@ -258,14 +260,14 @@ def example_shapes(
     """Return shapes for inputs whose sizes are open: --shape, the shape of an array that is passed,
     or an example. The shapes are printed to standard error.
     """
-    shapes = {one.name: one.example_shape for one in error.open_inputs if -1 in one.sizes}
+    shapes = example_shapes.example_shapes(error, None)
     for text in files:
         name, equals, path = text.rpartition("=")
         name = name if equals else next(iter(shapes), "")
         if name in shapes and path.endswith(".npy") and os.path.isfile(path):
             shapes[name] = np.load(path, mmap_mode="r").shape
     shapes |= stated or {}
-    text = " ".join(f"--shape {name}={','.join(map(str, one))}" for name, one in shapes.items())
+    text = example_shapes.shapes_text(shapes, before="--shape ")
     click.echo(f"{title} leaves input sizes open; this command uses {text}", err=True)
     return shapes
 
@@ -288,7 +290,7 @@ def models_options(command: Command) -> Command:
             if not error.open_inputs or len(listed) > 1:
                 raise
             (only,), files = listed, others.get("files", ())
-            shapes = example_shapes(error, only.title, only.options.shapes, files)
+            shapes = command_shapes(error, only.title, only.options.shapes, files)
             command(arguments=[only.with_options(shapes=shapes)], **others)
 
     return wrapped

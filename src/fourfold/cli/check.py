@@ -24,11 +24,13 @@ from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
     from fourfold.plan.placement import Placement
+    from fourfold.tools import example_shapes
     from fourfold.tools.report import check as checks
     from fourfold.tools.report.check import CheckReport
     from fourfold.tools.report.prepared_plan import PreparedPlan
 else:
     checks = lazy_import("fourfold.tools.report.check")
+    example_shapes = lazy_import("fourfold.tools.example_shapes")
 
 EXAMPLES = examples(
     "fourfold check model.tflite",
@@ -63,6 +65,8 @@ def _show_prepared(title: str, plan: PreparedPlan) -> None:
 
 def _show(report: CheckReport) -> None:
     placement = report.placement
+    if report.example_shapes:
+        show_line(example_shapes.example_note(report.example_shapes))
     show_line(f"{report.title}: {placement.summary}")
     if placement.origin:
         show_line(placement.origin)

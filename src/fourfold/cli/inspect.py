@@ -15,7 +15,7 @@ from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._model_contents import read_contents, show_contents
 from fourfold.cli._options import (
     ModelPath,
-    example_shapes,
+    command_shapes,
     examples,
     json_option,
     parse_shape,
@@ -43,7 +43,7 @@ def command(file: str, shapes: tuple[str, ...], as_json: bool) -> None:
         except InputError as error:
             if not error.open_inputs:
                 raise
-            sizes = example_shapes(error, os.path.basename(file), sizes)
+            sizes = command_shapes(error, os.path.basename(file), sizes)
             model, contents = read_contents(file, sizes)
         if as_json:
             show_json({"file": file, **contents})

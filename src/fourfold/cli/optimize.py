@@ -28,6 +28,7 @@ from fourfold.cli._options import (
     json_option,
     parse_shape,
     seed_option,
+    shape_option,
 )
 from fourfold.cli._show import (
     byte_count,
@@ -85,13 +86,7 @@ EXAMPLES = examples(
     default=True,
     help="Fold batch normalizations into weights, or leave them apart.  [default: fold]",
 )
-@click.option(
-    "--fix-shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=SIZES",
-    help="Fixed shape of an input, as in --fix-shape image=1,224,224,3. Repeat for more inputs.",
-)
+@shape_option
 @click.option(
     "--inputs",
     default="",

@@ -125,11 +125,11 @@ def _read_options(
 
 
 def _show(page: Mapping[str, Any]) -> None:
-    words = ("launch", "launches")
-    plans = ", ".join(
-        f"{plan['device']} ({count_text(plan['launches'], *words)})" for plan in page["plans"]
-    )
+    plans = []
+    for plan in page["plans"]:
+        launches = count_text(plan["launches"], "launch", "launches")
+        plans.append(f"{plan['device']} ({launches})")
     size = byte_count(page["model_bytes"])
     click.echo(f"{page['folder']}: a page that shows {page['task']}")
-    click.echo(f"  the model, {size}, for {plans}")
+    click.echo(f"  the model, {size}, for {', '.join(plans)}")
     click.echo(f"  try it: fourfold serve {page['folder']}")

@@ -25,7 +25,9 @@ MAX_FP32_WEIGHTS = 1 << 16
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """Options for writing kernels: precision, and sizes as literals or parameters."""
+    """Options for writing kernels: those of compilation that kernels depend on, and what lowering
+    derives from the graph and the device. The precision may therefore differ from the requested.
+    """
 
     precision: str = "fp32"
     literal: bool = False

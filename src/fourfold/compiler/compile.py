@@ -89,13 +89,16 @@ def compile_model(
     placement = PlacementOptions() if placement is None else placement
     title = title or ("the model" if isinstance(source, bytes) else os.path.basename(source))
     limit, models = options.memory_limit, list[CompiledModel]()
+    decision: Decision | None = None
     with _no_collection():
         with timings.stage("read"):
             problem = read_problem(source, device, options, placement, title=title, origin=origin)
         log.debug("read %d nodes", len(problem.graph.nodes))
         for sacrificed, smaller in smaller_options(options):
             recorded = RecordedChoices({} if choices is None else choices)
-            decision = decide(replace(problem, compile_options=smaller), recorded, timings)
+            problem = replace(problem, compile_options=smaller)
+            decision = decide(problem, recorded, timings, decision)
+            problem = decision.problem
             models.append(_assemble(decision, recorded))
             if limit is None or models[-1].device_bytes <= limit:
                 if sacrificed:

@@ -41,18 +41,8 @@ class LoweringInput(NamedTuple):
         return self._replace(options=replace(kernel_options(options), floats_as_fast=floats))
 
     def plan(self, choices: Mapping[str, str] | None = None) -> Plan:
-        """Return the plan, with tuned choices. Raises UnsupportedError for operators without a
-        kernel.
-        """
-        plan = make_plan(self.graph, self.device, self.options, choices)
-        if (
-            self.options.saves_memory
-            or plan.requirements.buffer_bytes <= self.device.max_allocation
-        ):
-            return plan
-        # A kernel that trades memory for speed may exceed the largest allocation of the device.
-        smaller = replace(self.options, saves_memory=True)
-        return make_plan(self.graph, self.device, smaller, choices)
+        """Return the plan, with tuned choices (see `make_plan`)."""
+        return make_plan(self.graph, self.device, self.options, choices)
 
     def details(self, choices: Mapping[str, str] | None = None) -> LoweringDetails:
         """Return details of lowering that are not part of the plan."""

@@ -15,11 +15,13 @@ from typing import NamedTuple
 from fourfold.backends.cpu.protocol import CpuEngine
 from fourfold.backends.cpu.registry import find_engine
 from fourfold.compiler.load import LoadedModel, load_model
+from fourfold.compiler.lower import make_plan
 from fourfold.compiler.partition import (
     Assignment,
     AssignmentProblem,
     Costs,
     Partition,
+    PartitionKey,
     Unit,
     UnitSupport,
     assign_units,
@@ -97,6 +99,12 @@ class Decision:
     placement: Placement
     lowered: Mapping[int, LoweredPart]
 
+    @property
+    def lowerings(self) -> dict[PartitionKey, LoweringInput]:
+        """The rewritten graphs of the parts on the device."""
+        partitions = self.assignment.partitions
+        return {partitions[n].key: part.lowering for n, part in self.lowered.items()}
+
 
 def read_problem(
     source: str | bytes,
@@ -114,13 +122,20 @@ def read_problem(
 
 
 def decide(
-    problem: PlacementProblem, choices: Mapping[str, str], timings: Timings | None = None
+    problem: PlacementProblem,
+    choices: Mapping[str, str],
+    timings: Timings | None = None,
+    before: Decision | None = None,
 ) -> Decision:
     """Choose parts and lower those on the device. An operator that lowering refuses goes to the
     CPU, and the choice is made again.
+
+    Graphs that were rewritten for a decision `before`, on the same loaded model with other options,
+    are used again.
     """
     timings = Timings() if timings is None else timings
     support = SupportCheck(problem.model)
+    rewritten = {} if before is None else before.lowerings
     while True:
         with timings.stage("place"):
             units = _assignment_problem(problem, support)
@@ -131,17 +146,23 @@ def decide(
         for number, partition in enumerate(assignment.partitions):
             if partition.target != GPU:
                 continue
-            graph = problem.part_graph(partition)
+            known, options = rewritten.get(partition.key), problem.compile_options
             try:
-                lowering = prepare_lowering(graph, problem.device, problem.compile_options, timings)
+                if known is not None:
+                    lowering = known.with_compile_options(options)
+                else:
+                    graph = problem.part_graph(partition)
+                    lowering = prepare_lowering(graph, problem.device, options, timings)
+                rewritten[partition.key] = lowering
                 with timings.stage("lower"):
-                    lowered[number] = LoweredPart(lowering, lowering.plan(choices))
+                    plan = make_plan(lowering.graph, lowering.device, lowering.options, choices)
+                lowered[number] = LoweredPart(lowering, plan)
             except UnsupportedError as error:
                 support.refuse(error.refusals, partition.names)
         if len(support.refused) == refused:
             return Decision(problem, assignment, placement, lowered)
         if problem.model.holds_variables:
-            problem = problem.with_variables_on_cpu()
+            problem, rewritten = problem.with_variables_on_cpu(), {}
             support = support.of_model(problem.model)
 
 

@@ -3,6 +3,9 @@
 The first section, `model`, is a JSON record. A part on the device has the three sections of a plan
 (`plan`, `text`, `constants`); a part in a CPU engine has one, `part`. The last sections are
 `placement` and, where the model has metadata, `about`; both are parsed when they are asked for.
+
+The inputs and outputs of a model that is one plan are those of the plan, and only its record has
+them, where players outside Python read them too. Other models have them in their own record.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from fourfold.plan.record import (
     plan_sections,
     port_record,
     read_open_sizes,
-    read_plan,
+    read_plan_and_ports,
     read_port,
+    read_port_names,
     text_map,
     texts,
 )
@@ -35,6 +39,8 @@ else:  # only parts in CPU engines have bindings
     tensor_binding = lazy_import("fourfold.plan.tensor_binding")
 
 MODEL, PART, PLACEMENT, ABOUT = "model", "part", "placement", "about"
+Ports = tuple[Port, ...]
+ReadPart = tuple[Part, "PortNames | None"]  # with the names of a plan's ports
 
 
 def compiled_sections(model: CompiledModel) -> list[Section]:
@@ -61,10 +67,10 @@ def read_compiled_model(file: Container, numbers: Sequence[int]) -> CompiledMode
     try:
         record = json.loads(bytes(file.section(numbers[0], MODEL)))
         remaining = iter(numbers[1:])
-        parts = tuple(_read_part(item, file, remaining) for item in record["parts"])
+        read = [_read_part(item, file, remaining) for item in record["parts"]]
         placement = bytes(file.section(next(remaining), PLACEMENT))
         about = next((bytes(file.section(one, ABOUT)) for one in remaining), b"")
-        model = _read_record(record, parts, placement, about)
+        model = _read_record(record, read, placement, about)
         _check_model(model)
     except (*MALFORMED, InputError, StopIteration, RuntimeError) as error:
         why = f"the record of a model is malformed: {error!r}"
@@ -84,50 +90,61 @@ def _record(model: CompiledModel) -> dict[str, Any]:
         "name": model.name,
         "precision": model.precision,
         "parts": [_part_record(part) for part in model.parts],
-        "inputs": [port_record(port) for port in model.inputs],
-        "outputs": [port_record(port) for port in model.outputs],
-        "input_names": list(model.input_names),
-        "output_names": list(model.output_names),
+        **({} if model.is_whole else _ports_record(model)),
         "crossing": {name: str(type) for name, type in model.crossing.items()},
         "states": list(model.states),
         "choices": dict(model.choices),
         "open_sizes": [list(one) for one in model.open_sizes],
-        "pixels": dict(model.pixels),
         "signature": model.signature,
         "postprocess": model.postprocess,
         "environment": dict(model.environment),
     }
 
 
+def _ports_record(model: CompiledModel) -> dict[str, Any]:
+    return {
+        "inputs": [port_record(port) for port in model.inputs],
+        "outputs": [port_record(port) for port in model.outputs],
+        "input_names": list(model.input_names),
+        "output_names": list(model.output_names),
+        "pixels": dict(model.pixels),
+    }
+
+
+def _read_ports(record: Mapping[str, Any]) -> tuple[Ports, Ports, PortNames]:
+    inputs, outputs = (tuple(map(read_port, record[key])) for key in ("inputs", "outputs"))
+    return inputs, outputs, read_port_names(record)
+
+
 def _read_record(
-    record: Mapping[str, Any], parts: tuple[Part, ...], placement: bytes, about: bytes
+    record: Mapping[str, Any], read: Sequence[ReadPart], placement: bytes, about: bytes
 ) -> CompiledModel:
     signature, postprocess = texts((record["signature"], record["postprocess"]))
+    parts = tuple(part for part, _ in read)
+    plan, names = parts[0].plan if len(parts) == 1 else None, read[0][1]
+    if plan is None or names is None:
+        inputs, outputs, names = _read_ports(record)
+    else:
+        inputs, outputs = plan.inputs, plan.outputs
     return CompiledModel(
         name=str(record["name"]),
         precision=str(record["precision"]),
         parts=parts,
-        inputs=_ports(record["inputs"], record["input_names"]),
-        outputs=_ports(record["outputs"], record["output_names"]),
-        input_names=texts(record["input_names"]),
-        output_names=texts(record["output_names"]),
+        inputs=inputs,
+        outputs=outputs,
+        input_names=names.inputs,
+        output_names=names.outputs,
         crossing={name: TensorType.parse(type) for name, type in record["crossing"].items()},
         states=tuple(int(number) for number in record["states"]),
         choices=dict(record["choices"]),
         open_sizes=tuple(read_open_sizes(one) for one in record["open_sizes"]),
-        pixels=text_map(record["pixels"]),
+        pixels=names.pixels,
         signature=signature,
         postprocess=postprocess,
         environment=text_map(record["environment"]),
         placement=placement,
         about=about,
     )
-
-
-def _ports(records: Sequence[Any], names: Sequence[Any]) -> tuple[Port, ...]:
-    if len(records) != len(names):
-        raise ValueError("there are not as many names as inputs and outputs")
-    return tuple(read_port(one) for one in records)
 
 
 def _check_model(model: CompiledModel) -> None:
@@ -159,19 +176,19 @@ def _part_record(part: Part) -> list[Any]:
     return [part.target, list(part.inputs), list(part.outputs), bindings]
 
 
-def _read_part(item: Sequence[Any], file: Container, numbers: Iterator[int]) -> Part:
+def _read_part(item: Sequence[Any], file: Container, numbers: Iterator[int]) -> ReadPart:
     target, inputs, outputs, bindings = item
     inputs, outputs = texts(inputs), texts(outputs)
     if target == GPU:
-        plan = read_plan(file, next(numbers), next(numbers), next(numbers))
-        return Part(target, inputs, outputs, plan=plan)
+        plan, names = read_plan_and_ports(file, next(numbers), next(numbers), next(numbers))
+        return Part(target, inputs, outputs, plan=plan), names
     if not isinstance(target, str):
         raise TypeError(f"{target!r} is not the name of a target")
     content = bytes(file.section(next(numbers), PART))
     if target == NUMPY:
-        return Part(target, inputs, outputs, content=content)
+        return Part(target, inputs, outputs, content=content), None
     read = tensor_binding.TensorBinding.from_record
     sources, results = (tuple(read(one) for one in side) for side in bindings)
     if (len(sources), len(results)) != (len(inputs), len(outputs)):
         raise ValueError("there are not as many tensors as values")
-    return Part(target, inputs, outputs, content=content, bindings=(sources, results))
+    return Part(target, inputs, outputs, content=content, bindings=(sources, results)), None

@@ -50,8 +50,8 @@ def plan_record(plan: Plan, ports: PortNames | None = None) -> dict[str, Any]:
 
 
 class PortNames(NamedTuple):
-    """The caller's names of a plan's inputs and outputs, and the inputs that take pixels. Players
-    outside Python need them; Python reads them from the model's record.
+    """The caller's names of a plan's inputs and outputs, and the inputs that take pixels. A model
+    in several parts has them in its own record.
     """
 
     inputs: tuple[str, ...]
@@ -79,10 +79,18 @@ def plan_sections(plan: Plan, ports: PortNames | None = None) -> list[Section]:
 
 def read_plan(file: Container, plan: int, text: int, constants: int) -> Plan:
     """Read the plan in three sections of a file. Raises ModelError if they are malformed."""
+    return read_plan_and_ports(file, plan, text, constants)[0]
+
+
+def read_plan_and_ports(
+    file: Container, plan: int, text: int, constants: int
+) -> tuple[Plan, PortNames]:
+    """Read the plan in three sections of a file, and the caller's names of its ports."""
     source = bytes(file.section(text, "text"))
     data = share_constants(np.frombuffer(file.section(constants, "constants"), np.uint8))
     try:
-        return _plan(json.loads(bytes(file.section(plan, "plan"))), source.decode(), data)
+        record = json.loads(bytes(file.section(plan, "plan")))
+        return _plan(record, source.decode(), data), read_port_names(record)
     except MALFORMED as error:
         why = f"the record of a plan is malformed: {error!r}"
         fix = "copy it again, or prepare the model again"
@@ -96,9 +104,6 @@ def _plan(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Plan:
     inputs = tuple(_port(item, buffers) for item in record["inputs"])
     launches = tuple(_launch(item, buffers) for item in record["launches"])
     outputs = tuple(_port(item, buffers) for item in record["outputs"])
-    names = [texts(record[key]) for key in ("input_names", "output_names")]
-    if (len(names[0]), len(names[1])) != (len(inputs), len(outputs)):
-        raise ValueError("there are not as many names as inputs and outputs")
     return Plan(
         name=_text(record["name"]),
         program=Program(text, _text(record["options"])),
@@ -112,6 +117,14 @@ def _plan(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Plan:
         flops=_flops(record["flops"]),
         on_device=_on_device(record.get("on_device"), inputs, launches, buffers),
     )
+
+
+def read_port_names(record: Mapping[str, Any]) -> PortNames:
+    """Return the names in the record of a plan or a model."""
+    inputs, outputs = texts(record["input_names"]), texts(record["output_names"])
+    if (len(inputs), len(outputs)) != (len(record["inputs"]), len(record["outputs"])):
+        raise ValueError("there are not as many names as inputs and outputs")
+    return PortNames(inputs, outputs, text_map(record["pixels"]))
 
 
 def device_bytes(file: Container, sections: Sequence[int]) -> int:

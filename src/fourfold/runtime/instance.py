@@ -17,7 +17,7 @@ from fourfold.plan import CompiledModel
 from fourfold.runtime.binary_cache import BinaryCache
 from fourfold.runtime.executor import Executor, open_executor
 from fourfold.runtime.inputs import Inputs, listed
-from fourfold.runtime.loading import LoadResult, PlayerFactory, load_compiled
+from fourfold.runtime.loading import LoadResult, PlayerFactory
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo, describe_ports
 from fourfold.support.lazy import lazy_import
@@ -160,12 +160,13 @@ class ModelInstance:
         self,
         request: Request,
         store: Store | None,
-        make_room: Callable[[int], None] = lambda needed: None,
+        loaded: LoadResult,
+        make_room: Callable[[int], None],
     ) -> None:
         """`make_room` is called with the bytes that are about to be allocated on the device."""
         self.request, self._store = request, store
         self._playing = threading.Lock()  # held while the executor is in use
-        self._use_model(load_compiled(request, store), make_room)
+        self._use_model(loaded, make_room)
         can_move = bool(self.model.plans) and not request.device.remote
         if request.placement_options.is_measured and can_move:
             self._measure()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fourfold.errors import DeviceError, FourfoldError, InputError
 from fourfold.runtime.instance import ModelInstance
+from fourfold.runtime.loading import load_compiled
 from fourfold.runtime.request import Request
 from fourfold.support.lazy import lazy_import
 from fourfold.support.log import INFO, Log
@@ -17,6 +18,7 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.runtime import open_instance, opened
+    from fourfold.store.store import Store
 else:
     open_instance = lazy_import("fourfold.runtime.open_instance")
     opened = lazy_import("fourfold.runtime.opened")
@@ -26,22 +28,17 @@ log = Log("runtime")
 ShapesKey = tuple[tuple[str, Shape], ...]
 
 
-class MakeInstance(Protocol):
-    """Opens a model; `make_room` is called with the device bytes before they are allocated."""
-
-    def __call__(self, request: Request, *, make_room: Callable[[int], None]) -> ModelInstance: ...
-
-
 class InstanceCache:
     """Instances of a model by input shapes, one of them current, and instances of the model cut to
     some of its outputs.
     """
 
-    def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
-        self._first, self._make, self._limit = first, make, max(limit, 1)
+    def __init__(self, first: Request, store: Store | None, limit: int) -> None:
+        self._first, self._store, self._limit = first, store, max(limit, 1)
         self._instances: OrderedDict[ShapesKey, ModelInstance] = OrderedDict()
         try:
-            self.current = make(first, make_room=self._make_room)
+            loaded = load_compiled(first, store)
+            self.current = ModelInstance(first, store, loaded, self._make_room)
         except InputError as error:
             if not error.open_inputs:
                 raise
@@ -87,7 +84,8 @@ class InstanceCache:
             raise
 
     def _make_ready(self, request: Request) -> ModelInstance:
-        instance = self._make(request, make_room=self._make_room)
+        loaded = load_compiled(request, self._store)
+        instance = ModelInstance(request, self._store, loaded, self._make_room)
         self._log_opened(instance)
         return instance
 

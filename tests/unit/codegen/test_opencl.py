@@ -46,7 +46,7 @@ def test_the_whole_text() -> None:
     )
 
 
-def test_floats_go_through_pointers_to_vectors_of_halves() -> None:
+def test_floats_go_through_pointers_to_fp16_vectors() -> None:
     """The functions that round take a plain pointer, whatever the pointer's vector width."""
     kernel = Kernel("halves", literal=True, real="half")
     some = kernel.pointer("some", DType.F16, None, writable=True)

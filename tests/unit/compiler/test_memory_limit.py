@@ -11,9 +11,11 @@ import pytest
 from fake_devices import X86
 from small_networks import deep_onnx
 
+from fourfold.compiler import pipeline
 from fourfold.compiler.compile import compile_model, smaller_options
 from fourfold.device import PROBED
 from fourfold.errors import DeviceError
+from fourfold.graph import Graph
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
 
@@ -72,3 +74,17 @@ def test_each_option_reduces_more_than_the_last() -> None:
     words = [reduction for reduction, _ in smaller_options(CompileOptions())]
     assert words[0] == ""
     assert all(before in after for before, after in pairwise(words))
+
+
+def test_graph_is_rewritten_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rewritten: list[Graph] = []
+    rewrite = pipeline.rewrite
+
+    def recording_rewrite(graph: Graph) -> Graph:
+        rewritten.append(graph)
+        return rewrite(graph)
+
+    monkeypatch.setattr(pipeline, "rewrite", recording_rewrite)
+    with pytest.raises(DeviceError, match="does not fit"):
+        plan(1000)
+    assert len(rewritten) == 1

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from random_graphs import build
+from small_networks import small_onnx
 
+import fourfold
 from fourfold import backends
 from fourfold.backends.null import NULL_GPU
 from fourfold.codegen.context import KernelOptions
+from fourfold.compiler import placement
 from fourfold.compiler.compile import RecordedChoices, load_model, plan_graph, prepare_lowering
+from fourfold.compiler.lower import make_plan
 from fourfold.compiler.pipeline import kernel_options
 from fourfold.config import Config
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
+from fourfold.plan import Plan
 from fourfold.support.timings import Timings
 
 TEXT = """
@@ -101,3 +108,18 @@ def test_values_beyond_fp16_raise_no_warning(precision: str) -> None:
     text = f"input a: f32[1,9,9,64]\nconst s: f32[64] = 1e38\n{nodes}\noutput y"
     plan = plan_graph(build(text), replace(NULL_GPU, probed=PROBED), CompileOptions(precision))
     assert plan.launches
+
+
+def test_opening_a_model_is_at_most_eight_calls_deep(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+
+    def recording_make_plan(*arguments: Any) -> Plan:
+        names = [frame.function for frame in inspect.stack(context=0)]
+        calls.append(names[: names.index("__init__", names.index("_open")) + 1])
+        return make_plan(*arguments)
+
+    monkeypatch.setattr(placement, "make_plan", recording_make_plan)
+    fourfold.Session(small_onnx(), device, cache=None).close()
+    assert [len(names) for names in calls] == [8], calls

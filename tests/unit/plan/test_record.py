@@ -69,6 +69,14 @@ def test_every_field_of_a_model_round_trips() -> None:
     assert str(result.plan) == str(model.plan)
 
 
+def test_ports_of_a_whole_model_are_only_in_its_plan() -> None:
+    sections = compiled_sections(line())
+    model, plan = (json.loads(bytes(section.data)) for section in sections[:2])
+    ports = {"inputs", "outputs", "input_names", "output_names", "pixels"}
+    assert ports <= plan.keys()
+    assert not ports & model.keys()
+
+
 def test_local_memory_of_a_launch_round_trips() -> None:
     plan = line().plan
     (launch,) = plan.launches

@@ -1,4 +1,4 @@
-"""Options of post-processing: what they refuse, their form as text, and anchors that they make."""
+"""Options of postprocessing: rejected values, their text form, and generated anchors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_options_by_output() -> None:
         parse_postprocess(("topk", "mask=argmax"))
 
 
-def test_long_anchors_are_told_by_a_digest() -> None:
+def test_long_anchors_are_written_as_a_digest() -> None:
     rows = np.random.default_rng(0).uniform(0, 1, (100, 4))
     texts = {postprocess_text(processing.SsdBoxes(anchors=rows + step)) for step in (0, 0, 1)}
     assert len(texts) == 2
@@ -112,7 +112,7 @@ def test_unknown_names_get_the_nearest(text: str, fix: str) -> None:
         lambda: processing.DecodedBoxes(order="lbrt"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
+def test_invalid_options_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(InputError) as caught:
         make()
     assert caught.value.what

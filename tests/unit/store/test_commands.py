@@ -44,7 +44,7 @@ def test_a_prepared_file_needs_no_model(model: Path, device: DeviceInfo, tmp_pat
 
 
 def sizes_of(prepared: Prepared) -> list[tuple[str, int]]:
-    """The sizes of what a file has beside its index and binaries."""
+    """Return the sizes of a file's sections, without its index and binaries."""
     sizes = [(name, prepared.file.section_size(n)) for n, name in enumerate(prepared.file.names)]
     return [row for row in sizes if row[0] not in ("index", "binary")]
 
@@ -120,7 +120,7 @@ def test_without_a_store_there_is_nothing_to_look_after() -> None:
 
 
 def kinds_of(out: Path) -> list[tuple[str, bool, int]]:
-    """Of each plan in a file: the kind of device, whether it is generic, and its launches."""
+    """Return the kind of device of each plan in a file, whether it is generic, and its launches."""
     prepared = Prepared.open(str(out))
     rows = prepared.index["plans"]
     launches = [len(prepared.model(row).plan.launches) for row in rows]
@@ -164,16 +164,14 @@ def test_generic_plans_need_no_special_device(
     assert "opencl 1.2; groups of" in shown
 
 
-def test_nobody_tries_a_device_that_is_not_there(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_absent_device_is_not_probed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OpenCLBackend, "probe", None)
     monkeypatch.setattr(OpenCLBackend, "begin_probe", None)
     made = prepare_generic(Draft(), model, CompileOptions("fp32"), ("cpu", "gpu"))
     assert [one["device"] for one in made] == ["any cpu", "any gpu"]
 
 
-def test_a_generic_plan_has_halves_in_memory_only(
+def test_a_generic_plan_uses_fp16_for_storage_only(
     model: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
     draft, options = Draft(), CompileOptions("fp16")

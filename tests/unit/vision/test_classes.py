@@ -1,4 +1,4 @@
-"""Scores of classes, embeddings, and what nothing is known of."""
+"""Class scores, embeddings, and outputs of unknown meaning."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_scores_are_calibrated() -> None:
     assert [(one.label, one.score) for one in answer.classes[:2]] == [("fish", 0.75), ("cat", 0.5)]
 
 
-def test_probabilities_are_told_by_their_numbers_and_that_is_noted() -> None:
+def test_probabilities_are_recognized_by_value_with_a_note() -> None:
     answer = read_answer(described({"y": (1, 4)}), {"y": SCORES}, top=1)
     assert [(one.name, one.score) for one in answer.classes] == [("class 1", 0.5)]
     assert answer.notes == ("assumed to be class scores: the values are from 0 to 1 and sum to 1",)
@@ -60,7 +60,7 @@ def test_probabilities_are_told_by_their_numbers_and_that_is_noted() -> None:
 @pytest.mark.parametrize(
     "numbers", [np.float32([[3, -1, 2, 9]]), np.float32([[0.5, 0.5, 0.5, 0.5]])]
 )
-def test_what_nothing_tells_is_not_guessed(numbers: np.ndarray) -> None:
+def test_unknown_outputs_are_not_guessed(numbers: np.ndarray) -> None:
     answer = read_answer(described({"y": (1, 4)}), {"y": numbers})
     assert not answer.known
     assert (answer.classes, answer.unknown) == ((), ("y",))
@@ -92,7 +92,7 @@ def test_names_that_ultralytics_write_are_labels() -> None:
         assert answer.classes[0].label == ""
 
 
-def test_an_embedding_is_told_by_a_name() -> None:
+def test_an_embedding_is_recognized_by_name() -> None:
     about = ModelMetadata(name="ImageEmbedder")
     answer = read_answer(described({"y": (1, 4)}, metadata=about), {"y": SCORES})
     assert (answer.kinds, answer.classes) == (("embedding",), ())
@@ -105,7 +105,7 @@ def test_the_best_of_post_processing() -> None:
     answer = read_answer(described(outputs), found)
     assert [(one.label, one.score) for one in answer.classes] == [("fish", 0.5), ("cat", 0.25)]
     answer = read_answer(described(outputs), found, ("background", *ANIMALS))
-    assert [one.label for one in answer.classes] == ["bird", "background"]  # as the numbers say
+    assert [one.label for one in answer.classes] == ["bird", "background"]  # by the numbers
 
 
 def test_an_output_that_is_missing_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""Boxes of families of detectors, from raw outputs that hold one thing at a known place."""
+"""Boxes of every detector family, from raw outputs with one object at a known position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CENTRE = np.array((0.5, 0.375, 0.5, 0.5))  # y, x, height, width
 ANIMALS = ("cat", "dog", "bird")
 ABOUT = ModelMetadata(properties={"names": "{0: 'cat', 1: 'dog', 2: 'bird'}"})
 FOUR = {"boxes": (1, 3, 4), "kinds": (1, 3), "sure": (1, 3), "many": (1,)}
-FAR = -9.0  # a logit of what is not there
+FAR = -9.0  # the logit of an absent object
 
 
 def only_box(answer: Answer, name: str, score: float) -> None:
@@ -40,7 +40,7 @@ def test_boxes_that_a_model_picks_itself_come_in_any_order(order: tuple[str, ...
         "many": np.float32([2]),
     }
     answer = read_answer(model, found)
-    only_box(answer, "dog", 0.875)  # the second is not sure enough, the third does not count
+    only_box(answer, "dog", 0.875)  # the second score is too low, and the third box is not counted
     assert answer.notes == ("classes and scores are identified by their values",)
     assert len(read_answer(model, found, score=0.1).boxes) == 2
 
@@ -61,7 +61,7 @@ def test_raw_ssd() -> None:
     offsets[0, place, :2] = (CENTRE[:2] - rows[place, :2]) / rows[place, 2:] * 10
     offsets[0, place, 2:] = np.log(CENTRE[2:] / rows[place, 2:]) * 5
     logits[0, place, 2] = 2.0
-    # As many columns as a box has: then the name tells which output is which.
+    # There are as many classes as coordinates, so that only names identify the outputs.
     model = described({"box_encodings": offsets.shape, "kinds": logits.shape}, picture)
     found = {"box_encodings": offsets.astype(np.float32), "kinds": logits.astype(np.float32)}
     only_box(read_answer(model, found, ANIMALS), "dog", 1 / (1 + np.exp(-2.0)))
@@ -111,7 +111,9 @@ def test_ultraface_decoded_or_not(decoded: bool) -> None:
 
 
 def yolo_row(columns: int, size: int, extra: int) -> np.ndarray:
-    """x, y, width, height in pixels, then whether it is anything, then the second class."""
+    """Return x, y, width and height in pixels, an objectness score if there is one, and class
+    scores.
+    """
     row = np.zeros(columns)
     row[:4] = CENTRE[[1, 0, 3, 2]] * size
     row[4 : 4 + extra] = 0.9375
@@ -168,7 +170,7 @@ def test_yolo_with_masks(channels_first: bool) -> None:
 
 @pytest.mark.parametrize("form", ["tiny", "v5"])
 def test_heads_of_yolo(form: str) -> None:
-    """The middle of a cell, of the size of its first anchor."""
+    """The box is at the center of a cell and has the size of its first anchor."""
     if form == "tiny":
         shapes, anchor = {"a": (1, 4, 4, 24), "b": (1, 2, 2, 24)}, (14, 10)
     else:
@@ -216,10 +218,10 @@ def test_numbers_that_are_none_are_noted(broken: float) -> None:
     answer.draw(np.zeros((30, 40, 3), np.uint8))
 
 
-def test_what_looks_alike_is_not_taken_for_a_detector() -> None:
+def test_similar_outputs_are_not_mistaken_for_a_detector() -> None:
     for shapes in (
-        {"a": (1, 100, 4), "b": (1, 100, 3)},  # anchors that nobody knows
-        {"a": (1, 85, 7, 7)},  # cells, not pixels
+        {"a": (1, 100, 4), "b": (1, 100, 3)},  # unknown anchors
+        {"a": (1, 85, 7, 7)},  # positions are in cells, not in pixels
         {"a": (1, 999, 16), "b": (1, 999, 1)},
         {"a": (1, 2), "b": (1, 4)},
     ):

@@ -1,4 +1,4 @@
-"""What was found is drawn where it is."""
+"""Boxes, masks and names are drawn at their positions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_boxes_have_their_sides_and_a_name() -> None:
     rows, columns = np.nonzero(found[100:])
     assert (rows.min() + 100, rows.max() + 100) == (100, 300)
     assert (columns.min(), columns.max()) == (200, 400)
-    assert not found[150:250, 210:390].any()  # inside
-    assert found[80:100, 200:].any()  # the name's ground, above the box
+    assert not found[150:250, 210:390].any()  # inside the box
+    assert found[80:100, 200:].any()  # background of the name, above the box
     at_the_top = has(drawn(Answer(boxes=(Box(3, "cat", 0.9, (0, 0, 1, 1)),))), class_color(3))
-    assert at_the_top[4:12, 4:30].sum() > 100  # inside, where there is no room above
+    assert at_the_top[4:12, 4:30].sum() > 100  # inside the box, since there is no space above it
 
 
 def test_masks_cover_their_classes_and_not_the_background() -> None:
@@ -43,22 +43,22 @@ def test_masks_cover_their_classes_and_not_the_background() -> None:
     pixels = drawn(Answer(masks=(Mask(classes, corners=(0.0, 0.0, 1.0, 0.5)),)))
     assert (pixels[300, 50] == 255).all()
     assert (pixels[300, 500] == 255).all()
-    mixed = 255 + (np.array(class_color(4)) - 255.0) * 0.55  # the background is no class
+    mixed = 255 + (np.array(class_color(4)) - 255.0) * 0.55  # the background is not a class
     np.testing.assert_allclose(pixels[300, 300], mixed, atol=3)
 
 
 def test_a_mask_has_the_color_of_its_box_which_alone_is_named() -> None:
-    """Masks of detectors count from one."""
+    """Classes in the masks of detectors are numbered from one."""
     classes = np.full((4, 4), 6, np.int64)
     box = Box(5, "cat", 0.9, (0.5, 0.5, 0.75, 0.75))
     pixels = drawn(Answer(boxes=(box,), masks=(Mask(classes, ("", *"abcdef")),)))
     mixed = 255 + (np.array(class_color(5)) - 255.0) * 0.55
     np.testing.assert_allclose(pixels[350, 50], mixed, atol=3)
-    np.testing.assert_allclose(pixels[10, 10], mixed, atol=3)  # no words in the corner
+    np.testing.assert_allclose(pixels[10, 10], mixed, atol=3)  # no text in the corner
 
 
 def test_names_do_not_hide_each_other() -> None:
-    """Three boxes that begin at the same place: all of their names can be seen."""
+    """Names of three boxes with the same corner are all visible."""
     boxes = [Box(n, "cat", 0.9, (0.25, 0.25, 0.75 + n / 20, 0.5 + n / 9)) for n in range(3)]
     pixels = drawn(Answer(boxes=tuple(boxes)))
     grounds = [has(pixels, class_color(n)) for n in range(3)]
@@ -81,10 +81,10 @@ def test_a_turned_box_has_its_own_sides_only() -> None:
     found = has(drawn(Answer(boxes=(box,))), class_color(0))
     assert found[195:205, 195:205].any()  # a corner, on the left
     assert found[145:155, 295:305].any()  # the middle of a side
-    assert not found[290:310, 200:300].any()  # no corner of what holds it
+    assert not found[290:310, 200:300].any()  # not a corner of the enclosing box
 
 
-def test_points_that_are_seen_and_what_joins_them() -> None:
+def test_visible_points_and_their_connections() -> None:
     points = (
         KeyPoint("a", 0.5, 0.25, 0.9),
         KeyPoint("b", 0.5, 0.75, 0.9),
@@ -116,7 +116,7 @@ def test_without_a_photograph_nothing_is_drawn() -> None:
         Answer().draw(None)
 
 
-def test_without_pillow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pillow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(InputError, match=r"pip install 'fourfold\[images\]'"):
         Answer().draw(PHOTOGRAPH)

@@ -1,4 +1,4 @@
-"""Sessions that take frames are asked about photographs, and answer about the photograph."""
+"""Sessions that take frames answer in the coordinates of the photograph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ LABELS = ("background", "red", "green", "blue")
 
 
 def color_model() -> bytes:
-    """The class of each pixel: the color that there is most of, and none where all are dark."""
+    """Return a model that gives each pixel the class of its strongest color, or none if
+    it is dark.
+    """
     weights = np.zeros((4, 1, 1, 3), np.float32)
     weights[1:, 0, 0] = np.eye(3)
     tensors = [
@@ -38,14 +40,14 @@ def color_model() -> bytes:
 
 
 def photograph(height: int = 48, width: int = 96) -> np.ndarray:
-    """Red on the left, blue on the right."""
+    """Return a picture that is red on the left and blue on the right."""
     found = np.zeros((height, width, 3), np.uint8)
     found[:, : width // 2, 0], found[:, width // 2 :, 2] = 255, 255
     return found
 
 
 def halves(answer: Answer) -> list[str]:
-    """What is left and what is right in the mask, which has nothing else."""
+    """Return the classes of the left and the right half of the mask; it has no others."""
     (mask,) = answer.masks
     middle = mask.classes.shape[1] // 2
     sides = (mask.classes[:, : middle - 1], mask.classes[:, middle + 1 :])
@@ -69,7 +71,7 @@ def test_a_photograph_goes_in_as_a_frame(device: DeviceInfo, way: str) -> None:
     assert halves(answer) == ["red", "blue"]
     assert answer.size == (48, 96)
     assert answer.masks[0].corners == (0, 0, 1, 1)
-    tall = SIDE // 2 if WAYS[way].fit == "letterbox" else SIDE  # bars are no part of it
+    tall = SIDE // 2 if WAYS[way].fit == "letterbox" else SIDE  # the mask has no bars
     assert answer.masks[0].classes.shape == (tall, SIDE)
     assert f"as the session was opened: {WAYS[way].order}" in answer.notes[-1]
 
@@ -84,14 +86,14 @@ def test_the_model_keeps_its_size_when_frames_of_others_came(device: DeviceInfo)
             assert session.default_shapes == {"image": (1, SIDE, SIDE, 3)}
 
 
-def test_what_the_middle_shows_lies_in_the_middle(device: DeviceInfo) -> None:
+def test_the_mask_of_a_crop_is_in_the_center(device: DeviceInfo) -> None:
     pixels = Pixels(0, 255, fit="crop")
     with fourfold.Session(color_model(), device, pixels=pixels) as session:
         (mask,) = ask(session, photograph(), labels=LABELS).masks
     assert mask.corners == (0, 0.25, 1, 0.75)
 
 
-def test_a_size_that_is_not_known_is_asked_for(device: DeviceInfo) -> None:
+def test_an_unknown_picture_size_is_an_error(device: DeviceInfo) -> None:
     model, shapes = color_model(), {"image": (1, 48, 96, 3)}
     pixels = Pixels(0, 255, fit="letterbox", fill=0)
     with fourfold.Session(model, device, shapes=shapes, pixels=pixels) as session:
@@ -139,7 +141,7 @@ def test_frames_do_not_hide_where_channels_are(channels_first: bool) -> None:
 
 
 class FakeSession:
-    """A session for frames whose model finds what it is told to."""
+    """A session for frames whose model returns a fixed result."""
 
     def __init__(self, pixels: Pixels, found: np.ndarray) -> None:
         metadata = ModelMetadata(properties={"names": "{0: 'cat', 1: 'dog', 2: 'bird'}"})
@@ -157,9 +159,9 @@ class FakeSession:
 
 @pytest.mark.parametrize("fit", [None, "letterbox"])
 def test_boxes_come_back_from_frames(fit: str | None) -> None:
-    """YOLO wants a letterbox: made here where the session takes pictures of one size."""
+    """YOLO needs a letterbox, which `ask` makes if the session takes pictures of one size."""
     rows = np.zeros((1, 7, 84), np.float32)
-    rows[0, :, 3] = 32, 32, 32, 16, 0, 0.9, 0  # of the photograph, which has bars of 16 rows
+    rows[0, :, 3] = 32, 32, 32, 16, 0, 0.9, 0  # the letterbox has bars of 16 rows
     session: Any = FakeSession(Pixels(0, 255, fit=fit), rows)
     (box,) = ask(session, photograph(50, 100)).boxes
     assert (box.name, box.corners) == ("dog", pytest.approx((0.25, 0.25, 0.75, 0.75)))
@@ -169,5 +171,5 @@ def test_boxes_come_back_from_frames(fit: str | None) -> None:
         assert session.given[0, 32, 5].tolist() == [255, 0, 0]
     else:
         np.testing.assert_array_equal(session.given[0], photograph(50, 100))
-    answer = read_answer(session, {"y": rows})  # after a run, when the session has another shape
+    answer = read_answer(session, {"y": rows})  # after a run, the session has another shape
     assert answer.boxes[0].corners == pytest.approx((0.375, 0.25, 0.625, 0.75))

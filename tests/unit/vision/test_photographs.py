@@ -1,4 +1,4 @@
-"""How photographs go into models, and how answers come back to them."""
+"""Photographs become model inputs, and answers are mapped back to the photograph."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_channels_first_and_gray() -> None:
     assert (array.shape, array[0, 0, 3, 4]) == ((1, 1, 32, 48), pytest.approx(0.2))
 
 
-def test_what_is_no_picture() -> None:
+def test_other_inputs_are_not_pictures() -> None:
     for shape in ((1, 49, 10, 1), (1, 640), (2, 64, 64, 3), (1, 64, 64, 7)):
         assert port_of(described({"y": (1, 4)}, shape)) is None
 
 
 def session(model: DescribedModel, found: dict[str, np.ndarray]) -> Any:
-    """What `ask` needs of a session; `given` is what it was run with."""
+    """A session with everything that `ask` needs; `given` is the input of its last run."""
     given: dict[str, np.ndarray] = {}
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -84,7 +84,7 @@ def test_points_come_back_from_a_letterbox() -> None:
     array = fake.given["image"]
     assert (array[0, 40, 5, 0], array[0, 60, 5, 0]) == (0, 255)  # bars above and below
     upper = np.zeros_like(rows)
-    upper[0, 0, 0] = 0.25, 0.0, 0.9  # where the photograph begins
+    upper[0, 0, 0] = 0.25, 0.0, 0.9  # first row of the photograph
     fake = session(described(MOVENET, (1, 192, 192, 3), dtype="u1"), {"y": upper})
     nose = ask(fake, photograph).key_points[0].points[0]
     assert (nose.y, nose.x) == pytest.approx((0.0, 0.0))
@@ -113,7 +113,7 @@ def test_a_session_without_a_picture_is_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [np.zeros((5, 5, 3)), np.zeros((5, 5, 2), np.uint8), 7])
-def test_what_is_no_photograph_is_refused(given: object) -> None:
+def test_invalid_photographs_are_refused(given: object) -> None:
     with pytest.raises(InputError, match="is no photograph"):
         picture_bytes(given)
 

@@ -1,4 +1,4 @@
-"""Key points, masks and pictures, from outputs that hold known ones."""
+"""Key points, masks and pictures, from outputs with known content."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Outputs laid out as Ultralytics' exports are. Expected numbers are those that their own code, of
-version 8.4.190, gave for the same arrays.
+"""Outputs in the layouts of Ultralytics exports.
+
+The expected numbers are the results of Ultralytics 8.4.190 for the same arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fourfold.vision.ultralytics import read_export_notes
 NAMES = "{0: 'cat', 1: 'dog', 2: 'bird'}"
 PICTURE = (1, 3, 64, 64)
 
-# Left, top, right, bottom in a photograph of 20 by 40, score and class.
+# Left, top, right, bottom in a photograph of 20 × 40 pixels, score and class.
 BOXES = [
     (0, 0, 19.592, 18.918, 0.274, 1),
     (8.155, 1.001, 29.921, 20, 0.271, 0),
@@ -28,7 +29,7 @@ BOXES = [
     (7.31, 0, 24.862, 5.726, 0.258, 0),
     (0, 5.028, 21.784, 15.752, 0.251, 0),
 ]
-# For each pixel of the model's picture 1 + the class; every eighth row.
+# The class plus 1 for each pixel of the model's picture, in every eighth row.
 MASK = (
     "0000000000000000000000001111111100011111000000000000000000000000",
     "0000000000001111000011111000111000000000000000000000000000000000",
@@ -39,15 +40,15 @@ MASK = (
     "0000033333330000000000000003111111110000000000000000000000000000",
     "0000000000000000000000000000000000000000000000000000000000000000",
 )
-# The centre, width, height, angle, score and class of boxes that are turned.
+# The center, width, height, angle, score and class of rotated boxes.
 TURNED = (
     (20, 20, 20, 8, 0.5, 0.9, 1),
-    (21, 20, 20, 8, 0.5, 0.8, 1),  # nearly the first one
-    (20, 20, 20, 8, -1.0, 0.7, 1),  # crosses it
-    (20, 20, 20, 8, 0.5, 0.6, 0),  # of another class
+    (21, 20, 20, 8, 0.5, 0.8, 1),  # nearly equal to the first box
+    (20, 20, 20, 8, -1.0, 0.7, 1),  # crosses the first box
+    (20, 20, 20, 8, 0.5, 0.6, 0),  # another class
     (44, 40, 10, 30, 1.2, 0.5, 2),
-    (45, 40, 11, 30, 1.3, 0.45, 2),  # nearly the last one
-    (10, 50, 8, 8, 0, 0.1, 1),  # not sure enough
+    (45, 40, 11, 30, 1.3, 0.45, 2),  # nearly equal to the last box
+    (10, 50, 8, 8, 0, 0.1, 1),  # its score is too low
 )
 TURNED_CORNERS = (
     (26.858, 28.305, 30.694, 21.284, 13.142, 11.695, 9.306, 18.716),
@@ -69,7 +70,7 @@ def rows_of(answer: Answer, size: tuple[int, int]) -> np.ndarray:
 
 
 def segmented() -> tuple[np.ndarray, np.ndarray]:
-    """Random boxes with random masks."""
+    """Return random boxes with random masks."""
     random = np.random.default_rng(7)
     rows = np.zeros((1, 4 + 3 + 32, 84), np.float32)
     rows[0, :2], rows[0, 2:4] = random.uniform(8, 56, (2, 84)), random.uniform(12, 40, (2, 84))
@@ -94,7 +95,7 @@ def test_boxes_and_masks_are_those_of_ultralytics(unit: str) -> None:
 
 
 def test_picked_rows_with_masks() -> None:
-    """As of exports that pick by themselves: the same boxes, and the same masks."""
+    """Exports with built-in suppression have the same boxes and the same masks."""
     rows, planes = segmented()
     model = described({"y": rows.shape, "p": planes.shape}, PICTURE, about(task="segment"))
     wanted = read_answer(model, {"y": rows, "p": planes})
@@ -152,7 +153,7 @@ def test_turned_boxes(unit: str) -> None:
 
 
 def test_turned_boxes_in_a_picture_that_is_wide() -> None:
-    """Fractions are of sides that differ: angles count in pixels."""
+    """Coordinates are fractions of different sides, but angles are measured in pixels."""
     cells = np.zeros((1, 8, 42), np.float32)
     cells[0, :4, 5] = 32 / 64, 16 / 32, 20 / 64, 8 / 32
     cells[0, 5, 5], cells[0, 7, 5] = 0.9, np.pi / 2
@@ -170,7 +171,7 @@ def test_turned_boxes_that_are_picked() -> None:
     np.testing.assert_allclose(np.ravel(corners), TURNED_CORNERS[0], atol=2e-3)
     assert (box.name, box.score) == ("dog", pytest.approx(0.9))
     plain = described({"y": rows.shape}, PICTURE, about())
-    assert find_meaning(plain) is None  # a seventh column could be anything
+    assert find_meaning(plain) is None  # the meaning of a seventh column is unknown
 
 
 POINTS = {"task": "pose", "kpt_shape": "[5, 2]", "kpt_names": "{0: ['a', 'b_c', 'd', 'e', 'f']}"}
@@ -207,7 +208,7 @@ def test_boxes_end_where_the_photograph_does() -> None:
 
 @pytest.mark.parametrize(("shift", "left"), [(8, 2), (3, 1)])
 def test_boxes_may_overlap_by_seven_tenths(shift: int, left: int) -> None:
-    """By 0.6 both are left, by 0.83 the better one."""
+    """With an overlap of 0.6 both boxes remain, with 0.83 only the better one."""
     rows = np.zeros((1, 7, 84), np.float32)
     rows[0, :, 3], rows[0, :, 4] = (32, 32, 32, 32, 0, 0.9, 0), (32 + shift, 32, 32, 32, 0, 0.8, 0)
     answer = read_answer(described({"y": rows.shape}, PICTURE, about()), {"y": rows})
@@ -226,7 +227,7 @@ def test_a_box_more_than_twice_as_large_as_the_picture_is_still_a_fraction() -> 
 
 @pytest.mark.parametrize("rows_first", [True, False])
 def test_boxes_that_are_offsets_from_their_cells(rows_first: bool) -> None:
-    """As YOLOX's export leaves them: the seventh cell of the second row, sizes as logarithms."""
+    """Raw output of YOLOX: the seventh cell of the second row, with sizes as logarithms."""
     random = np.random.default_rng(0)
     rows = np.full((1, 84, 8), 0.01, np.float32)
     rows[0, :, :2], rows[0, :, 2:4] = (
@@ -244,7 +245,7 @@ def test_boxes_that_are_offsets_from_their_cells(rows_first: bool) -> None:
 
 
 def test_decoded_boxes_of_cells_with_objectness_are_no_offsets() -> None:
-    """As of v6: centres lie where their cells do."""
+    """Output of YOLOv6: centers are those of cells."""
     rows = np.full((1, 84, 8), 0.01, np.float32)
     middles = [
         (x, y) for s in (8, 16, 32) for y in range(s // 2, 64, s) for x in range(s // 2, 64, s)
@@ -265,7 +266,7 @@ def test_boxes_of_a_fourth_finer_grid() -> None:
 
 
 class FakeSession:
-    """What `ask` needs of a session: `given` is what went in."""
+    """A session with everything that `ask` needs; `given` is the input of its last run."""
 
     def __init__(self, model: DescribedModel, found: dict[str, np.ndarray]) -> None:
         self.inputs, self.outputs, self.metadata = model
@@ -281,7 +282,7 @@ def test_a_classifier_sees_the_middle_of_a_photograph() -> None:
     model = described({"y": (1, 3)}, (1, 3, 16, 16), about(task="classify"))
     session: Any = FakeSession(model, {"y": np.float32([[0.1, 0.7, 0.2]])})
     photograph = np.zeros((32, 96, 3), np.uint8)
-    photograph[:, 32:64] = 255  # the middle, which is all that it sees
+    photograph[:, 32:64] = 255  # the model sees only the center
     answer = ask(session, photograph)
     assert (session.given["image"] == 1).all()
     assert (answer.classes[0].name, answer.told_by) == ("dog", METADATA)
@@ -301,7 +302,7 @@ def test_classes_of_pixels_in_a_letterbox() -> None:
     (mask,) = read_answer(model, {"y": classes}, fit=fit, frame=(16, 32)).masks
     assert mask.classes.shape == (16, 32)
     assert [(one.name, one.share) for one in mask.shares] == [("cat", 0.5), ("bird", 0.5)]
-    assert not mask.background  # 'cat' is something
+    assert not mask.background  # 'cat' has a meaning
 
 
 @pytest.mark.parametrize(
@@ -319,10 +320,10 @@ def test_notes_are_found_wherever_they_are(metadata: ModelMetadata) -> None:
 
 
 @pytest.mark.parametrize("names", ["{0: 'cat', 2: 'dog'}", "{", "cat", "[" * 10_000, "{1: 2}", "7"])
-def test_what_are_no_names(names: str) -> None:
+def test_invalid_class_names_are_ignored(names: str) -> None:
     assert read_export_notes(ModelMetadata(properties={"names": names, "task": "pose"})).names == ()
 
 
 @pytest.mark.parametrize("shape", ["[17]", "(0, 3)", "[17, 4]", "17", "{1: 2, 3: 4}", "['a', 3]"])
-def test_what_is_no_shape_of_points(shape: str) -> None:
+def test_invalid_point_shapes_are_ignored(shape: str) -> None:
     assert read_export_notes(about(kpt_shape=shape)).point_shape is None

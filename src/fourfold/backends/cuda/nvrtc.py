@@ -85,7 +85,8 @@ def libraries() -> tuple[Library, ...]:
         unusable = unusable or problem
     if not usable:
         what = "CUDA kernels cannot be built: NVRTC cannot be loaded"
-        raise DeviceError(what, *(unusable or (absent, INSTALL)))
+        why, fix = unusable or (absent, INSTALL)
+        raise DeviceError(what, why, fix)
     return tuple(usable[version] for version in sorted(usable))
 
 

@@ -24,10 +24,21 @@ Choices = Mapping[str, str]
 def make_plan(
     graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices | None = None
 ) -> Plan:
-    """Return the plan that computes the graph on a device with these facts.
+    """Return the plan that computes the graph on a device with these facts. Raises
+    UnsupportedError for operators without a kernel.
 
-    `choices` maps computations (`NodeContext.key`) to the kernels that are best for them.
+    `choices` maps computations (`NodeContext.key`) to the kernels that are best for them. Kernels
+    that trade memory for speed are left out if the device cannot allocate what they need.
     """
+    plan = _lower(graph, device, options, choices)
+    if options.saves_memory or plan.requirements.buffer_bytes <= device.max_allocation:
+        return plan
+    return _lower(graph, device, replace(options, saves_memory=True), choices)
+
+
+def _lower(
+    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices | None
+) -> Plan:
     chosen = choose_kernels(graph, device, options, {} if choices is None else choices)
     draft, language = chosen.draft, chosen.language
     if chosen.wants_one_launch:

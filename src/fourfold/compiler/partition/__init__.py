@@ -9,7 +9,7 @@ from fourfold.compiler.partition.assign import (
     describe_placement,
 )
 from fourfold.compiler.partition.cost import Costs, TargetRates
-from fourfold.compiler.partition.partitions import Partition, make_partitions
+from fourfold.compiler.partition.partitions import Partition, PartitionKey, make_partitions
 from fourfold.formats.units import Unit, UnitSupport, bind_units, find_units
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "AssignmentProblem",
     "Costs",
     "Partition",
+    "PartitionKey",
     "TargetRates",
     "Unit",
     "UnitSupport",

@@ -10,6 +10,7 @@ from fourfold.graph import Graph
 from fourfold.plan.targets import GPU, NUMPY
 
 Dependencies = Mapping[str, set[str]]
+PartitionKey = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Partition:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(unit.name for unit in self.units)
+
+    @property
+    def key(self) -> PartitionKey:
+        """The units, inputs and outputs by name. They determine the part of one model."""
+        return self.names, self.inputs, self.outputs
 
     def graph(self, whole: Graph) -> Graph:
         """Return the part as a separate graph, with nodes in the order of the whole graph."""

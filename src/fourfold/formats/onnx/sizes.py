@@ -85,8 +85,14 @@ def open_inputs(inputs: Sequence[ValueRecord]) -> tuple[OpenInput, ...]:
     """Return the inputs as the file declares them; () if one does not declare type or rank."""
     if any(value.element is None or value.sizes is None for value in inputs):
         return ()
+    batches = set(_batches(inputs))  # states of recurrent networks often have it as the second
     return tuple(
-        OpenInput(value.name, port_dtype(value.element), _declared_sizes(value))
+        OpenInput(
+            value.name,
+            port_dtype(value.element),
+            _declared_sizes(value),
+            tuple(n for n, size in enumerate(value.sizes or ()) if n == 0 or size in batches),
+        )
         for value in inputs
         if value.element is not None
     )

@@ -66,8 +66,8 @@ class RowProduct:
 
     def write(self) -> None:
         kernel, outputs = self.kernel, -(-self.context.output.channels // ROWS) * ROWS
-        counts, local = (LANES, outputs, self.context.output.pixels), (LANES, ROWS, 1)
-        lane, output, pixel = kernel.ids(*counts, local=local)
+        pixels = self.context.output.pixels
+        lane, output, pixel = kernel.ids(LANES, outputs, pixels, local=(LANES, ROWS, 1))
         row = kernel.let(kernel.local_id(1), "row")
         stride = kernel.size("stride", self.rounds * self.ahead * LANES)
         start = kernel.let(output * stride + lane, "start")

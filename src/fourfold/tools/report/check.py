@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from fourfold import backends
@@ -28,9 +29,11 @@ from fourfold.store.prepared import is_prepared
 from fourfold.store.store import Store
 from fourfold.support.display import html_table, time_text
 from fourfold.support.timings import Timings
+from fourfold.tools.example_shapes import example_note, report_with_examples
 from fourfold.tools.report.advice import Advice, Subject, advise
 from fourfold.tools.report.estimate import ANY_GPU
 from fourfold.tools.report.prepared_plan import PreparedPlan, find_prepared_plan
+from fourfold.types import Shape
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class CheckReport:
     """The placement of a model on a device, and advice on the model.
 
     A report on a prepared file has `prepared`, the plan that the device would play, and neither
-    advice nor metadata.
+    advice nor metadata. `example_shapes` has the shapes that the report is for, if the model leaves
+    sizes open that the options did not set.
     """
 
     model: str  # path, or a name for a model in memory
@@ -50,6 +54,7 @@ class CheckReport:
     metadata: ModelMetadata = field(default_factory=ModelMetadata)
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     prepared: PreparedPlan | None = None
+    example_shapes: Mapping[str, Shape] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -58,6 +63,7 @@ class CheckReport:
             return {**head, "prepared": self.prepared.to_json()}
         return {
             **head,
+            "example_shapes": {name: list(one) for name, one in self.example_shapes.items()},
             "placement": self.placement.to_json(),
             "advice": [asdict(item) for item in self.advice],
             "signatures": {name: asdict(one) for name, one in self.signatures.items()},
@@ -73,10 +79,13 @@ class CheckReport:
     def _repr_html_(self) -> str:
         rows = [(time_text(item.seconds), item.kind, str(item)) for item in self.advice]
         advice = html_table("Advice", (">could save", "kind", "advice"), rows) if rows else ""
-        title = html_table(f"Check: {self.title} on {self.device}", (), ())
+        note = f"; {example_note(self.example_shapes)}" if self.example_shapes else ""
+        title = html_table(f"Check: {self.title} on {self.device}{note}", (), ())
         return f"{title}{self.placement._repr_html_()}{advice}"
 
     def _lines(self) -> Iterator[str]:
+        if self.example_shapes:
+            yield example_note(self.example_shapes)
         placement, *details = str(self.placement).split("\n")
         yield f"{self.title}: {placement}"
         yield from details
@@ -91,13 +100,22 @@ class CheckReport:
 def check(source: Model, device: object = None, **options: Any) -> CheckReport:
     """Report where a `Session` with the same options would run the model, with advice.
 
+    Sizes that the model leaves open and `shapes=` does not set are those of an example; the report
+    says which.
+
     Args:
         source: The model, as `Session` takes it. For a prepared file, the report says which plan
             the device would play.
         device: The device, as `Session` takes it. 'null' is a generic GPU that need not exist.
         **options: The other options of `Session`, by name.
     """
-    stated, config = SessionOptions.of({"device": device, **options}), Config.from_environment()
+    stated = SessionOptions.of({"device": device, **options})
+    report, shapes = report_with_examples(partial(_check, source), stated)
+    return replace(report, example_shapes=shapes)
+
+
+def _check(source: Model, stated: SessionOptions) -> CheckReport:
+    config = Config.from_environment()
     content, placement = path_or_bytes(source), stated.placement_options(config)
     store = find_store(stated.cache, stated.serialization_dir, config)
     info = _find_device(stated.wanted_device(config), placement)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from fourfold.backends.null import NULL_GPU
@@ -17,6 +18,8 @@ from fourfold.runtime.opening import Model, open_request, path_or_bytes
 from fourfold.runtime.request import Request
 from fourfold.store.store import Store
 from fourfold.support.display import count_text, html_table, size_text
+from fourfold.tools.example_shapes import example_note, report_with_examples
+from fourfold.types import Shape
 
 ANY_GPU = replace(NULL_GPU, probed=PROBED)  # a generic GPU, which cannot be probed
 COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
@@ -32,7 +35,8 @@ class Estimate:
     the weights of the plan (memory-mapped if they come from a file), the kernels' text, arrays that
     the device accesses or copies from, and the parts of a model that CPU engines run. `largest` is
     the largest single allocation on the device. `flops` is the approximate number of additions and
-    multiplications of a run on the device; None if a file does not say.
+    multiplications of a run on the device; None if a file does not say. `example_shapes` has the
+    shapes that the estimate is for, if the model leaves sizes open that the options did not set.
     """
 
     device: str
@@ -47,6 +51,7 @@ class Estimate:
     flops: float | None
     launches: int
     cpu_parts: int  # parts that a CPU engine runs; its own memory is not known
+    example_shapes: Mapping[str, Shape] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -55,19 +60,22 @@ class Estimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain data."""
-        return {**asdict(self), "total": self.total}
+        shapes = {name: list(shape) for name, shape in self.example_shapes.items()}
+        return {**asdict(self), "example_shapes": shapes, "total": self.total}
 
     def __str__(self) -> str:
         rows = self._rows()
         width = max(len(size) for _, size in rows)
         lines = (f"  {name:<16}{size:>{width}}" for name, size in rows)
-        return "\n".join([self._summary(), *lines])
+        note = [example_note(self.example_shapes)] if self.example_shapes else []
+        return "\n".join([*note, self._summary(), *lines])
 
     def __repr__(self) -> str:
         return f"<Estimate: {self._summary()}, {size_text(self.total)} on the device>"
 
     def _repr_html_(self) -> str:
-        return html_table(f"Estimate: {self._summary()}", ("memory", ">size"), self._rows())
+        note = f"; {example_note(self.example_shapes)}" if self.example_shapes else ""
+        return html_table(f"Estimate: {self._summary()}{note}", ("memory", ">size"), self._rows())
 
     def _summary(self) -> str:
         head = f"{self.device}, {self.precision}, {count_text(self.launches, 'launch', 'launches')}"
@@ -88,7 +96,9 @@ _ON_DEVICE = ("weights", "arena", "inputs", "outputs", "states")
 def estimate(source: Model, device: object = None, **options: Any) -> Estimate:
     """Estimate the memory of a `Session` with the same options, and the arithmetic of a run.
 
-    The model is compiled or loaded from the cache. No kernel is built, and nothing is run.
+    The model is compiled or loaded from the cache. No kernel is built, and nothing is run. Sizes
+    that the model leaves open and `shapes=` does not set are those of an example; the estimate says
+    which.
 
     Args:
         source: The model, as `Session` takes it.
@@ -96,8 +106,9 @@ def estimate(source: Model, device: object = None, **options: Any) -> Estimate:
             default if no device is found.
         **options: The other options of `Session`, by name.
     """
-    request, store = estimate_request(source, SessionOptions.of({"device": device, **options}))
-    return _estimate(request, store)
+    stated = SessionOptions.of({"device": device, **options})
+    result, shapes = report_with_examples(partial(_estimate, source), stated)
+    return replace(result, example_shapes=shapes)
 
 
 def estimate_request(source: Model, options: SessionOptions) -> tuple[Request, Store | None]:
@@ -117,7 +128,8 @@ def estimate_request(source: Model, options: SessionOptions) -> tuple[Request, S
     return request._replace(device=ANY_GPU, placement_options=placement, plays=False), None
 
 
-def _estimate(request: Request, store: Store | None) -> Estimate:
+def _estimate(source: Model, options: SessionOptions) -> Estimate:
+    request, store = estimate_request(source, options)
     model = load_compiled(request, store).model
     on_cpu = [part for part in model.parts if part.plan is None]
     weights = [part.graph.constants for part in on_cpu if part.graph is not None]

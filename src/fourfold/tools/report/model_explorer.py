@@ -71,7 +71,8 @@ def explore_model(
     launches: defaultdict[str, list[Launch]] = defaultdict(list)
     for launch in lowering.plan().launches:
         launches[launch.node].append(launch)
-    lowered = copy_states(specialise_for(*lowering).graph)
+    specialised = specialise_for(lowering.graph, lowering.device, lowering.options)
+    lowered = copy_states(specialised.graph)
     return ExploredModel(name, {GRAPH: graph, REWRITTEN: lowering.graph, PLAN: lowered}, launches)
 
 

@@ -20,8 +20,8 @@ def rewritten_onnx(model: str | bytes, options: CompileOptions) -> bytes:
     """
     loaded = load_model(model, options)
     graph = expand_nodes(prepare_lowering(loaded.graph, NULL_GPU, options).graph)
-    names = (loaded.model.input_names, loaded.model.output_names)
+    inputs, outputs = loaded.model.input_names, loaded.model.output_names
     try:
-        return formats()["onnx"].write(WritableModel(graph, *names, for_viewers=True))
+        return formats()["onnx"].write(WritableModel(graph, inputs, outputs, for_viewers=True))
     except UnsupportedError as error:
         raise UnsupportedError(_WHAT, error.refusals, _FIX) from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -50,10 +51,10 @@ class RoundingNoise:
         return self._farthest.get((1.0, 0.0), 0.0)
 
     def add(self, stored: np.ndarray, exact: StepsBeforeRounding) -> None:
-        for way in {(f, s) for f in (1.0, exact.coarse) for s in (0.0, self._zero_shift)}:
-            apart = np.abs(stored - exact.moved(*way).steps).max(initial=0.0)
-            most = self._farthest.get(way, 0.0)
-            self._farthest[way] = float(np.maximum(most, apart))  # np.maximum keeps NaN
+        for factor, shift in product({1.0, exact.coarse}, {0.0, self._zero_shift}):
+            apart = np.abs(stored - exact.moved(factor, shift).steps).max(initial=0.0)
+            most = self._farthest.get((factor, shift), 0.0)
+            self._farthest[factor, shift] = float(np.maximum(most, apart))  # np.maximum keeps NaN
         channels = stored.shape[-1] if stored.ndim else 1
         pixels = stored.reshape(-1, channels)
         picked = slice(-self._pixels % self._every, None, self._every)
@@ -68,17 +69,19 @@ class RoundingNoise:
         stored = np.concatenate(self._stored)
         exact = self._exact[0]._replace(steps=np.concatenate([one.steps for one in self._exact]))
         return any(
-            most <= MAX_STEPS + exact.slack and _has_no_bias(stored, exact.moved(*way))
-            for way, most in self._farthest.items()
+            most <= MAX_STEPS + exact.slack and _has_no_bias(stored, exact.moved(factor, shift))
+            for (factor, shift), most in self._farthest.items()
         )
 
 
 def _has_no_bias(stored: np.ndarray, exact: StepsBeforeRounding) -> bool:
     """Return whether neither the whole value nor any channel has a bias."""
     inside = (exact.steps > exact.low) & (exact.steps < exact.high)
-    by_channel = (exact.steps, stored - exact.steps, inside)
-    all_channels = (array.reshape(-1, 1) for array in by_channel)
-    return not is_biased(*all_channels) and not is_biased(*by_channel)
+    apart = stored - exact.steps
+    column = (-1, 1)
+    if is_biased(exact.steps.reshape(column), apart.reshape(column), inside.reshape(column)):
+        return False
+    return not is_biased(exact.steps, apart, inside)
 
 
 def is_biased(exact: np.ndarray, apart: np.ndarray, inside: np.ndarray) -> bool:

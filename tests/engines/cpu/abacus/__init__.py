@@ -1,4 +1,4 @@
-"""A CPU engine of its own: it runs chains, files as the format beside it reads them."""
+"""A CPU engine for tests: it runs the files of the format `chain`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FUNCTIONS = {
     "Wobble": lambda x: np.sin(3 * x) + x / 2,
     "Square": np.square,
 }
-OPENED: list[bytes] = []  # the files that it was given, for tests to look at
+OPENED: list[bytes] = []  # the files that it was opened with, for tests to inspect
 
 
 def compute(content: bytes, x: np.ndarray) -> dict[str, np.ndarray]:
-    """All values of a chain by name."""
+    """Return all values of a chain by name."""
     file: Mapping[str, Any] = json.loads(content)
     if list(x.shape) != file["shape"]:
         raise InputError("abacus does not take this shape", str(x.shape), "leave --shape out")

@@ -1,4 +1,6 @@
-"""Chains: operators one behind the other, as JSON. What fourfold has no op for runs in Abacus."""
+"""Chains: operators one after the other, as JSON. Operators without an op of fourfold run in
+Abacus.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a Model of a chain. The tensors of these files are told apart by name."""
+"""Converts a chain to a Model. The tensors of these files are identified by name."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_unsupported_ops_are_refused_with_a_reason(name: str) -> None:
         make_plan(op_graph(name), speaking(NULL_GPU, "narrow"), KernelOptions())
 
 
-def test_a_language_without_halves_keeps_floats() -> None:
+def test_a_language_without_fp16_keeps_floats() -> None:
     graph = op_graph("conv2d")
     for language, precision in (("opencl", "mixed"), ("narrow", "mixed"), ("least", "fp32")):
         device = speaking(NULL_GPU, language)

@@ -78,6 +78,6 @@ def test_several_arenas_keep_a_limit() -> None:
                 assert one == other or apart or not spans[one].overlaps(spans[other])
 
 
-def test_a_value_beyond_the_limit_has_an_arena_of_its_own() -> None:
+def test_a_value_beyond_the_limit_has_its_own_arena() -> None:
     arenas = assign_arenas({"large": Span(1000, 0, 1), "small": Span(64, 0, 1)}, 64, 128)
     assert [arena.size for arena in arenas] == [1024, 64]

@@ -130,7 +130,7 @@ def test_no_forward_progress_keeps_the_list() -> None:
     assert len(make_plan(graph, untried, KernelOptions(form="one")).launches) == 4
 
 
-def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:
+def test_every_kind_is_a_function_if_groups_claim_stages() -> None:
     """PoCL compiles the kernel's own body three times, including everything inlined into it."""
     text = plan_of(17, SLEEPS).program.text
     kinds = text.count("\nstatic void conv2d")
@@ -193,7 +193,7 @@ def test_stage_is_divided_along_pixels_if_possible(
 
 
 @pytest.mark.parametrize("units", [1, 2, 31, 32, 97])
-def test_the_state_has_room_for_every_thread_and_counter(units: int) -> None:
+def test_the_state_has_space_for_every_thread_and_counter(units: int) -> None:
     device = replace(SLEEPS, compute_units=units)
     known = STATE_STRIDE * (1 + units // STATE_STRIDE)
     assert 1 + units <= known

@@ -27,7 +27,7 @@ def test_both_pools_are_known() -> None:
 
 @pytest.mark.parametrize("op", POOLS)
 @pytest.mark.parametrize("filter", [(1, 1), (2, 3), (7, 7)])
-def test_a_pool_costs_what_its_own_filter_reads(op: str, filter: tuple[int, int]) -> None:
+def test_cost_of_a_pool_depends_on_its_filter(op: str, filter: tuple[int, int]) -> None:
     attributes = Pool2d(filter, (1, 1))
     result = work(op, attributes, "f32[1,16,16,8]", "f32[1,9,9,8]")
     assert result == 9 * 9 * 8 * filter[0] * filter[1]

@@ -92,7 +92,7 @@ def test_reports_errors_of_type_rules() -> None:
         check(graph)
 
 
-def test_rewriting_keeps_the_quantisation_of_what_stays() -> None:
+def test_rewriting_keeps_the_quantization_of_remaining_values() -> None:
     graph = replace(GOOD, quantization={"y": Quantization((0.5,), (3,))})
     after = rewrite(graph, verify=True)
     assert str(after) == str(graph)

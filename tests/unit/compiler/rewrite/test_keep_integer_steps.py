@@ -67,7 +67,7 @@ def test_convolution_sums_integers() -> None:
     assert np.mean(ours != theirs) < 0.05
 
 
-def test_a_bias_on_a_grid_of_its_own_is_rounded_to_that_of_the_sum() -> None:
+def test_a_bias_with_its_own_grid_is_rounded_to_the_grid_of_the_sum() -> None:
     before = convolution()
     own = Quantization((2.0**-24,), (0,))
     before = replace(before, quantization={**before.quantization, "b": own})

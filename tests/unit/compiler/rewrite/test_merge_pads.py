@@ -64,7 +64,7 @@ def test_pads_of_pads_add_up() -> None:
 @pytest.mark.parametrize(
     ("op", "value"), [("relu", "0.0"), ("logistic", "0.0"), ("negate", "-3.5e38")]
 )
-def test_a_max_pool_ignores_what_cannot_win(op: str, value: str) -> None:
+def test_a_max_pool_ignores_padding_that_cannot_win(op: str, value: str) -> None:
     assert_rewrites(
         merge_pads,
         padded(POOL, op, value=value),

@@ -44,7 +44,7 @@ def test_many_channels_that_others_read_stay_together(channels: int, op: str) ->
     assert_rewrites(write_planes, text, "a = relu(x)", last, "z = tanh(a)")
 
 
-def test_what_others_read_through_a_view_stays_together() -> None:
+def test_values_read_through_a_view_stay_together() -> None:
     text = """
     input x: f32[1,9,7,5]
     a = relu(x)

@@ -1,4 +1,4 @@
-"""Models cut at values by name."""
+"""Models are cut at values by name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_without_names_nothing_is_cut() -> None:
     assert cut_model(model, (), ()) is model
 
 
-def test_an_output_leaves_what_lies_behind_it() -> None:
+def test_cutting_at_an_output_drops_later_operators() -> None:
     cut = cut_model(network(), (), ("features",))
     check(cut.main)
     assert ops(cut) == ["conv2d", "mul", "add", "relu"]
@@ -39,7 +39,7 @@ def test_an_output_leaves_what_lies_behind_it() -> None:
     assert "weights" not in cut.main.constants
 
 
-def test_an_input_leaves_what_lies_before_it() -> None:
+def test_cutting_at_an_input_drops_earlier_operators() -> None:
     cut = cut_model(network(), ("features",), ("scores",))
     check(cut.main)
     assert ops(cut) == ["reshape", "fully_connected"]
@@ -70,7 +70,7 @@ def test_the_values_of_a_file_have_the_names_and_shapes_of_the_file() -> None:
         (("scaled",), ("sum", "twice"), "do not cut the model", "add 'image'"),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_says_why(
+def test_an_impossible_cut_raises_an_error_with_the_reason(
     inputs: tuple[str, ...], outputs: tuple[str, ...], what: str, fix: str
 ) -> None:
     with pytest.raises(InputError, match=what) as raised:
@@ -87,7 +87,7 @@ def test_long_lists_of_names_are_cut_short() -> None:
     assert len(raised.value.fix) < 300
 
 
-def test_a_state_that_is_needed_stays_with_what_it_becomes() -> None:
+def test_a_state_in_use_stays_with_its_next_value() -> None:
     type_ = TensorType.parse("f32[3]")
     nodes = (
         Node("add", ("x", "before"), ("sum",)),
@@ -103,8 +103,8 @@ def test_a_state_that_is_needed_stays_with_what_it_becomes() -> None:
     assert cut.main.results == ("sum",)
 
 
-def test_the_other_results_of_a_node_are_kept_beside_an_input() -> None:
-    """A node gives a value that is needed, and one that is now passed."""
+def test_other_results_of_a_node_that_becomes_an_input_remain() -> None:
+    """A node has two results: one becomes an input, the other is still computed."""
     type_ = TensorType.parse("f32[3]")
     pair = Node("custom", ("x",), ("a", "b"))
     nodes = (pair, Node("add", ("a", "b"), ("y",)))

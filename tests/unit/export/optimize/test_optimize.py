@@ -1,4 +1,4 @@
-"""fourfold.optimize: what each option does to the file, and what is refused."""
+"""fourfold.optimize: the effect of each option on the file, and rejected options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def optimize(model: Any, output: Path, **options: Any) -> Any:
-    """Without a device: nothing is run there."""
+    """Optimize without a device: nothing is run."""
     return fourfold.optimize(model, output, device=NULL_GPU, **options)
 
 
@@ -55,7 +55,7 @@ def test_a_written_file_gives_the_same_answers_in_fewer_operators(model: Path, e
         assert np.allclose(found[name], array, atol=1e-4), name
 
 
-def test_batch_normalisation_stays_where_that_is_asked(model: Path) -> None:
+def test_batch_normalization_stays_on_request(model: Path) -> None:
     output = model.with_name("out.onnx")
     kept = optimize(model, output, fold_batch=False).models[0]
     folded = optimize(model, output).models[0]
@@ -95,7 +95,7 @@ def test_a_quantised_file_is_smaller_and_near(model: Path, method: str) -> None:
     assert report.to_json()["models"][0]["quantization"]["method"] == method
 
 
-def test_layers_that_are_to_be_kept_stay_float(model: Path) -> None:
+def test_layers_named_by_keep_stay_float(model: Path) -> None:
     output = model.with_name("out.onnx")
     options = {"quantize": "int8", "calibrate": list(IMAGES), "ranges": "percentile"}
     whole = optimize(model, output, **options).models[0].quantization
@@ -137,7 +137,7 @@ def test_answers_are_compared_on_given_samples(model: Path) -> None:
     ]
 
 
-def test_a_cut_model_is_compared_with_what_was_cut_out(model: Path) -> None:
+def test_a_cut_model_is_compared_with_the_same_part_of_the_original(model: Path) -> None:
     output = model.with_name("out.onnx")
     report = optimize(model, output, inputs=[FEATURES], outputs=["scores"], verify=3)
     (one,) = report.models
@@ -145,7 +145,7 @@ def test_a_cut_model_is_compared_with_what_was_cut_out(model: Path) -> None:
     assert one.answers.engine == "NumPy"
 
 
-def test_a_file_that_answers_otherwise_is_told_apart(
+def test_a_file_with_other_results_is_detected(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = model.with_name("other.onnx")
@@ -179,7 +179,7 @@ def test_a_file_that_answers_otherwise_is_told_apart(
         ("out.onnx", {"shapes": {"imag": (1,)}}, "imag", "image"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_written(
+def test_invalid_options_are_refused_before_anything_is_written(
     model: Path, output: str, options: dict[str, Any], what: str, fix: str
 ) -> None:
     with pytest.raises(InputError, match=what) as raised:
@@ -198,7 +198,7 @@ def test_several_models_go_into_prepared_files_alone(model: Path) -> None:
         optimize([], model.with_name("out.onnx"))
 
 
-def test_a_foreign_file_is_not_overwritten_by_a_prepared_one(model: Path) -> None:
+def test_a_prepared_file_does_not_overwrite_other_files(model: Path) -> None:
     taken = model.with_name("notes.fourfold")
     taken.write_text("my notes")
     with pytest.raises(InputError, match="exists already"):
@@ -233,7 +233,7 @@ def test_an_operator_that_cannot_run_on_the_only_target_is_an_error(tmp_path: Pa
     assert not output.exists()
 
 
-def test_progress_is_told_with_what_is_done(model: Path) -> None:
+def test_progress_is_reported_with_the_current_step(model: Path) -> None:
     told: list[tuple[int, int, str]] = []
 
     def listen(done: int, total: int, title: str, left: float) -> None:

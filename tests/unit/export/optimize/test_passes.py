@@ -1,4 +1,4 @@
-"""The passes of files: they fuse nothing, keep the meaning, and say what they did."""
+"""Passes for files fuse nothing, preserve the results, and report what they changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.export.optimize.passes import PassResult, fuse, run_passes, simpli
 
 
 def ignore(name: str) -> None:
-    """Nobody listens."""
+    """Ignore a progress report."""
 
 
 def test_scales_and_shifts_become_part_of_the_weights() -> None:
@@ -27,13 +27,13 @@ def test_they_stay_where_they_are_not_to_be_folded() -> None:
     assert "fold_scales" not in {one.name for one in results}
 
 
-def test_what_a_pass_did_is_said_in_words() -> None:
+def test_changes_of_a_pass_are_described() -> None:
     result = PassResult("fold", 9, 6, {"add": -1, "mul": -2, "reshape": 1})
     assert result.summary == "1 add and 2 mul fewer, 1 reshape more"
     assert PassResult("fold", 9, 9, {}).summary == ""
 
 
-def test_each_pass_is_told_of() -> None:
+def test_each_pass_is_reported() -> None:
     told: list[str] = []
     run_passes(small_network(), WRITABLE, told.append)
     assert told == [run.__name__ for run in WRITABLE]

@@ -1,4 +1,4 @@
-"""Prepared files of optimised models, on devices."""
+"""Prepared files of optimized models run on devices."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_interruption_leaves_the_file_as_it_was(model: Path, device: DeviceIn
     before = output.read_bytes()
 
     def interrupt(done: int, total: int, title: str, left: float) -> None:
-        if title == "inline_pointwise":  # the last before plans are made
+        if title == "inline_pointwise":  # the last step before plans are made
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""A corrected bias takes back what the errors of weights add on the average."""
+"""A corrected bias removes the mean error that rounded weights cause."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_the_mean_of_each_channel_is_what_it_was(title: str) -> None:
+def test_the_mean_of_each_channel_is_preserved(title: str) -> None:
     attributes, shape, given = CASES[title]
     op, random = title.split()[0], np.random.default_rng(3)
     weights = random.standard_normal(shape).astype(np.float32)
     errors = random.standard_normal(shape).astype(np.float32) / 10
     channels = random.uniform(-2, 2, 4).astype(np.float32)
-    x = np.broadcast_to(channels, given)  # every pixel is the mean: then it holds exactly
+    x = np.broadcast_to(channels, given)  # every pixel equals the mean, so the correction is exact
     outputs = shape[-1] if op == "depthwise_conv2d" else shape[0]
     bias = random.standard_normal(outputs).astype(np.float32)
     node = Node(op, ("x", "w", "b"), ("y",), attributes)

@@ -1,4 +1,4 @@
-"""Every way to quantise in every kind of file, run here and by the runtime of its format."""
+"""Every quantization method in every file format, run by fourfold and by the format's runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fourfold.formats import read_model
 GRAPH = small_classifier()
 SAMPLES = pictures(GRAPH, 12)
 OTHERS = pictures(GRAPH, 6, seed=2)
-# What a way may lose, of probabilities.
+# Largest error of probabilities for each method.
 ALLOWED = {"dynamic": 0.003, "int8": 0.02, "int16x8": 0.003, "fp16": 0.001, "weights-int4": 0.1}
 
 
@@ -47,7 +47,7 @@ RUNTIMES = {".tflite": by_litert, ".onnx": by_onnxruntime}
 
 
 def by_definition(path: Path) -> list[np.ndarray]:
-    """What the graph gives that kernels are made of."""
+    """Return the results of the rewritten graph, evaluated in NumPy."""
     graph = rewrite(read_model(path).main)
     return [evaluate(graph, {graph.arguments[0]: array})[graph.results[0]] for array in OTHERS]
 
@@ -84,8 +84,8 @@ def test_a_prepared_file_answers_as_the_model_in_it(method: str, tmp_path: Path)
         assert np.abs(mine - real).max() <= ALLOWED[method]
 
 
-def test_what_stays_behind_has_the_weights_of_the_file(tmp_path: Path) -> None:
-    """ONNX Runtime gets integers, and does not round real numbers in its own way."""
+def test_cpu_parts_have_the_weights_of_the_file(tmp_path: Path) -> None:
+    """Both engines compute on the integers of the file, so the results are equal."""
     path = written("int8", tmp_path / "out.onnx", "cpu")
     for mine, other in zip(by_session(path, "cpu"), by_onnxruntime(path), strict=True):
         assert np.array_equal(mine, other)

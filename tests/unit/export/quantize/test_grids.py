@@ -1,4 +1,4 @@
-"""Grids hold zero, reach their range, and bear ranges that are none."""
+"""Grids contain zero, cover their range, and accept empty ranges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_no_value_of_the_range_is_off_by_more_than_a_step(numbers: list[float]) 
     assert np.abs(left - array).max() <= grid.scale[0] * 1.001
 
 
-def test_what_is_rounded_is_what_files_hold() -> None:
+def test_rounded_values_equal_those_in_files() -> None:
     array = np.linspace(-1, 3, 101, dtype=np.float32)
     grid = value_grid(Range(-1, 3), DType.I8)
     steps = to_integers(array, grid, DType.I8).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Whole networks: quantised, written, and run here and by LiteRT."""
+"""Entire networks are quantized, written, and run by fourfold and by LiteRT."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHERS = pictures(GRAPH, 6, seed=2)
 
 
 def by_litert(content: bytes, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What LiteRT makes of real numbers, as real numbers."""
+    """Return LiteRT's results for real numbers, as real numbers."""
     interpreter = litert.Interpreter(model_content=content)
     interpreter.allocate_tensors()
     (source,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
@@ -131,7 +131,7 @@ def simulated(kept: frozenset[str] = frozenset(), exact: Sequence[str] = ()) -> 
     return simulate(assigner.assign(kept), nodes)
 
 
-def test_a_simulation_is_what_litert_computes() -> None:
+def test_a_simulation_equals_litert() -> None:
     theirs = by_litert(quantized().content, OTHERS)
     graph = simulated()
     for array, other in zip(OTHERS, theirs, strict=True):
@@ -148,7 +148,7 @@ def test_exact_layers_change_nothing() -> None:
         assert np.abs(found - real).max() < 1e-4
 
 
-def test_kept_layers_stay_float() -> None:
+def test_layers_named_by_keep_stay_float_in_files() -> None:
     report = quantized(keep=["logits", "depthwise_conv2d"])
     assert [layer.name for layer in report.kept] == ["deep", "logits"]
     graph = read_model(report.content).main
@@ -158,7 +158,7 @@ def test_kept_layers_stay_float() -> None:
 
 
 def outlier_network() -> bytes:
-    """One channel of a layer is so large that no other is seen beside it."""
+    """One channel of a layer is so large that a common scale would round all others to zero."""
     draft = GraphDraft(seed=5, image=(1, 8, 8, 4))
     draft.conv("good", "image", 8)
     weights = draft.weights("bad/weights", 8, 1, 1, 8)
@@ -183,7 +183,7 @@ def test_the_layer_that_loses_the_most_stays_float() -> None:
     assert all(layer.reason == "it loses too much" for layer in best.kept)
 
 
-def test_a_score_says_what_is_lost() -> None:
+def test_a_score_measures_the_loss() -> None:
     truth = [int(scores.argmax()) for scores in by_definition(OTHERS)]
 
     def score(outputs: Any, number: int) -> float:
@@ -196,7 +196,7 @@ def test_a_score_says_what_is_lost() -> None:
 
 
 def test_bias_correction_brings_the_mean_back() -> None:
-    """Four bits shift the means of channels; the corrected bias undoes that."""
+    """Four-bit weights shift the means of channels; the corrected bias undoes that."""
     losses = {}
     for corrected in (False, True):
         draft = GraphDraft(seed=7, image=(1, 8, 8, 32))
@@ -225,7 +225,7 @@ def test_weights_of_four_bits_take_little() -> None:
 
 
 def test_values_without_a_range_are_stored() -> None:
-    """A layer that only ever gives zeros, and an input that never changes."""
+    """The model has a layer whose outputs are all zero, and an input that never changes."""
     draft = GraphDraft(image=(1, 4, 4, 3))
     weights = draft.constant("none/weights", np.zeros((4, 1, 1, 3)))
     bias = draft.constant("none/bias", np.float32([0, 0, 0, 0]))
@@ -239,7 +239,7 @@ def test_values_without_a_range_are_stored() -> None:
 
 
 def test_outputs_that_are_joined_keep_their_own_steps() -> None:
-    """Heads of a detector: one gives numbers a thousand times as large as the other."""
+    """A detector has two heads; values of one are a thousand times as large as the other's."""
     draft = GraphDraft(image=(1, 4, 4, 3))
     heads = [draft.conv(name, "image", 4) for name in ("small", "large")]
     draft.constants["large/weights"] *= 1000
@@ -270,7 +270,7 @@ def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_file_is_written_and_the_report_tells_of_it(tmp_path: Path) -> None:
+def test_a_file_is_written_and_reported(tmp_path: Path) -> None:
     target, seen = tmp_path / "out.tflite", []
     report = quantize(
         MODEL, target, samples=SAMPLES, device="cpu", progress=lambda *told: seen.append(told)
@@ -298,7 +298,7 @@ def test_a_file_is_written_and_the_report_tells_of_it(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_done_is_refused(options: dict[str, Any]) -> None:
+def test_impossible_requests_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         quantize(MODEL, **{"samples": SAMPLES, "device": "cpu", **options})
 

@@ -1,4 +1,4 @@
-"""Estimators of ranges tell what is known of a distribution, and bear any array."""
+"""Estimators of ranges find the expected range of known distributions, and accept any array."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_moving_average_follows_slowly() -> None:
     assert estimate("moving-average", *[calm] * 5) == Range(-1, 1)
 
 
-def test_a_percentile_leaves_out_what_is_furthest() -> None:
+def test_a_percentile_ignores_outliers() -> None:
     numbers = np.linspace(0, 100, 100_001, dtype=np.float32)
     found = estimate("percentile:98", *np.split(numbers[:-1], 10))
     assert found == pytest.approx(Range(1, 99), abs=0.05)
@@ -48,14 +48,16 @@ def test_one_outlier_hardly_widens_a_percentile() -> None:
 
 
 def test_mse_clamps_a_normal_distribution_where_theory_says() -> None:
-    """With 256 levels the least squared error of a normal distribution is near 3.9 deviations."""
+    """The squared error of 256 levels on a normal distribution is smallest near 3.9 deviations."""
     found = estimate("mse", drawn(1_000_000))
     assert found.high == pytest.approx(3.9, abs=0.5)
     assert found.low == pytest.approx(-3.9, abs=0.5)
 
 
 def test_mse_weighs_one_outlier_against_the_steps_of_the_others() -> None:
-    """(o - t)**2 + n * (t / 255)**2 / 12 is least where t = o / (1 + n / (12 * 255**2))."""
+    """The error (o - t)**2 + n * (t / 255)**2 / 12 is smallest at t = o / (1 + n / (12 *
+    255**2)).
+    """
     numbers = np.abs(drawn(2_000_000))
     found = estimate("mse", numbers, np.float32([400]))
     assert found.high == pytest.approx(400 / (1 + 2_000_000 / (12 * 255**2)), rel=0.05)
@@ -67,7 +69,7 @@ def test_entropy_clamps_a_far_outlier() -> None:
 
 
 def test_entropy_keeps_both_tails_of_a_narrow_peak() -> None:
-    """Finer bins than steps gave -1.9 to 0.02 for them: the peak, and one of its tails."""
+    """With bins finer than the steps, the range was -1.9 to 0.02: the peak and one of its tails."""
     random = np.random.default_rng(1)
     peak, tails = 0.01 * random.standard_normal(180_000), random.laplace(size=20_000)
     found = estimate("entropy", np.concatenate([peak, tails]).astype(np.float32))
@@ -77,7 +79,7 @@ def test_entropy_keeps_both_tails_of_a_narrow_peak() -> None:
 
 @pytest.mark.parametrize("name", ["mse", "entropy"])
 def test_zeros_do_not_narrow_a_range(name: str) -> None:
-    """What a relu leaves is mostly zeros, which are on every grid."""
+    """Outputs of a relu are mostly zeros, which every grid represents exactly."""
     positive = np.abs(drawn(100_000))
     padded = np.concatenate([positive, np.zeros(1_900_000, np.float32)])
     assert estimate(name, padded).high == estimate(name, positive).high > 2.5
@@ -118,6 +120,6 @@ def test_a_growing_histogram_loses_no_number(numbers: list[float], parts: int) -
 
 
 @pytest.mark.parametrize("name", ["minmex", "percentile:20", "percentile:all", "mse:3"])
-def test_what_is_no_estimator_is_refused(name: str) -> None:
+def test_unknown_estimators_are_refused(name: str) -> None:
     with pytest.raises(InputError):
         make_estimator(name)

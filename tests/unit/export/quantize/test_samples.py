@@ -1,4 +1,4 @@
-"""Samples come from arrays, files and folders, and what does not fit is refused by name."""
+"""Samples come from arrays, files and folders; an error names those that do not fit."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_pictures_fit_inputs_with_channels_first(tmp_path: Path) -> None:
         ([ARRAYS[0], ARRAYS[0]], "2 arrays"),
     ],
 )
-def test_what_is_no_sample_is_refused_by_its_number(bad: Any, words: str) -> None:
+def test_an_invalid_sample_is_refused_by_its_number(bad: Any, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         arrays([*ARRAYS, bad])
     assert "sample 5" in caught.value.what

@@ -1,4 +1,6 @@
-"""Which nodes compute on integers, which of their values share a grid, and what must be seen."""
+"""Choice of nodes that compute on integers, of values that share a grid, and of ranges to
+measure.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def test_a_clamped_sum_is_not_looked_at() -> None:
     assert found.root("first/sum") == found.root("first")
 
 
-def test_what_is_joined_shares_a_grid() -> None:
+def test_joined_values_share_a_grid() -> None:
     found = shared(small_classifier())
     assert found.root("joined") == found.root("wide") == found.root("both")
     assert {"joined", "wide"} <= found.observed
@@ -63,10 +65,10 @@ def test_a_fixed_grid_that_meets_others_is_changed() -> None:
     assert found.fixed_grid("moved") is not None
     assert found.fixed_grid("both") is None
     assert found.regrids == {("both", 1)}
-    assert "both" in found.observed  # its range is wider than that of its other inputs
+    assert "both" in found.observed  # its range is wider than those of the other inputs
 
 
-def test_moves_follow_what_stands_beside_them() -> None:
+def test_moves_follow_their_neighbours() -> None:
     draft = GraphDraft(x=(1, 4, 4, 8))
     before = draft.node("reshape", "before", "x", attributes=Reshape((1, 2, 8, 8)))
     conv = draft.conv("conv", before, 8)
@@ -84,7 +86,7 @@ def test_layers_are_known_by_value_node_and_op() -> None:
     assert named_layers(layers, ["conv2d"]) == {"first", "back", "wide"}
 
 
-def test_what_only_joins_outputs_stays_float() -> None:
+def test_nodes_that_only_join_outputs_stay_float() -> None:
     draft = GraphDraft(x=(1, 4, 4, 8))
     near = draft.node("reshape", "near", draft.conv("a", "x", 4), attributes=Reshape((1, 64)))
     far = draft.node("reshape", "far", draft.conv("b", "x", 4), attributes=Reshape((1, 64)))

@@ -1,4 +1,4 @@
-"""GpuDelegate in an interpreter: what it claims, what it leaves, and how it fails."""
+"""GpuDelegate in an interpreter: nodes that it claims and leaves, and its errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROW = np.arange(5, dtype=np.float32)[None] + 1
 
 
 def halves_model() -> bytes:
-    """y = diagonal(x + w) * w, where the constant w is unpacked by an operator."""
+    """Return y = diagonal(x + w) * w, where an operator unpacks the constant w."""
     tensors = [
         Tensor("x", (1, 5)),
         constant("half", [0.5, 1, 2, 3, 4], "float16"),
@@ -53,7 +53,7 @@ def halves_model() -> bytes:
 
 
 def custom_model() -> bytes:
-    """A custom op that no interpreter knows, and fourfold does."""
+    """Return a model with a custom op that fourfold supports and no interpreter does."""
     weights = np.ones((2, 2, 2, 3), np.float32)
     tensors = [
         Tensor("x", (1, 3, 3, 3)),
@@ -130,7 +130,7 @@ def test_constants_that_an_operator_unpacks_are_no_inputs(
     assert ("it only reads constants" in str(delegate.claims)) == (most == 1)
 
 
-def test_what_the_interpreter_does_not_know() -> None:
+def test_an_operator_unknown_to_the_interpreter() -> None:
     content = custom_model()
     delegate = GpuDelegate(content)
     found = run(interpreter(LITERT, content, delegate), [np.ones((1, 3, 3, 3), np.float32)])
@@ -149,8 +149,8 @@ def test_other_shapes(name: str) -> None:
         np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
 
 
-def test_other_shapes_beside_another_delegate() -> None:
-    """XNNPACK takes the rest, and the interpreter begins anew whenever a shape changes."""
+def test_other_shapes_with_another_delegate() -> None:
+    """XNNPACK runs the other nodes, and the interpreter delegates again when a shape changes."""
     options = {"first_delegate_node": 1, "last_delegate_node": 2}
     delegate = GpuDelegate(tiny_model(), **options)
     ours = interpreter(LITERT, tiny_model(), delegate, plain=False)
@@ -162,7 +162,7 @@ def test_other_shapes_beside_another_delegate() -> None:
 
 
 def test_a_state_stays_with_the_interpreter() -> None:
-    """A second run begins where the first has ended, as it does without the delegate."""
+    """A second run continues from the state of the first, as it does without the delegate."""
     weights = np.full((2, 3), 0.5, np.float32)
     tensors = [
         Tensor("x", (1, 3)),
@@ -222,7 +222,7 @@ def test_a_failure_is_no_success(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(run(ours, [IMAGE])) == 1
 
 
-def test_an_error_of_ours_is_told_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_fourfold_are_reported_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise DeviceError("100% lost", "it was unplugged", "plug it in")
 
@@ -256,7 +256,7 @@ def test_a_device_that_fails_leaves_the_model_to_the_cpu(monkeypatch: pytest.Mon
 
 def other_weights() -> bytes:
     content = bytearray(tiny_model())
-    place = content.find(np.float32(1 / 7).tobytes())  # in the bias, which goes from -1 to 1
+    place = content.find(np.float32(1 / 7).tobytes())  # in the bias, between -1 and 1
     assert place > 0
     content[place] ^= 1
     return bytes(content)
@@ -446,7 +446,7 @@ def test_a_graph_with_other_wires() -> None:
 
 
 def test_sizes_that_the_values_decide() -> None:
-    """Where the rest of the shape is an input, all behind it has a size at run time only."""
+    """If a shape is an input of the model, sizes of later values are known only at run time."""
     tensors = [
         Tensor("x", (1, 4)),
         Tensor("shape", (2,), "int32"),
@@ -470,7 +470,7 @@ def test_sizes_that_the_values_decide() -> None:
     assert delegate.claims.partitions == ((0,),)
 
 
-def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
+def test_a_second_delegate_uses_the_cache(tmp_path: Path) -> None:
     options = {"serialization_dir": tmp_path, "model_token": "tiny"}
     for hit in (False, True):
         delegate = GpuDelegate(tiny_model(), **options)
@@ -481,7 +481,7 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
         assert one._session.hit == hit
 
 
-def test_speed_can_be_asked_for(tmp_path: Path) -> None:
+def test_inference_preference_balanced(tmp_path: Path) -> None:
     options = {"serialization_dir": tmp_path, "inference_preference": "balanced"}
     delegate = GpuDelegate(tiny_model(), **options)
     found = run(interpreter(LITERT, tiny_model(), delegate), [IMAGE])
@@ -491,7 +491,7 @@ def test_speed_can_be_asked_for(tmp_path: Path) -> None:
     assert any(tmp_path.iterdir())
 
 
-def test_what_is_no_model() -> None:
+def test_rejects_invalid_models_and_options() -> None:
     with pytest.raises(ModelError, match="is not a model"):
         GpuDelegate(b"<html>")
     with pytest.raises(TypeError, match="unexpected keyword argument 'precision_los_allowed'"):

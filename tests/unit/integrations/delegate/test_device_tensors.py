@@ -1,4 +1,4 @@
-"""Inputs and outputs of an interpreter that stay in the device's memory."""
+"""Inputs and outputs of an interpreter stay in device memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROW = np.arange(5, dtype=np.float32)[None] + 1
 def opened(
     content: bytes, name: str = LITERT, shape: tuple[int, ...] = (), **options: Any
 ) -> tuple[GpuDelegate, Any]:
-    """A delegate, and an interpreter with it that is ready to be invoked."""
+    """Return a delegate and an interpreter that uses it and is ready to run."""
     delegate = GpuDelegate(content, **options)
     made = interpreter(name, content, delegate)
     if shape:
@@ -44,7 +44,7 @@ def fill(made: Any, array: np.ndarray) -> None:
 
 
 def expected(content: bytes, array: np.ndarray) -> list[np.ndarray]:
-    """What the delegate gives without anything on the device, so that all bits are the same."""
+    """Return the delegate's results without bound device memory; they must be bit-equal."""
     _, made = opened(content, shape=array.shape, max_delegated_partitions=4)
     fill(made, array)
     made.invoke()
@@ -52,12 +52,12 @@ def expected(content: bytes, array: np.ndarray) -> list[np.ndarray]:
 
 
 def parts_model() -> bytes:
-    """sum = x + 1 and y = diagonal(sum) * 2 are outputs; the operator between is the CPU's."""
+    """Return sum = x + 1 and y = diagonal(sum) * 2, both outputs; diagonal runs on the CPU."""
     return split_model(["sum", "y"])
 
 
 def shared_input_model() -> bytes:
-    """Both x + 1, on the GPU, and diagonal(x), on the CPU, read x."""
+    """Return x + 1, which runs on the GPU, and diagonal(x), which runs on the CPU."""
     tensors = [
         Tensor("x", (1, 5)),
         constant("one", [1.0], "float32"),
@@ -72,7 +72,7 @@ def shared_input_model() -> bytes:
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
-def test_outputs_stay_until_they_are_asked_for(name: str) -> None:
+def test_outputs_stay_on_the_device_until_requested(name: str) -> None:
     delegate, made = opened(tiny_detector(), name, allow_buffer_handle_output=True)
     places = {item["name"]: item["index"] for item in made.get_output_details()}
     fill(made, IMAGE)
@@ -94,7 +94,7 @@ def test_outputs_stay_until_they_are_asked_for(name: str) -> None:
     np.testing.assert_array_equal(made.get_tensor(second), wanted[1])
 
 
-def test_each_run_has_memory_of_its_own() -> None:
+def test_each_run_has_its_own_memory() -> None:
     delegate, made = opened(tiny_model(), allow_buffer_handle_output=True)
     kept = []
     for image in (IMAGE, -IMAGE):
@@ -105,7 +105,7 @@ def test_each_run_has_memory_of_its_own() -> None:
         np.testing.assert_array_equal(array.numpy(), expected(tiny_model(), image)[0])
 
 
-def test_nothing_is_fetched_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_downloaded_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[DeviceArray] = []
     plain = DeviceArray.numpy
 
@@ -132,8 +132,8 @@ def test_a_result_goes_into_another_model() -> None:
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
-def test_other_operators_read_what_stays(name: str) -> None:
-    """An output of one partition that the interpreter needs itself is there in both places."""
+def test_cpu_operators_read_outputs_that_stay_on_the_device(name: str) -> None:
+    """An output of a partition that the interpreter also reads is in device and host memory."""
     options = {"allow_buffer_handle_output": True, "max_delegated_partitions": 2}
     delegate, made = opened(parts_model(), name, **options)
     first, last = (item["index"] for item in made.get_output_details())
@@ -148,7 +148,7 @@ def test_other_operators_read_what_stays(name: str) -> None:
         np.testing.assert_array_equal(made.get_tensor(last), np.diag(row[0] + 1)[None] * 2)
 
 
-def test_what_the_interpreter_computes_is_its_own() -> None:
+def test_outputs_that_the_interpreter_computes_are_refused() -> None:
     delegate, made = opened(shared_input_model(), allow_buffer_handle_output=True)
     fill(made, ROW)
     made.invoke()
@@ -170,7 +170,7 @@ def test_an_input_that_the_interpreter_reads_is_not_bound() -> None:
 
 
 def on_device(delegate: GpuDelegate, array: np.ndarray) -> DeviceArray:
-    """An array in the device's memory, as another session leaves it there."""
+    """Return an array in device memory, as the result of another session."""
     model = small_model("Neg", {"x": array.shape})
     with Session(model, delegate.device, cache="memory") as session:
         made = session.run(-array, keep_on_device=True)["y"]
@@ -194,7 +194,7 @@ def test_a_bound_input_is_read_instead_of_the_tensor(name: str) -> None:
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_bound_output(allowed: bool) -> None:
-    """As in TFLite, the interpreter has it as well, unless it may stay with its handle."""
+    """The interpreter gets a copy, as in TFLite, unless outputs may stay on the device."""
     delegate, made = opened(tiny_model(), allow_buffer_handle_output=allowed)
     scores = made.get_output_details()[0]["index"]
     target = on_device(delegate, np.zeros((1, 10), np.float32))
@@ -225,7 +225,7 @@ def test_memory_of_pyopencl() -> None:
         np.testing.assert_array_equal(found, expected(tiny_model(), image)[0])
 
 
-def test_both_partitions_read_what_is_bound() -> None:
+def test_both_partitions_read_bound_memory() -> None:
     tensors = [
         Tensor("x", (1, 5)),
         Tensor("a", (1, 5)),
@@ -247,8 +247,9 @@ def test_both_partitions_read_what_is_bound() -> None:
 
 @pytest.mark.parametrize("plain", [True, False])
 def test_other_shapes(plain: bool) -> None:
-    """What is bound stays bound, also where the interpreter makes its partitions anew, and is an
-    error where it is too small."""
+    """Bound memory stays bound if the interpreter delegates again, and is refused if it is too
+    small.
+    """
     content, node = tiny_model(), {"first_delegate_node": 0, "last_delegate_node": 2}
     delegate = GpuDelegate(content, **({} if plain else node))
     made = interpreter(LITERT, content, delegate, plain=plain)
@@ -268,7 +269,7 @@ def test_other_shapes(plain: bool) -> None:
     assert not np.array_equal(made.get_tensor(scores)[1:], alone)
 
 
-def test_results_are_gone_when_tensors_are_allocated_anew() -> None:
+def test_results_are_dropped_when_tensors_are_reallocated() -> None:
     delegate, made = opened(tiny_model(), allow_buffer_handle_output=True)
     made.invoke()
     kept = delegate.output("scores")
@@ -308,7 +309,7 @@ def test_quantised_values_stay_as_they_are() -> None:
     np.testing.assert_array_equal(delegate.output("y").numpy(), [[1, 1, 1, 127]])
 
 
-def test_before_anything_is_there() -> None:
+def test_calls_before_the_first_run_are_refused() -> None:
     delegate = GpuDelegate(tiny_model())
     with pytest.raises(InputError, match="pass the delegate to an Interpreter"):
         delegate.output("scores")
@@ -327,7 +328,7 @@ def test_before_anything_is_there() -> None:
     delegate.ensure_readable("scores")
 
 
-def test_slips() -> None:
+def test_invalid_bindings_are_refused() -> None:
     delegate, made = opened(tiny_model(), allow_buffer_handle_output=True)
     made.invoke()
     with pytest.raises(InputError, match=r"(?s)no output 'score'.*with index.*'scores'"):
@@ -340,7 +341,7 @@ def test_slips() -> None:
         delegate.bind_buffer_to_input("image", IMAGE)
     with pytest.raises(InputError, match=r"float32\[1, 10\].*\n.*float32\[1, 32, 32, 3\]"):
         delegate.bind_buffer_to_input("image", delegate.output("scores"))
-    made.invoke()  # what was refused is not bound
+    made.invoke()  # refused memory is not bound
 
 
 def test_which_interpreter_is_meant() -> None:
@@ -367,5 +368,5 @@ def test_everything_is_freed() -> None:
     del made
     gc.collect()
     assert kernel.result(place) is None
-    # Whoever has one may read it still.
+    # A result that the caller holds stays readable.
     np.testing.assert_array_equal(kept.numpy(), expected(tiny_model(), IMAGE)[0])

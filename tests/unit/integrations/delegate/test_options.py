@@ -1,4 +1,4 @@
-"""TFLite's options mean what TFLite says, and slips are told."""
+"""Options of the delegate mean the same as in TFLite, and mistakes are reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_precision(options: dict[str, Any], precision: str) -> None:
         ({"max_delegated_partitions": 0}, "pass 1 or more"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         GpuOptions(**options)
 

@@ -1,4 +1,4 @@
-"""The layouts of TFLite's structures, told by sizes and offsets that its C header gives."""
+"""The layouts of TFLite's structures have the sizes and offsets of its C header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pixels.real: frames cut, resized, placed and coloured, against what others make of them."""
+"""Pixels.real crops, resizes, places and colors frames as other libraries do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resized(frame: np.ndarray, size: tuple[int, int], resize: str) -> np.ndarray
 def test_as_pillow_has_it(
     resize: str, filter_name: str, sizes: tuple[tuple[int, int], ...]
 ) -> None:
-    """Pillow rounds after each axis; its box counts whole pixels, as ours where sizes divide."""
+    """Pillow rounds after each axis, and its box filter equals ours only if the sizes divide."""
     image = pytest.importorskip("PIL.Image")
     frame = noise(48, 62, 3)
     for height, width in sizes:
@@ -57,7 +57,7 @@ def test_an_area_counts_parts_of_pixels() -> None:
         assert mean / new_size == pytest.approx((size - 1) / 2, abs=1e-3)
 
 
-# (y, u, v) and the red, green and blue that the standards have for them.
+# (y, u, v), and the red, green and blue that the standards define for them.
 COLORS = {
     "bt601": {
         (16, 128, 128): (0, 0, 0),
@@ -84,7 +84,7 @@ def test_colours_of_the_standards(matrix: str) -> None:
         np.testing.assert_allclose(found, np.broadcast_to(rgb, (1, 2, 2, 3)), atol=1.6)
 
 
-def test_three_ways_to_lay_out_the_same_frame() -> None:
+def test_three_layouts_of_the_same_frame() -> None:
     y, u, v = noise(2, 6, 10), noise(2, 3, 5, seed=1), noise(2, 3, 5, seed=2)
     frames = {
         "nv12": np.stack([u, v], -1),
@@ -115,7 +115,7 @@ def test_bars_have_the_colour_that_was_said() -> None:
 
 @pytest.mark.parametrize("fit", ["stretch", "letterbox", "crop"])
 @pytest.mark.parametrize("resize", ["bilinear", "area"])
-def test_a_crop_is_what_slicing_gives(fit: str, resize: str) -> None:
+def test_a_crop_equals_slicing(fit: str, resize: str) -> None:
     frame = noise(1, 31, 43, 3)
     part = np.ascontiguousarray(frame[:, 3:26, 5:40])
     whole, cut = (Pixels(fit=fit, resize=resize, crop=crop) for crop in (None, (3, 5, 23, 35)))

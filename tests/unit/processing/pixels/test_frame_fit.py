@@ -1,4 +1,4 @@
-"""FrameFit: where a frame lies in a model's picture, and boxes on their way back."""
+"""FrameFit: the position of a frame in a model's picture, and boxes mapped back to the frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_letterbox_is_that_of_yolo() -> None:
     assert found == FrameFit((0, 0, 1080, 1920), (360, 640), (140, 0), (640, 640))
     assert found.scale == (1 / 3, 1 / 3)
     assert found.bars
-    # An odd bar is thinner above and to the left.
+    # If the bars differ by a pixel, the top and left ones are thinner.
     assert fit_frame((100, 33), (64, 64), "letterbox").offset == (0, 21)
     assert fit_frame((1, 9999), (64, 64), "letterbox").size == (1, 64)
 
@@ -61,7 +61,7 @@ def test_boxes_go_back_to_the_frame() -> None:
 
 
 def test_a_bright_spot_is_found_where_it_was() -> None:
-    """The numbers and the pictures mean the same places."""
+    """Mapped coordinates and resized pictures agree on positions."""
     down, along = np.indices((90, 160)) + 0.5
     spot = 255 * np.exp(-((along - 97) ** 2 + (down - 43) ** 2) / 50)
     frame = np.repeat(spot.astype(np.uint8)[None, ..., None], 3, axis=-1)

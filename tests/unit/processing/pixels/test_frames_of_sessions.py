@@ -1,4 +1,4 @@
-"""Sessions that take frames of other sizes and of cameras give what the model gives for floats."""
+"""Sessions that take frames of any size, also of cameras, return the model's results for floats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SIZE = (38, 46)
 
 
 def image_model(dtype: str = "float32") -> bytes:
-    """A convolution that pads, and tanh of it; or a pool for bytes."""
+    """Return a padded convolution with tanh; for an integer dtype, a relu."""
     weights = np.random.default_rng(5).uniform(-1, 1, (6, 3, 3, 3)).astype(np.float32)
     made = (1, 12, 10, 6)
     if dtype != "float32":
@@ -69,7 +69,7 @@ def frames(pixels: Pixels, size: tuple[int, int] = SIZE, batch: int = 1) -> np.n
 
 
 def expected(given: np.ndarray, pixels: Pixels, model: Shape = OWN) -> np.ndarray:
-    """By the definitions, from floats."""
+    """Return the result by definition: pixels become floats, and NumPy evaluates the graph."""
     real = pixels.real(given, (len(given), *model[1:]))
     graph = read_model(image_model(), ReadOptions({"image": real.shape})).main
     return evaluate(graph, {"image": real})["y"]
@@ -138,7 +138,7 @@ def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("without", ["CONV_2D", "TANH"], indirect=True)
 @pytest.mark.usefixtures("without")
 def test_in_parts(tmp_path: Path, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first part runs in LiteRT, or on the device."""
+    """The first part runs in LiteRT or on the device."""
     pixels, results = WAYS["nv12"], []
     for _ in range(2):
         options = {"cache": tmp_path, "pixels": pixels, "placement": "gpu"}
@@ -197,7 +197,7 @@ def test_models_that_take_bytes_get_them_rounded(
         assert session.inputs[0].quantization is None
         found, wanted = session.run(given)["y"], plain.run(bytes_)["y"]
     assert found.dtype == dtype
-    apart = np.abs(found.astype(int) - wanted)  # a byte is another one where it was a tie
+    apart = np.abs(found.astype(int) - wanted)  # a byte may differ at a rounding tie
     assert apart.max() <= 1
     assert (apart > 0).mean() < 0.01
     with pytest.raises(InputError, match="leave mean= and std= of the pixels out"):
@@ -240,7 +240,7 @@ def test_channels_before_rows(way: str, device: DeviceInfo) -> None:
     with fourfold.Session(model, device, cache=None, pixels=pixels) as session:
         np.testing.assert_allclose(session.run(given)["y"], wanted, atol=1e-4)
         transposes = sum("transpose" in launch.entry for launch in session.plan.launches)
-        assert transposes <= 1  # that of the result
+        assert transposes <= 1  # only the result is transposed
 
 
 def test_a_model_that_leaves_its_size_open(device: DeviceInfo) -> None:
@@ -260,7 +260,7 @@ def test_a_model_that_leaves_its_size_open(device: DeviceInfo) -> None:
 
 
 @pytest.mark.needs_device
-def test_a_file_that_is_not_there_is_no_matter_of_pixels() -> None:
+def test_a_missing_file_is_reported_as_without_pixels() -> None:
     for given in (WAYS["nv12"], {"x": WAYS["nv12"]}):
         with pytest.raises(InputError, match="check the path"):
             fourfold.Session("nowhere.onnx", cache=None, pixels=given)

@@ -1,4 +1,4 @@
-"""Pixels in words: what `str` writes, `parse` reads, and what is wrong is said."""
+"""The text form of Pixels: `parse` reads what `str` writes, and errors name the mistake."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_files_keep_them(pixels: Pixels) -> None:
         ({"into": (1, 2, 3)}, "the into of pixels is"),
     ],
 )
-def test_what_is_wrong(arguments: dict[str, Any], part: str) -> None:
+def test_errors_name_the_mistake(arguments: dict[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
         Pixels(**arguments)

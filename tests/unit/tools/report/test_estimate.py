@@ -1,4 +1,6 @@
-"""What is estimated is what a session then sets aside, to the byte, and nothing is run for it."""
+"""An estimate equals the memory that a session allocates, to the byte, and nothing is run
+for it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def nothing_built(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", MODELS)
-def test_it_is_what_a_session_sets_aside(
+def test_estimate_equals_the_memory_of_a_session(
     name: str, precision: str, device: DeviceInfo, allocations: Allocations
 ) -> None:
     found = fourfold.estimate(MODELS[name], device, precision=precision, cache=None)
@@ -97,7 +99,7 @@ def test_a_gpu_of_no_make_needs_no_driver(monkeypatch: pytest.MonkeyPatch) -> No
         fourfold.estimate(matrix(), "auto")
 
 
-def test_what_cannot_be_opened_is_said_as_by_a_session(device: DeviceInfo) -> None:
+def test_errors_are_those_of_a_session(device: DeviceInfo) -> None:
     with pytest.raises(InputError, match="there is no precision"):
         fourfold.estimate(matrix(), device, precision="fp8")
 
@@ -115,8 +117,8 @@ def test_it_prints_itself_and_goes_into_json(tmp_path: Path) -> None:
     assert shown.output.strip() == str(found)
 
 
-def test_sessions_still_run_what_was_estimated(device: DeviceInfo, tmp_path: Path) -> None:
+def test_sessions_run_the_estimated_plan(device: DeviceInfo, tmp_path: Path) -> None:
     fourfold.estimate(matrix(), device, cache=tmp_path)
     with fourfold.Session(matrix(), device, cache=tmp_path) as session:
-        assert session.origin == "store"  # the plan that was made for the estimate
+        assert session.origin == "store"  # the plan that was compiled for the estimate
         np.testing.assert_allclose(session.run(numbers(1))["y"], numbers(1) @ WEIGHTS.T, atol=1e-6)

@@ -1,4 +1,6 @@
-"""Exact results a few rows at a time are those of the whole, for every op and every measure."""
+"""Exact results computed a few rows at a time equal those of the whole, for every op and
+measure.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def test_windows_and_pointwise_ops_need_some_rows_only() -> None:
 
 
 def test_a_chain_to_a_rounding_is_the_same_by_rows() -> None:
-    """Two readers of a value, one of them through a window with a stride."""
+    """Return a graph with two readers of a value, one of them through a window with a stride."""
     types = {"x": "i8[2,23,5,3]", "r": "f32[2,23,5,3]", "s": "f32[2,23,5,3]", "y": "f32[2,12,3,4]"}
     generator = np.random.default_rng(3)
     weights = generator.normal(0, 1, (4, 3, 3, 3)).astype(np.float32)
@@ -118,7 +120,7 @@ def test_noise_in_parts_is_judged_as_the_whole(slope: float) -> None:
 
 @pytest.mark.parametrize("coarse", [1.0, 1 / 0.9976])
 def test_the_files_own_factor_is_no_fault_where_the_coarse_one_is_taken(coarse: float) -> None:
-    """As LiteRT's plain kernels requantise: rounded to half steps, and then away from zero."""
+    """Requantize as LiteRT's reference kernels do: round to half steps, then away from zero."""
     true = np.arange(0, 250, 1.0).reshape(-1, 1) * 0.42287
     stored = np.floor(np.rint(true * 2) / 2 + 0.5)
     exact = StepsBeforeRounding(true * 0.9976, 1.0, 0, 255, coarse)
@@ -127,7 +129,7 @@ def test_the_files_own_factor_is_no_fault_where_the_coarse_one_is_taken(coarse: 
     assert noise.is_rounding() == (coarse != 1)
 
 
-def test_what_is_no_number_is_no_rounding() -> None:
+def test_nan_is_never_blamed_on_rounding() -> None:
     exact = StepsBeforeRounding(np.zeros((4, 2)), 1.0, -128, 127)
     noise = RoundingNoise(16)
     noise.add(np.full((4, 2), np.nan), exact)

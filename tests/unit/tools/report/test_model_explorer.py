@@ -1,4 +1,4 @@
-"""What is written for Model Explorer and for Netron: whole graphs, with the times of kernels."""
+"""Graphs for Model Explorer and Netron are complete and have the times of kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fourfold.runtime.profile import KernelTime
 from fourfold.tools.report.model_explorer import REWRITTEN, ExploredModel, explore_model
 from fourfold.tools.report.rewritten_onnx import rewritten_onnx
 
-# The fields of Model Explorer's own classes, of which it takes no others.
+# The fields of Model Explorer's own classes, which accept no others.
 NODE = {"id", "label", "namespace", "attrs", "incomingEdges", "outputsMetadata"}
 EDGE = {"sourceNodeId", "sourceNodeOutputId", "targetNodeInputId"}
 
@@ -36,7 +36,7 @@ def explored(model: bytes) -> ExploredModel:
 
 
 def graphs_of(model: ExploredModel) -> dict[str, dict[str, Any]]:
-    """The nodes of each graph by their ids."""
+    """Return the nodes of each graph by id."""
     collection = json.loads(json.dumps(model.to_json()))
     assert set(collection) == {"label", "graphs", "graphSorting"}
     found = {}
@@ -65,7 +65,7 @@ def test_graphs_are_whole(content: bytes) -> None:
             assert not (ends and node["outputsMetadata"]), "it would get the time of the last node"
 
 
-def test_nodes_say_what_they_are() -> None:
+def test_nodes_have_labels_and_attributes() -> None:
     graphs = graphs_of(explored(small_onnx()))
     labels = [node["label"] for node in graphs["graph"].values()]
     assert labels.count("conv2d") == 1
@@ -83,7 +83,7 @@ def test_nodes_say_what_they_are() -> None:
 
 
 def test_layers_are_those_of_the_first_of_joined_names() -> None:
-    """TFLite's converter joins the names of operators that it fused."""
+    """TFLite's converter joins the names of operators that it fuses."""
     tensors = [Tensor("x", (1, 8)), Tensor("a/b/relu;a/c/d/fold", (1, 8)), Tensor("y", (1, 8))]
     operators = [
         Operator("RELU", ["x"], [tensors[1].name]),
@@ -94,7 +94,7 @@ def test_layers_are_those_of_the_first_of_joined_names() -> None:
 
 
 def in_two_kernels() -> ExploredModel:
-    """As if each kernel were launched twice."""
+    """Pretend that each kernel is launched twice."""
     model = explored(deep_onnx())
     return replace(model, launches={node: [*one, *one] for node, one in model.launches.items()})
 
@@ -135,7 +135,7 @@ def test_the_rewritten_graph_in_onnx_computes_the_same() -> None:
 
 
 def test_every_value_of_the_onnx_file_has_its_shape() -> None:
-    """Netron writes them beside edges; ONNX's own inference finds the same."""
+    """Netron shows types next to edges; ONNX's shape inference finds the same types."""
     model = onnx.load_from_string(rewritten_onnx(deep_onnx(), CompileOptions()))
     onnx.checker.check_model(model, full_check=True)
     ends = (*model.graph.input, *model.graph.output)
@@ -144,7 +144,7 @@ def test_every_value_of_the_onnx_file_has_its_shape() -> None:
 
 
 def quantised_layers() -> bytes:
-    """Two layers with a quantised value between them."""
+    """Return a graph of two layers with a quantized value between them."""
     weights = np.arange(-32, 32, dtype=np.int8).reshape(8, 8)
     tensors = [
         *(Tensor(name, (1, 8), "int8", scale=[0.25]) for name in "xyz"),
@@ -159,7 +159,7 @@ def quantised_layers() -> bytes:
 
 
 def test_steps_of_one_are_not_multiplied() -> None:
-    """Quantised values of a rewritten graph count steps, which are rounded as they are."""
+    """Quantized values of a rewritten graph are numbers of steps and are rounded directly."""
     graph = onnx.load_from_string(rewritten_onnx(quantised_layers(), CompileOptions())).graph
     assert "Round" in [node.op_type for node in graph.node]
     numbers = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
@@ -167,7 +167,7 @@ def test_steps_of_one_are_not_multiplied() -> None:
     assert not [name for name in factors & numbers.keys() if np.all(numbers[name] == 1)]
 
 
-def test_what_onnx_cannot_say_is_refused() -> None:
+def test_operators_missing_in_onnx_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="rewritten graph cannot be written") as caught:
         rewritten_onnx(stream(), CompileOptions())
     assert "persist between runs" in caught.value.why
@@ -196,7 +196,7 @@ def test_the_command_writes_files(device: DeviceInfo, tmp_path: Path) -> None:
         (["--export", "onnx", "-o", "no/such/folder/x.onnx"], "can be written to"),
     ],
 )
-def test_what_the_command_refuses(words: list[str], said: str, tmp_path: Path) -> None:
+def test_the_command_refuses_invalid_options(words: list[str], said: str, tmp_path: Path) -> None:
     model = tmp_path / "small.onnx"
     model.write_bytes(small_onnx())
     result = CliRunner().invoke(main, ["explain", str(model), *words])

@@ -1,6 +1,6 @@
-"""Verify with faults planted where models are read: each is found, and no rounding is blamed.
+"""Verify finds every fault that is planted in the reader of models, and blames none on rounding.
 
-NumPy plays the plans here: what is wrong is what we take the file to say, so kernels do not matter.
+NumPy evaluates the plans here: the faults are in how the file is read, so kernels do not matter.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ KINDS = ("integers", "integer weights", "floats")
 
 @dataclass(frozen=True)
 class File:
-    """What a file says: two convolutions in integers, in floats with integer weights, or in floats.
+    """A file with two convolutions: in integers, in floats with integer weights, or in floats.
 
-    The faults are what we take the second convolution's weights, bias and grids to be.
+    The fields change the weights, the bias and the grids of the second convolution.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class File:
         return writer.write([source, *tensors[0], *tensors[1]], operators, ["x"], ["y1"])
 
     def convolution(self, place: int) -> tuple[list[writer.Tensor], writer.Operator]:
-        """The layer of this place: its tensors but for what it reads, and the operator."""
+        """Return the tensors of a layer, without its input, and its operator."""
         generator = np.random.default_rng(place)
         inward, outward = CHANNELS[place], CHANNELS[place + 1]
         whole = generator.integers(-127, 128, (outward, 3, 3, inward))
@@ -151,7 +151,7 @@ GRID_FAULTS: dict[str, dict[str, Any]] = {
 
 
 def unsigned_weights(graph: Graph) -> Graph:
-    """Signed bytes taken as unsigned ones: what was negative is 256 steps too much."""
+    """Read signed weights as unsigned: negative ones become 256 steps too large."""
     node = [node for node in graph.nodes if node.op == "conv2d"][1]
     weights = graph.constants[str(node.inputs[1])]
     step = np.abs(weights).max((1, 2, 3), keepdims=True) / 127
@@ -173,7 +173,7 @@ def padding_off_by_one(graph: Graph) -> Graph:
 
 
 def stride_off_by_one(graph: Graph) -> Graph:
-    """With so much padding that results have their shape all the same."""
+    """Change the stride, with padding that preserves the shape of the results."""
     return with_windows(graph, stride=(2, 2), padding=Padding(6, 7, 6, 7))
 
 
@@ -191,7 +191,9 @@ def nan_in_one_element(array: np.ndarray) -> np.ndarray:
 
 
 def one_element_off(array: np.ndarray) -> np.ndarray:
-    """By a step, or by a thousandth of the range: further than roundings go."""
+    """Change one element by a step, or by a thousandth of the range, which is more than
+    rounding.
+    """
     changed = array.copy()
     changed[0, 11, 3, 2] += 1 if np.array_equal(array, np.rint(array)) else 1e-3 * np.ptp(array)
     return changed
@@ -216,7 +218,7 @@ KERNEL_FAULTS: tuple[Change, ...] = (
 
 
 def player_in_numpy(change: Change) -> Callable[..., Iterator[tuple[str, np.ndarray]]]:
-    """Plays graphs by the references. The change is what kernels of the first layer do wrong."""
+    """Return a player that evaluates nodes in NumPy, and applies `change` to the first layer."""
 
     def play(
         lowering: LoweringInput, arrays: Mapping[str, np.ndarray], names: Sequence[str]
@@ -240,8 +242,8 @@ def verify(
     change: Callable[[Graph], Graph] = lambda graph: graph,
     spoil: Change = lambda array: array,
 ) -> Verification:
-    """The network of a kind beside LiteRT, where we take its file for another one, or its graph, or
-    a kernel spoils what the first layer gives.
+    """Compare the network with LiteRT, after misreading its file, changing its graph, or spoiling
+    the results of its first layer.
     """
     content, other = File(kind).content(), File(kind, **(misread or {})).content()
     x = np.random.default_rng(7).integers(-128, 128, (1, *IMAGE, CHANNELS[0])).astype(np.int8)
@@ -251,7 +253,7 @@ def verify(
     def read(source: Any, *options: Any) -> Model:
         found = read_model(other, *options)
         assert isinstance(found.source_graph, TFLiteSourceGraph)
-        true = replace(found.source_graph, source=content)  # that is what LiteRT runs
+        true = replace(found.source_graph, source=content)  # LiteRT runs the correct file
         return replace(found, main=change(found.main), source_graph=true)
 
     monkeypatch.setattr(load, "read_model", read)
@@ -271,7 +273,7 @@ def first_fault(found: Verification) -> tuple[str, str]:
 
 @pytest.fixture(params=["whole", "by rows"], autouse=True)
 def judged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How values are judged: as a whole, or, as large ones are, a row or two at a time."""
+    """Judge values as a whole, or a few rows at a time, as large values are."""
     if request.param == "by rows":
         monkeypatch.setattr(exact_rows, "SLAB_ELEMENTS", 400)
 

@@ -38,7 +38,7 @@ def test_advice_names_nodes_and_says_what_to_do() -> None:
 
 
 @needs_litert
-def test_what_causes_a_split_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cause_of_a_split_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name: rule for name, rule in rules().items() if name != "TANH"}
     monkeypatch.setattr(walk, "rules", lambda: known)
     report = check_model(network(), "it", NULL_GPU, CompileOptions())

@@ -1,4 +1,4 @@
-"""Layered layouts: nodes below what they read, apart from each other, with straight main lines."""
+"""Layered layouts: nodes are below their inputs, do not overlap, and main paths are straight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pairs = list[tuple[int, int]]
 
 
 def residual(blocks: int) -> tuple[list[float], Pairs]:
-    """Two nodes and a way around them, again and again."""
+    """Return a chain of blocks: two nodes and a shortcut around them."""
     edges: Pairs = []
     for block in range(blocks):
         first = 3 * block
@@ -39,7 +39,7 @@ def random_graph(nodes: int, seed: int) -> tuple[list[float], Pairs]:
 
 
 def check(layout: GraphLayout, widths: list[float], edges: Pairs) -> None:
-    """What every layout has to keep."""
+    """Check the rules that every layout must follow."""
     for source, target in edges:
         assert layout.nodes[target][1] >= layout.nodes[source][1] + HEIGHT
     rows: dict[float, list[int]] = {}
@@ -55,7 +55,7 @@ def check(layout: GraphLayout, widths: list[float], edges: Pairs) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nodes_are_below_what_they_read_and_apart(seed: int) -> None:
+def test_nodes_are_below_their_inputs_and_do_not_overlap(seed: int) -> None:
     widths, edges = random_graph(60, seed)
     check(layered_layout(widths, edges), widths, edges)
 
@@ -65,14 +65,14 @@ def test_several_hundred_nodes_have_a_layout() -> None:
     check(layered_layout(widths, edges), widths, edges)
 
 
-def test_a_chain_with_ways_around_is_straight() -> None:
+def test_a_chain_with_shortcuts_is_straight() -> None:
     widths, edges = residual(12)
     layout = layered_layout(widths, edges)
     check(layout, widths, edges)
     assert np.ptp([x for x, _ in layout.nodes]) < 4
 
 
-def test_a_way_around_is_one_straight_line_beside_the_nodes() -> None:
+def test_a_shortcut_is_one_straight_line_next_to_the_nodes() -> None:
     widths, edges = residual(1)
     points = layered_layout(widths, edges).edges[edges.index((0, 3))]
     assert len({x for x, _ in points[1:-1]}) == 1
@@ -91,8 +91,8 @@ def test_an_empty_graph_has_a_layout() -> None:
     assert layered_layout([], []) == GraphLayout((), ())
 
 
-def test_nodes_on_the_way_around_leave_the_main_line_straight() -> None:
-    """Each block reads its input once through two nodes, and once through one beside them."""
+def test_nodes_on_a_shortcut_leave_the_main_path_straight() -> None:
+    """Each block reads its input through two nodes, and through one node next to them."""
     edges: Pairs = []
     for first in range(0, 32, 4):
         beside, up, down, joined = first + 1, first + 2, first + 3, first + 4
@@ -101,11 +101,11 @@ def test_nodes_on_the_way_around_leave_the_main_line_straight() -> None:
     layout = layered_layout(widths, edges)
     check(layout, widths, edges)
     main = [layout.nodes[node][0] for node in range(33) if node % 4 != 1]
-    assert np.ptp(main) < 100  # of nodes that are 200 wide
+    assert np.ptp(main) < 100  # for nodes that are 200 wide
 
 
-def test_what_many_wait_for_late_lies_near_its_reader() -> None:
-    """A slice for each step of a chain: the fourth is read in the fourth step."""
+def test_late_inputs_are_placed_near_their_readers() -> None:
+    """Each step of a chain reads its own slice: the fourth slice is read in the fourth step."""
     chain, slices = range(1, 9), range(9, 17)
     edges = [(0, 1), *pairwise(chain), *((0, one) for one in slices)]
     edges += [(one, step) for one, step in zip(slices, chain, strict=True)]

@@ -1,4 +1,4 @@
-"""The page of a report as text: whole, without a network, and safe from what models are called."""
+"""The page of a report as text: complete, without network access, and safe from names in models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_LINES = 250
 
 
 class Tags(HTMLParser):
-    """All tags of a page with their attributes, and the text of its data."""
+    """Collects all tags of a page with their attributes, and the text of its data."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def test_the_data_are_in_the_page() -> None:
     assert found == json.loads(json.dumps({"run": record_as_data(record), "before": None}))
 
 
-def test_a_run_beside_an_earlier_one() -> None:
+def test_a_run_compared_with_an_earlier_one() -> None:
     now, before = make_record(), make_record(scale=2.0)
     packed = Tags(RunReport(now).compared_with(RunReport(before)).html()).data
     found = json.loads(zlib.decompress(base64.b64decode(packed)))
@@ -77,7 +77,7 @@ def test_the_page_reaches_for_nothing() -> None:
     assert "@import" not in style
 
 
-def test_a_notebook_gets_a_frame_of_its_own() -> None:
+def test_a_notebook_gets_its_own_frame() -> None:
     shown = RunReport(make_record())._repr_html_()
     ((tag, attributes),) = Tags(shown).found
     assert (tag, attributes["sandbox"]) == ("iframe", "allow-scripts")

@@ -1,4 +1,4 @@
-"""Reports as files: written, read back as they were, and refused with reasons where damaged."""
+"""Report files round-trip, and damaged ones are rejected with a reason."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_damage_is_named(tmp_path: Path, field: str, value: Any, where: str) -> 
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}"])
-def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
+def test_files_that_are_not_reports_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"fourfold report MODEL --json"):
         read_record(path)
 
 
-def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read as a report"):
         read_record(tmp_path / "none.json")

@@ -1,4 +1,4 @@
-"""Reports of real runs: every operator is accounted for, and nothing is told that is not known."""
+"""Reports of real runs account for every operator and state nothing that is unknown."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_report_is_saved_as_a_page_or_as_data(record: RunRecord, tmp_path: Pat
 
 
 @needs_litert
-def test_what_stays_on_the_cpu_says_why_and_joins_both_parts() -> None:
+def test_cpu_operators_have_a_reason_and_connect_both_parts() -> None:
     with Session(split_model(), cache=None, placement="gpu") as session:
         record = session.report(**SHORT).record
     ops = [node.op for node in record.nodes]
@@ -139,13 +139,11 @@ def test_a_prepared_file_is_shown_by_its_launches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["-o", "--json"])
-def test_a_folder_that_is_not_there_is_told_before_anything_runs(
-    tmp_path: Path, option: str
-) -> None:
+def test_a_missing_folder_is_reported_before_anything_runs(tmp_path: Path, option: str) -> None:
     model = tmp_path / "m.onnx"
     model.write_bytes(b"no model at all")
     path = tmp_path / "none" / "r.html"
     result = CliRunner().invoke(main, ["report", str(model), option, str(path)])
     assert result.exit_code == 2
     assert "there is no folder" in result.output.replace("\n", " ")
-    assert result.output.startswith("error: ")  # of this command --json is a file
+    assert result.output.startswith("error: ")  # --json takes a file in this command

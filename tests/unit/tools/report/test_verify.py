@@ -1,4 +1,6 @@
-"""Verify: differences told apart by layer, in text and as JSON, with exit codes to match."""
+"""Verify finds the layer where results differ, reports it as text and JSON, and sets the
+exit code.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +89,8 @@ def test_layers_agree() -> None:
 
 @pytest.mark.needs_device
 @needs_litert
-def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)  # else so small a model stays in floats
+def test_lost_precision_is_distinguished_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "MAX_FP32_ELEMENTS", 0)  # else the small model stays in fp32
     monkeypatch.setattr(specialise, "MAX_FP32_ARENA_BYTES", 0)
     layers = compare_layers(network(), find_device(), CompileOptions("mixed"), inputs(1e5))
     wrong = [layer for layer in layers if not layer.agrees]
@@ -112,8 +114,8 @@ def fully_connected(whole: np.ndarray, rows: int) -> bytes:
 
 @pytest.mark.needs_device
 @needs_litert
-def test_what_litert_rounds_is_no_fault() -> None:
-    """Float values beside integer weights: LiteRT rounds the values before it multiplies them."""
+def test_rounding_in_litert_is_not_a_fault() -> None:
+    """With integer weights and float values, LiteRT rounds the values before it multiplies."""
     generator = np.random.default_rng(5)
     model = fully_connected(generator.integers(-127, 128, (11, 37)).astype(np.int8), 3)
     x = generator.normal(0, 1, (3, 37)).astype(np.float32)
@@ -128,7 +130,7 @@ def test_what_litert_rounds_is_no_fault() -> None:
 def test_rounding_is_not_blamed_for_more_than_it_does(
     monkeypatch: pytest.MonkeyPatch, rows: int, outputs: int
 ) -> None:
-    """Signed bytes read as unsigned ones: far more than LiteRT's rounding could do."""
+    """Signed weights read as unsigned cause larger errors than LiteRT's rounding."""
     monkeypatch.setattr(operation, "_SIGNED_WEIGHTS", frozenset())
     generator = np.random.default_rng(6)
     whole = generator.integers(-127, 128, (outputs, 37)).astype(np.int8).view(np.uint8)
@@ -139,8 +141,10 @@ def test_rounding_is_not_blamed_for_more_than_it_does(
 
 @pytest.mark.needs_device
 @needs_litert
-def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TANH as a logistic: the kernel does what the definition says, and LiteRT does not."""
+def test_a_wrong_definition_is_distinguished_from_its_consequences(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TANH is read as a logistic: the kernel follows the definition, but LiteRT differs."""
     wrong = Rule(lambda op: op.give("logistic", op.input(0)))
     monkeypatch.setattr(walk, "rules", lambda: {**rules(), "TANH": wrong})
     layers = {
@@ -152,7 +156,9 @@ def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.Mon
 
 @pytest.mark.needs_device
 @needs_litert
-def test_a_wrong_kernel_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kernel_is_distinguished_from_its_consequences(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wrong = replace(tanh.OP, pointwise=lambda attributes, x: x * 0.5)
     monkeypatch.setitem(cast(dict[str, Op], registry()), "tanh", wrong)
     layers = {
@@ -169,7 +175,7 @@ def sample_of(model: bytes, ours: np.ndarray, x: np.ndarray) -> Sample:
 @pytest.mark.needs_device
 @needs_litert
 def test_a_session_that_is_not_its_layers_is_found() -> None:
-    """Every layer is right, and what the session gave is not: its plan is at fault."""
+    """If every layer is right but the session's result is not, its plan is at fault."""
     (theirs,) = litert.ENGINE.open_model(network(), {"x": inputs()[0]}, 1)()
     found = verify_sample(sample_of(network(), theirs * 1.01, inputs()[0]), [theirs], "LiteRT")
     assert not found.agrees
@@ -179,10 +185,12 @@ def test_a_session_that_is_not_its_layers_is_found() -> None:
 @pytest.mark.needs_device
 @needs_litert
 @pytest.mark.parametrize(("looked_at", "verdict"), [(1.001, PLAN), (1.2, HALF)])
-def test_halves_may_take_layers_as_far_as_the_session(
+def test_fp16_layers_may_differ_as_much_as_the_session(
     looked_at: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is looked at is stored, so rounded, where the session's kernels go on with floats."""
+    """Inspected values are stored and therefore rounded; the session's kernels continue
+    in floats.
+    """
     (theirs,) = litert.ENGINE.open_model(network(), {"x": inputs()[0]}, 1)()
 
     def outputs(self: LayerComparison, full: bool = False) -> list[np.ndarray]:
@@ -198,7 +206,7 @@ def test_halves_may_take_layers_as_far_as_the_session(
 @pytest.mark.needs_device
 @needs_litert
 def test_floats_whose_roundings_grow_are_judged_by_the_exact_result() -> None:
-    """Here the engine is off by a thousandth, though no layer of either side is."""
+    """The engine's results are off by a thousandth, but no layer of either side is."""
     x = np.random.default_rng(3).normal(0, 1, (1, 32, 32, 3)).astype(np.float32)
     (theirs,) = litert.ENGINE.open_model(network(), {"x": x}, 1)()
     right = verify_sample(sample_of(network(), theirs, x), [theirs * 1.001], "LiteRT")
@@ -209,8 +217,10 @@ def test_floats_whose_roundings_grow_are_judged_by_the_exact_result() -> None:
 @needs_litert
 @pytest.mark.parametrize("factor", [1.0, 1.01, np.nan])
 def test_a_model_in_parts_is_judged_by_the_engines_own_spread(factor: float) -> None:
-    """No layer can tell of its outputs: each part is judged from the engine's values. Here XNNPACK
-    is off by a thousandth, and ours by that, by ten times that, or no number.
+    """If no layer explains an output, each part is judged from the engine's values.
+
+    XNNPACK's results are off by a thousandth here; ours are off by the same, by ten times that, or
+    are NaN.
     """
     x = np.random.default_rng(4).normal(0, 1, (1, 5)).astype(np.float32)
     (plain,) = litert.ENGINE.open_model(split_model(), {"x": x}, 1)()
@@ -226,7 +236,7 @@ def test_a_model_in_parts_is_judged_by_the_engines_own_spread(factor: float) -> 
 @pytest.mark.needs_device
 @needs_litert
 def test_the_last_digits_of_long_sums_are_no_fault() -> None:
-    """Floats are added up one after another, and here all sums are rounded to the same side."""
+    """Floats are summed one after another, and here all sums are rounded in the same direction."""
     x = np.broadcast_to(np.float32([1.003, 2.007, 3.001, 4.003]), (1, 400, 500, 4)).copy()
     model = writer.write(
         [
@@ -277,7 +287,7 @@ def test_verify_fits_eighty_columns_and_says_which_layer_loses_most(model: Path)
     assert max(map(len, table.splitlines())) <= 80
 
 
-def test_long_names_of_layers_are_told_apart() -> None:
+def test_long_names_of_layers_stay_distinguishable() -> None:
     blocks = [f"Net/block_{number}/{kind}/relu6/Relu6" for number in (1, 12) for kind in "ab"]
     assert short_paths(blocks, 80) == [name.removeprefix("Net/") for name in blocks]
     found = short_paths([*blocks, "Net/logits;Net/bias"], 20)
@@ -337,7 +347,7 @@ def test_verify_takes_arrays_of_a_folder(model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.needs_device
 @needs_litert
-def test_verify_begins_anew_with_each_sample(tmp_path: Path) -> None:
+def test_verify_resets_states_for_each_sample(tmp_path: Path) -> None:
     model, folder = tmp_path / "lstm.tflite", tmp_path / "samples"
     model.write_bytes(sequence_lstm())
     folder.mkdir()

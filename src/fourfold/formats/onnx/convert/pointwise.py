@@ -241,7 +241,8 @@ def arc(op: Operation) -> None:
     x, one = op.input(0), op.add_constant(1.0, "one")
     difference = op.add("sub", one, op.add("square", x, part="square"), part="rest")
     other = op.add("sqrt", difference, part="other")
-    op.give("atan2", *((x, other) if op.record.op == "Asin" else (other, x)))
+    above, below = (x, other) if op.record.op == "Asin" else (other, x)
+    op.give("atan2", above, below)
 
 
 @converts("Sinh", "Cosh")

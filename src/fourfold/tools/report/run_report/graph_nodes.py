@@ -111,15 +111,25 @@ def _add_kernels(built: RunGraph, part: DevicePart, first: int, times: KernelTim
         waiting = None if time is None else time.waiting
         text = f"{launch.entry} of part {part.number}" if part.number else launch.entry
         built.texts[text] = detail.text
-        moved = (detail.bytes_read, detail.bytes_written)
-        sizes = (launch.grid, launch.local)
-        built.kernels.append(RunKernel(launch.entry, at, *sizes, *moved, text, seconds, waiting))
+        built.kernels.append(
+            RunKernel(
+                entry=launch.entry,
+                node=at,
+                grid=launch.grid,
+                local=launch.local,
+                bytes_read=detail.bytes_read,
+                bytes_written=detail.bytes_written,
+                text=text,
+                seconds=seconds,
+                waiting=waiting,
+            )
+        )
         node = built.nodes[at]
         built.nodes[at] = replace(
             node,
             kernels=(*node.kernels, len(built.kernels) - 1),
             seconds=node.seconds if seconds is None else (node.seconds or 0.0) + seconds,
-            bytes=node.bytes + sum(moved),
+            bytes=node.bytes + detail.bytes_read + detail.bytes_written,
         )
 
 
@@ -177,8 +187,8 @@ def _connect(built: RunGraph) -> None:
     layout = layered_layout([node.width for node in built.nodes], list(pairs))
     built.nodes = _placed(built.nodes, layout)
     built.edges = [
-        RunEdge(*pair, value.name, value.type, points)
-        for (pair, value), points in zip(pairs.items(), layout.edges, strict=True)
+        RunEdge(source, target, value.name, value.type, points)
+        for ((source, target), value), points in zip(pairs.items(), layout.edges, strict=True)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import median, quantiles
 
 import numpy as np
@@ -44,8 +45,16 @@ def measure_runs(runner: Session, inputs: Mapping[str, np.ndarray], seconds: flo
     tenth = quantiles(times, n=10, method="inclusive")[-1]
     runs = max(1, min(MAX_PART_RUNS, count // 3))
     parts = measure_parts(runner, inputs, runs)
-    shares = () if parts is None else (parts.upload, parts.kernels, parts.download, parts.host)
-    return RunTimes(median(times), min(times), tenth, count, *shares)
+    result = RunTimes(median(times), min(times), tenth, count)
+    if parts is None:
+        return result
+    return replace(
+        result,
+        upload=parts.upload,
+        kernels=parts.kernels,
+        download=parts.download,
+        host=parts.host,
+    )
 
 
 def measure_kernels(

@@ -20,7 +20,7 @@ def graph_of_plan(model: CompiledModel, times: KernelTimes) -> RunGraph:
     for number, launch in enumerate(model.launches):
         time = times.take(launch.node)
         seconds = None if time is None else time.seconds
-        place = (*layout.nodes[number], width)
+        x, y = layout.nodes[number]
         built.nodes.append(
             RunNode(
                 name=launch.node,
@@ -28,16 +28,27 @@ def graph_of_plan(model: CompiledModel, times: KernelTimes) -> RunGraph:
                 text=launch.node,
                 target=GPU,
                 part=0,
-                x=place[0],
-                y=place[1],
+                x=x,
+                y=y,
                 width=width,
                 kernels=(number,),
                 seconds=seconds,
             )
         )
-        form = (launch.entry, number, launch.grid, launch.local, 0, 0)
-        built.kernels.append(RunKernel(*form, "program", seconds))
+        built.kernels.append(
+            RunKernel(
+                entry=launch.entry,
+                node=number,
+                grid=launch.grid,
+                local=launch.local,
+                bytes_read=0,
+                bytes_written=0,
+                text="program",
+                seconds=seconds,
+            )
+        )
     built.edges = [
-        RunEdge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
+        RunEdge(source, target, "", "", points)
+        for (source, target), points in zip(pairs, layout.edges, strict=True)
     ]
     return built
