@@ -38,8 +38,9 @@ format: $(VENV)/.dev ## put the files in their format, mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-fuzz: $(VENV)/.dev ## damage model files by the thousands: ARGS="--cases 100000 --jobs 16"
+fuzz: $(VENV)/.dev ## damage model files and cache databases by the thousands: ARGS="--cases 100000"
 	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.databases $(ARGS)
 
 docs: $(VENV)/.docs ## the documentation as a site, into build/site; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
