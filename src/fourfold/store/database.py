@@ -18,7 +18,7 @@ from typing import Any
 from fourfold.errors import MALFORMED
 from fourfold.store.choices import Choice
 from fourfold.store.facts import COLUMNS, FACT_TYPES, FactRow, fact_checksum
-from fourfold.store.folder import NO_FOLLOW, check_folder, create_folder, is_private_file
+from fourfold.store.folder import NO_FOLLOW, check_cache_folder, create_folder, is_private_file
 from fourfold.store.schema import SCHEMA, TABLES, VERSION, typed
 from fourfold.support.forks import ForkBlockingLock, follow, skip_finalizer
 
@@ -90,7 +90,7 @@ class Database:
 
     def _check_files(self) -> int:
         """Return the inode of the database. Raises Damaged unless SQLite may open its files."""
-        check_folder(self.folder)
+        check_cache_folder(self.folder)
         state = os.lstat(self.path)
         if not is_private_file(state):
             raise Damaged(state.st_ino, "it is not a file of this user")

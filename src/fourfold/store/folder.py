@@ -37,7 +37,7 @@ class NotPrivate(OSError):
         self.why, self.fix = why, fix
 
 
-def check_folder(folder: Path) -> None:
+def check_cache_folder(folder: Path) -> None:
     """Raise NotPrivate unless the folder belongs to this user alone; FileNotFoundError if there is
     none.
     """
@@ -53,7 +53,7 @@ def create_folder(folder: Path) -> None:
         if sys.platform != "win32" and os.geteuid() == 0:
             _check_owner(str(above), os.stat(above))
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_folder(folder)
+    check_cache_folder(folder)
 
 
 def private_folder(folder: str | None) -> str | None:
