@@ -51,10 +51,23 @@ def test_folder_that_the_users_own_group_can_write_to_is_used(
 
 def test_folder_of_another_user_is_not_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.start()
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    if os.geteuid() == 0:
+        os.chown(world.folder, 1234, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     line = start_without_cache(world)
     assert f"'{world.folder}' belongs to user" in line
     assert "set FOURFOLD_CACHE" in line
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root owns files of root"
+)
+def test_folder_that_root_prepared_is_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.start()
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    assert world.start() == "store"
+    assert world.said == []
 
 
 def test_superuser_creates_no_cache_in_the_home_of_another_user(

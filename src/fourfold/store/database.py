@@ -143,13 +143,13 @@ class Database:
 
     def current_inode(self) -> int:
         """Return the inode of the database file; 0 if there is none."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             return os.lstat(self.path).st_ino
         return 0
 
     def move_damaged_file(self, damaged: Damaged) -> bool:
         """Move the damaged file away. Returns False if another process did it."""
-        if self.current_inode() != damaged.inode:
+        if self.current_inode() != damaged.inode or not damaged.inode:
             return False
         for path in self._unwanted_files():
             os.replace(path, path.with_name(f"{NAME}.damaged.{path.name.rpartition('-')[2]}"))

@@ -1,4 +1,4 @@
-"""The cache folder belongs to one user: nobody else may own it or write to it.
+"""The cache folder belongs to one user: no other user but the superuser may own or write to it.
 
 The cache holds native code, and a checksum does not tell who wrote it. On Windows, where files have
 no numeric owner, the rights that a folder inherits decide.
@@ -23,6 +23,7 @@ else:
 
 log = Log("store")
 
+SUPERUSER = 0  # may change any file; a cache that it prepared for all users can be read
 OWN_FOLDER = "set FOURFOLD_CACHE to a folder that only you can write to"
 # Absent on Windows: opening a link there needs rights that other users do not have.
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -38,7 +39,7 @@ class NotPrivate(OSError):
 
 
 def check_cache_folder(folder: Path) -> None:
-    """Raise NotPrivate unless the folder belongs to this user alone; FileNotFoundError if there is
+    """Raise NotPrivate if another user may write to the folder; FileNotFoundError if there is
     none.
     """
     _check_rights(str(folder), os.stat(folder))
@@ -50,7 +51,7 @@ def create_folder(folder: Path) -> None:
     """
     if not folder.exists():
         above = next(one for one in folder.absolute().parents if one.exists())
-        if sys.platform != "win32" and os.geteuid() == 0:
+        if sys.platform != "win32" and os.geteuid() == SUPERUSER:
             _check_owner(str(above), os.stat(above))
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_cache_folder(folder)
@@ -109,8 +110,8 @@ def _check_owner(name: str, state: os.stat_result) -> None:
     if sys.platform == "win32":
         return
     own = os.geteuid()
-    if state.st_uid != own:
-        sudo = "use sudo -H, or " if own == 0 else ""
+    if state.st_uid not in (own, SUPERUSER):
+        sudo = "use sudo -H, or " if own == SUPERUSER else ""
         names = f"{_user_name(state.st_uid)}, and this process runs as {_user_name(own)}"
         raise NotPrivate(f"'{name}' belongs to {names}", f"{sudo}{OWN_FOLDER}")
 
@@ -128,6 +129,8 @@ def _is_own_group(group: int) -> bool:
     """Return whether a group has only this user, as many systems create one for every user."""
     if sys.platform == "win32":
         return False
+    if hasattr(sys, "getandroidapilevel"):
+        return True  # of the app
     try:
         user, own = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:

@@ -41,6 +41,13 @@ def test_players_are_not_cached_in_a_shared_folder(
     assert private_folder(None) is None
 
 
+def test_impossible_folder_disables_caching_only() -> None:
+    store = Store(Path("a\0b"))
+    for _ in range(3):
+        store.put_choice("gpu", "conv", "wide", 0.5)
+        assert store.choices("gpu") == {}
+
+
 def test_names_that_are_not_unicode_are_not_cached(tmp_path: Path) -> None:
     model = tmp_path / "model\udcff.tflite"
     try:
