@@ -25,6 +25,8 @@ from fourfold.support.forks import ForkBlockingLock, follow, skip_finalizer
 NAME = "store.sqlite"
 BUSY_MS = 4000
 MAX_STEPS = 5_000_000  # of SQLite's virtual machine per statement: damaged pages may form a cycle
+# Inode, size and time of the databases whose side files and tables were checked last.
+_checked: dict[str, tuple[int, int, int]] = {}
 _at_work = ForkBlockingLock()  # all connections of a process share SQLite's locks
 # Messages about the folder or other processes. All others are about damage.
 TRANSIENT = ("locked", "readonly", "disk is full", "disk I/O error", "unable to open")
@@ -45,6 +47,7 @@ class Database:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / NAME
+        self._name = os.fspath(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -68,7 +71,11 @@ class Database:
 
     @contextmanager
     def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
-        inode = self._check_files()
+        state = self._check_file()
+        inode, stamp = state.st_ino, (state.st_ino, state.st_size, state.st_mtime_ns)
+        is_new = _checked.get(self._name) != stamp
+        if is_new:
+            self._check_side_files(inode)
         # Not 'ro': SQLite must be able to roll back the journal of a killed process.
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait_ms / 1000)
@@ -78,8 +85,9 @@ class Database:
                 if version == 0 and self._is_empty():
                     raise FileNotFoundError(f"{self.path} is being created")
                 raise Damaged(inode, "it has another format")
-            if _statements(connection) != TABLES:
+            if is_new and _statements(connection) != TABLES:
                 raise Damaged(inode, "it has other tables")
+            _checked[self._name] = stamp
             yield connection
         except sqlite3.DatabaseError as error:
             if self._is_transient(error):
@@ -88,23 +96,27 @@ class Database:
         finally:
             connection.close()
 
-    def _check_files(self) -> int:
-        """Return the inode of the database. Raises Damaged unless SQLite may open its files."""
+    def _check_file(self) -> os.stat_result:
+        """Return the state of the database file. Raises Damaged if SQLite may not open it."""
         check_cache_folder(self.folder)
-        state = os.lstat(self.path)
+        state = os.lstat(self._name)
         if not is_private_file(state):
             raise Damaged(state.st_ino, "it is not a file of this user")
-        if any(self._unwanted_files()):
-            raise Damaged(state.st_ino, "its journal is not a file of the store")
-        return state.st_ino
+        return state
 
-    def _unwanted_files(self) -> Iterator[Path]:
-        """Yield the files next to the database that SQLite would use, but must not."""
+    def _check_side_files(self, inode: int) -> None:
+        if any(self._unwanted_files()):
+            raise Damaged(inode, "its journal is not a file of the store")
+
+    def _unwanted_files(self) -> Iterator[str]:
+        """Yield the suffixes of files that SQLite would use with the database, but must not."""
         for suffix in ("-journal", *LOG_SUFFIXES):
-            path = self.folder / f"{NAME}{suffix}"
-            with suppress(FileNotFoundError):
-                if not is_private_file(os.lstat(path)) or suffix in LOG_SUFFIXES:
-                    yield path
+            try:
+                state = os.lstat(f"{self._name}{suffix}")
+            except FileNotFoundError:
+                continue
+            if not is_private_file(state) or suffix in LOG_SUFFIXES:
+                yield suffix
 
     def _is_transient(self, error: sqlite3.DatabaseError) -> bool:
         """Return whether an error is due to the folder or to other processes, not to damage."""
@@ -129,7 +141,7 @@ class Database:
         """
         create_folder(self.folder)
         os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o600))
-        self._check_files()
+        self._check_side_files(self._check_file().st_ino)
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_MS / 1000)
         try:
             connection.execute("PRAGMA synchronous=OFF")  # the database has no data yet
@@ -151,9 +163,9 @@ class Database:
         """Move the damaged file away. Returns False if another process did it."""
         if self.current_inode() != damaged.inode or not damaged.inode:
             return False
-        for path in self._unwanted_files():
-            os.replace(path, path.with_name(f"{NAME}.damaged.{path.name.rpartition('-')[2]}"))
-        os.replace(self.path, self.folder / f"{NAME}.damaged")
+        for suffix in self._unwanted_files():
+            os.replace(f"{self._name}{suffix}", f"{self._name}.damaged.{suffix[1:]}")
+        os.replace(self._name, f"{self._name}.damaged")
         return True
 
 
