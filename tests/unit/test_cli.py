@@ -134,7 +134,7 @@ def model(tmp_path: Path) -> str:
 @pytest.fixture
 def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
     """Calls the command line with a pretended engine behind it."""
-    for name in ("DEVICE", "PRECISION", "CACHE", "SIZES"):
+    for name in ("DEVICE", "PRECISION", "SIZES"):  # not CACHE: it would be the user's own
         monkeypatch.delenv(f"FOURFOLD_{name}", raising=False)
     monkeypatch.setattr(FakeSession, "opened", [], raising=False)
     monkeypatch.setattr(fourfold, "Session", FakeSession, raising=False)

@@ -41,6 +41,10 @@ class Damaged(Exception):
         self.inode = inode
 
 
+class OtherFormat(Damaged):
+    """Another version of fourfold wrote the database."""
+
+
 class Database:
     """A database file in a folder. Each use is a separate connection and transaction."""
 
@@ -84,7 +88,7 @@ class Database:
             if (version := _version(connection)) != VERSION:
                 if version == 0 and self._is_empty():
                     raise FileNotFoundError(f"{self.path} is being created")
-                raise Damaged(inode, "it has another format")
+                raise OtherFormat(inode, "it has another format")
             if is_new and _statements(connection) != TABLES:
                 raise Damaged(inode, "it has other tables")
             _checked[self._name] = stamp

@@ -20,6 +20,7 @@ from fourfold.store.database import (
     Damaged,
     Database,
     MemoryDatabase,
+    OtherFormat,
     salvage_choices,
     salvage_facts,
     salvage_quarantine,
@@ -311,7 +312,14 @@ class Entries:
             log.warn_once(unusable(self.place, error), about=self.place)
             return
         _surprises.pop(self.place, None)
-        log.warn_once(f"the store in {self.place} was damaged ({damaged}) and was created again")
+        if isinstance(damaged, OtherFormat):
+            log.info(
+                "the store in %s was of another version of fourfold; it is converted", self.place
+            )
+        else:
+            log.warn_once(
+                f"the store in {self.place} was damaged ({damaged}) and was created again"
+            )
         try:
             self._recover()
         except (OSError, sqlite3.Error, Damaged, *SURPRISES) as error:
