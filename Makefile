@@ -38,8 +38,10 @@ format: $(VENV)/.dev ## format the code and apply automatic lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-fuzz: $(VENV)/.dev ## read thousands of damaged model files: ARGS="--cases 100000 --jobs 16"
+fuzz: $(VENV)/.dev ## attack with damaged files, databases and values: ARGS="--cases 100000 --jobs 16"
 	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.databases
+	PYTHONPATH=tests $(BIN)/python -m fuzz.values
 
 docs: $(VENV)/.docs ## build the documentation site into build/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

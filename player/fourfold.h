@@ -110,7 +110,8 @@ typedef struct ff_options {
     const char *postprocess; /* postprocessing option, as it was prepared */
     const char *pixels;      /* pixels option, as it was prepared */
     const char *shapes;      /* input shapes, as prepared: "image=1,320,320,3;mask=1,4" */
-    const char *cache;       /* folder that caches program binaries; NULL disables the cache */
+    const char *cache;       /* folder that caches program binaries; NULL disables the cache. Its
+                                binaries are not used if other users can write to it */
 } ff_options;
 
 /* Describes a loaded model and its plan. */

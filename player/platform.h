@@ -17,6 +17,9 @@ void ff_unmap_file(const uint8_t *bytes, size_t size);
 int ff_write_file(const char *path, const void *const *pieces, const size_t *sizes, size_t count);
 void ff_create_folder(const char *path); /* errors show when a file is written */
 int ff_file_exists(const char *path);
+/* Returns 1 if only this user, or the superuser, can write to a file or folder. On Windows the rights
+ * that it inherits decide. */
+int ff_is_private(const char *path);
 void ff_remove_file(const char *path);
 
 void *ff_load_library(const char *path);

@@ -77,6 +77,17 @@ void ff_create_folder(const char *path) {
     mkdir(path, 0700);
 }
 
+int ff_is_private(const char *path) {
+#ifdef __ANDROID__ /* the group of an app's cache folder is the app's own */
+    const mode_t others = S_IWOTH;
+#else
+    const mode_t others = S_IWGRP | S_IWOTH;
+#endif
+    struct stat info;
+    return stat(path, &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0) &&
+           (info.st_mode & others) == 0;
+}
+
 int ff_file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }

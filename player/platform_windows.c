@@ -89,6 +89,10 @@ void ff_create_folder(const char *path) {
     free(name);
 }
 
+int ff_is_private(const char *path) {
+    return ff_file_exists(path);
+}
+
 int ff_file_exists(const char *path) {
     wchar_t *name = to_wide(path);
     int symbol = name != NULL && GetFileAttributesW(name) != INVALID_FILE_ATTRIBUTES;

@@ -82,7 +82,7 @@ static int join_path(char path[PATH_BYTES], const char *folder, const char *key,
     return snprintf(path, PATH_BYTES, "%s/%s%s", folder, key, end) < PATH_BYTES;
 }
 
-/* Loads a cached binary. A marker file exists while the driver loads it, so that a binary that
+/* Loads a cached binary, unless another user may have written it. A marker file exists while the driver loads it, so that a binary that
  * crashed a process is not loaded again until it is replaced. */
 static ff_cl load_cached_binary(const ff_model *model, const parts *own, const char *folder) {
     char path[PATH_BYTES], marker[PATH_BYTES];
@@ -94,7 +94,8 @@ static ff_cl load_cached_binary(const ff_model *model, const parts *own, const c
         !join_path(marker, folder, own->key, ".mark")) {
         return NULL;
     }
-    if (ff_file_exists(marker) || ff_container_open(&file, path, NULL) != FF_OK) return NULL;
+    if (!ff_is_private(folder) || !ff_is_private(path) || ff_file_exists(marker)) return NULL;
+    if (ff_container_open(&file, path, NULL) != FF_OK) return NULL;
     if (ff_container_section(&file, 0, "entry", &head, NULL) == FF_OK &&
         ff_container_section(&file, 1, "binary", &binary, NULL) == FF_OK &&
         ff_json_read(&document, head.bytes, head.size)) {

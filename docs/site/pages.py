@@ -14,7 +14,7 @@ from fourfold.cli import main
 # The section to which pages of a folder are appended when the navigation does not list them.
 SECTION_FOLDERS = {"Run a model": "guide", "Internals": "internals", "Decisions": "decisions"}
 REPOSITORY_LINK = re.compile(
-    r"\]\((?:\.\./)+(examples|benchmarks|src|tests|README|CONTRIBUTING)([^)\s]*)\)"
+    r"\]\((?:\.\./)+(examples|benchmarks|src|tests|README|CONTRIBUTING|SECURITY)([^)\s]*)\)"
 )
 FENCE_WORDS = re.compile(r"^```(\w+) [^\n]*$", re.MULTILINE)  # instructions for the tests
 COMMANDS_MARKER = "<!-- every command -->"

@@ -108,6 +108,17 @@ def test_handles_failures_of_every_driver_call(settings: dict[str, str], tmp_pat
     assert statuses <= {"opencl:", "memory:", "plan:", "device:", "build:"}
 
 
+@pytest.mark.parametrize("shared", ["folder", "file"])
+def test_does_not_load_binaries_that_others_can_write(tmp_path: Path, shared: str) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    cache = tmp_path / "cache"
+    play(path, tmp_path, "--cache", str(cache))
+    (entry,) = cache.iterdir()
+    changed = cache if shared == "folder" else entry
+    changed.chmod(changed.stat().st_mode | 0o002)
+    assert play(path, tmp_path, "--cache", str(cache))[0]["program"] == "text"
+
+
 def test_caches_binaries(tmp_path: Path) -> None:
     device = fake_device()
     path, cache = prepare_fake(tmp_path / "f", device, {"line": [line()]}), tmp_path / "cache"

@@ -138,6 +138,18 @@ def test_database_with_a_damaged_page_is_recovered(world: World, place: int) -> 
     assert world.start() == "store"
 
 
+def test_database_of_another_version_is_converted_without_a_warning(world: World) -> None:
+    world.store.put_choice("device", "conv", "wide", 0.5)
+    world.start()
+    connection = sqlite3.connect(world.folder / NAME)
+    connection.execute("PRAGMA user_version = 5")
+    connection.close()
+    world.start()
+    assert world.said == []
+    assert world.start() == "store"
+    assert world.store.choices("device") == {"conv": "wide"}
+
+
 def test_choices_survive_a_damaged_database(world: World) -> None:
     world.store.put_choice("device", "conv", "wide", 0.5)
     connection = sqlite3.connect(world.folder / NAME)

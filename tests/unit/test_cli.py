@@ -136,7 +136,7 @@ def model(tmp_path: Path) -> str:
 @pytest.fixture
 def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
     """Return a function that calls the command line with a fake session."""
-    for name in ("DEVICE", "PRECISION", "CACHE", "SIZES"):
+    for name in ("DEVICE", "PRECISION", "SIZES"):  # not CACHE: it would be the user's own
         monkeypatch.delenv(f"FOURFOLD_{name}", raising=False)
     monkeypatch.setattr(FakeSession, "opened", [], raising=False)
     monkeypatch.setattr(fourfold, "Session", FakeSession, raising=False)

@@ -27,6 +27,7 @@ from fourfold.errors import InputError
 from fourfold.runtime.loading import why_stored_is_unused
 from fourfold.runtime.request import model_key_parts
 from fourfold.store.entry import BINARY, COMPILED, CONVERTED, Entry
+from fourfold.store.folder import NotPrivate, check_cache_folder
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
@@ -52,6 +53,12 @@ def command(context: click.Context, folder: Path | None) -> None:
     if path is None:
         what, why = "there is no cache", "FOURFOLD_CACHE is 'none'"
         raise InputError(what, why, "set it to a folder, or pass --folder")
+    try:
+        check_cache_folder(Path(path))
+    except NotPrivate as error:
+        raise InputError(f"the cache in {path} cannot be used", error.why, error.fix) from error
+    except OSError:
+        pass  # there is none yet; the store reports other errors
     context.obj = folder_store(path, config.cache_limit)
 
 

@@ -18,6 +18,7 @@ from fourfold.cli._options import examples, json_option
 from fourfold.cli._show import byte_count, show_json
 from fourfold.config import Config
 from fourfold.errors import InputError
+from fourfold.store.folder import private_folder
 
 EXAMPLES = examples(
     "fourfold player build -o fourfold-run",
@@ -50,7 +51,7 @@ def build(target: str | None, output: Path | None, as_json: bool) -> None:
     The compiler is this machine's own, Zig for other machines (pip install 'fourfold[player]'), and
     for Android the NDK of ANDROID_NDK_HOME or of the SDK.
     """
-    cache = Config.from_environment().cache
+    cache = private_folder(Config.from_environment().cache)
     built = build_player(None if target is None else TARGETS[target], cache)
     try:
         path = _copy(built, output or Path(built.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from zlib import crc32
@@ -58,9 +58,13 @@ class Container:
         self._good: set[int] = set()
 
     @staticmethod
-    def open(path: str | os.PathLike[str]) -> Container:
-        """Open a file. Raises OSError if it cannot be read, ModelError if it is damaged."""
-        with open(path, "rb") as file:
+    def open(
+        path: str | os.PathLike[str], opener: Callable[[str, int], int] | None = None
+    ) -> Container:
+        """Open a file, through the `opener` of Python's `open` if one is passed. Raises OSError if
+        it cannot be read, ModelError if it is damaged.
+        """
+        with open(path, "rb", opener=opener) as file:
             size = os.fstat(file.fileno()).st_size
             if size < HEADER.size:
                 return Container(file.read(), f"'{os.fspath(path)}'")

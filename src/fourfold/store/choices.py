@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
+from fourfold.store.schema import typed
+
 
 class Choice(NamedTuple):
     """The best choice for a key, its time, the device, and the number of candidates compared."""
@@ -30,7 +32,8 @@ def read_choices(database: sqlite3.Connection, device: str | None) -> list[Choic
         if device is None
         else database.execute(f"{query} WHERE device=?", (device,))
     )
-    choices = [(Choice(*row), checksum) for *row, checksum in rows]
+    whole = typed(rows, str, str, float, str, int, int)
+    choices = [(Choice(*row), checksum) for *row, checksum in whole]
     return [one for one, checksum in choices if choice_checksum(one) == checksum]
 
 

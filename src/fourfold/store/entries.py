@@ -6,24 +6,29 @@ import functools
 import json
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from fourfold.errors import ModelError
+from fourfold.errors import MALFORMED, ModelError
 from fourfold.plan import Container, Section, container_bytes, write_container
-from fourfold.store import choices, facts
+from fourfold.store import choices, facts, sentinel
 from fourfold.store.database import (
     Damaged,
     Database,
     MemoryDatabase,
+    OtherFormat,
     salvage_choices,
     salvage_facts,
+    salvage_quarantine,
 )
-from fourfold.store.entry import COLUMNS, Entry, entry_sections, read_head
+from fourfold.store.entry import COLUMNS, ENTRY_TYPES, Entry, entry_sections, read_head
+from fourfold.store.folder import create_folder, open_private, unusable
 from fourfold.store.keys import Parts, key_of
+from fourfold.store.schema import typed
 from fourfold.support.log import Log
 
 log = Log("store")
@@ -31,7 +36,11 @@ log = Log("store")
 DEFAULT_LIMIT_BYTES = 2 << 30
 ORPHAN_AGE_SECONDS = 3600.0  # older files that no entry names are removed
 TABLES = ("entries", "choices", "facts", "digests", "loading", "loaded", "quarantine")
+MAX_SURPRISES = 2
 QUICK_MS = 50  # timeout for updates that only affect speed
+# Raised by a damaged database that SQLite takes for a whole one.
+SURPRISES = (*MALFORMED, ArithmeticError, MemoryError)
+_surprises: dict[str, int] = {}  # by folder, since the database was opened or set aside
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,30 +52,32 @@ class FolderContents:
         self.folder = folder / "entries"
 
     def write(self, name: str, sections: Sequence[Section]) -> int:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_folder(self.folder.parent)
+        create_folder(self.folder)
         return write_container(self.folder / name, sections, 0o600, sync=False)
 
     def read(self, name: str) -> Container:
-        if os.path.basename(name) != name:
+        if not _is_entry_name(name):
             raise FileNotFoundError(name)
-        return Container.open(self.folder / name)
+        return Container.open(self.folder / name, open_private)
 
     def remove(self, name: str) -> None:
-        if os.path.basename(name) == name:
+        if _is_entry_name(name):
             (self.folder / name).unlink(missing_ok=True)
 
     def names(self) -> list[str]:
         if not self.folder.is_dir():
             return []
-        return [entry.name for entry in os.scandir(self.folder) if not entry.name.startswith(".")]
+        return [entry.name for entry in os.scandir(self.folder) if _is_entry_name(entry.name)]
 
     def sweep(self, known: set[str]) -> None:
         """Remove files that killed writers left behind."""
         if not self.folder.is_dir():
             return
         for entry in list(os.scandir(self.folder)):
-            age = time.time() - entry.stat().st_mtime
-            if entry.name not in known and age > ORPHAN_AGE_SECONDS:
+            state = entry.stat(follow_symlinks=False)
+            is_old = time.time() - state.st_mtime > ORPHAN_AGE_SECONDS
+            if entry.name not in known and is_old and not stat.S_ISDIR(state.st_mode):
                 Path(entry.path).unlink(missing_ok=True)
 
 
@@ -114,8 +125,11 @@ def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:
             except Damaged as error:
                 self.renew(error)
             except (OSError, sqlite3.Error) as error:
-                line = f"the store in {self.place} cannot be used: {error}; continuing without it"
-                log.warn_once(line, about=self.place)
+                log.warn_once(unusable(self.place, error), about=self.place)
+            except UnicodeEncodeError as error:
+                log.debug("a name that is not Unicode is not cached: %s", error)
+            except SURPRISES as error:
+                self.note_surprise(error)
             return otherwise()
 
         return cast(F, guarded)
@@ -186,7 +200,7 @@ class Entries:
     @never_fails(lambda: None)
     def put(self, kind: str, title: str, parts: Parts, data: Sequence[Section]) -> None:
         """Store an entry, replacing one with the same key."""
-        key = key_of(parts)
+        key, title = key_of(parts), title.encode("utf-8", "replace").decode()
         name = f"{kind}-{key}-{os.urandom(4).hex()}"
         size = self.contents.write(name, entry_sections(kind, title, parts, data))
         try:
@@ -213,14 +227,14 @@ class Entries:
 
     def _over_limit(self, database: sqlite3.Connection, limit: int) -> list[str]:
         """Drop the least recently used entries until the others fit; return their files."""
-        total = database.execute("SELECT COALESCE(SUM(size), 0) FROM entries").fetchone()[0]
-        gone = []
-        rows = database.execute("SELECT key, file, size FROM entries ORDER BY used").fetchall()
+        query = "SELECT key, file, size FROM entries ORDER BY used"
+        rows = typed(database.execute(query), str, str, int)
+        total, gone = sum(size for *_, size in rows), []
         for key, file, size in rows:
             if total <= limit:
                 break
             database.execute("DELETE FROM entries WHERE key=?", (key,))
-            gone.append(str(file))
+            gone.append(file)
             total -= size
         return gone
 
@@ -237,10 +251,11 @@ class Entries:
         """Return all entries, the last used first."""
         entries = []
         with self.database.reading() as database:
-            for row in database.execute(f"SELECT {COLUMNS} FROM entries ORDER BY used DESC"):
+            rows = database.execute(f"SELECT {COLUMNS} FROM entries ORDER BY used DESC")
+            for row in typed(rows, *ENTRY_TYPES):
                 try:
                     entries.append(Entry.of(row))
-                except (ValueError, TypeError) as error:
+                except MALFORMED as error:
                     log.warn_once(f"an entry of the store in {self.place} is unreadable: {error}")
         return entries
 
@@ -281,19 +296,39 @@ class Entries:
             self.forget(entry.key)
         return bad
 
+    def note_surprise(self, error: Exception) -> None:
+        """Set the database aside after a second error that no undamaged database causes."""
+        _surprises[self.place] = _surprises.get(self.place, 0) + 1
+        log.debug("the database in %s is damaged: %r", self.place, error)
+        if _surprises[self.place] >= MAX_SURPRISES:
+            self.renew(Damaged(self.database.current_inode(), repr(error)))
+
     def renew(self, damaged: Damaged) -> None:
         """Replace a damaged database by a new one with every entry whose file is valid."""
-        if not self.database.move_damaged_file(damaged):
+        try:
+            if not self.database.move_damaged_file(damaged):
+                return
+        except OSError as error:
+            log.warn_once(unusable(self.place, error), about=self.place)
             return
-        log.warn_once(f"the store in {self.place} was damaged ({damaged}) and was created again")
+        _surprises.pop(self.place, None)
+        if isinstance(damaged, OtherFormat):
+            log.info(
+                "the store in %s was of another version of fourfold; it is converted", self.place
+            )
+        else:
+            log.warn_once(
+                f"the store in {self.place} was damaged ({damaged}) and was created again"
+            )
         try:
             self._recover()
-        except (OSError, sqlite3.Error, Damaged) as error:
+        except (OSError, sqlite3.Error, Damaged, *SURPRISES) as error:
             log.warn_once(f"nothing was recovered from the damaged store in {self.place}: {error}")
 
     def _recover(self) -> None:
         folder = self.database.folder
         salvaged, known_facts = salvage_choices(folder), salvage_facts(folder)
+        quarantined = salvage_quarantine(folder)
         with self.database.writing() as database:
             for name in self.contents.names():
                 try:
@@ -306,11 +341,19 @@ class Entries:
             valid = [one for one, sum_ in salvaged if choices.choice_checksum(one) == sum_]
             choices.write_choices(database, valid, time.time())
             facts.write_rows(database, known_facts)
+            for row in quarantined:
+                sentinel.quarantine_binary(database, *row)
 
 
 def _now(database: sqlite3.Connection) -> float:
     """Return the time, but never before the last use: a clock that was set back must not make new
     entries old.
     """
-    last = database.execute("SELECT COALESCE(MAX(used), 0) FROM entries").fetchone()[0]
-    return max(time.time(), float(last) + 1e-6)
+    query = "SELECT MAX(used) FROM entries WHERE typeof(used)='real'"
+    rows = typed(database.execute(query), float)
+    return max([time.time(), *(float(last) + 1e-6 for (last,) in rows)])
+
+
+def _is_entry_name(name: str) -> bool:
+    """Return whether a file may belong to an entry: a name such as 'binary-KEY-NUMBER'."""
+    return name.isascii() and name.replace("-", "").isalnum()

@@ -32,15 +32,16 @@ class Entry:
 
     @staticmethod
     def of(row: Sequence[Any]) -> Entry:
-        """Return an entry from a row of the table. Raises ValueError if the row is damaged."""
-        key, kind, title, parts, *numbers = row
+        """Return an entry from a row of the table. Raises one of MALFORMED if it is damaged."""
+        key, kind, title, parts, *others = row
         labelled = json.loads(parts)
         if not isinstance(labelled, dict) or key_of(labelled) != key or kind not in KINDS:
             raise ValueError("the row does not match its key")
-        return Entry(str(key), str(kind), str(title), labelled, *numbers)
+        return Entry(key, kind, title, labelled, *others)
 
 
 COLUMNS = "key, kind, title, parts, file, size, made, used, hits, loads"
+ENTRY_TYPES = (str, str, str, str, str, int, float, float, int, int)
 
 
 def entry_sections(

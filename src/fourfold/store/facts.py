@@ -10,8 +10,10 @@ from typing import NamedTuple
 from zlib import crc32
 
 from fourfold.device import Fact, is_fact
+from fourfold.store.schema import typed
 
 COLUMNS = "device, name, value, tries, checksum"
+FACT_TYPES = (str, str, (str, type(None)), int, int)
 
 
 class FactRow(NamedTuple):
@@ -45,7 +47,7 @@ def read_rows(database: sqlite3.Connection, device: str | None = None) -> list[F
         if device is None
         else database.execute(f"{query} WHERE device=?", (device,))
     )
-    rows = [FactRow(*row) for row in cursor]
+    rows = [FactRow(*row) for row in typed(cursor, *FACT_TYPES)]
     return [row for row in rows if fact_checksum(*row[:3]) == row.checksum]
 
 
@@ -56,7 +58,7 @@ def facts_in(rows: Iterable[FactRow]) -> StoredFacts:
         if row.value is None:
             tries[row.name] = row.tries
             continue
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, RecursionError):
             value = json.loads(row.value)
             if is_fact(row.name, value):
                 facts[row.name] = value
@@ -80,11 +82,10 @@ def write_facts(database: sqlite3.Connection, device: str, facts: Mapping[str, F
 def note_unanswered(database: sqlite3.Connection, device: str, names: Iterable[str]) -> None:
     """Count another probe without an answer; known facts stay."""
     for name in names:
-        row = database.execute(
-            "SELECT value, tries FROM facts WHERE device=? AND name=?", (device, name)
-        ).fetchone()
-        if row is None or row[0] is None:
-            tries = 1 if row is None else int(row[1]) + 1
+        query = "SELECT value, tries FROM facts WHERE device=? AND name=?"
+        rows = typed(database.execute(query, (device, name)), (str, type(None)), int)
+        if not rows or rows[0][0] is None:
+            tries = rows[0][1] + 1 if rows else 1
             write_rows(
                 database, [FactRow(device, name, None, tries, fact_checksum(device, name, None))]
             )

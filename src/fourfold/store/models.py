@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fourfold.store.keys import digest
+from fourfold.store.schema import typed
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -24,11 +25,10 @@ RACY_NS = 2_000_000_000  # a file may change within the resolution of its time s
 def cached_digest(database: sqlite3.Connection, path: Name, state: str) -> str | None:
     """Return the digest of a file in this state, unless the file had just been written then."""
     query = "SELECT seen, digest FROM digests WHERE path=? AND state=?"
-    row = database.execute(query, (os.path.abspath(path), state)).fetchone()
-    if row is None:
-        return None
     written = int(state.split(":")[1])
-    return str(row[1]) if written + RACY_NS < row[0] else None
+    for seen, known in typed(database.execute(query, (os.path.abspath(path), state)), int, str):
+        return known if written + RACY_NS < seen else None
+    return None
 
 
 def digest_file(path: Name) -> str:
@@ -81,10 +81,10 @@ class KnownModel(NamedTuple):
 def known_model(database: sqlite3.Connection, path: Name) -> KnownModel | None:
     """Return the cached data of a model; None if it is out of date."""
     query = "SELECT state, seen, digest FROM digests WHERE path=?"
-    row = database.execute(query, (os.path.abspath(path),)).fetchone()
-    if row is None:
+    rows = typed(database.execute(query, (os.path.abspath(path),)), str, int, str)
+    if not rows:
         return None
-    state, seen, content_digest = row
+    state, seen, content_digest = rows[0]
     files = tuple(line.split(":", 4)[-1] for line in state.split("\n"))
     try:
         if state_of(files) != state:
@@ -92,7 +92,7 @@ def known_model(database: sqlite3.Connection, path: Name) -> KnownModel | None:
     except OSError:
         return None
     written = max(int(line.split(":")[1]) for line in state.split("\n"))
-    return KnownModel(files, str(content_digest) if written + RACY_NS < seen else "")
+    return KnownModel(files, content_digest if written + RACY_NS < seen else "")
 
 
 def digest_files(files: Sequence[str]) -> tuple[str, int, str]:

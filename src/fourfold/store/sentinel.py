@@ -10,6 +10,8 @@ import os
 import platform
 import sqlite3
 
+from fourfold.store.schema import typed
+
 KILLED = "killed"
 REASONS = {KILLED: "its load killed a process"}
 STUCK_AFTER_SECONDS = 600.0  # a load that takes longer counts as crashed
@@ -39,7 +41,7 @@ def _is_alive(owner: str) -> bool:
         os.kill(int(process), 0)
     except ProcessLookupError:
         return False
-    except (PermissionError, ValueError, OSError):
+    except (OSError, ValueError, OverflowError):
         return True
     return _started(int(process)) == started
 
@@ -66,8 +68,8 @@ def verdict(database: sqlite3.Connection, digest: str, now: float) -> str | None
     if row is not None:
         return str(row[0])
     rows = database.execute("SELECT process, since FROM loading WHERE digest=?", (digest,))
-    for owner, since in rows.fetchall():
-        if not _is_alive(str(owner)) or abs(now - since) > STUCK_AFTER_SECONDS:
+    for owner, since in typed(rows, str, float):
+        if not _is_alive(owner) or abs(now - since) > STUCK_AFTER_SECONDS:
             return KILLED
     return None
 

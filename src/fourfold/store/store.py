@@ -25,6 +25,7 @@ from fourfold.store.entry import (
 from fourfold.store.facts import FactRow, StoredFacts
 from fourfold.store.keys import Parts, digest, engine_parts, facts_key
 from fourfold.store.package import ROOT, digest_sources, sources_state
+from fourfold.store.schema import typed
 from fourfold.support.log import Log
 
 log = Log("store")
@@ -198,7 +199,8 @@ class Store(Entries):
     def quarantined(self) -> list[tuple[str, str, float]]:
         """Return digest, reason and time of each binary in quarantine."""
         with self.database.reading() as database:
-            return list(database.execute("SELECT digest, why, since FROM quarantine"))
+            rows = database.execute("SELECT digest, why, since FROM quarantine")
+            return typed(rows, str, str, float)
 
 
 @cache

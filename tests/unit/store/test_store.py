@@ -116,14 +116,16 @@ def test_migrates_a_database_of_the_previous_format(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.put_model("m", parts(), line())
     store.put_choice("gpu", "conv", "wide", 0.5, effort=8)
+    store.quarantine_binary(b"binary", "the driver refused it")
     with closing(sqlite3.connect(tmp_path / database.NAME)) as connection:
-        connection.execute("ALTER TABLE choices DROP COLUMN effort")
+        connection.execute("ALTER TABLE entries RENAME COLUMN made TO created")
         connection.execute("PRAGMA user_version = 1")
         connection.commit()
     again = Store(tmp_path)
     assert again.choices("gpu") == {}  # migrates the database
     assert again.choices("gpu") == {"conv": "wide"}
-    assert again.efforts("gpu") == {"conv": 0}
+    assert again.efforts("gpu") == {"conv": 8}
+    assert [why for _, why, _ in again.quarantined()] == ["the driver refused it"]
     assert again.find_model(parts()) is not None
 
 

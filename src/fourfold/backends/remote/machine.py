@@ -19,6 +19,7 @@ from fourfold.backends.native import BuildTarget, build_player, find_target_mach
 from fourfold.backends.remote.link import Answer, Link
 from fourfold.config import Config
 from fourfold.errors import DeviceError, FourfoldError
+from fourfold.store.folder import private_folder
 
 PLAYER = "fourfold-run"
 _NO_OPENCL = 3  # the player's exit status
@@ -75,7 +76,7 @@ class Machine:
         """Compile and copy the player. The system compiler is used if the machine is
         like this one.
         """
-        cache = Config.from_environment().cache
+        cache = private_folder(Config.from_environment().cache)
         executable = build_player(None if self.target == host_target() else self.target, cache)
         try:
             self.link.push(executable, self.path(PLAYER))
