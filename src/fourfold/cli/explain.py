@@ -78,14 +78,16 @@ def command(
     if form is not None:
         exports.export(arguments, form, output, times)
         return
-    config = Config.from_environment()
+    config = arguments.options.settings()
     if is_prepared(arguments.model):
         stage = stage or "plan"
         text = _prepared_text(arguments, stage, config)
     else:
         stage = stage or "graph"
         options = arguments.compile_options(config)
-        text = explain_stage(arguments.model, stage, arguments.device, options)
+        text = explain_stage(
+            arguments.model, stage, arguments.device, options, arguments.options.trust
+        )
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})
     else:

@@ -37,6 +37,7 @@ from fourfold.cli._options import (
     precision_option,
     shape_option,
     signature_option,
+    trust_option,
 )
 from fourfold.cli._show import byte_count, duration, show_json, show_line, show_table
 from fourfold.compiler.tune import LEVELS
@@ -128,6 +129,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @scaling_options
 @signature_option
+@trust_option
 @postprocess_option
 @json_option
 def command(

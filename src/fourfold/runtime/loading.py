@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold import backends
+from fourfold.config import DATA
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.plan import CompiledModel, Plan
@@ -29,6 +30,7 @@ else:
     placements = lazy_import("fourfold.plan.placement")
 
 log = Log("runtime")
+NATIVE_LANGUAGES = ("opencl", "cuda")  # their kernels may use any pointer; others are checked
 FindBinary = Callable[[Plan], "bytes | None"]
 
 
@@ -61,10 +63,12 @@ def load_compiled(request: Request, store: Store | None) -> LoadResult:
 def _from_file(request: Request, store: Store | None) -> LoadResult:
     device = request.device
     with request.timings.stage("open"):
-        prepared = Prepared.open(request.model)
+        prepared = Prepared.open(request.model, request.config.trust)
         row = find_row(request, prepared, store)
         model = prepared.model(row)
         _check_can_place(request, model)
+        if request.config.trust == DATA and model.plans:
+            _check_isolated(request, store)
         binaries = {plan.program: prepared.binary_for(plan.program, device) for plan in model.plans}
         for program, binary in binaries.items():
             if binary is None and store is not None:
@@ -79,6 +83,25 @@ def _check_can_place(request: Request, model: CompiledModel) -> None:
         what = f"{request.title} cannot run on the CPU engines"
         why = "it was prepared to run on a device, and does not hold the original model"
         raise InputError(what, why, "open the original model, or leave placement out")
+
+
+def _check_isolated(request: Request, store: Store | None) -> None:
+    """Raise an InputError if kernels that a file holds as text would run as native code in this
+    process: on a CPU, or on a GPU that reads and writes any memory of the process.
+    """
+    device = request.device
+    if device.language not in NATIVE_LANGUAGES:
+        return
+    if not device.is_cpu:
+        device = backends.determine_facts(device, ("host_pointers",), store)
+        if not device.host_pointers:
+            return
+    raise InputError(
+        f"{request.title} cannot run on {device.name} with trust='data'",
+        "its kernels would be compiled to code that reaches all memory of this process, and it does"
+        " not hold the original model to make them from again",
+        "open the original model, choose a GPU, or pass trust='all' if you made the file",
+    )
 
 
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:

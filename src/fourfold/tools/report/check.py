@@ -11,7 +11,6 @@ from fourfold.backends.cpu import CPU
 from fourfold.backends.null import NULL_GPU
 from fourfold.compiler.partition import Costs
 from fourfold.compiler.placement import Decision, PlacementProblem, decide, read_problem
-from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.graph.metadata import ModelMetadata, Signature
 from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
@@ -97,7 +96,8 @@ def check(source: Model, device: object = None, **options: Any) -> CheckReport:
         device: The device, as `Session` takes it. 'null' is a generic GPU that need not exist.
         **options: The other options of `Session`, by name.
     """
-    stated, config = SessionOptions.of({"device": device, **options}), Config.from_environment()
+    stated = SessionOptions.of({"device": device, **options})
+    config = stated.settings()
     content, placement = path_or_bytes(source), stated.placement_options(config)
     store = find_store(stated.cache, stated.serialization_dir, config)
     info = _find_device(stated.wanted_device(config), placement)
