@@ -120,6 +120,11 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
     metavar="SECONDS",
     help="Time limit of tuning one model, in seconds.  [default: none]",
 )
+@click.option(
+    "--include-model",
+    is_flag=True,
+    help="Add the model file itself, so that --trust data can open the file on a CPU.",
+)
 @click.option("--add", is_flag=True, help="Keep the plans that an existing file holds.")
 @click.option(
     "--everywhere/--only-here",

@@ -111,6 +111,11 @@ class Prepared:
             fix = "check the path and that the file may be read"
             raise InputError(f"cannot open '{source}'", str(error), fix) from error
 
+    def source(self, model: int) -> bytes | None:
+        """Return the file of a model; None if it was prepared without its model."""
+        row = self.index["models"][model]
+        return bytes(self.file.section(row["section"], "source")) if "section" in row else None
+
     def choose_model(self, name: str | None) -> int:
         """Return the number of the model with this name, or of the only model."""
         if name is None and len(self.models) == 1:

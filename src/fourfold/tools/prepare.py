@@ -16,6 +16,7 @@ from fourfold.compiler.tune import Level, find_level
 from fourfold.config import ALL, Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
+from fourfold.formats import model_files
 from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
 from fourfold.plan.container import EXTENSION
 from fourfold.runtime.opening import find_store, model_path
@@ -27,6 +28,7 @@ from fourfold.support.progress import Progress, ProgressOption, followed
 from fourfold.tools.preparation import (
     GENERIC,
     TuningSummary,
+    model_number,
     prepare_generic,
     prepare_model,
     prepare_web,
@@ -142,6 +144,7 @@ def prepare(
     add: bool = False,
     everywhere: bool = True,
     web: bool = False,
+    include_model: bool = False,
     units: int | None = None,
     progress: ProgressOption | None = None,
     **options: Any,
@@ -161,6 +164,7 @@ def prepare(
         add: Keep the plans that an existing file holds.
         everywhere: Add generic plans for any GPU and any CPU, not only for kinds of `devices`.
         web: Add plans for browsers.
+        include_model: Add the model file itself, so that trust='data' can open the file on a CPU.
         units: Number of compute units of a GPU that is not attached.
         progress: True for a progress bar, or a function as `Session` takes it.
         **options: The options of `Session`, by name, without `device` and `model`.
@@ -177,6 +181,8 @@ def prepare(
         for source in _listed(models):
             with readable_file(model_path(source), store, config) as file:
                 work.add(Path(file), infos, kinds, web)
+                if include_model:
+                    draft.add_source(model_number(draft, Path(file)), _only_file(file))
         return work.write(path, began)
 
 
@@ -258,6 +264,16 @@ def _listed(models: PathName | Sequence[PathName]) -> list[PathName]:
     if not listed:
         raise InputError("there is no model to prepare", "models is empty", "pass at least one")
     return listed
+
+
+def _only_file(model: str) -> bytes:
+    """Return the content of a model that is a single file."""
+    files = model_files(model)
+    if len(files) > 1:
+        why = f"it has {len(files)} files, and a prepared file holds models of one file"
+        fix = "leave include_model out, or convert the model to one .onnx or .tflite file"
+        raise InputError(f"cannot include the model '{model}'", why, fix)
+    return Path(files[0]).read_bytes()
 
 
 def _device_names(
