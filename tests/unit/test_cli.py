@@ -417,7 +417,9 @@ def test_devices(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def explain_stage(path: str, stage: str, device: str | None, options: CompileOptions) -> str:
+    def explain_stage(
+        path: str, stage: str, device: str | None, options: CompileOptions, trust: str | None
+    ) -> str:
         return repr((stage, device, dict(options.shapes), options.signature, options.postprocess))
 
     stages = Literal["graph", "plan"]

@@ -6,6 +6,8 @@ their extension says what they are, or if the caller trusts them explicitly.
 
 from __future__ import annotations
 
+import os
+
 from fourfold.config import ALL, BY_EXTENSION
 from fourfold.errors import InputError
 from fourfold.formats import AMBIGUOUS, formats
@@ -30,7 +32,7 @@ def check_trust(source: ModelSource, form: Format, trust: str) -> None:
             f"convert it to {converter.target} where it was made, or pass trust='all' if you trust"
             " its author",
         )
-    if source.is_folder or source.has_extension(form.extensions):
+    if source.has_extension(form.extensions):
         return
     if source.path is None:
         if converter is not None:
@@ -40,21 +42,18 @@ def check_trust(source: ModelSource, form: Format, trust: str) -> None:
                 f"save it as {form.extensions[0]}, or pass trust='all' if you trust its author",
             )
         return
-    other = _format_named(source)
-    if converter is not None or other:
+    other = _format_named(source.path)
+    if other not in ("", form.name) or (converter is not None and not source.is_folder):
         raise _contradiction(source, form, other)
 
 
-def _format_named(source: ModelSource) -> str:
-    """Return the format that a file's extension stands for; '' for any other extension."""
-    extensions = {one: form.name for form in formats().values() for one in form.extensions}
-    extensions[EXTENSION] = "prepared files"
-    named = (
-        name
-        for extension, name in extensions.items()
-        if extension not in AMBIGUOUS and source.has_extension((extension,))
-    )
-    return next(named, "")
+def _format_named(path: str) -> str:
+    """Return the format that an extension stands for; '' for any other extension."""
+    file = os.path.normpath(path).lower()
+    owners = {one: form.name for form in formats().values() for one in form.extensions}
+    owners[EXTENSION] = "prepared files"
+    matching = (one for one in owners if one not in AMBIGUOUS and file.endswith(one))
+    return next((owners[one] for one in matching), "")
 
 
 def _contradiction(source: ModelSource, form: Format, other: str) -> InputError:

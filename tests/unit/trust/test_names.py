@@ -156,7 +156,7 @@ def test_every_converted_format_needs_its_name(tmp_path: Path) -> None:
 
 
 def test_a_saved_model_is_recognized_by_its_own_files(tmp_path: Path) -> None:
-    folder = tmp_path / "saved.onnx"
+    folder = tmp_path / "saved.v2"
     folder.mkdir()
     (folder / "saved_model.pbtxt").write_text("")
     assert find_format(str(folder)).name == "TensorFlow"
@@ -165,6 +165,11 @@ def test_a_saved_model_is_recognized_by_its_own_files(tmp_path: Path) -> None:
         check_trust(source, form, "extension")
         with pytest.raises(InputError, match="does not allow it"):
             check_trust(source, form, "data")
+    other = folder.rename(tmp_path / "saved.onnx")
+    for path in (str(other), f"{other}/"):
+        source, form = identify(path)
+        with pytest.raises(InputError, match="under another name"):
+            check_trust(source, form, "extension")
 
 
 @pytest.mark.parametrize("command", ["explain", "inspect", "check", "run", "bench"])
