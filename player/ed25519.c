@@ -7,7 +7,7 @@
 
 enum { LIMBS = 16, WORDS = 8, SCALAR_BITS = 253 };
 
-/* A number modulo p = 2^255 - 19: the sum of limbs[i] * 2^(16 i). Every function returns limbs of
+/* A number modulo p = 2^255 - 19: the sum of limbs[i] * 2^(16 i). Every function writes limbs of
  * less than 2^17, so that products of them fit into 64 bits. */
 typedef struct field {
     uint64_t limbs[LIMBS];
@@ -29,68 +29,63 @@ static const uint32_t ORDER[WORDS] = {0x5cf5d3ed, 0x5812631a, 0xa2f79cd6, 0x14de
                                       0,          0,          0,          0x10000000};
 
 /* Moves what exceeds 16 bits of a limb to the next; 2^256 is 38 modulo p. */
-static field carry(field value) {
+static void carry(field *value) {
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < LIMBS; i++) {
-            uint64_t excess = value.limbs[i] >> 16;
-            value.limbs[i] &= 0xffff;
-            if (i + 1 < LIMBS) value.limbs[i + 1] += excess;
-            else value.limbs[0] += 38 * excess;
+            uint64_t excess = value->limbs[i] >> 16;
+            value->limbs[i] &= 0xffff;
+            if (i + 1 < LIMBS) value->limbs[i + 1] += excess;
+            else value->limbs[0] += 38 * excess;
         }
     }
-    return value;
 }
 
-static field add(field a, field b) {
-    for (int i = 0; i < LIMBS; i++) a.limbs[i] += b.limbs[i];
-    return carry(a);
+static uint64_t limb_of_p(int i) {
+    return i == 0 ? 0xffed : i + 1 < LIMBS ? 0xffff : 0x7fff;
 }
 
-/* Returns a - b, computed as a + 8 p - b, so that no limb is negative. */
-static field subtract(field a, field b) {
+/* The results of these functions may be one of their arguments. */
+static void add(field *result, const field *a, const field *b) {
+    for (int i = 0; i < LIMBS; i++) result->limbs[i] = a->limbs[i] + b->limbs[i];
+    carry(result);
+}
+
+/* Computes a - b as a + 8 p - b, so that no limb is negative. */
+static void subtract(field *result, const field *a, const field *b) {
     for (int i = 0; i < LIMBS; i++) {
-        uint64_t limb = i == 0 ? 0xffed : i + 1 < LIMBS ? 0xffff : 0x7fff;
-        a.limbs[i] += 8 * limb - b.limbs[i];
+        result->limbs[i] = a->limbs[i] + 8 * limb_of_p(i) - b->limbs[i];
     }
-    return carry(a);
+    carry(result);
 }
 
-static field multiply(field a, field b) {
+static void multiply(field *result, const field *a, const field *b) {
     uint64_t products[2 * LIMBS] = {0};
-    field result;
     for (int i = 0; i < LIMBS; i++) {
-        for (int j = 0; j < LIMBS; j++) products[i + j] += a.limbs[i] * b.limbs[j];
+        for (int j = 0; j < LIMBS; j++) products[i + j] += a->limbs[i] * b->limbs[j];
     }
-    for (int i = 0; i < LIMBS; i++) {
-        result.limbs[i] = products[i] + 38 * products[i + LIMBS];
-    }
-    return carry(result);
+    for (int i = 0; i < LIMBS; i++) result->limbs[i] = products[i] + 38 * products[i + LIMBS];
+    carry(result);
 }
 
-/* Returns a power whose exponent has `bits` bits, all 1 except for the bits of `zeros`. */
-static field power(field value, int bits, uint32_t zeros) {
-    field result = value;
+/* Computes a power whose exponent has `bits` bits, all 1 except for the bits of `zeros`. */
+static void power(field *result, const field *value, int bits, uint32_t zeros) {
+    field base = *value;
+    *result = base;
     for (int bit = bits - 2; bit >= 0; bit--) {
-        result = multiply(result, result);
-        if (bit >= 32 || !(zeros >> bit & 1)) result = multiply(result, value);
+        multiply(result, result, result);
+        if (bit >= 32 || !(zeros >> bit & 1)) multiply(result, result, &base);
     }
-    return result;
-}
-
-/* Returns 1 / value: the power p - 2 = 2^255 - 21. */
-static field invert(field value) {
-    return power(value, 255, 1u << 2 | 1u << 4);
 }
 
 /* Writes the number below p that a field element stands for. */
-static void pack(uint8_t bytes[32], field value) {
-    value = carry(carry(value));
+static void pack(uint8_t bytes[32], const field *packed) {
+    field value = *packed;
+    carry(&value);
     for (int pass = 0; pass < 2; pass++) { /* the value is less than 2 p + 38 */
         field less;
         uint64_t borrow = 0;
         for (int i = 0; i < LIMBS; i++) {
-            uint64_t limb = i == 0 ? 0xffed : i + 1 < LIMBS ? 0xffff : 0x7fff;
-            uint64_t difference = value.limbs[i] - limb - borrow;
+            uint64_t difference = value.limbs[i] - limb_of_p(i) - borrow;
             less.limbs[i] = difference & 0xffff;
             borrow = difference >> 63;
         }
@@ -102,69 +97,94 @@ static void pack(uint8_t bytes[32], field value) {
     }
 }
 
-static field unpack(const uint8_t bytes[32]) {
-    field result;
+static void unpack(field *result, const uint8_t bytes[32]) {
     for (int i = 0; i < LIMBS; i++) {
-        result.limbs[i] = bytes[2 * i] | (uint64_t)bytes[2 * i + 1] << 8;
+        result->limbs[i] = bytes[2 * i] | (uint64_t)bytes[2 * i + 1] << 8;
     }
-    result.limbs[LIMBS - 1] &= 0x7fff;
-    return result;
+    result->limbs[LIMBS - 1] &= 0x7fff;
 }
 
-static int is_equal(field a, field b) {
+static int is_equal(const field *a, const field *b) {
     uint8_t left[32], right[32];
     pack(left, a);
     pack(right, b);
     return memcmp(left, right, sizeof left) == 0;
 }
 
-/* Adds two points with formulas that hold for any two points, equal ones included. */
-static point add_points(const point *p, const point *q) {
-    field a = multiply(subtract(p->y, p->x), subtract(q->y, q->x));
-    field b = multiply(add(p->y, p->x), add(q->y, q->x));
-    field c = multiply(multiply(p->t, q->t), add(D, D));
-    field d = multiply(p->z, add(q->z, q->z));
-    field e = subtract(b, a), f = subtract(d, c), g = add(d, c), h = add(b, a);
-    point sum;
-    sum.x = multiply(e, f);
-    sum.y = multiply(g, h);
-    sum.z = multiply(f, g);
-    sum.t = multiply(e, h);
-    return sum;
+/* Adds a point with formulas that hold for any two points, equal ones included. */
+static void add_point(point *sum, const point *other) {
+    field a, b, c, d, e;
+    subtract(&a, &sum->y, &sum->x);
+    subtract(&e, &other->y, &other->x);
+    multiply(&a, &a, &e);
+    add(&b, &sum->y, &sum->x);
+    add(&e, &other->y, &other->x);
+    multiply(&b, &b, &e);
+    multiply(&c, &sum->t, &other->t);
+    multiply(&c, &c, &D);
+    add(&c, &c, &c);
+    multiply(&d, &sum->z, &other->z);
+    add(&d, &d, &d);
+    subtract(&e, &b, &a);
+    add(&b, &b, &a);
+    subtract(&a, &d, &c);
+    add(&d, &d, &c);
+    multiply(&sum->x, &e, &a);
+    multiply(&sum->y, &d, &b);
+    multiply(&sum->z, &a, &d);
+    multiply(&sum->t, &e, &b);
+}
+
+/* Computes a square root of u / v, or of -u / v: u v^3 (u v^7)^((p - 5) / 8). */
+static void root(field *x, const field *u, const field *v) {
+    field v3;
+    multiply(&v3, v, v);
+    multiply(&v3, &v3, v);
+    multiply(x, &v3, &v3);
+    multiply(x, x, v);
+    multiply(x, x, u);
+    power(x, x, 252, 1u << 1); /* (p - 5) / 8 = 2^252 - 3 */
+    multiply(x, x, &v3);
+    multiply(x, x, u);
 }
 
 /* Reads a point: y, and the lowest bit of x. Returns 0 if there is no such point. */
 static int unpack_point(point *result, const uint8_t bytes[32]) {
-    field y = unpack(bytes), square = multiply(y, y);
-    field u = subtract(square, ONE), v = add(multiply(square, D), ONE);
-    field v3 = multiply(multiply(v, v), v), v7 = multiply(multiply(v3, v3), v);
-    /* The power (p - 5) / 8 = 2^252 - 3 leads to a square root of u / v, or of -u / v. */
-    field x = multiply(multiply(u, v3), power(multiply(u, v7), 252, 1u << 1));
+    field u, v, check, *x = &result->x;
     uint8_t packed[32];
-    field check = multiply(multiply(x, x), v);
-    pack(packed, y);
+    unpack(&result->y, bytes);
+    pack(packed, &result->y);
     if ((packed[31] ^ bytes[31]) & 0x7f || memcmp(packed, bytes, 31) != 0) return 0; /* y >= p */
-    if (!is_equal(check, u)) {
-        if (!is_equal(check, subtract(ZERO, u))) return 0;
-        x = multiply(x, ROOT_OF_MINUS_ONE);
+    multiply(&u, &result->y, &result->y);
+    multiply(&v, &u, &D);
+    subtract(&u, &u, &ONE);
+    add(&v, &v, &ONE);
+    root(x, &u, &v);
+    multiply(&check, x, x);
+    multiply(&check, &check, &v);
+    if (!is_equal(&check, &u)) {
+        subtract(&u, &ZERO, &u);
+        if (!is_equal(&check, &u)) return 0;
+        multiply(x, x, &ROOT_OF_MINUS_ONE);
     }
     pack(packed, x);
     if ((packed[0] & 1) != bytes[31] >> 7) {
-        if (is_equal(x, ZERO)) return 0;
-        x = subtract(ZERO, x);
+        if (is_equal(x, &ZERO)) return 0;
+        subtract(x, &ZERO, x);
     }
-    result->x = x;
-    result->y = y;
     result->z = ONE;
-    result->t = multiply(x, y);
+    multiply(&result->t, x, &result->y);
     return 1;
 }
 
 static void pack_point(uint8_t bytes[32], const point *value) {
-    field scale = invert(value->z);
+    field scale, scaled;
     uint8_t x[32];
-    pack(x, multiply(value->x, scale));
-    pack(bytes, multiply(value->y, scale));
+    power(&scale, &value->z, 255, 1u << 2 | 1u << 4); /* 1 / z: the power p - 2 = 2^255 - 21 */
+    multiply(&scaled, &value->x, &scale);
+    pack(x, &scaled);
+    multiply(&scaled, &value->y, &scale);
+    pack(bytes, &scaled);
     bytes[31] |= (uint8_t)((x[0] & 1) << 7);
 }
 
@@ -216,9 +236,10 @@ int ff_ed25519_verify(const uint8_t signature[FF_SIGNATURE_BYTES], const uint8_t
     }
     if (!is_below_order(s)) return 0; /* every signature has only one form */
     if (!unpack_point(&terms[1], base) || !unpack_point(&terms[2], key)) return 0;
-    terms[2].x = subtract(ZERO, terms[2].x);
-    terms[2].t = subtract(ZERO, terms[2].t);
-    terms[3] = add_points(&terms[1], &terms[2]);
+    subtract(&terms[2].x, &ZERO, &terms[2].x);
+    subtract(&terms[2].t, &ZERO, &terms[2].t);
+    terms[3] = terms[1];
+    add_point(&terms[3], &terms[2]);
     ff_sha512_begin(&hash);
     ff_sha512_add(&hash, signature, 32);
     ff_sha512_add(&hash, key, FF_KEY_BYTES);
@@ -228,8 +249,9 @@ int ff_ed25519_verify(const uint8_t signature[FF_SIGNATURE_BYTES], const uint8_t
     /* The signature is valid if its first half is s * base - k * key. */
     for (int bit = SCALAR_BITS - 1; bit >= 0; bit--) {
         int term = has_bit(s, bit) + 2 * has_bit(k, bit);
-        sum = add_points(&sum, &sum);
-        if (term > 0) sum = add_points(&sum, &terms[term]);
+        point same = sum;
+        add_point(&sum, &same);
+        if (term > 0) add_point(&sum, &terms[term]);
     }
     pack_point(packed, &sum);
     return memcmp(packed, signature, sizeof packed) == 0;
