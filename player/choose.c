@@ -59,7 +59,8 @@ static int is_same_device(const ff_index *index, const ff_json *row) {
 }
 
 const ff_json *ff_index_fact(const ff_index *index, const char *name) {
-    const ff_json *row = ff_json_first(&index->document, index->plans);
+    const ff_json *row =
+        index->ignores_facts ? NULL : ff_json_first(&index->document, index->plans);
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
         const ff_json *fact = get(index, get(index, row, "facts"), name);
         if (fact != NULL && is_same_device(index, row)) return fact;

@@ -9,6 +9,7 @@ typedef struct ff_index {
     ff_json_document document;
     const ff_json *models, *plans, *binaries;
     const ff_device *device;
+    int ignores_facts; /* the file is not trusted, so its facts count as unknown */
 } ff_index;
 
 ff_status ff_index_read(ff_index *index, ff_container *file, const ff_device *device,

@@ -144,10 +144,12 @@ ff_status ff_container_open_memory(ff_container *file, const void *bytes, size_t
                                    ff_error *error) {
     ff_status status;
     int mapped = file->mapped;
+    void *owned = file->owned;
     memset(file, 0, sizeof *file);
     file->bytes = bytes;
     file->size = size;
     file->mapped = mapped;
+    file->owned = owned;
     file->crc_tables = malloc(CRC_BYTES * sizeof *file->crc_tables);
     if (file->crc_tables == NULL) {
         ff_container_close(file);
@@ -175,8 +177,28 @@ ff_status ff_container_open(ff_container *file, const char *path, ff_error *erro
     return ff_container_open_memory(file, bytes, size, error);
 }
 
+ff_status ff_container_copy(ff_container *file, ff_error *error) {
+    ff_container copy = {0};
+    copy.owned = malloc(file->size);
+    if (copy.owned == NULL) {
+        ff_container_close(file);
+        return ff_no_memory(error);
+    }
+    memcpy(copy.owned, file->bytes, file->size);
+    copy.size = file->size;
+    ff_container_close(file);
+    *file = copy;
+    return ff_container_open_memory(file, file->owned, file->size, error);
+}
+
+uint32_t ff_container_signature_bytes(const ff_container *file) {
+    uint32_t bytes = read_u32(file->bytes + 40);
+    return bytes <= file->size - HEADER_BYTES ? bytes : UINT32_MAX;
+}
+
 void ff_container_close(ff_container *file) {
     if (file->mapped) ff_unmap_file(file->bytes, file->size);
+    free(file->owned);
     free(file->crc_tables);
     free(file->checked);
     memset(file, 0, sizeof *file);

@@ -12,7 +12,8 @@ typedef struct ff_section {
 typedef struct ff_container {
     const uint8_t *bytes, *table;
     size_t size;
-    int mapped;
+    int mapped;  /* `bytes` is a mapped file */
+    void *owned; /* memory of `bytes` that closing frees, or NULL */
     uint32_t count;
     uint8_t *checked;            /* one flag per section: its checksum was verified */
     uint32_t (*crc_tables)[256]; /* lookup tables of CRC-32, for CRC_BYTES at once */
@@ -22,6 +23,10 @@ typedef struct ff_container {
 ff_status ff_container_open(ff_container *file, const char *path, ff_error *error);
 ff_status ff_container_open_memory(ff_container *file, const void *bytes, size_t size,
                                    ff_error *error);
+/* Replaces a mapped file by a copy in memory, which no other process can change. */
+ff_status ff_container_copy(ff_container *file, ff_error *error);
+/* Returns the size of the key and signature at the end of the file; 0 if it is not signed. */
+uint32_t ff_container_signature_bytes(const ff_container *file);
 void ff_container_close(ff_container *file);
 
 /* Returns the bytes of a section after checking its name and checksum. */

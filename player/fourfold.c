@@ -95,7 +95,25 @@ static void free_player(ff_player *player) {
     free(player);
 }
 
-static ff_player *open_player(ff_container file, const char *device, ff_error *error) {
+/* Rejects a device on which kernels of the file would be code that reaches this process: a CPU, or
+ * a GPU that reads and writes any memory of the host. */
+static ff_status check_isolation(const ff_player *player, ff_error *error) {
+    uint64_t capabilities = 0;
+    player->cl.GetDeviceInfo(player->device->device, CL_DEVICE_SVM_CAPABILITIES,
+                             sizeof capabilities, &capabilities, NULL);
+    if (strcmp(player->device->facts.kind, "cpu") != 0 &&
+        !(capabilities & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM)) {
+        return FF_OK;
+    }
+    return ff_fail(error, FF_PLAN,
+                   "the kernels of the file would run on %s as code that reaches all memory of "
+                   "this process; choose a GPU, or pass the trust \"all\" if you made the file",
+                   player->device->facts.name);
+}
+
+/* Opens a player for a file, which it closes on failure. */
+static ff_player *open_player(ff_container file, const char *device, ff_trust trust,
+                              ff_error *error) {
     ff_player *player = calloc(1, sizeof *player);
     ff_status status = FF_OK;
     if (player == NULL) {
@@ -105,13 +123,16 @@ static ff_player *open_player(ff_container file, const char *device, ff_error *e
     }
     player->file = file;
     player->users = 1;
+    player->trust = trust;
     player->lock = ff_lock_create();
     player->resident_lock = ff_lock_create();
     if (player->lock == NULL || player->resident_lock == NULL) status = ff_no_memory(error);
     if (status == FF_OK) status = ff_opencl_load(&player->cl, error);
     if (status == FF_OK) status = choose_device(player, device, error);
+    if (status == FF_OK && trust == FF_TRUST_DATA) status = check_isolation(player, error);
     if (status == FF_OK) {
         status = ff_index_read(&player->index, &player->file, &player->device->facts, error);
+        player->index.ignores_facts = trust == FF_TRUST_DATA;
     }
     if (status == FF_OK) status = make_context(player, error);
     if (status == FF_OK) return player;
@@ -119,16 +140,34 @@ static ff_player *open_player(ff_container file, const char *device, ff_error *e
     return NULL;
 }
 
-ff_player *ff_open(const char *path, const char *device, ff_error *error) {
+ff_player *ff_open(const char *path, const char *device, const char *trust, ff_error *error) {
     ff_container file;
-    if (ff_container_open(&file, path, error) != FF_OK) return NULL;
-    return open_player(file, device, error);
+    ff_trust level;
+    if (ff_trust_read(&level, trust, error) != FF_OK ||
+        ff_container_open(&file, path, error) != FF_OK) {
+        return NULL;
+    }
+    if (level == FF_TRUST_SIGNED && ff_container_copy(&file, error) != FF_OK) return NULL;
+    if (ff_trust_check(&file, level, trust, path, error) != FF_OK) {
+        ff_container_close(&file);
+        return NULL;
+    }
+    return open_player(file, device, level, error);
 }
 
-ff_player *ff_open_memory(const void *bytes, size_t size, const char *device, ff_error *error) {
+ff_player *ff_open_memory(const void *bytes, size_t size, const char *device, const char *trust,
+                          ff_error *error) {
     ff_container file = {0};
-    if (ff_container_open_memory(&file, bytes, size, error) != FF_OK) return NULL;
-    return open_player(file, device, error);
+    ff_trust level;
+    if (ff_trust_read(&level, trust, error) != FF_OK ||
+        ff_container_open_memory(&file, bytes, size, error) != FF_OK) {
+        return NULL;
+    }
+    if (ff_trust_check(&file, level, trust, NULL, error) != FF_OK) {
+        ff_container_close(&file);
+        return NULL;
+    }
+    return open_player(file, device, level, error);
 }
 
 size_t ff_model_count(const ff_player *player) {

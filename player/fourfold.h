@@ -1,7 +1,7 @@
 /* Runs models from fourfold's prepared files on OpenCL devices, without Python.
  *
  *     ff_error error;
- *     ff_player *player = ff_open("models.fourfold", NULL, &error);
+ *     ff_player *player = ff_open("models.fourfold", NULL, NULL, &error);
  *     ff_model *model = player ? ff_load(player, NULL, &error) : NULL;
  *     if (model == NULL || ff_run(model, inputs, outputs, &error) != FF_OK) puts(error.text);
  *
@@ -148,12 +148,17 @@ FF_API ff_status ff_devices(ff_device **devices, size_t *count, ff_error *error)
 FF_API void ff_free_devices(ff_device *devices, size_t count);
 
 /* Opens a prepared file for a device: its number, a part of its name, "gpu" or "cpu"; NULL selects
- * the first GPU, else the first device. Returns NULL on failure. */
-FF_API ff_player *ff_open(const char *path, const char *device, ff_error *error);
+ * the first GPU, else the first device. Returns NULL on failure.
+ *
+ * A prepared file holds code. `trust` says which files may bring it: NULL or "extension" (files
+ * whose name ends in .fourfold), "data" (none: the file's binaries are not loaded, and its kernels
+ * run only on GPUs), "signed:KEY" (files signed with this public Ed25519 key, 64 hexadecimal
+ * digits; several are separated by commas) or "all". */
+FF_API ff_player *ff_open(const char *path, const char *device, const char *trust, ff_error *error);
 /* Opens a prepared file in memory, such as an asset of an app. The bytes must outlive the player.
- */
+ * They have no name, so `trust` must be "all", "signed:KEY" or "data". */
 FF_API ff_player *ff_open_memory(const void *bytes, size_t size, const char *device,
-                                 ff_error *error);
+                                 const char *trust, ff_error *error);
 /* Returns the number of models in the file. */
 FF_API size_t ff_model_count(const ff_player *player);
 /* Returns the name of a model; NULL if `number` is out of range. */

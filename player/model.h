@@ -6,6 +6,7 @@
 #include "opencl.h"
 #include "plan.h"
 #include "platform.h"
+#include "trust.h"
 
 struct ff_player {
     ff_opencl cl;
@@ -14,6 +15,7 @@ struct ff_player {
     ff_device_entry *devices, *device;
     size_t device_count, users; /* reference count: the caller, and each loaded model */
     ff_cl context;
+    ff_trust trust;
     ff_lock *lock;          /* guards checksum flags, the reference count, and loading */
     ff_lock *resident_lock; /* allows one kernel at a time whose work-groups wait for each other */
 };

@@ -14,6 +14,8 @@
 typedef struct ff_cl_object *ff_cl;
 
 enum {
+    CL_DEVICE_SVM_CAPABILITIES = 0x1053,
+    CL_DEVICE_SVM_FINE_GRAIN_SYSTEM = 1 << 2,
     CL_OUT_OF_MEMORY_FIRST = -4,
     CL_OUT_OF_MEMORY_LAST = -6,
     CL_READ_WRITE = 1 << 0,

@@ -212,7 +212,7 @@ ff_status ff_program_load(ff_model *model, const char *cache, ff_error *error) {
     parts own;
     fill_parts(&own, model);
     model->origin = "file";
-    model->program = load_file_binary(model, &own);
+    if (model->player->trust != FF_TRUST_DATA) model->program = load_file_binary(model, &own);
     if (model->program == NULL && cache != NULL) {
         model->origin = "cache";
         model->program = load_cached_binary(model, &own, cache);

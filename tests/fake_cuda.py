@@ -17,6 +17,7 @@ from cuda_on_host import HostKernels
 from fake_cuda_streams import DEFAULT, FakeEvent, FakeStream, Work, reach, record, wait_for
 
 _UNITS, _INTEGRATED, _MAPS_HOST, _MAJOR, _MINOR, _COOPERATES = 16, 18, 19, 75, 76, 95
+_REACHES_PAGEABLE = 88
 _WORK_GROUP, _LOCAL_MEMORY, _ASKED_MEMORY = 1, 8, 97
 _OUT_OF_MEMORY = 2
 _INVALID, _MOST_ASKED = 1, 8
@@ -42,6 +43,7 @@ class FakeCuda:
         memory: int = 1 << 30,
         units: int = 1,
         count: int = 1,
+        reaches_pageable: bool = False,
     ) -> None:
         self.version, self.memory, self.count = version, memory, count
         self.failures: dict[str, int] = {}
@@ -65,6 +67,7 @@ class FakeCuda:
             _MAJOR: capability[0],
             _MINOR: capability[1],
             _COOPERATES: 1,
+            _REACHES_PAGEABLE: int(reaches_pageable),
             _WORK_GROUP: 1024,
             _LOCAL_MEMORY: 48 << 10,
             _ASKED_MEMORY: 227 << 10,

@@ -57,6 +57,12 @@ export interface OpenOptions {
   progress?: (progress: Progress) => void;
   /** Cache the file in the browser; true by default. */
   cache?: boolean;
+  /**
+   * Files that may be opened: 'signed:KEY' opens only files signed with this public Ed25519 key (64 hexadecimal
+   * digits; several are separated by commas). 'extension', 'data' and 'all' are the same here: a browser runs no
+   * native code of a file.
+   */
+  trust?: string;
   /** The caller's own device, to share buffers with. */
   device?: GPUDevice;
   picture?: PictureOptions;

@@ -62,7 +62,7 @@ int main(int count, char **arguments) {
     try {
         ff_error error;
         const char *device = count > 2 ? arguments[2] : nullptr;
-        Player player(checked(ff_open(arguments[1], device, &error), error));
+        Player player(checked(ff_open(arguments[1], device, nullptr, &error), error));
         for (size_t i = 0; i < ff_model_count(player.get()); i++) {
             play(player.get(), ff_model_name(player.get(), i));
         }

@@ -17,6 +17,8 @@ static const char USAGE[] =
     "Runs every model of a prepared file, or one of them.\n\n"
     "  --model NAME            run only the model with this name\n"
     "  --device N              number of the device, or part of its name\n"
+    "  --trust LEVEL           files that may bring code: extension (those named .fourfold),\n"
+    "                          data (none), signed:KEY (those signed with a key) or all\n"
     "  --input [NAME=]FILE     file of the next input, or of a named one: .npy or raw bytes\n"
     "  --inputs FOLDER         inputs of all models: FOLDER/MODEL.INPUT.npy, by number\n"
     "  --output FOLDER         write outputs as FOLDER/MODEL.OUTPUT.npy, by number\n"
@@ -35,7 +37,7 @@ static const char USAGE[] =
     "Exit status: 0 success, 1 failure, 2 wrong usage, 3 no OpenCL device.\n";
 
 typedef struct ff_request {
-    const char *file, *device, *inputs, *output, *binaries, *steps;
+    const char *file, *device, *trust, *inputs, *output, *binaries, *steps;
     const char *input[MAX_INPUTS];
     size_t input_count, runs;
     double seconds;
@@ -59,6 +61,7 @@ static int read_value(ff_request *request, const char *name, const char *value) 
         const char **target;
     } texts[] = {{"--model", &request->options.model},
                  {"--device", &request->device},
+                 {"--trust", &request->trust},
                  {"--inputs", &request->inputs},
                  {"--output", &request->output},
                  {"--precision", &request->options.precision},
@@ -377,7 +380,7 @@ static int run_steps(const ff_request *request, ff_player *player) {
 
 static int run_file(const ff_request *request) {
     ff_error error = {FF_OK, ""};
-    ff_player *player = ff_open(request->file, request->device, &error);
+    ff_player *player = ff_open(request->file, request->device, request->trust, &error);
     const char *requested = request->options.model;
     int result = GOOD, has_played = 0;
     if (player == NULL) {

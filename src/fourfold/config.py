@@ -17,7 +17,9 @@ PRECISIONS: tuple[str, ...] = get_args(Precision)
 PLACEMENTS: tuple[str, ...] = get_args(PlacementName)
 LAUNCHES = ("auto", "list", "one")
 SIZES = ("auto", "literal", "argument")
-BINARIES = ("auto", "always", "never")
+BINARIES = ("auto", "always")
+BY_EXTENSION, DATA, SIGNED, ALL = "extension", "data", "signed", "all"
+TRUSTS = (BY_EXTENSION, DATA, SIGNED, ALL)
 LOG_LEVELS = ("off", "warning", "info", "debug")
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 PREFIX = "FOURFOLD_"
@@ -47,7 +49,8 @@ class Config:
         "auto"  # tensor sizes in kernels: literals, arguments, or whichever suits the device
     )
     cache_limit: int = 2 << 30  # bytes; the least recently used entries are removed first
-    binaries: str = "auto"  # cache binaries: if the driver returns them cheaply, always, never
+    binaries: str = "auto"  # cache binaries if the driver returns them cheaply, or always
+    trust: str = BY_EXTENSION  # files whose code may run: see `checked_trust`
     launches: str = "auto"  # a plan as a list of launches, as one, or whichever suits the device
     kept_shapes: int = 8  # number of input shapes that a session stays ready for
     conversion_limit: float = 600.0  # seconds; time limit of a conversion by another framework
@@ -61,6 +64,7 @@ class Config:
         _one_of("launches", self.launches, LAUNCHES)
         _one_of("binaries", self.binaries, BINARIES)
         _one_of("log", self.log, LOG_LEVELS)
+        checked_trust("trust", self.trust)
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Config:
@@ -83,6 +87,7 @@ class Config:
             launches=_choice(variables, "FOURFOLD_LAUNCHES", LAUNCHES),
             cache_limit=Config.cache_limit if cache_limit is None else cache_limit,
             binaries=_choice(variables, "FOURFOLD_BINARIES", BINARIES),
+            trust=checked_trust("FOURFOLD_TRUST", variables.get("FOURFOLD_TRUST") or BY_EXTENSION),
             kept_shapes=_count(variables, "FOURFOLD_KEPT_SHAPES") or Config.kept_shapes,
             conversion_limit=_seconds(variables, "FOURFOLD_CONVERSION_LIMIT"),
             memory_limit=_byte_size(variables, "FOURFOLD_MEMORY_LIMIT"),
@@ -93,6 +98,29 @@ class Config:
 
 def _choice(variables: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
     return _one_of(name, variables.get(name) or known[0], known)
+
+
+def checked_trust(name: str, value: object) -> str:
+    """Return a level of trust: which files may run the code that they hold.
+
+    'extension' trusts prepared files and models that a framework converts if their extension says
+    what they are, 'data' trusts no file, 'signed:KEY' prepared files that the holder of the key
+    signed, and 'all' every file. KEY is a public Ed25519 key as 64 hexadecimal digits; several are
+    separated by commas.
+    """
+    text = str(value)
+    if text.startswith(SIGNED):
+        if trusted_keys(text):
+            return text
+        what, why = f"{name} is {text!r}", "a key has 64 hexadecimal digits"
+        raise InputError(what, why, f"write it as {SIGNED}:KEY; 'fourfold sign' prints the key")
+    return _one_of(name, text, TRUSTS)
+
+
+def trusted_keys(trust: str) -> tuple[str, ...]:
+    """Return the public keys that a level of trust names, in lower case; () if it names none."""
+    match = re.fullmatch(rf"{SIGNED}:([0-9a-f]{{64}}(?:,[0-9a-f]{{64}})*)", trust.lower())
+    return () if match is None else tuple(match[1].split(","))
 
 
 def log_level() -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from fourfold.config import (
@@ -63,6 +63,8 @@ class SessionOptions:
         signature: Signature by which the model is called.
         pixels: Inputs that take the bytes of a picture: `Pixels`, or a dict of them by name.
         postprocess: Postprocessing of outputs on the device, from `fourfold.processing`.
+        trust: Files that may run the code they hold: 'extension' (those whose extension says what
+            they are), 'data' (none), 'signed:KEY' (prepared files signed with a key) or 'all'.
         serialization_dir: TFLite's name for `cache`.
         model_token: TFLite's name for a string that tells versions of a model apart in the cache.
         progress: True for a progress bar, or a function (done, total, stage, seconds left).
@@ -85,6 +87,7 @@ class SessionOptions:
     signature: str | None = None
     pixels: PixelsOption | None = None
     postprocess: PostprocessOption | None = None
+    trust: str | None = None
     serialization_dir: str | os.PathLike[str] | None = None
     model_token: str = ""
     progress: ProgressOption | None = None
@@ -107,6 +110,11 @@ class SessionOptions:
             for item in fields(self)
             if values[item.name] is not item.default
         }
+
+    def settings(self) -> Config:
+        """Return the settings of this process, with the caller's `trust` in place of theirs."""
+        config = Config.from_environment()
+        return config if self.trust is None else replace(config, trust=self.trust)
 
     def wanted_device(self, config: Config) -> object:
         """Return the device that the caller or the settings name."""

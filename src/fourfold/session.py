@@ -16,7 +16,7 @@ import numpy as np
 from fourfold import backends
 from fourfold.backends.cpu import CPU
 from fourfold.backends.null import NULL_GPU
-from fourfold.config import Config, PlacementName, Precision, count
+from fourfold.config import PlacementName, Precision, count
 from fourfold.errors import DeviceError, InputError
 from fourfold.options import AUTO, SessionOptions
 from fourfold.plan import CompiledModel, Plan
@@ -109,6 +109,10 @@ class Session:
             dict of them by name.
         postprocess: Postprocessing of outputs on the device: an option of `fourfold.processing`, or
             a dict of them by output.
+        trust: Files that may run the code they hold: 'extension' (prepared files, and models that a
+            framework converts, whose extension says what they are), 'data' (none), 'signed:KEY'
+            (prepared files signed with this public key) or 'all'. The setting FOURFOLD_TRUST is the
+            default.
         serialization_dir: TFLite's name for `cache`.
         model_token: TFLite's name for a string that tells versions of a model apart in the cache.
         progress: True for a progress bar in a terminal or notebook, or a function that is called
@@ -136,6 +140,7 @@ class Session:
         signature: str | None = None,
         pixels: PixelsOption | None = None,
         postprocess: PostprocessOption | None = None,
+        trust: str | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
         progress: ProgressOption | None = None,
@@ -636,12 +641,14 @@ def explain_stage(
     stage: Stage,
     device: str | int | None = None,
     options: CompileOptions | None = None,
+    trust: str | None = None,
     full_names: bool = False,
 ) -> str:
     """Return the model at one compiler stage: 'graph', 'rewritten', 'plan' or 'kernels'. Without a
-    device it is compiled for a generic GPU. Graphs have numbers for values unless `full_names`.
+    device it is compiled for a generic GPU. `trust` is that of a `Session`. Graphs have numbers for
+    values unless `full_names`.
     """
-    config = Config.from_environment()
+    config = SessionOptions(trust=trust).settings()
     options = SessionOptions().compile_options(config) if options is None else options
     info = NULL_GPU if device in (None, "null") else backends.find_target(device or "auto")
     readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()

@@ -37,7 +37,7 @@ static void *work(void *argument) {
         good = own != NULL && is_right(own, number) && is_right(shared, number);
         ff_unload(own);
         if (i % 10 == 0) {
-            ff_player *other = ff_open(path, NULL, &error);
+            ff_player *other = ff_open(path, NULL, NULL, &error);
             good = good && other != NULL && ff_model_count(other) == 2;
             ff_close(other);
         }
@@ -54,7 +54,7 @@ int main(int count, char **arguments) {
     options.model = "two";
     if (count < 2) return 2;
     path = arguments[1];
-    player = ff_open(path, NULL, &error);
+    player = ff_open(path, NULL, NULL, &error);
     shared = player ? ff_load(player, &options, &error) : NULL;
     if (shared == NULL) return 1;
     for (int i = 0; i < THREADS; i++) {

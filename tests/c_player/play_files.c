@@ -1,5 +1,6 @@
 /* Opens, loads, runs and closes every model of the files named on standard input. With a number N
- * as argument it repeats this while the first to the N-th call of the fake driver fails.
+ * as argument it repeats this while the first to the N-th call of the fake driver fails. A second
+ * argument is the level of trust.
  *
  * Prints a line for each file: how many models ran, and a digest of their outputs. The bytes of a
  * file are in memory of exactly their size, so that sanitizers detect reads beyond it. */
@@ -58,12 +59,12 @@ static int run(ff_model *model, uint32_t *sum, ff_error *error) {
     return good;
 }
 
-static void play(const char *path) {
+static void play(const char *path, const char *trust) {
     size_t size = 0, ran = 0, count = 0;
     void *bytes = read_file(path, &size);
     ff_error error = {FF_OK, ""};
     uint32_t sum = 2166136261u;
-    ff_player *player = ff_open_memory(bytes, size, NULL, &error);
+    ff_player *player = ff_open_memory(bytes, size, NULL, trust, &error);
     if (player != NULL) count = ff_model_count(player);
     for (size_t i = 0; i < count; i++) {
         ff_options options = {0};
@@ -88,7 +89,7 @@ int main(int count, char **arguments) {
         for (int i = most > 0; i <= most; i++) {
             snprintf(number, sizeof number, "%d", i);
             if (i > 0) setenv("FAKE_FAIL", number, 1);
-            play(path);
+            play(path, count > 2 ? arguments[2] : "all");
         }
     }
     return 0;

@@ -6,7 +6,7 @@
 
 int main(int count, char **arguments) {
     ff_error error;
-    ff_player *player = count > 2 ? ff_open(arguments[1], arguments[2], &error) : NULL;
+    ff_player *player = count > 2 ? ff_open(arguments[1], arguments[2], NULL, &error) : NULL;
     ff_model *model = player ? ff_load(player, NULL, &error) : NULL;
     const ff_tensor *input = model ? ff_input(model, 0) : NULL;
     size_t bytes = model ? ff_output(model, 0)->bytes : 0;

@@ -142,28 +142,30 @@ def test_chooses_the_plan_that_python_chooses(seeds: range, tmp_path: Path) -> N
     facts: Facts = {**EVERYTHING, "forward_progress": False, "resident": True}
     known, bare, played = fake_device(facts), fake_device(), 0
     for seed in seeds:
-        prepared = shuffled(tmp_path / "f", known, seed)
+        prepared = shuffled(tmp_path / "f.fourfold", known, seed)
         wanted, words = OPTION_CASES[seed % len(OPTION_CASES)]
         row = expected(prepared, bare, facts, wanted)
-        lines = run_fake_json(tmp_path / "f", *words, status=0 if row is not None else 1)
+        lines = run_fake_json(tmp_path / "f.fourfold", *words, status=0 if row is not None else 1)
         assert lines[0].get("plan") == row, (seed, words, prepared.index["plans"], lines)
         played += row is not None
     assert played > 4
 
 
 def test_rejects_an_unknown_requirement(tmp_path: Path) -> None:
-    index = shuffled(tmp_path / "f", fake_device(), 0).index
+    index = shuffled(tmp_path / "f.fourfold", fake_device(), 0).index
     needs = {"language": "opencl", "language_version": "1.2", "x": 1}
-    reindexed(tmp_path / "f", {**index, "plans": [{**index["plans"][0], "requirements": needs}]})
-    (report,) = run_fake_json(tmp_path / "f", status=1)
+    reindexed(
+        tmp_path / "f.fourfold", {**index, "plans": [{**index["plans"][0], "requirements": needs}]}
+    )
+    (report,) = run_fake_json(tmp_path / "f.fourfold", status=1)
     assert (report["status"], "lacks 'x'" in report["error"]) == ("plan", True)
 
 
 def test_rejects_a_model_with_cpu_parts(tmp_path: Path) -> None:
-    index = shuffled(tmp_path / "f", fake_device(), 0).index
+    index = shuffled(tmp_path / "f.fourfold", fake_device(), 0).index
     rows = [{**row, "parts": ["gpu", "litert"]} for row in index["plans"]]
-    reindexed(tmp_path / "f", {**index, "plans": rows})
-    (report,) = run_fake_json(tmp_path / "f", status=1)
+    reindexed(tmp_path / "f.fourfold", {**index, "plans": rows})
+    (report,) = run_fake_json(tmp_path / "f.fourfold", status=1)
     assert (report["status"], "requires the Python package" in report["error"]) == ("plan", True)
 
 
@@ -171,9 +173,9 @@ def test_selects_a_model_by_name(tmp_path: Path) -> None:
     draft, device = Draft(), fake_device(EVERYTHING)
     for name, compiled in {"one": line(), "two": everything()}.items():
         draft.add_compiled(draft.add_model(name, name, 1), device, compiled, {})
-    draft.write(tmp_path / "f")
-    assert [one["model"] for one in run_fake_json(tmp_path / "f")] == ["one", "two"]
-    (report,) = run_fake_json(tmp_path / "f", "--model", "two")
+    draft.write(tmp_path / "f.fourfold")
+    assert [one["model"] for one in run_fake_json(tmp_path / "f.fourfold")] == ["one", "two"]
+    (report,) = run_fake_json(tmp_path / "f.fourfold", "--model", "two")
     assert (report["model"], report["number"]) == ("two", 1)
-    (report,) = run_fake_json(tmp_path / "f", "--model", "three", status=1)
+    (report,) = run_fake_json(tmp_path / "f.fourfold", "--model", "three", status=1)
     assert report["status"] == "argument"

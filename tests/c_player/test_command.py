@@ -57,7 +57,7 @@ def test_rejects_invalid_arguments(words: tuple[str, ...]) -> None:
 
 
 def test_fails_without_opencl(tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     for words in (("--probe",), (path,)):
         (line_,) = run_json(*words, status=3, LIBOPENCL_SO_PATH="/nowhere")
         assert line_["status"] == "opencl"
@@ -68,7 +68,7 @@ def test_fails_without_opencl(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"FOURFOLD", b"x" * 100, None])
 def test_rejects_files_that_are_not_prepared(content: bytes | None, tmp_path: Path) -> None:
-    path = tmp_path / "f"
+    path = tmp_path / "f.fourfold"
     if content is not None:
         path.write_bytes(content)
     (line_,) = run_fake_json(path, status=1)
@@ -79,7 +79,7 @@ def test_rejects_files_that_are_not_prepared(content: bytes | None, tmp_path: Pa
 
 
 def test_rejects_a_changed_header(tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     data = bytearray(path.read_bytes())
     data[8] += 1
     path.write_bytes(data)
@@ -87,7 +87,7 @@ def test_rejects_a_changed_header(tmp_path: Path) -> None:
 
 
 def test_reads_inputs_by_position_name_and_raw_bytes(tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "x.raw").write_bytes(X.tobytes())
     for given in ("x.npy", "x.raw"):
@@ -102,7 +102,7 @@ def test_reads_inputs_by_position_name_and_raw_bytes(tmp_path: Path) -> None:
     "array", [X[:-1], X.astype(np.float64), X.reshape(4, 4), X.reshape(4, 4).T[::1]]
 )
 def test_rejects_mismatched_inputs(array: np.ndarray, tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     np.save(tmp_path / "x.npy", array)
     (line_,) = run_fake_json(path, "--input", tmp_path / "x.npy", status=1)
     assert line_["status"] == "argument"
@@ -110,7 +110,7 @@ def test_rejects_mismatched_inputs(array: np.ndarray, tmp_path: Path) -> None:
 
 
 def test_generated_inputs_are_reproducible(tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     outputs = []
     for number in range(2):
         run_fake_json(path, "--output", tmp_path / str(number))
@@ -121,7 +121,7 @@ def test_generated_inputs_are_reproducible(tmp_path: Path) -> None:
 
 
 def test_prints_readable_output(tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     shown = run_fake(path, "--bench", "--profile", "--seconds", "0").stdout
     assert shown.startswith("line: plan for Fake GPU in fp32, opened in ")
     assert "2.000 us  line  y = line(x)" in shown

@@ -63,7 +63,9 @@ def play(path: Path, folder: Path, *more: str, **environment: str) -> tuple[Any,
 def test_transfer_paths(
     compiled: Any, settings: dict[str, str], facts: dict[str, Fact], tmp_path: Path
 ) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(facts, **settings), {"line": [compiled]})
+    path = prepare_fake(
+        tmp_path / "f.fourfold", fake_device(facts, **settings), {"line": [compiled]}
+    )
     report, y = play(path, tmp_path, "--bench", "--profile", "--seconds", "0", **settings)
     assert np.array_equal(y, 2 * X + 1)
     assert report["profile"]["launches"][0]["seconds"] == report["profile"]["span"] == 2e-6
@@ -74,7 +76,7 @@ def test_transfer_paths(
 def test_supports_all_buffers_arguments_and_ports(tmp_path: Path) -> None:
     for texels in (65536, 200):
         device = fake_device({**EVERYTHING, "image_texels": texels})
-        path = prepare_fake(tmp_path / "f", device, {"all": [everything()]})
+        path = prepare_fake(tmp_path / "f.fourfold", device, {"all": [everything()]})
         (report,) = run_fake_json(path, "--profile", FAKE_TEXELS=str(texels))
         assert [one["type"] for one in report["inputs"]] == ["i8[1,48]", "u8[1,5,5,3]"]
         assert [one["pixels"] for one in report["inputs"]] == ["", "rgb from 0 to 1"]
@@ -87,7 +89,7 @@ def test_supports_all_buffers_arguments_and_ports(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fact", sorted(set(EVERYTHING) - {"image_windows", "self_test"}))
 def test_unknown_facts_count_as_absent(fact: str, tmp_path: Path) -> None:
     facts = {name: value for name, value in EVERYTHING.items() if name != fact}
-    path = prepare_fake(tmp_path / "f", fake_device(facts), {"all": [everything()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(facts), {"all": [everything()]})
     (report,) = run_fake_json(path, status=1)
     needed = "images" if fact == "image_texels" else fact
     assert report["status"] == "plan"
@@ -98,7 +100,7 @@ def test_unknown_facts_count_as_absent(fact: str, tmp_path: Path) -> None:
 def test_handles_failures_of_every_driver_call(settings: dict[str, str], tmp_path: Path) -> None:
     facts = {**EVERYTHING, **POINTERS, **WAITING}
     plans = {"all": [everything()], "line": [stepped()], "flags": [flagged()]}
-    path = prepare_fake(tmp_path / "f", fake_device(facts, **settings), plans)
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(facts, **settings), plans)
     lines = play_files([path], "400", **settings)
     fine = [one.split()[2] == "3" for one in lines]
     last = max(number for number, good in enumerate(fine) if not good)
@@ -121,7 +123,10 @@ def test_does_not_load_binaries_that_others_can_write(tmp_path: Path, shared: st
 
 def test_caches_binaries(tmp_path: Path) -> None:
     device = fake_device()
-    path, cache = prepare_fake(tmp_path / "f", device, {"line": [line()]}), tmp_path / "cache"
+    path, cache = (
+        prepare_fake(tmp_path / "f.fourfold", device, {"line": [line()]}),
+        tmp_path / "cache",
+    )
     origins = [play(path, tmp_path, "--cache", str(cache))[0]["program"] for _ in range(2)]
     assert origins == ["text", "cache"]
     (entry,) = cache.iterdir()
@@ -135,7 +140,10 @@ def test_caches_binaries(tmp_path: Path) -> None:
 
 
 def test_rebuilds_damaged_and_crashing_binaries(tmp_path: Path) -> None:
-    path, cache = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]}), tmp_path / "c"
+    path, cache = (
+        prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]}),
+        tmp_path / "c",
+    )
     options = ("--cache", str(cache))
     play(path, tmp_path, *options)
     (entry,) = cache.iterdir()
@@ -150,7 +158,7 @@ def test_rebuilds_damaged_and_crashing_binaries(tmp_path: Path) -> None:
 
 
 def test_saves_binaries(tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     (report,) = run_fake_json(path, "--save-binaries", tmp_path / "b")
     file = Path(report["binary"]["file"])
     assert file.stat().st_size == report["binary"]["bytes"]
@@ -158,7 +166,7 @@ def test_saves_binaries(tmp_path: Path) -> None:
 
 
 def test_reports_build_errors(tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     (report,) = run_fake_json(path, status=1, FAKE_BUILD="fails")
     assert report["status"] == "build"
     assert report["error"].endswith("line 1: nothing is right")
@@ -166,7 +174,9 @@ def test_reports_build_errors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["floats", "halves, branches", "bytes"])
 def test_rejects_a_device_that_fails_its_self_test(wrong: str, tmp_path: Path) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device({"self_test": wrong}), {"line": [line()]})
+    path = prepare_fake(
+        tmp_path / "f.fourfold", fake_device({"self_test": wrong}), {"line": [line()]}
+    )
     (report,) = run_fake_json(path, status=1)
     assert report["status"] == "device"
     assert report["error"].endswith(f"its self-test failed for: {wrong}")
@@ -175,7 +185,7 @@ def test_rejects_a_device_that_fails_its_self_test(wrong: str, tmp_path: Path) -
 def test_fp16_failures_only_affect_fp16_plans(tmp_path: Path) -> None:
     facts = {**EVERYTHING, "self_test": "halves"}
     plans = {"mixed": [everything()], "line": [line()]}
-    path = prepare_fake(tmp_path / "f", fake_device(facts), plans)
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(facts), plans)
     first, second = run_fake_json(path, status=1)
     assert first["status"] == "device"
     assert "error" not in second
@@ -183,7 +193,7 @@ def test_fp16_failures_only_affect_fp16_plans(tmp_path: Path) -> None:
 
 def test_continues_after_a_model_fails(tmp_path: Path) -> None:
     plans = {"needy": [everything()], "line": [line()]}
-    path = prepare_fake(tmp_path / "f", fake_device(), plans)
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), plans)
     first, second = run_fake_json(path, status=1)
     assert (first["model"], first["status"]) == ("needy", "plan")
     assert (second["model"], second["number"]) == ("line", 1)

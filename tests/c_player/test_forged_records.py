@@ -97,7 +97,9 @@ def forged(path: Path, whole: Path, change: Callable[[Record, Any], None], value
 
 
 def test_rejects_forged_records(tmp_path: Path) -> None:
-    valid = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
+    valid = prepare_fake(
+        tmp_path / "whole.fourfold", fake_device(EVERYTHING), {"all": [everything()]}
+    )
     paths = [forged(tmp_path / str(n), valid, *one) for n, one in enumerate(FORGERIES)]
     good, *lines = play_files([valid, *paths])
     assert good.split()[1:3] == ["1", "1"]
@@ -107,7 +109,9 @@ def test_rejects_forged_records(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("least", [[1, 764, "f32[1,4]"], [0, 639], [9, 0]])
 def test_accepts_values_at_the_limits(least: list[Any], tmp_path: Path) -> None:
-    valid = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
+    valid = prepare_fake(
+        tmp_path / "whole.fourfold", fake_device(EVERYTHING), {"all": [everything()]}
+    )
     position = 10 if len(least) == 3 else 0
-    path = forged(tmp_path / "f", valid, forge("launches", 0, 1, position), least)
+    path = forged(tmp_path / "f.fourfold", valid, forge("launches", 0, 1, position), least)
     assert play_files([path])[0].split()[1:3] == ["1", "1"]

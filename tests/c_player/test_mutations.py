@@ -34,7 +34,7 @@ def silent(path: Path, settings: dict[str, str]) -> bytes:
 
 
 def attack(folder: Path, seeds: range, settings: dict[str, str]) -> list[str]:
-    data, paths = silent(folder / "whole", settings), []
+    data, paths = silent(folder / "whole.fourfold", settings), []
     for seed in seeds:
         paths.append(folder / str(seed))
         paths[-1].write_bytes(mutated(data, seed))
@@ -61,7 +61,7 @@ def test_thousands_of_damaged_files(start: int, tmp_path: Path) -> None:
 
 
 def test_checksums_detect_damage(tmp_path: Path) -> None:
-    valid = prepare_fake(tmp_path / "whole", fake_device(), {"line": [line()]})
+    valid = prepare_fake(tmp_path / "whole.fourfold", fake_device(), {"line": [line()]})
     (right,) = play_files([valid])
     paths = [tmp_path / f"{seed}.f" for seed in range(300)]
     for seed, path in enumerate(paths):

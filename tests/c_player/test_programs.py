@@ -35,7 +35,7 @@ def test_program_of_the_guide(tmp_path: Path) -> None:
     source = tmp_path / block.file
     source.write_text(block.text)
     program = build_program((*LIBRARY, source))
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     assert output(program, path) == "f32[16] on Fake GPU: the y[0] = 1\n"
     missing = subprocess.run([program, tmp_path / "g"], capture_output=True, text=True, check=False)
     assert missing.returncode == 1
@@ -54,7 +54,7 @@ def test_cpp_example(tmp_path: Path) -> None:
     source, program = ROOT / "examples/cpp/play.cpp", tmp_path / "play"
     subprocess.run([compile_cpp, *flags, source, *objects, "-o", program, *LINK_FLAGS], check=True)
     plans = {"line": [line()], "all": [everything()]}
-    path = prepare_fake(tmp_path / "f", fake_device(EVERYTHING), plans)
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(EVERYTHING), plans)
     lines = output(program, path, "fake").splitlines()
     assert lines[0] == "line: the y f32[16]"
     assert lines[1:] == ["all: y i16[2,16]", "all: the state f32[32]", "all: none i64[0,3]"]
@@ -77,7 +77,7 @@ def test_many_threads(kind: str, tmp_path: Path) -> None:
     facts = {"persistent_mapping": True, "host_pointers": True, "resident": True, "self_test": ""}
     settings = {"FAKE_KIND": kind}
     device = fake_device(facts, **settings)
-    path = prepare_fake(tmp_path / "f", device, {"one": [line()], "two": [stepped()]})
+    path = prepare_fake(tmp_path / "f.fourfold", device, {"one": [line()], "two": [stepped()]})
     flags = (*STRICT, "-fsanitize=thread")
     program = build_program((*LIBRARY, HERE / "many_threads.c"), flags)
     assert output(program, path, **settings) == "all threads got the right results\n"

@@ -81,9 +81,3 @@ def test_interrupted_load_is_not_taken_for_a_crash(world: World) -> None:
     assert world.store.quarantined() == []
     with world.store.loading(b"fine") as allowed:
         assert allowed
-
-
-def test_binaries_can_be_disabled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURFOLD_BINARIES", "never")
-    assert [world.start(), world.start()] == ["model", "store"]
-    assert world.files("binary") == []

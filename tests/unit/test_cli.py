@@ -420,7 +420,12 @@ def test_devices(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def explain_stage(
-        path: str, stage: str, device: str | None, options: CompileOptions, full_names: bool
+        path: str,
+        stage: str,
+        device: str | None,
+        options: CompileOptions,
+        trust: str | None,
+        full_names: bool,
     ) -> str:
         return repr((stage, device, dict(options.shapes), options.signature, options.postprocess))
 

@@ -95,6 +95,7 @@ def run_session(
     source: Path | bytes, device: DeviceInfo, cache: Path | None, **options: Any
 ) -> str:
     options.setdefault("placement", "gpu")
+    options.setdefault("trust", "all" if isinstance(source, bytes) else None)
     with fourfold.Session(source, device, cache=cache, **options) as session:
         for _ in range(2):
             np.testing.assert_allclose(session.run(X)["y"], EXPECTED, atol=1e-6)
@@ -299,8 +300,8 @@ def test_prepared_file_runs_on_an_unlisted_device_with_a_warning(
 
 
 def _with_another_device_name(make: Any) -> Any:
-    def renamed(self: Prepared, file: Container) -> None:
-        make(self, file)
+    def renamed(self: Prepared, file: Container, trust: str) -> None:
+        make(self, file, trust)
         for row in self.rows:
             row["made_for"]["name"] = "another"
 

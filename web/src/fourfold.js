@@ -8,6 +8,7 @@ import { Player } from './player.js';
 import { Prepared } from './prepared.js';
 import { openSource } from './source.js';
 import { byteLength, decodeOutput, encodeInput } from './tensor.js';
+import { trustedSource } from './trust.js';
 
 export { FourfoldError, toFrame };
 
@@ -63,7 +64,7 @@ export class Model {
    */
   static async open(from, options = {}) {
     const [prepared, adapter] = await Promise.all([
-      openSource(from, options.cache ?? true).then((source) => Prepared.open(source)),
+      openPrepared(from, options),
       requestAdapter(),
     ]);
     const row = prepared.choose(options, adapter);
@@ -241,6 +242,15 @@ export class Model {
     }
     return copies;
   }
+}
+
+/**
+ * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} from
+ * @param {OpenOptions} options
+ */
+async function openPrepared(from, options) {
+  const source = await openSource(from, options.cache ?? true);
+  return Prepared.open(await trustedSource(source, options.trust));
 }
 
 /** @param {any} value */

@@ -19,16 +19,17 @@ const HEAD = 1 << 16; // bytes of the first request: the index, and the whole pl
 /**
  * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} from
  * @param {boolean} cached whether the browser caches the file
+ * @param {string} [title] what errors call bytes in memory
  * @returns {Promise<Source>}
  */
-export async function openSource(from, cached) {
+export async function openSource(from, cached, title) {
   if (typeof from === 'string' || from instanceof URL) {
     const base = globalThis.document?.baseURI ?? globalThis.location?.href;
     return UrlSource.open(new URL(from, base).href, cached);
   }
   if (from instanceof Blob) return new MemorySource(new Uint8Array(await from.arrayBuffer()));
   if (ArrayBuffer.isView(from)) {
-    return new MemorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
+    return new MemorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength), title);
   }
   if (from instanceof ArrayBuffer) return new MemorySource(new Uint8Array(from));
   const fix = 'pass a URL, a Blob, an ArrayBuffer or a typed array';
@@ -37,10 +38,13 @@ export async function openSource(from, cached) {
 
 class MemorySource {
   #bytes;
-  title = 'the prepared model';
-  /** @param {Uint8Array} bytes */
-  constructor(bytes) {
+  /**
+   * @param {Uint8Array} bytes
+   * @param {string} [title]
+   */
+  constructor(bytes, title = 'the prepared model') {
     this.#bytes = bytes;
+    this.title = title;
     this.size = bytes.length;
   }
   /**

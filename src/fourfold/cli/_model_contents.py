@@ -15,9 +15,11 @@ from fourfold.formats import Model, ReadOptions, model_files, read_model
 from fourfold.support.display import count_text
 
 
-def read_contents(path: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Model, dict[str, Any]]:
+def read_contents(
+    path: str, shapes: Mapping[str, tuple[int, ...]], config: Config
+) -> tuple[Model, dict[str, Any]]:
     """Read a model, and return it with its contents as plain data."""
-    content, origin = make_readable_with_config(Config.from_environment(), path)
+    content, origin = make_readable_with_config(config, path)
     model = read_model(content, ReadOptions(shapes=dict(shapes), keep_unsupported=True))
     graph = model.main
     open_sizes = dict(zip(graph.arguments, model.open_sizes, strict=False))

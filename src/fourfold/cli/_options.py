@@ -77,7 +77,7 @@ class ModelArguments:
     @cached_property
     def readable(self) -> ReadableModel:
         """The model in a format that can be read, for commands that open no session."""
-        return conversions.make_readable_with_config(Config.from_environment(), self.model)
+        return conversions.make_readable_with_config(self.options.settings(), self.model)
 
     def compile_options(self, config: Config) -> CompileOptions:
         """Return what to compile, for commands that open no session."""
@@ -200,6 +200,15 @@ name_option = click.option(
 )
 
 
+trust_option = click.option(
+    "--trust",
+    metavar="LEVEL",
+    help="Files that may run the code they hold: extension (those whose extension says what they "
+    "are), data (none), signed:KEY (prepared files signed with KEY) or all.  "
+    "[default: FOURFOLD_TRUST or extension]",
+)
+
+
 def _opening_options(command: Command) -> Command:
     """Add the options that a model is opened with, passed to the command as `opened`: a function
     from the path of a model to its arguments.
@@ -210,6 +219,7 @@ def _opening_options(command: Command) -> Command:
     @precision_option
     @shape_option
     @signature_option
+    @trust_option
     @functools.wraps(command)
     def wrapped(
         name: str | None,
@@ -217,6 +227,7 @@ def _opening_options(command: Command) -> Command:
         precision: Precision | None,
         shapes: tuple[str, ...],
         signature: str | None,
+        trust: str | None,
         **others: Any,
     ) -> None:
         options = SessionOptions(
@@ -225,6 +236,7 @@ def _opening_options(command: Command) -> Command:
             shapes=dict(parse_shape(text) for text in shapes) or None,
             model=name,
             signature=signature,
+            trust=trust,
         )
         command(opened=lambda model: ModelArguments(model, options), **others)
 
@@ -299,7 +311,7 @@ def models_options(command: Command) -> Command:
 def _each_model(arguments: ModelArguments) -> Sequence[ModelArguments]:
     if arguments.options.model is not None or not is_prepared(arguments.model):
         return [arguments]
-    names = Prepared.open(arguments.model).models
+    names = Prepared.open(arguments.model, arguments.options.settings().trust).models
     if len(names) == 1:
         return [arguments]
     return [arguments.with_options(model=name) for name in names]

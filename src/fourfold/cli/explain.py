@@ -84,7 +84,7 @@ def command(
     if form is not None:
         exports.export(arguments, form, output, times)
         return
-    config = Config.from_environment()
+    config = arguments.options.settings()
     if is_prepared(arguments.model):
         stage = stage or "plan"
         text = _prepared_text(arguments, stage, config)
@@ -92,7 +92,12 @@ def command(
         stage = stage or "graph"
         options = arguments.compile_options(config)
         text = explain_stage(
-            arguments.model, stage, arguments.device, options, full_names=full_names
+            arguments.model,
+            stage,
+            arguments.device,
+            options,
+            trust=arguments.options.trust,
+            full_names=full_names,
         )
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})

@@ -1,6 +1,7 @@
 """List the contents of a prepared file, or the inputs, outputs and operators of a model.
 
-For a prepared file, models, devices, sizes and ages are listed, and every checksum is verified.
+For a prepared file, models, devices, sizes and ages are listed. Every checksum is verified, and the
+signature, if there is one.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from fourfold.cli._options import (
     json_option,
     parse_shape,
     shape_option,
+    trust_option,
 )
 from fourfold.cli._show import age, byte_count, show_json, show_table
+from fourfold.config import ALL, DATA
 from fourfold.errors import InputError
 from fourfold.graph.metadata import ModelMetadata, Signatures, decode_metadata
+from fourfold.options import SessionOptions
 from fourfold.plan.record import read_requirements
 from fourfold.plan.targets import GPU
 from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.store.signature import can_verify, read_signature, verify_signature
 
 EXAMPLES = examples("fourfold inspect app.fourfold", "fourfold inspect model.tflite --json")
 
@@ -34,23 +39,26 @@ EXAMPLES = examples("fourfold inspect app.fourfold", "fourfold inspect model.tfl
 @click.command(help=__doc__, epilog=EXAMPLES)
 @click.argument("file", type=ModelPath())
 @shape_option
+@trust_option
 @json_option
-def command(file: str, shapes: tuple[str, ...], as_json: bool) -> None:
+def command(file: str, shapes: tuple[str, ...], trust: str | None, as_json: bool) -> None:
+    config = SessionOptions(trust=trust).settings()
     if not is_prepared(file):
         sizes = dict(map(parse_shape, shapes))
         try:
-            model, contents = read_contents(file, sizes)
+            model, contents = read_contents(file, sizes, config)
         except InputError as error:
             if not error.open_inputs:
                 raise
             sizes = command_shapes(error, os.path.basename(file), sizes)
-            model, contents = read_contents(file, sizes)
+            model, contents = read_contents(file, sizes, config)
         if as_json:
             show_json({"file": file, **contents})
         else:
             show_contents(file, model, contents)
         return
-    prepared = Prepared.open(file)
+    # Nothing of the file is run here, so that binaries are listed with trust='data', too.
+    prepared = Prepared.open(file, ALL if config.trust == DATA else config.trust)
     prepared.file.verify()
     report = _describe(prepared)
     (show_json if as_json else _show)({"file": file, **report})
@@ -95,7 +103,26 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         for number, one in enumerate(index["models"])
     ]
     head = {"bytes": prepared.file.size, "made_by": index["made_by"], "models": models}
+    head |= _signature(prepared)
     return {**head, "plans": plans, "binaries": binaries, "choices": choices}
+
+
+def _signature(prepared: Prepared) -> dict[str, Any]:
+    """Return the key of the file's signature, and whether the signature could be verified."""
+    signature = read_signature(prepared.file)
+    if signature is None:
+        return {"signed_by": None, "signature_verified": None}
+    if can_verify():
+        verify_signature(prepared.file, signature)
+    return {"signed_by": signature.key, "signature_verified": can_verify()}
+
+
+def _signature_text(report: Mapping[str, Any]) -> str:
+    if report["signed_by"] is None:
+        return "unsigned"
+    if report["signature_verified"]:
+        return f"signed by {report['signed_by']}"
+    return f"not verified (needs fourfold[sign]): signature of {report['signed_by']}"
 
 
 def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
@@ -112,7 +139,8 @@ def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
 
 
 def _show(report: dict[str, Any]) -> None:
-    title = f"{report['file']}: {byte_count(report['bytes'])}, by {report['made_by']}, undamaged"
+    origin = f"{byte_count(report['bytes'])}, by {report['made_by']}"
+    title = f"{report['file']}: {origin}, undamaged, {_signature_text(report)}"
     rows = [
         (one["name"], byte_count(one["bytes"]), age(one["added"]), one["digest"])
         for one in report["models"]

@@ -37,6 +37,7 @@ from fourfold.cli._options import (
     precision_option,
     shape_option,
     signature_option,
+    trust_option,
 )
 from fourfold.cli._show import byte_count, duration, show_json, show_line, show_table
 from fourfold.compiler.tune import LEVELS
@@ -119,6 +120,11 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
     metavar="SECONDS",
     help="Time limit of tuning one model, in seconds.  [default: none]",
 )
+@click.option(
+    "--include-model",
+    is_flag=True,
+    help="Add the model file itself, so that --trust data can open the file on a CPU.",
+)
 @click.option("--add", is_flag=True, help="Keep the plans that an existing file holds.")
 @click.option(
     "--everywhere/--only-here",
@@ -128,6 +134,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @scaling_options
 @signature_option
+@trust_option
 @postprocess_option
 @json_option
 def command(

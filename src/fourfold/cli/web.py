@@ -105,7 +105,7 @@ def command(
 ) -> None:
     config = Config.from_environment()
     options = _read_options(config, **stated)
-    with readable_file(model, configured_store(config), config.conversion_limit) as readable:
+    with readable_file(model, configured_store(config), config) as readable:
         path = Path(readable)
         page = make_page(path, output, options, task, picture, scaling)
     (show_json if as_json else _show)(page)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from zlib import crc32
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC = b"FOURFOLD"
+EXTENSION = ".fourfold"  # of prepared files
+IN_MEMORY = "the prepared model"  # title of a prepared file that is passed as bytes
 VERSION = 5
 HEADER = struct.Struct("<8sIIQQII20xI")  # magic, version, size, file, table, sections, crc; own crc
 ENTRY = struct.Struct("<16sQQII8x")  # name, offset, size, crc, number
@@ -70,6 +72,11 @@ class Container:
                 return Container(file.read(), f"'{os.fspath(path)}'")
             mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         return Container(mapped, f"'{os.fspath(path)}'")
+
+    @property
+    def content(self) -> memoryview:
+        """The bytes of the whole file."""
+        return self._view
 
     @property
     def size(self) -> int:
@@ -174,21 +181,26 @@ def container_bytes(sections: Sequence[Section]) -> bytes:
     return b"".join(container_pieces(sections))
 
 
-def _write(file: BinaryIO, sections: Sequence[Section]) -> int:
+def _write(file: BinaryIO, pieces: Iterable[bytes | memoryview]) -> int:
     size = 0
-    for piece in container_pieces(sections):
+    for piece in pieces:
         file.write(piece)
         size += len(piece)
     return size
 
 
 def write_container(path: Path, sections: Sequence[Section], mode: int, sync: bool) -> int:
+    """Write a file of sections atomically, and return its size."""
+    return write_pieces(path, container_pieces(sections), mode, sync)
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes | memoryview], mode: int, sync: bool) -> int:
     """Write a file atomically, through a temporary file, and return its size."""
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            size = _write(file, sections)
+            size = _write(file, pieces)
             file.flush()
             if sync:
                 os.fsync(file.fileno())

@@ -71,7 +71,7 @@ class BinaryCache:
 
     def _allowed(self) -> bool:
         device, setting = self._request.device, self._request.config.binaries
-        if self._store is None or setting == "never":
+        if self._store is None:
             return False
         return setting == "always" or backends.backend_of(device).binaries_are_cheap(device)
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold import backends
+from fourfold.config import DATA
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.plan import CompiledModel, Plan
@@ -29,6 +30,7 @@ else:
     placements = lazy_import("fourfold.plan.placement")
 
 log = Log("runtime")
+NATIVE_LANGUAGES = ("opencl", "cuda")  # their kernels may use any pointer; others are checked
 FindBinary = Callable[[Plan], "bytes | None"]
 
 
@@ -48,23 +50,47 @@ def load_compiled(request: Request, store: Store | None) -> LoadResult:
         if request.name is not None:
             what = f"model={request.name!r} was passed for {request.title}"
             raise InputError(what, "only a prepared file holds several models", "leave model= out")
-        stored = None if store is None else _from_store(request, store)
-        if stored is None:
-            model = compile_request(request, tuned_choices(request.device, store))
-            _store_model(request, store, model)
-            stored = LoadResult(model, "model", partial(_stored_binary, store, request.device))
-        loaded = stored
+        loaded = _from_model(request, store)
     _report_fallbacks(request, loaded.model)
     return loaded
 
 
+def _from_model(request: Request, store: Store | None) -> LoadResult:
+    """Return the compiled model from the store, or compile it."""
+    stored = None if store is None else _from_store(request, store)
+    if stored is not None:
+        return stored
+    model = compile_request(request, tuned_choices(request.device, store))
+    _store_model(request, store, model)
+    return LoadResult(model, "model", partial(_stored_binary, store, request.device))
+
+
+def _embedded_model(request: Request, store: Store | None) -> Request | None:
+    """Return the request of the model file inside a prepared file whose kernels would be native
+    code. None if they would not, or if the file holds no model.
+    """
+    if _is_isolated(request.device, store):
+        return None
+    prepared = Prepared.open(request.model, DATA)
+    content = prepared.source(prepared.choose_model(request.name))
+    if content is None:
+        return None
+    return request._replace(model=content, name=None, make_readable=None)
+
+
 def _from_file(request: Request, store: Store | None) -> LoadResult:
+    if request.config.trust == DATA:
+        embedded = _embedded_model(request, store)
+        if embedded is not None:
+            return _from_model(embedded, store)
     device = request.device
     with request.timings.stage("open"):
-        prepared = Prepared.open(request.model)
+        prepared = Prepared.open(request.model, request.config.trust)
         row = find_row(request, prepared, store)
         model = prepared.model(row)
         _check_can_place(request, model)
+        if request.config.trust == DATA and model.plans and not _is_isolated(device, store):
+            raise _not_isolated(request)
         binaries = {plan.program: prepared.binary_for(plan.program, device) for plan in model.plans}
         for program, binary in binaries.items():
             if binary is None and store is not None:
@@ -79,6 +105,27 @@ def _check_can_place(request: Request, model: CompiledModel) -> None:
         what = f"{request.title} cannot run on the CPU engines"
         why = "it was prepared to run on a device, and does not hold the original model"
         raise InputError(what, why, "open the original model, or leave placement out")
+
+
+def _is_isolated(device: DeviceInfo, store: Store | None) -> bool:
+    """Return False if kernels that a file holds as text would be native code that reaches all
+    memory of this process: on a CPU, or on a GPU that takes any address of the host.
+    """
+    if device.language not in NATIVE_LANGUAGES:
+        return True
+    if device.is_cpu:
+        return False
+    return not backends.determine_facts(device, ("host_pointers",), store).host_pointers
+
+
+def _not_isolated(request: Request) -> InputError:
+    return InputError(
+        f"{request.title} cannot run on {request.device.name} with trust='data'",
+        "its kernels would be compiled to code that reaches all memory of this process, and it does"
+        " not hold the original model to make them from again",
+        "open the original model, or pass trust='all' if you made the file; 'fourfold prepare"
+        " --include-model' writes files that hold their model",
+    )
 
 
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:

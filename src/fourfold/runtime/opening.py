@@ -111,14 +111,14 @@ def model_reader(
     """Return a function that converts the model to a readable format, once."""
 
     def make() -> conversions.ReadableModel:
-        return conversions.make_readable(model, store, config.conversion_limit)
+        return conversions.make_readable(model, store, config.conversion_limit, config.trust)
 
     return cache_once(make)
 
 
 def open_request(source: str | bytes, options: SessionOptions) -> tuple[Request, Store | None]:
     """Return the request with its device, and the store."""
-    config, timings = Config.from_environment(), Timings()
+    config, timings = options.settings(), Timings()
     placement = options.placement_options(config)
     with timings.stage("device"):
         device = session_device(options.wanted_device(config), placement)

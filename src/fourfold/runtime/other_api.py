@@ -32,4 +32,4 @@ def _has_plan(request: Request, device: DeviceInfo) -> bool:
     """
     if not is_prepared(request.model):
         return True
-    return device.language in languages_of(Prepared.open(request.model))
+    return device.language in languages_of(Prepared.open(request.model, request.config.trust))

@@ -61,6 +61,10 @@ class Draft:
         models.append(row)
         return len(models) - 1
 
+    def add_source(self, model: int, content: bytes) -> None:
+        """Add the model file itself, from which plans can be made again."""
+        self._lists["models"][model]["section"] = self._section(Section("source", content))
+
     def _drop_plans(self, model: int) -> None:
         self._lists["plans"] = [one for one in self._lists["plans"] if one["model"] != model]
 

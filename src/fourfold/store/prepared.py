@@ -7,20 +7,23 @@ from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from fourfold.config import ALL, BY_EXTENSION, DATA
 from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, nearest
 from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
-from fourfold.plan.container import MAGIC
+from fourfold.plan.container import EXTENSION, IN_MEMORY, MAGIC
 from fourfold.plan.record import device_bytes, read_requirements
 from fourfold.store.keys import key_of, loadable_parts
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold.store import trust as trusts
     from fourfold.support import display
 else:
+    trusts = lazy_import("fourfold.store.trust")
     display = lazy_import("fourfold.support.display")
 
 LISTS = ("models", "plans", "binaries", "choices")
@@ -31,6 +34,11 @@ _IDENTITY = ("api", "name", "platform", "driver", "version", "compute_units")
 def ask_no_facts(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
     """Return the device unchanged: unknown facts count as absent."""
     return device
+
+
+def has_own_name(source: str | bytes) -> bool:
+    """Return whether the extension of a file is that of prepared files; False for bytes."""
+    return isinstance(source, str) and source.lower().endswith(EXTENSION)
 
 
 def is_prepared(source: str | bytes) -> bool:
@@ -69,15 +77,18 @@ def plan_ranks(*, generic: bool, changed: int) -> list[int]:
 
 
 class Prepared:
-    """A prepared file, open for reading."""
+    """A prepared file, open for reading. With trust='data' it has no binaries and no facts."""
 
-    def __init__(self, file: Container) -> None:
+    def __init__(self, file: Container, trust: str = ALL) -> None:
         self.file = file
         try:
             self.index: dict[str, Any] = json.loads(bytes(file.section(0, "index")))
             if any(not isinstance(self.index[name], list) for name in LISTS):
                 raise TypeError("a table is not a list")
             self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
+            if trust == DATA:
+                self.index["binaries"] = []
+                self.index["plans"] = [{**one, "facts": {}} for one in self.index["plans"]]
         except MALFORMED as error:
             raise self._damaged(error) from error
 
@@ -88,14 +99,22 @@ class Prepared:
         return _table(self)
 
     @staticmethod
-    def open(source: str | bytes) -> Prepared:
+    def open(source: str | bytes, trust: str = BY_EXTENSION) -> Prepared:
+        """Open a file, if a level of trust allows it (see `config.checked_trust`)."""
+        if trust not in (DATA, ALL) and (trust != BY_EXTENSION or not has_own_name(source)):
+            return Prepared(trusts.open_trusted(source, trust))
         if isinstance(source, bytes):
-            return Prepared(Container(source, "the prepared model"))
+            return Prepared(Container(source, IN_MEMORY), trust)
         try:
-            return Prepared(Container.open(source))
+            return Prepared(Container.open(source), trust)
         except OSError as error:
             fix = "check the path and that the file may be read"
             raise InputError(f"cannot open '{source}'", str(error), fix) from error
+
+    def source(self, model: int) -> bytes | None:
+        """Return the file of a model; None if it was prepared without its model."""
+        row = self.index["models"][model]
+        return bytes(self.file.section(row["section"], "source")) if "section" in row else None
 
     def choose_model(self, name: str | None) -> int:
         """Return the number of the model with this name, or of the only model."""

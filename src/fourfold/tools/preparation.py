@@ -177,7 +177,7 @@ def prepare_model(
         if not placement.only_cpu:
             with_run_facts(device, store)  # probed facts go into the file, too
         compiled = _compile(model, device, options, placement, choices, timings)
-    number = _number(draft, model)
+    number = model_number(draft, model)
     draft.add_compiled(number, with_known_facts(device), compiled, options.shapes)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
@@ -265,7 +265,7 @@ def _make_player(device: DeviceInfo, plan: Plan) -> Player:
     return make_player(device, plan, backend.load_program(device, plan.program, binary))
 
 
-def _number(draft: Draft, model: Path) -> int:
+def model_number(draft: Draft, model: Path) -> int:
     files = files_of(model)
     size = sum(os.path.getsize(path) for path in files)
     return draft.add_model(model.stem, digest_files(files)[2], size)
@@ -299,7 +299,7 @@ def _add_generic(
     placement: PlacementOptions = ANYWHERE,
 ) -> dict[str, Any]:
     compiled = _compile(model, device, options, placement, {}, Timings())
-    draft.add_compiled(_number(draft, model), device, compiled, options.shapes, generic=True)
+    draft.add_compiled(model_number(draft, model), device, compiled, options.shapes, generic=True)
     return {
         "model": model.stem,
         "device": device.name,

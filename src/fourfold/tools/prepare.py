@@ -13,19 +13,22 @@ from fourfold.backends import find_target
 from fourfold.backends.connections import MACHINES
 from fourfold.compiler.convert.files import readable_file
 from fourfold.compiler.tune import Level, find_level
-from fourfold.config import Config
+from fourfold.config import ALL, Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
+from fourfold.formats import model_files
 from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
+from fourfold.plan.container import EXTENSION
 from fourfold.runtime.opening import find_store, model_path
 from fourfold.store.draft import Draft
-from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.store.prepared import Prepared, has_own_name, is_prepared
 from fourfold.store.store import Store
 from fourfold.support.display import count_text, html_table, size_text, time_text
 from fourfold.support.progress import Progress, ProgressOption, followed
 from fourfold.tools.preparation import (
     GENERIC,
     TuningSummary,
+    model_number,
     prepare_generic,
     prepare_model,
     prepare_web,
@@ -141,6 +144,7 @@ def prepare(
     add: bool = False,
     everywhere: bool = True,
     web: bool = False,
+    include_model: bool = False,
     units: int | None = None,
     progress: ProgressOption | None = None,
     **options: Any,
@@ -160,12 +164,13 @@ def prepare(
         add: Keep the plans that an existing file holds.
         everywhere: Add generic plans for any GPU and any CPU, not only for kinds of `devices`.
         web: Add plans for browsers.
+        include_model: Add the model file itself, so that trust='data' can open the file on a CPU.
         units: Number of compute units of a GPU that is not attached.
         progress: True for a progress bar, or a function as `Session` takes it.
         **options: The options of `Session`, by name, without `device` and `model`.
     """
-    began, config = time.perf_counter(), Config.from_environment()
-    path, stated = Path(os.fspath(output)), _session_options(options)
+    began, stated = time.perf_counter(), _session_options(options)
+    path, config = _output_path(output), stated.settings()
     store = find_store(stated.cache, stated.serialization_dir, config)
     with MACHINES.held(), followed(progress, "preparing") as listener:
         what, where = stated.compile_options(config), stated.placement_options(config)
@@ -174,8 +179,10 @@ def prepare(
         infos = [find_target(one, units) for one in _device_names(devices, web, config)]
         kinds = [*GENERIC] if everywhere and infos else [info.kind for info in infos]
         for source in _listed(models):
-            with readable_file(model_path(source), store, config.conversion_limit) as file:
+            with readable_file(model_path(source), store, config) as file:
                 work.add(Path(file), infos, kinds, web)
+                if include_model:
+                    draft.add_source(model_number(draft, Path(file)), _only_file(file))
         return work.write(path, began)
 
 
@@ -241,11 +248,32 @@ def _session_options(options: Mapping[str, Any]) -> SessionOptions:
     return replace(SessionOptions.of(options), device="auto")
 
 
+def _output_path(output: PathName) -> Path:
+    path = Path(os.fspath(output))
+    if not has_own_name(str(path)):
+        what, why = (
+            f"cannot write '{path}'",
+            f"a prepared file is opened by its extension {EXTENSION}",
+        )
+        raise InputError(what, why, f"name it '{path.with_suffix(EXTENSION)}'")
+    return path
+
+
 def _listed(models: PathName | Sequence[PathName]) -> list[PathName]:
     listed = [models] if isinstance(models, (str, os.PathLike)) else list(models)
     if not listed:
         raise InputError("there is no model to prepare", "models is empty", "pass at least one")
     return listed
+
+
+def _only_file(model: str) -> bytes:
+    """Return the content of a model that is a single file."""
+    files = model_files(model)
+    if len(files) > 1:
+        why = f"it has {len(files)} files, and a prepared file holds models of one file"
+        fix = "leave include_model out, or convert the model to one .onnx or .tflite file"
+        raise InputError(f"cannot include the model '{model}'", why, fix)
+    return Path(files[0]).read_bytes()
 
 
 def _device_names(
@@ -261,7 +289,7 @@ def _device_names(
 def _open_draft(output: Path, add: bool) -> Draft:
     """Return an empty draft, or one with the plans of an existing file."""
     if add and output.exists():
-        return Draft.of(Prepared.open(str(output)))
+        return Draft.of(Prepared.open(str(output), ALL))
     if output.is_file() and output.stat().st_size and not is_prepared(str(output)):
         what, why = f"{output} exists already", "it is not a prepared file"
         raise InputError(what, why, "choose another name with -o")

@@ -99,6 +99,13 @@ def test_facts_follow_from_the_architecture(install: Install) -> None:
     assert device.reaches_host == (platform.machine() in ("x86_64", "AMD64"))
 
 
+@pytest.mark.parametrize("reaches", [False, True])
+def test_the_driver_says_whether_kernels_take_any_address(install: Install, reaches: bool) -> None:
+    install(FakeCuda(reaches_pageable=reaches, units=40 + reaches))  # facts belong to a device
+    device = determine_facts(find_device("cuda:0"), PROBED)
+    assert device.host_pointers == reaches
+
+
 def test_older_gpus_lack_newer_features(install: Install) -> None:
     install(FakeCuda(capability=(7, 5)))
     device = determine_facts(find_device("cuda:0"), PROBED)

@@ -128,7 +128,7 @@ def test_error_for_a_folder_without_a_model_lists_formats(
     with pytest.raises(InputError, match="a folder that holds no model") as caught:
         fourfold.Session(tmp_path, device, cache=cache)
     assert "TFLite (.tflite)" in caught.value.fix
-    assert "TensorFlow (.pb)" in caught.value.fix
+    assert "TensorFlow (.pb, .pbtxt)" in caught.value.fix
 
 
 def test_error_for_unknown_content_lists_formats() -> None:

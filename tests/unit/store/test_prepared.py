@@ -193,7 +193,7 @@ def test_reads_prepared_bytes(path: Path) -> None:
     assert is_prepared(content)
     assert is_prepared(str(path))
     assert not is_prepared(b"TFL3")
-    assert selected_factor(Prepared.open(content)) == (2.0, True)
+    assert selected_factor(Prepared.open(content, "all")) == (2.0, True)
 
 
 def test_rejects_options_and_models_that_were_not_prepared(path: Path) -> None:
@@ -247,7 +247,7 @@ def test_flipped_bytes_are_detected_or_harmless(path: Path) -> None:
         damaged = bytearray(content)
         damaged[offset] ^= 0x40
         try:
-            prepared = Prepared.open(bytes(damaged))
+            prepared = Prepared.open(bytes(damaged), "all")
             assert selected_factor(prepared) == (2.0, True)
             assert selected_factor(prepared, name="a cpu", kind="cpu") == (3.0, True)
         except ModelError:

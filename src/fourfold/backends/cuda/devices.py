@@ -151,6 +151,8 @@ def _facts(device: cu.Device, version: int) -> DeviceInfo:
     cooperates = bool(device.attribute(attributes.COOPERATES))
     integrated = bool(device.attribute(attributes.INTEGRATED))
     maps_host = bool(device.attribute(attributes.MAPS_HOST)) and not integrated
+    claims = facts_of(capability, cooperates, maps_host and is_host_ordered())
+    claims["host_pointers"] = bool(device.attribute(attributes.REACHES_PAGEABLE))
     return DeviceInfo(
         name=device.name,
         vendor="NVIDIA",
@@ -166,7 +168,7 @@ def _facts(device: cu.Device, version: int) -> DeviceInfo:
         asked_local_memory=device.attribute(attributes.ASKED_LOCAL_MEMORY),
         alignment=ALIGNMENT,
         unified_memory=integrated,
-        claims=facts_of(capability, cooperates, maps_host and is_host_ordered()),
+        claims=claims,
         api="cuda",
         language="cuda",
         language_version=f"{capability[0]}.{capability[1]}",

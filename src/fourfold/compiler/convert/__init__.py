@@ -11,10 +11,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fourfold.compiler.convert.process import run_converter
-from fourfold.config import Config
+from fourfold.config import BY_EXTENSION, Config
 from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats import Format, ModelSource, find_format, identify
 from fourfold.formats.format import Converter
+from fourfold.formats.trust import check_trust
 from fourfold.store.entry import CONVERTED
 from fourfold.store.keys import conversion_parts, digest
 from fourfold.store.models import digest_files
@@ -34,13 +35,16 @@ class ReadableModel(NamedTuple):
     origin: str = ""
 
 
-def make_readable(model: str | bytes, store: Store | None, limit: float) -> ReadableModel:
+def make_readable(
+    model: str | bytes, store: Store | None, limit: float, trust: str = BY_EXTENSION
+) -> ReadableModel:
     """Return a model that readers accept.
 
     A model of a converted format comes from the store, or is converted now by a child process with
-    a time limit of `limit` seconds.
+    a time limit of `limit` seconds, if `trust` allows it.
     """
     source, form = identify(model)
+    check_trust(source, form, trust)
     if form.converter is None:
         return ReadableModel(model)
     form.check_others(source)
@@ -50,7 +54,7 @@ def make_readable(model: str | bytes, store: Store | None, limit: float) -> Read
 
 def make_readable_with_config(config: Config, model: str | bytes) -> ReadableModel:
     """Convert a model with the store and the time limit of the configuration."""
-    return make_readable(model, configured_store(config), config.conversion_limit)
+    return make_readable(model, configured_store(config), config.conversion_limit, config.trust)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fourfold.compiler.convert import make_readable
+from fourfold.config import Config
 from fourfold.formats import find_format
 from fourfold.formats.source import open_source
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def readable_file(path: str, store: Store | None, limit: float) -> Iterator[str]:
+def readable_file(path: str, store: Store | None, config: Config) -> Iterator[str]:
     """Yield the path of a readable file.
 
     If the model must be converted, this is a temporary file of the same name, deleted on exit.
     """
-    readable = make_readable(path, store, limit)
+    readable = make_readable(path, store, config.conversion_limit, config.trust)
     if isinstance(readable.content, str):
         yield path
         return

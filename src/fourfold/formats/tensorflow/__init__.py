@@ -62,4 +62,4 @@ CONVERTER = Converter(
     also=(Package("keras"),),
     suffix=lambda source: FROZEN,
 )
-FORMAT = Format("TensorFlow", (FROZEN,), matches, files=files, converter=CONVERTER)
+FORMAT = Format("TensorFlow", (FROZEN, ".pbtxt"), matches, files=files, converter=CONVERTER)

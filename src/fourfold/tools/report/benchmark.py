@@ -238,7 +238,8 @@ class Benchmark:
         if is_prepared(self._source):
             why = "not compared with a CPU runtime: a prepared file does not hold the model"
             return {}, [] if names == (rivals.OWN,) else [why]
-        config, options = Config.from_environment(), self._options
+        options = self._options
+        config = options.settings()
         store = find_store(options.cache, options.serialization_dir, config)
         model = model_reader(self._source, store, config)().content
         threads = options.threads or max((os.cpu_count() or 1) // self._streams, 1)

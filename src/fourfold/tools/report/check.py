@@ -12,7 +12,6 @@ from fourfold.backends.cpu import CPU
 from fourfold.backends.null import NULL_GPU
 from fourfold.compiler.partition import Costs
 from fourfold.compiler.placement import Decision, PlacementProblem, decide, read_problem
-from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.graph.metadata import ModelMetadata, Signature
 from fourfold.options import CompileOptions, PlacementOptions, SessionOptions
@@ -115,7 +114,7 @@ def check(source: Model, device: object = None, **options: Any) -> CheckReport:
 
 
 def _check(source: Model, stated: SessionOptions) -> CheckReport:
-    config = Config.from_environment()
+    config = stated.settings()
     content, placement = path_or_bytes(source), stated.placement_options(config)
     store = find_store(stated.cache, stated.serialization_dir, config)
     info = _find_device(stated.wanted_device(config), placement)

@@ -58,7 +58,8 @@ class PreparedPlan(NamedTuple):
 
 def find_prepared_plan(request: Request, store: Store | None) -> PreparedPlan:
     """Return the plan that a session on the request's device would play."""
-    prepared, device = Prepared.open(request.model), request.device
+    prepared = Prepared.open(request.model, request.config.trust)
+    device = request.device
     row = find_row(request, prepared, store)
     model = prepared.model(row)
     placement = Placement.from_bytes(model.placement)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions, SessionOptions
@@ -74,7 +73,7 @@ class Verifier:
             if getattr(options, name) is not None:
                 why = "the CPU runtime takes and gives the model's own tensors"
                 raise InputError(f"verify does not take {name}=", why, f"leave {name}= out")
-        config, content = Config.from_environment(), path_or_bytes(source)
+        config, content = options.settings(), path_or_bytes(source)
         store = find_store(options.cache, options.serialization_dir, config)
         self._options = replace(options, follow_batch=False)
         self._compile_options = self._options.compile_options(config)

@@ -17,6 +17,7 @@ from fourfold.support.forks import used
 
 UNITS, INTEGRATED, MAPS_HOST = 16, 18, 19
 MAJOR, MINOR, COOPERATES = 75, 76, 95
+REACHES_PAGEABLE = 88  # kernels take any address of the host
 LOCAL_MEMORY, ASKED_LOCAL_MEMORY, WORK_GROUP = 8, 97, 1
 _PUSH, _POP, _DESTROYED = "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", 709
 

@@ -52,7 +52,7 @@ JNIEXPORT jlong JNICALL Java_dev_fourfold_FourfoldModel_nativeOpen(
     options.cache = text_of(env, cache);
     found->bytes = (*env)->NewGlobalRef(env, bytes);
     if (content != NULL && size > 0) {
-        found->player = ff_open_memory(content, (size_t)size, NULL, &error);
+        found->player = ff_open_memory(content, (size_t)size, NULL, "all", &error);
     }
     if (found->player != NULL) found->model = ff_load(found->player, &options, &error);
     give_back(env, name, options.model);
