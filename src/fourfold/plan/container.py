@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -48,6 +49,24 @@ class _Entry(NamedTuple):
     crc: int
 
 
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading. Raises OSError if it cannot be read or is not a regular file: a pipe
+    would wait for another program.
+    """
+    try:
+        file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - the caller closes it
+    except ValueError as error:  # the path holds a character that no file name can hold
+        raise OSError(f"the path is not valid: {error}") from error
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError("it is not a regular file")
+    return file
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 class Container:
     """A file of sections, mapped into memory. A section's checksum is verified on first access."""
 
@@ -60,7 +79,7 @@ class Container:
     @staticmethod
     def open(path: str | os.PathLike[str]) -> Container:
         """Open a file. Raises OSError if it cannot be read, ModelError if it is damaged."""
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size < HEADER.size:
                 return Container(file.read(), f"'{os.fspath(path)}'")

@@ -12,7 +12,7 @@ from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, near
 from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
-from fourfold.plan.container import MAGIC
+from fourfold.plan.container import MAGIC, open_regular
 from fourfold.plan.record import device_bytes, read_requirements
 from fourfold.store.keys import key_of, loadable_parts
 from fourfold.support.lazy import lazy_import
@@ -38,7 +38,7 @@ def is_prepared(source: str | bytes) -> bool:
     if isinstance(source, bytes):
         return source.startswith(MAGIC)
     try:
-        with open(source, "rb") as file:
+        with open_regular(source) as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
