@@ -14,6 +14,7 @@ else:
     display = lazy_import("fourfold.support.display")
 
 Fact = bool | int | str
+KINDS = ("gpu", "cpu", "other")
 WAITING = ("resident", "reaches_host")
 # Not guaranteed by OpenCL, but supported by some drivers: disabled until a probe confirms them.
 HOST_ACCESS = ("persistent_mapping", "host_pointers")
