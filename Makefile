@@ -40,6 +40,7 @@ format: $(VENV)/.dev ## put the files in their format, mend what can be mended
 
 fuzz: $(VENV)/.dev ## damage model files by the thousands: ARGS="--cases 100000 --jobs 16"
 	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.forgeries
 
 docs: $(VENV)/.docs ## the documentation as a site, into build/site; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

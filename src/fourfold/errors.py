@@ -25,7 +25,10 @@ else:
 
 
 # Raised when a record that is read back has unexpected JSON keys or types.
-MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
+MALFORMED = (
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError),
+    OverflowError,
+)
 
 
 class FourfoldError(Exception):

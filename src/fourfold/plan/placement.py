@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from fourfold.errors import Refusal, UnsupportedError
+from fourfold.errors import MALFORMED, ModelError, Refusal, UnsupportedError
 from fourfold.plan.targets import GPU, NUMPY
 from fourfold.support.display import html_table
+from fourfold.support.records import read_record
 
 _DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by kind
 
@@ -65,15 +66,13 @@ class Placement:
     @staticmethod
     def from_bytes(content: bytes) -> Placement:
         """Read what `to_bytes` wrote."""
-        record: Mapping[str, Any] = json.loads(content)
-        rows = tuple(OperatorPlacement(**row) for row in record["rows"])
-        parts = tuple(
-            PartPlacement(
-                **{**part, "inputs": tuple(part["inputs"]), "outputs": tuple(part["outputs"])}
-            )
-            for part in record["parts"]
-        )
-        return Placement(**{**record, "rows": rows, "parts": parts})
+        try:
+            placement: Placement = read_record(Placement, json.loads(content))
+        except MALFORMED as error:
+            why = f"its placement record is malformed: {error!r}"
+            fix = "copy or prepare the file again"
+            raise ModelError("the compiled model is damaged", why, fix) from error
+        return placement
 
     @property
     def seconds(self) -> float:

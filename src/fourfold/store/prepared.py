@@ -13,7 +13,7 @@ from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
 from fourfold.plan.container import MAGIC, open_regular
-from fourfold.plan.record import device_bytes, read_requirements
+from fourfold.plan.record import check_index, device_bytes, read_requirements
 from fourfold.store.keys import key_of, loadable_parts
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
@@ -77,7 +77,8 @@ class Prepared:
             self.index: dict[str, Any] = json.loads(bytes(file.section(0, "index")))
             if any(not isinstance(self.index[name], list) for name in LISTS):
                 raise TypeError("a table is not a list")
-            self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
+            check_index(self.index, len(file.names))
+            self.models: tuple[str, ...] = tuple(one["name"] for one in self.index["models"])
         except MALFORMED as error:
             raise self._damaged(error) from error
 
