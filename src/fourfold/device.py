@@ -175,7 +175,7 @@ class DeviceInfo:
 
     def __repr__(self) -> str:
         more = f"{self.summary}; {self.platform}, driver {self.driver}"
-        return f"<DeviceInfo {self.address} {self.name!r}: {more}>"
+        return str(display.visible(f"<DeviceInfo {self.address} {self.name!r}: {more}>"))
 
     def _repr_html_(self) -> str:
         facts = [(name, getattr(self, name)) for name in self.probed]
@@ -186,7 +186,7 @@ class DeviceInfo:
 
     def __str__(self) -> str:
         where = f" on {self.remote}" if self.remote else ""
-        return f"{self.name} ({self.platform}, driver {self.driver}){where}"
+        return str(display.visible(f"{self.name} ({self.platform}, driver {self.driver}){where}"))
 
 
 class DeviceList(tuple[DeviceInfo, ...]):

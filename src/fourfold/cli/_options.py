@@ -21,6 +21,7 @@ from fourfold.cli._completing import (
     complete_input_file,
     complete_model_name,
 )
+from fourfold.cli._show import echo
 from fourfold.config import PLACEMENTS, PRECISIONS, Config, PlacementName, Precision
 from fourfold.errors import InputError, close_names
 from fourfold.options import CompileOptions, SessionOptions
@@ -266,7 +267,7 @@ def example_shapes(
             shapes[name] = np.load(path, mmap_mode="r").shape
     shapes |= stated or {}
     text = " ".join(f"--shape {name}={','.join(map(str, one))}" for name, one in shapes.items())
-    click.echo(f"{title} leaves input sizes open; this command uses {text}", err=True)
+    echo(f"{title} leaves input sizes open; this command uses {text}", err=True)
     return shapes
 
 

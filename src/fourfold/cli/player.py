@@ -13,7 +13,7 @@ import click
 
 from fourfold.backends.native import TARGETS, build_player, copy_sources
 from fourfold.cli._options import examples, json_option
-from fourfold.cli._show import byte_count, show_json
+from fourfold.cli._show import byte_count, echo, show_json
 from fourfold.config import Config
 from fourfold.errors import InputError
 
@@ -58,7 +58,7 @@ def build(target: str | None, output: Path | None, as_json: bool) -> None:
     if as_json:
         show_json({"file": str(path), "target": target or "this machine", "bytes": size})
         return
-    click.echo(f"{path}: {byte_count(size)}, for {target or 'this machine'}")
+    echo(f"{path}: {byte_count(size)}, for {target or 'this machine'}")
 
 
 def _copy(built: Path, output: Path) -> Path:
@@ -82,4 +82,4 @@ def sources(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json({"folder": str(folder), "files": [path.name for path in files]})
         return
-    click.echo(f"{len(files)} files in {folder}; a program includes fourfold.h")
+    echo(f"{len(files)} files in {folder}; a program includes fourfold.h")

@@ -186,7 +186,7 @@ def decode_metadata(content: bytes) -> tuple[ModelMetadata, Signatures]:
     if not content:
         return ModelMetadata(), {}
     try:
-        stored = records.read_record(StoredMetadata, json.loads(content))
+        stored = records.read_typed(StoredMetadata, json.loads(content), "about")
         return stored.metadata, stored.signatures
     except MALFORMED as error:
         return ModelMetadata(problems=(f"the stored metadata is damaged: {error!r}",)), {}

@@ -288,7 +288,8 @@ def _none_fits(title: str, device: DeviceInfo, refusals: Mapping[str, str]) -> I
 def _line(prepared: Prepared) -> str:
     devices = dict.fromkeys(device for _, device, _ in _listed(prepared))
     models, plans = ", ".join(prepared.models), display.count_text(len(prepared.rows), "plan")
-    return f"<Prepared {prepared.file.title}: {models}; {plans} for {', '.join(devices)}>"
+    text = f"<Prepared {prepared.file.title}: {models}; {plans} for {', '.join(devices)}>"
+    return str(display.visible(text))
 
 
 def _table(prepared: Prepared) -> str:

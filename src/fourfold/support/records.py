@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 
-def read_record(kind: Any, value: Any) -> Any:
-    """Return JSON data as a value of this type: a dataclass, a tuple of any length, a mapping by
-    text, a number, a text, a flag, or None. Raises TypeError for anything else.
+def read_typed(kind: Any, data: Any, where: str) -> Any:
+    """Return JSON data as a value of this type: a dataclass, a tuple, a mapping by text, a number,
+    a text, a flag, or None. Raises TypeError for other data; `where` names them in the message.
     """
-    if isinstance(kind, type) and is_dataclass(kind):
-        types = _field_types(kind)
-        if not isinstance(value, dict) or not value.keys() <= types.keys():
-            raise _mismatch(kind, value)
-        return kind(**{name: read_record(types[name], item) for name, item in value.items()})
     origin, inner = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        (other,) = (one for one in inner if one is not NoneType)
-        return None if value is None else read_record(other, value)
-    if origin is tuple and isinstance(value, list):
-        return tuple(read_record(inner[0], item) for item in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {name: read_record(inner[1], item) for name, item in value.items()}
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind:
-        raise _mismatch(kind, value)
-    return value
+    if is_dataclass(kind):
+        return _read_dataclass(kind, data, where)
+    if origin in (Union, types.UnionType):
+        (real,) = (one for one in inner if one is not type(None))
+        return None if data is None else read_typed(real, data, where)
+    if origin is tuple and isinstance(data, list):
+        kinds = [inner[0]] * len(data) if inner[-1] is Ellipsis else inner
+        if len(kinds) == len(data):
+            pairs = enumerate(zip(kinds, data, strict=True))
+            return tuple(read_typed(one, item, f"{where}[{at}]") for at, (one, item) in pairs)
+    if origin in (dict, Mapping) and isinstance(data, dict):
+        return {key: read_typed(inner[1], item, f"{where}.{key}") for key, item in data.items()}
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if isinstance(kind, type) and type(data) is kind:
+        return data
+    raise _mismatch(data, where)
 
 
 @cache
-def _field_types(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _fields_of(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
+    hints = get_type_hints(kind)
+    return tuple((one.name, hints[one.name], one.default is MISSING) for one in fields(kind))
 
 
-def _mismatch(kind: Any, value: object) -> TypeError:
-    return TypeError(f"{type(value).__name__} instead of {getattr(kind, '__name__', kind)}")
+def _read_dataclass(kind: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise _mismatch(data, where)
+    values = {}
+    for name, hint, needed in _fields_of(kind):
+        if name in data:
+            values[name] = read_typed(hint, data[name], f"{where}.{name}")
+        elif needed:
+            raise TypeError(f"{where} has no {name}")
+    return kind(**values)
+
+
+def _mismatch(data: object, where: str) -> TypeError:
+    return TypeError(f"{where} is {type(data).__name__}, which it cannot be")

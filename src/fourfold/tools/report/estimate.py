@@ -16,7 +16,7 @@ from fourfold.runtime.loading import load_compiled
 from fourfold.runtime.opening import Model, open_request, path_or_bytes
 from fourfold.runtime.request import Request
 from fourfold.store.store import Store
-from fourfold.support.display import count_text, html_table, size_text
+from fourfold.support.display import count_text, html_table, shown, size_text
 
 ANY_GPU = replace(NULL_GPU, probed=PROBED)  # a generic GPU, which cannot be probed
 COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
@@ -57,12 +57,14 @@ class Estimate:
         """Return the estimate as plain data."""
         return {**asdict(self), "total": self.total}
 
+    @shown
     def __str__(self) -> str:
         rows = self._rows()
         width = max(len(size) for _, size in rows)
         lines = (f"  {name:<16}{size:>{width}}" for name, size in rows)
         return "\n".join([self._summary(), *lines])
 
+    @shown
     def __repr__(self) -> str:
         return f"<Estimate: {self._summary()}, {size_text(self.total)} on the device>"
 
