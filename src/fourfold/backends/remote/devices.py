@@ -35,7 +35,7 @@ def reach_device(api: str, name: str) -> DeviceInfo:
     candidates = devices_of(link)
     if not slash:
         return min(candidates, key=rank_device)
-    if not number.isdecimal() or int(number) >= len(candidates):
+    if not number.isdecimal() or len(number) > 9 or int(number) >= len(candidates):
         names = ", ".join(f"{info.address} {info.name}" for info in candidates)
         raise DeviceError(
             f"device {api}:{name} was not found", f"it has {names}", "name one of them"
