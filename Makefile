@@ -42,6 +42,7 @@ fuzz: $(VENV)/.dev ## attack with damaged files, databases and values: ARGS="--c
 	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.databases
 	PYTHONPATH=tests $(BIN)/python -m fuzz.values
+	PYTHONPATH=tests $(BIN)/python -m fuzz.forgeries
 
 docs: $(VENV)/.docs ## build the documentation site into build/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

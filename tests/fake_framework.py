@@ -90,7 +90,7 @@ def matches(source: ModelSource) -> bool:
 
 
 def files(source: ModelSource) -> tuple[str, ...]:
-    return files_below(source.path or "")
+    return files_below(source.path or "", f"{source.path}/model")
 
 
 def fake_framework(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFramework:

@@ -24,6 +24,7 @@ LOG_LEVELS = ("off", "warning", "info", "debug")
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 PREFIX = "FOURFOLD_"
 NO_CACHE = "none"
+MAX_COUNT = 2**31 - 1
 
 
 def default_cache(environment: Mapping[str, str] | None = None) -> str:
@@ -138,18 +139,21 @@ def _byte_size(variables: Mapping[str, str], name: str) -> int | None:
 def byte_size(name: str, size: str | int) -> int:
     """Return a size such as '500M' or '2 GiB', or a number of bytes, as bytes."""
     text = str(size)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     if match is None:
-        raise InputError(f"{name} is {text!r}", "it must be a size", "write it as 500M or 2GiB")
+        what = f"{name} is {text[:40]!r}"
+        raise InputError(what, "it must be a size", "write it as 500M or 2GiB")
     return int(float(match[1]) * UNITS[match[2]])
 
 
 def count(name: str, value: object) -> int:
-    """Return a whole number of 1 or more; InputError for anything else."""
-    if isinstance(value, bool) or not str(value).isdecimal() or int(str(value)) < 1:
-        why = "it must be a whole number of 1 or more"
-        raise InputError(f"{name} is {value!r}", why, "pass 1 or more")
-    return int(str(value))
+    """Return a whole number from 1 to MAX_COUNT; InputError for anything else."""
+    text = str(value)
+    is_number = not isinstance(value, bool) and text.isdecimal() and len(text) <= 10
+    if not is_number or not 1 <= int(text) <= MAX_COUNT:
+        why = f"it must be a whole number from 1 to {MAX_COUNT}"
+        raise InputError(f"{name} is {repr(value)[:40]}", why, "pass 1 or more")
+    return int(text)
 
 
 def _count(variables: Mapping[str, str], name: str) -> int | None:

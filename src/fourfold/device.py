@@ -14,6 +14,7 @@ else:
     display = lazy_import("fourfold.support.display")
 
 Fact = bool | int | str
+KINDS = ("gpu", "cpu", "other")
 WAITING = ("resident", "reaches_host")
 # Not guaranteed by OpenCL, but supported by some drivers: disabled until a probe confirms them.
 HOST_ACCESS = ("persistent_mapping", "host_pointers")
@@ -174,7 +175,7 @@ class DeviceInfo:
 
     def __repr__(self) -> str:
         more = f"{self.summary}; {self.platform}, driver {self.driver}"
-        return f"<DeviceInfo {self.address} {self.name!r}: {more}>"
+        return str(display.visible(f"<DeviceInfo {self.address} {self.name!r}: {more}>"))
 
     def _repr_html_(self) -> str:
         facts = [(name, getattr(self, name)) for name in self.probed]
@@ -185,7 +186,7 @@ class DeviceInfo:
 
     def __str__(self) -> str:
         where = f" on {self.remote}" if self.remote else ""
-        return f"{self.name} ({self.platform}, driver {self.driver}){where}"
+        return str(display.visible(f"{self.name} ({self.platform}, driver {self.driver}){where}"))
 
 
 class DeviceList(tuple[DeviceInfo, ...]):

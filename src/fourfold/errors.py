@@ -19,13 +19,17 @@ from fourfold.support.lazy import lazy_import
 if TYPE_CHECKING:
     import difflib
 
+    from fourfold.support import display
     from fourfold.types import OpenInput
 else:
-    difflib = lazy_import("difflib")
+    difflib, display = lazy_import("difflib"), lazy_import("fourfold.support.display")
 
 
 # Raised when a record that is read back has unexpected JSON keys or types.
-MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
+MALFORMED = (
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError),
+    OverflowError,
+)
 
 
 class FourfoldError(Exception):
@@ -36,7 +40,8 @@ class FourfoldError(Exception):
         self.what, self.why, self.fix = what, why, fix
 
     def __str__(self) -> str:
-        return f"{self.what}\n  why: {self.why}\n  fix: {self.fix}"
+        text = f"{self.what}\n  why: {self.why}\n  fix: {self.fix}"
+        return str(display.visible(text))
 
 
 class ModelError(FourfoldError):

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import index
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fourfold.config import (
     PLACEMENTS,
@@ -36,6 +39,20 @@ else:  # few callers use either
     processing = lazy_import("fourfold.processing.option")
 
 AUTO = "auto"
+MAX_VALUE_CHARACTERS = 200  # of a wrong value in a message
+# Types of options that are checked when they are passed; others are checked where they are used.
+_TEXT, _FLAG = ((str,), "a text"), ((bool, int, np.bool_), "True or False")
+_PATH = ((str, os.PathLike), "a path")
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("precision", "model", "placement", "signature", "model_token"), _TEXT),
+    **dict.fromkeys(("strict", "quantized", "follow_batch"), _FLAG),
+    "shapes": ((Mapping,), "a dict of shapes by the names of inputs"),
+    "max_partitions": ((int, np.integer), "a whole number"),
+    "memory_limit": ((int, str, np.integer), "a number of bytes, or text such as '512 MB'"),
+    "on_fallback": ((Callable,), "a function"),  # type: ignore[dict-item]
+    "serialization_dir": _PATH,
+    "progress": ((bool, Callable), "True, or a function"),  # type: ignore[dict-item]
+}
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,13 @@ class SessionOptions:
     model_token: str = ""
     progress: ProgressOption | None = None
 
+    def __post_init__(self) -> None:
+        for name, (types, expected) in _TYPES.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, types):
+                what, why = f"{name} is {shortened(value)}", f"it must be {expected}"
+                raise InputError(what, why, "pass another value, or leave it out")
+
     @staticmethod
     def of(keywords: Mapping[str, Any]) -> SessionOptions:
         """Return options from keywords; InputError names the nearest one for an unknown keyword."""
@@ -126,7 +150,7 @@ class SessionOptions:
         return CompileOptions(
             precision=config.precision if self.precision is None else self.precision,
             any_precision=self.precision is None,
-            shapes=dict(self.shapes or {}),
+            shapes=checked_shapes(self.shapes or {}),
             literal_sizes=config.sizes == "literal",
             launches=config.launches,
             quantized=self.quantized,
@@ -141,7 +165,7 @@ class SessionOptions:
         """Return where the model may run."""
         threads = config.threads if self.threads is None else count("threads", self.threads)
         return PlacementOptions(
-            placement="cpu" if self.wanted_device(config) == "cpu" else self.placement,
+            placement="cpu" if _is_cpu(self.wanted_device(config)) else self.placement,
             strict=self.strict,
             max_partitions=self.max_partitions,
             threads=threads,
@@ -153,6 +177,28 @@ class SessionOptions:
         if self.kept_shapes is None:
             return config.kept_shapes
         return count("kept_shapes", self.kept_shapes)
+
+
+def _is_cpu(device: object) -> bool:
+    return isinstance(device, str) and device == "cpu"
+
+
+def shortened(value: object) -> str:
+    """Return a value that a caller passed for a message."""
+    text = repr(value)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"
+
+
+def checked_shapes(shapes: Mapping[str, Any]) -> dict[str, Shape]:
+    """Return shapes by name as tuples of integers; InputError for anything else."""
+    try:
+        if not all(isinstance(name, str) for name in shapes):
+            raise TypeError("a name is not a text")
+        return {name: tuple(map(index, sizes)) for name, sizes in shapes.items()}
+    except TypeError as error:
+        what = f"{shortened(shapes)} are not shapes"
+        why = "a shape is a tuple of whole numbers, by the name of an input"
+        raise InputError(what, why, "write it as {'name': (1, 224, 224, 3)}") from error
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fourfold.plan import CompiledModel, Plan
 from fourfold.runtime.inputs import Inputs, Shapes, match_inputs, name_of, name_shapes
 from fourfold.runtime.instance import ModelInstance, not_direct
 from fourfold.runtime.instance_cache import InstanceCache
-from fourfold.runtime.opening import Cache, Model, find_store, model_reader, open_request
+from fourfold.runtime.opening import Cache, Model, find_store, model_reader, open_request, path_text
 from fourfold.runtime.opening import path_or_bytes as path_or_bytes
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.support import forks
@@ -360,7 +360,12 @@ class Session:
         inputs overlap. The next input is taken when there is room for it.
         """
         self._check_open()
-        return in_flight.stream(self._begin, inputs, count("depth", depth))
+        try:
+            several = iter(inputs)
+        except TypeError as error:
+            what, fix = "the inputs of a stream cannot be iterated", "pass a list or generator"
+            raise InputError(what, str(error), fix) from error
+        return in_flight.stream(self._begin, several, count("depth", depth))
 
     def _begin(self, inputs: Inputs | None, limit: int, spin: bool = False) -> in_flight.Flight:
         with self._lock:
@@ -446,7 +451,7 @@ class Session:
         """
         with self._lock:
             arrays = self._arrays(inputs)
-            return self._instance.profile(arrays, runs)
+            return self._instance.profile(arrays, count("runs", runs))
 
     @contextmanager
     def trace(
@@ -458,6 +463,7 @@ class Session:
         `opening` adds how the session was opened. Runs inside take a little longer than others, and
         arrays that `input_array` returned before are not used.
         """
+        path = None if path is None else path_text(path)
         with self._lock:
             self._check_open()
             instance = self._instance
@@ -511,13 +517,14 @@ class Session:
     def device_seconds(self, inputs: Inputs, runs: int = 10) -> float:
         """Return the shortest time of all launches of a run, by the device's own clock."""
         with self._lock:
-            return sum(self._instance.executor.profile(self._arrays(inputs), runs))
+            arrays = self._arrays(inputs)
+            return sum(self._instance.executor.profile(arrays, count("runs", runs)))
 
     def run_seconds(self, inputs: Inputs, runs: int = 10) -> list[float]:
         """Return the seconds of runs, by the clock of the machine that the device is on."""
         with self._lock:
             arrays = self._arrays(inputs)
-            return self._instance.run_seconds(arrays, runs)
+            return self._instance.run_seconds(arrays, count("runs", runs))
 
     def _change(self, shapes: Mapping[str, Shape]) -> None:
         if self._instances.change(shapes):

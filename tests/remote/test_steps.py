@@ -79,14 +79,17 @@ def test_differences_agree_with_numpy(process: PlanProcess) -> None:
         answer = process.ask(f"compare {FIRST_BUFFER} 0 64 {dtype.value}")
         expected_value = difference_of(result.astype(np.float32), expected.astype(np.float32))
         if np.isfinite(expected_value.largest):
-            assert answer["largest"] == pytest.approx(expected_value.largest, rel=1e-6), (
+            assert answer.number("largest") == pytest.approx(expected_value.largest, rel=1e-6), (
                 dtype,
                 how,
             )
-            assert answer["scale"] == pytest.approx(expected_value.scale, rel=1e-6), (dtype, how)
-            assert answer["nan_differs"] is expected_value.in_nans, (dtype, how)
+            assert answer.number("scale") == pytest.approx(expected_value.scale, rel=1e-6), (
+                dtype,
+                how,
+            )
+            assert answer.flag("nan_differs") is expected_value.in_nans, (dtype, how)
         else:
-            assert answer["nan_differs"] is True  # no number where one is expected
+            assert answer.flag("nan_differs") is True  # no number where one is expected
 
 
 def test_rejects_unknown_types(process: PlanProcess) -> None:

@@ -164,7 +164,7 @@ def _find(wanted: str | int) -> DeviceInfo:
 
 def _first_called(known: Sequence[DeviceInfo], text: str) -> DeviceInfo | None:
     """Return the device with this number or name in a list, or its first device for 'auto'."""
-    if text == "auto" or text.isdigit():
+    if text == "auto" or (text.isdecimal() and len(text) < 10):
         number = 0 if text == "auto" else int(text)
         return known[number] if number < len(known) else None
     return next((info for info in known if _is_called(info, text)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fourfold.errors import FourfoldError, InputError, close_names
+from fourfold.support.display import visible
 from fourfold.support.lazy import lazy_import
 from fourfold.support.log import apply_log_settings
 from fourfold.support.log.show import show_log, shown_log
@@ -67,14 +69,19 @@ def show(error: Error, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"error": describe_error(error)}, indent=2))
     elif isinstance(error, click.ClickException):
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        click.echo(visible(text.getvalue()), err=True, nl=False)
     else:
         click.secho(_broken(f"error: {error.what}"), fg="red", bold=True, err=True)
         click.secho(_broken(f"  why: {error.why}\n  fix: {error.fix}"), fg="red", err=True)
 
 
 def _broken(text: str) -> str:
-    """Break lines that are wider than the terminal between words."""
+    """Break lines that are wider than the terminal between words; control characters of names in
+    them are escaped.
+    """
+    text = visible(text)
     if not sys.stderr.isatty():
         return text
     width = max(shutil.get_terminal_size().columns, 20)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from fourfold.cli._options import Command
-from fourfold.cli._show import show_table
+from fourfold.cli._show import echo, show_table
 from fourfold.errors import InputError
 from fourfold.processing.pictures import EXTENSIONS, require_pillow
 from fourfold.support.lazy import lazy_import
@@ -99,15 +99,15 @@ def draw_answer(answer: Answer, photograph: Path, path: Path) -> None:
 def show_answer(answer: Answer) -> None:
     """Print all results as tables, with notes on outputs whose meaning is unknown."""
     if answer.known:
-        click.echo(f"{answer.family}, identified by {answer.told_by}")
+        echo(f"{answer.family}, identified by {answer.told_by}")
     for title, columns, rows in _tables(answer):
         show_table(title, columns, rows)
     if answer.kinds[:1] == ("boxes",) and not answer.boxes:
-        click.echo("no boxes: nothing was detected, or no score is high enough")
+        echo("no boxes: nothing was detected, or no score is high enough")
     for note in answer.notes:
-        click.echo(note)
+        echo(note)
     if answer.unknown:
-        click.echo(f"the meaning of these outputs is unknown: {', '.join(answer.unknown)}")
+        echo(f"the meaning of these outputs is unknown: {', '.join(answer.unknown)}")
 
 
 def _tables(answer: Answer) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:

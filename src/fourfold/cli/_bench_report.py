@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-
 from fourfold.cli._profile import show_profile
-from fourfold.cli._show import byte_count, duration, show_line, show_table
+from fourfold.cli._show import byte_count, duration, echo, show_line, show_table
 from fourfold.support.display import count_text
 
 OURS = "fourfold"
@@ -38,7 +36,7 @@ def show_report(report: Mapping[str, Any]) -> None:
     launches = count_text(report["launches"], "launch", "launches")
     show_line(f"{launches}, {byte_count(report['arena'])} of memory for values")
     if report["kernels"]:
-        click.echo()
+        echo()
         show_profile(report)
 
 

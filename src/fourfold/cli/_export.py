@@ -6,11 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
 from fourfold.backends import find_target
 from fourfold.backends.null import NULL_GPU
 from fourfold.cli._options import ModelArguments
+from fourfold.cli._show import echo
 from fourfold.config import Config
 from fourfold.errors import InputError
 from fourfold.runtime.profile import KernelTime
@@ -68,5 +67,5 @@ def _write(path: Path, content: bytes) -> Path:
     except OSError as error:
         what, why = f"cannot write '{path}'", error.strerror or str(error)
         raise InputError(what, why, "choose a file in a folder that can be written to") from error
-    click.echo(f"wrote {path}", err=True)
+    echo(f"wrote {path}", err=True)
     return path

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
 import numpy as np
 
 from fourfold.cli._images import Scaling, own_scaling, read_frame, read_image
+from fourfold.cli._show import echo
 from fourfold.errors import InputError, nearest
 from fourfold.processing.pictures import EXTENSIONS, MODES, read_picture
 from fourfold.processing.pixels import Pixels
@@ -127,13 +127,13 @@ def _read_photograph(
     if picture is not None and picture.name == port.name and not scaling.stated:
         frame = read_picture(path, picture.channels)
         if picture.is_real or picture.pixels.fit == "letterbox":
-            click.echo(f"{path.name}: {picture}{_advice(picture.told_by)}", err=True)
+            echo(f"{path.name}: {picture}{_advice(picture.told_by)}", err=True)
         return Photograph(picture.array(frame), frame.shape[:2], picture.fit(frame))
     if not scaling.stated and np.dtype(port.dtype).kind == "f":
         own = own_scaling(getattr(port, "metadata", None))
         told_by = photographs.GUESSED if own is None else photographs.FROM_METADATA
         scaling = own or scaling
-        click.echo(f"{path.name}: {scaling}, {told_by}{_advice(told_by)}", err=True)
+        echo(f"{path.name}: {scaling}, {told_by}{_advice(told_by)}", err=True)
     array = read_image(path, port, scaling)
     return Photograph(array, *_stretched(path, tuple(port.shape)))
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from fourfold.cli._show import number_text, show_table
+from fourfold.cli._show import echo, number_text, show_table
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def show_about(
         details = [(end, one.name, _content(one), "; ".join(_details(one))) for end, one in tensors]
         show_table(f"metadata of tensors{of}", ("", "name", "content", "more"), details)
     for problem in metadata.problems:
-        click.echo(f"metadata: {problem}", err=True)
+        echo(f"metadata: {problem}", err=True)
 
 
 def _content(tensor: TensorMetadata) -> str:

@@ -21,6 +21,7 @@ from fourfold.cli._completing import (
     complete_input_file,
     complete_model_name,
 )
+from fourfold.cli._show import echo
 from fourfold.config import PLACEMENTS, PRECISIONS, Config, PlacementName, Precision
 from fourfold.errors import InputError, close_names
 from fourfold.options import CompileOptions, SessionOptions
@@ -280,7 +281,7 @@ def command_shapes(
             shapes[name] = np.load(path, mmap_mode="r").shape
     shapes |= stated or {}
     text = example_shapes.shapes_text(shapes, before="--shape ")
-    click.echo(f"{title} leaves input sizes open; this command uses {text}", err=True)
+    echo(f"{title} leaves input sizes open; this command uses {text}", err=True)
     return shapes
 
 

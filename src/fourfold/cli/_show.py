@@ -8,11 +8,12 @@ import re
 import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fourfold.support.display import size_text, time_text
+from fourfold.support.display import size_text, time_text, visible
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ UNLIMITED = 10_000  # characters of a line that does not go to a terminal
 GAP = 2  # characters between two columns
 UNBROKEN = "\u00a0"  # no-break space
 _UNITS = re.compile(r"(\d) (µs|ms|s|bytes|KiB|MiB|GiB)\b")
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, with control characters of names in it escaped. All commands print with this,
+    with the tables below, or as JSON, which escapes them itself.
+    """
+    click.echo(visible(str(text)), err=err, nl=nl)
 
 
 def show_json(data: Mapping[str, Any]) -> None:
@@ -63,12 +71,12 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
     other, each row becomes a list of its cells.
     """
     console = make_console()
-    cells = [[str(cell) for cell in row] for row in rows]
-    names = [column.lstrip(">") for column in columns]
+    cells = [[visible(str(cell)) for cell in row] for row in rows]
+    names = [visible(column.lstrip(">")) for column in columns]
     numbers = [column.startswith(">") for column in columns]
     widths = _column_widths(names, cells, numbers, console.width)
     if title:
-        console.print(title, style="bold")
+        console.print(visible(title), style="bold")
     if widths is None:
         _print_lists(console, names, cells)
         return
@@ -126,7 +134,7 @@ def show_line(text: str) -> None:
     width = make_console().width
     for line in _UNITS.sub(f"\\1{UNBROKEN}\\2", text).split("\n"):
         lines = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
-        click.echo("\n".join(lines).replace(UNBROKEN, " "))
+        echo("\n".join(lines).replace(UNBROKEN, " "))
 
 
 def short_name(name: str, limit: int = 40) -> str:
@@ -145,8 +153,9 @@ def progress(*more: str) -> Progress:
     of rich's columns to show at its end.
     """
     console = consoles.Console(stderr=True)
-    begin = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn())
-    columns = (*begin, *map(bars.TextColumn, more))
+    text = partial(bars.TextColumn, markup=False)
+    begin = (text("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn())
+    columns = (*begin, *map(text, more))
     return bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 

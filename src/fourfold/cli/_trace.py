@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from fourfold.cli._options import Command, ModelArguments
+from fourfold.cli._show import echo
 from fourfold.session import Session
 
 TRACE = click.option(
@@ -48,4 +49,4 @@ def traced(arguments: ModelArguments, session: Session, opening: bool) -> Iterat
 def show_trace_path(path: Path | None) -> None:
     """Print where a trace is, if there is one."""
     if path is not None:
-        click.echo(f"the trace is in {path}: open it at https://ui.perfetto.dev", err=True)
+        echo(f"the trace is in {path}: open it at https://ui.perfetto.dev", err=True)

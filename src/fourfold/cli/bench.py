@@ -28,7 +28,7 @@ from fourfold.cli._options import (
     placement_options,
     seed_option,
 )
-from fourfold.cli._show import show_json
+from fourfold.cli._show import echo, show_json
 from fourfold.cli._trace import TRACE, show_trace_path
 from fourfold.errors import FourfoldError, InputError
 from fourfold.support.lazy import lazy_import
@@ -152,6 +152,6 @@ def _measure(
         **arguments.options.keywords(),
     )
     for note in report.notes:
-        click.echo(note, err=True)
+        echo(note, err=True)
     show_trace_path(trace)
     return report.to_json()

@@ -21,7 +21,7 @@ from fourfold.cli._options import (
     model_options,
     placement_options,
 )
-from fourfold.cli._show import age, byte_count, show_json, show_line, show_table
+from fourfold.cli._show import age, byte_count, echo, show_json, show_line, show_table
 from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
 from fourfold.runtime.loading import why_stored_is_unused
@@ -71,7 +71,7 @@ def list_entries(store: Store, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "entries": [asdict(entry) for entry in entries]})
         return
-    click.echo(f"{store.place}: {count_text(len(entries), 'entry', 'entries')}\n")
+    echo(f"{store.place}: {count_text(len(entries), 'entry', 'entries')}\n")
     devices = [one.parts.get("device") or one.parts.get("name", "any device") for one in entries]
     for device in dict.fromkeys(devices):
         of_device = [one for one, name in zip(entries, devices, strict=True) if name == device]
@@ -115,16 +115,16 @@ def info(store: Store, as_json: bool) -> None:
     if as_json:
         show_json(report)
         return
-    click.echo(f"folder    {report['folder']}")
-    click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
+    echo(f"folder    {report['folder']}")
+    echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
     models = f", {count_text(report['models'], 'converted model')}" if report["models"] else ""
     plans, binaries = count_text(report["plans"], "plan"), report["binaries"]
-    click.echo(f"entries   {plans}, {count_text(binaries, 'binary', 'binaries')}{models}")
-    click.echo(f"choices   {report['choices']}")
-    click.echo(f"facts     {report['facts']} of devices, from tests on them")
-    click.echo(f"hits      {report['hits']}")
+    echo(f"entries   {plans}, {count_text(binaries, 'binary', 'binaries')}{models}")
+    echo(f"choices   {report['choices']}")
+    echo(f"facts     {report['facts']} of devices, from tests on them")
+    echo(f"hits      {report['hits']}")
     for name, reason, since in report["quarantined"]:
-        click.echo(f"not used  binary {name[:12]}: {reason}, {age(since)} ago")
+        echo(f"not used  binary {name[:12]}: {reason}, {age(since)} ago")
 
 
 @command.command()
@@ -177,8 +177,8 @@ def verify_entries(store: Store, as_json: bool) -> None:
         show_json({"folder": store.place, "entries": total, "damaged": damaged})
         return
     for entry, reason in bad:
-        click.echo(f"deleted: {entry.kind} of {entry.title}: {reason}")
-    click.echo(f"{total - len(bad)} of {total} entries are undamaged")
+        echo(f"deleted: {entry.kind} of {entry.title}: {reason}")
+    echo(f"{total - len(bad)} of {total} entries are undamaged")
 
 
 @command.command()
@@ -196,7 +196,7 @@ def prune(store: Store, limit: str | None, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "forgotten": gone, "bytes": size})
     else:
-        click.echo(f"{count_text(gone, 'entry', 'entries')} deleted, {byte_count(size)} left")
+        echo(f"{count_text(gone, 'entry', 'entries')} deleted, {byte_count(size)} left")
 
 
 @command.command()
@@ -212,7 +212,7 @@ def clear(store: Store, yes: bool, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "forgotten": count})
     else:
-        click.echo(f"{count_text(count, 'entry', 'entries')} deleted")
+        echo(f"{count_text(count, 'entry', 'entries')} deleted")
 
 
 @command.command("export")
@@ -225,7 +225,7 @@ def export_file(store: Store, file: Path, as_json: bool) -> None:
     if as_json:
         show_json({"file": str(file), "entries": entries, "choices": choices, "bytes": size})
     else:
-        click.echo(f"{_counts(entries, choices)} in {file}, {byte_count(size)}")
+        echo(f"{_counts(entries, choices)} in {file}, {byte_count(size)}")
 
 
 @command.command("import")
@@ -238,7 +238,7 @@ def import_file(store: Store, file: Path, as_json: bool) -> None:
     if as_json:
         show_json({"file": str(file), "entries": entries, "choices": choices})
     else:
-        click.echo(f"{_counts(entries, choices)} imported from {file}")
+        echo(f"{_counts(entries, choices)} imported from {file}")
 
 
 def _counts(entries: int, choices: int) -> str:

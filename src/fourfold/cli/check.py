@@ -19,7 +19,7 @@ from fourfold.cli._options import (
     model_options,
     placement_options,
 )
-from fourfold.cli._show import duration, short_name, show_json, show_line, show_table
+from fourfold.cli._show import duration, echo, short_name, show_json, show_line, show_table
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _show(report: CheckReport) -> None:
         lines = ((duration(item.seconds), item.kind, str(item)) for item in report.advice)
         show_table("advice", (">could save", "kind", "advice"), lines)
     else:
-        click.echo("no advice")
+        echo("no advice")
     show_about(report.metadata, report.signatures)
 
 

@@ -18,6 +18,7 @@ from pkgutil import get_data
 import click
 
 from fourfold.cli._completing import complete_line
+from fourfold.cli._show import echo
 
 INSTALLING = {
     "bash": """add this line to ~/.bashrc:  eval "$(fourfold completion bash)\"""",
@@ -31,9 +32,9 @@ INSTALLING = {
 @click.option("--line", hidden=True, help="List completions of this command line.")
 def command(shell: str, line: str | None) -> None:
     if line is not None:
-        click.echo(complete_line(click.get_current_context().find_root().command, line))
+        echo(complete_line(click.get_current_context().find_root().command, line))
         return
     script = get_data(__name__, f"completion.{shell}") or b""
-    click.echo(script.decode(), nl=False)
+    echo(script.decode(), nl=False)
     if sys.stdout.isatty():
-        click.echo(f"# to use it, {INSTALLING[shell]}", err=True)
+        echo(f"# to use it, {INSTALLING[shell]}", err=True)

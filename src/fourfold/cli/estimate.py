@@ -15,7 +15,7 @@ from fourfold.cli._options import (
     model_options,
     placement_options,
 )
-from fourfold.cli._show import show_json
+from fourfold.cli._show import echo, show_json
 from fourfold.tools.report.estimate import estimate
 
 EXAMPLES = examples(
@@ -34,4 +34,4 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
     if as_json:
         show_json({"model": arguments.model, **report.to_json()})
     else:
-        click.echo(report)
+        echo(report)

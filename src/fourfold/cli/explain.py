@@ -22,7 +22,7 @@ from fourfold.cli._options import (
     model_options,
     postprocess_options,
 )
-from fourfold.cli._show import show_json
+from fourfold.cli._show import echo, show_json
 from fourfold.config import Config
 from fourfold.session import Stage, explain_stage
 from fourfold.store.prepared import is_prepared
@@ -102,7 +102,7 @@ def command(
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})
     else:
-        click.echo(text)
+        echo(text)
 
 
 def _prepared_text(arguments: ModelArguments, stage: Stage, config: Config) -> str:

@@ -55,6 +55,7 @@ from fourfold.export.optimize.report import (
 from fourfold.export.quantize.method import METHODS
 from fourfold.export.quantize.ranges import ESTIMATORS
 from fourfold.options import SessionOptions
+from fourfold.support.display import visible
 from fourfold.tools.preparation import Progress
 
 SAMPLES = click.Path(exists=True, path_type=Path)
@@ -190,11 +191,13 @@ def _options(
 @contextmanager
 def _progress(title: str) -> Iterator[Progress]:
     with progress("{task.fields[left]}") as bar:
-        task = bar.add_task(title, total=None, left="")
+        task = bar.add_task(visible(title), total=None, left="")
 
         def report(done: int, total: int, name: str, left: float) -> None:
             what = f"{title}: {name}"
-            bar.update(task, completed=done, total=total, description=what, left=time_left(left))
+            bar.update(
+                task, completed=done, total=total, description=visible(what), left=time_left(left)
+            )
 
         yield report
 

@@ -15,7 +15,7 @@ import click
 from fourfold.backends.native import TARGETS, build_player, copy_sources
 from fourfold.backends.opencl.binding.calls import loader_environment
 from fourfold.cli._options import examples, json_option
-from fourfold.cli._show import byte_count, show_json
+from fourfold.cli._show import byte_count, echo, show_json
 from fourfold.config import Config
 from fourfold.errors import InputError
 from fourfold.store.folder import private_folder
@@ -62,7 +62,7 @@ def build(target: str | None, output: Path | None, as_json: bool) -> None:
     if as_json:
         show_json({"file": str(path), "target": target or "this machine", "bytes": size})
         return
-    click.echo(f"{path}: {byte_count(size)}, for {target or 'this machine'}")
+    echo(f"{path}: {byte_count(size)}, for {target or 'this machine'}")
 
 
 def _copy(built: Path, output: Path) -> Path:
@@ -86,7 +86,7 @@ def sources(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json({"folder": str(folder), "files": [path.name for path in files]})
         return
-    click.echo(f"{len(files)} files in {folder}; a program includes fourfold.h")
+    echo(f"{len(files)} files in {folder}; a program includes fourfold.h")
 
 
 @command.command("env")
@@ -100,7 +100,7 @@ def environment(as_json: bool) -> None:
     if as_json:
         show_json(settings)
     elif not settings:
-        click.echo("no OpenCL driver was installed with pip: nothing to set", err=True)
+        echo("no OpenCL driver was installed with pip: nothing to set", err=True)
     for name, value in {} if as_json else settings.items():
         before = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" if name == "LD_LIBRARY_PATH" else ""
-        click.echo(f"export {name}={shlex.quote(value)}{before}")
+        echo(f"export {name}={shlex.quote(value)}{before}")

@@ -26,7 +26,7 @@ from fourfold.cli._options import (
     postprocess_options,
     seed_option,
 )
-from fourfold.cli._show import byte_count, duration, progress
+from fourfold.cli._show import byte_count, duration, echo, progress
 from fourfold.errors import InputError
 from fourfold.tools.report.run_report.record import RunRecord
 from fourfold.tools.report.run_report.record_file import read_record, write_record
@@ -146,9 +146,9 @@ def show_written(record: RunRecord, paths: ReportFiles) -> None:
     """Print the time of a run, and the files that were written."""
     subject, times = record.subject, record.times
     where = f"{subject.device} ({subject.device_kind}), {subject.precision}"
-    click.echo(f"{subject.model} on {where}: {duration(times.median)} per run")
+    echo(f"{subject.model} on {where}: {duration(times.median)} per run")
     if record.summary:
-        click.echo(record.summary)
+        echo(record.summary)
     for path in (paths.page, paths.data):
         if path is not None:
-            click.echo(f"{path}: {byte_count(path.stat().st_size)}")
+            echo(f"{path}: {byte_count(path.stat().st_size)}")

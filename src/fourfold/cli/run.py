@@ -37,7 +37,7 @@ from fourfold.cli._options import (
     seed_option,
 )
 from fourfold.cli._outputs import summarise
-from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
+from fourfold.cli._show import duration, echo, number_text, shape_text, show_json, show_table
 from fourfold.cli._trace import trace_option, traced
 from fourfold.errors import InputError
 from fourfold.support.lazy import lazy_import
@@ -146,10 +146,10 @@ def _show(report: Mapping[str, Any], answer: Answer) -> None:
         _show_contents(row)
     seconds = report["seconds"]
     stages = ", ".join(f"{name} {duration(t)}" for name, t in seconds["stages"].items())
-    click.echo(f"start {duration(seconds['start'])}{f' ({stages})' if stages else ''}")
-    click.echo(f"first run {duration(seconds['run'])}")
+    echo(f"start {duration(seconds['start'])}{f' ({stages})' if stages else ''}")
+    echo(f"first run {duration(seconds['run'])}")
     for name, path in report["files"].items():
-        click.echo(f"saved {name} as {path}")
+        echo(f"saved {name} as {path}")
 
 
 def _show_contents(row: Mapping[str, Any]) -> None:

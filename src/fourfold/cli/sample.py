@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from fourfold.cli._options import examples, json_option
-from fourfold.cli._show import byte_count, show_json, show_table
+from fourfold.cli._show import byte_count, echo, show_json, show_table
 from fourfold.tools.samples import SAMPLES, sample
 
 EXAMPLES = examples("fourfold sample", "fourfold sample colors -o colors.tflite")
@@ -36,7 +36,7 @@ def command(name: str | None, output: Path | None, as_json: bool) -> None:
     if as_json:
         show_json({"sample": name, "file": str(path), "bytes": len(content)})
     else:
-        click.echo(f"{path}: {byte_count(len(content))}; try 'fourfold run {path}'")
+        echo(f"{path}: {byte_count(len(content))}; try 'fourfold run {path}'")
 
 
 def _list(as_json: bool) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from fourfold.cli._options import examples
+from fourfold.cli._show import echo
 from fourfold.export.web.server import FolderServer
 
 EXAMPLES = examples("fourfold serve page", "fourfold serve page --port 9000")
@@ -28,7 +29,7 @@ EXAMPLES = examples("fourfold serve page", "fourfold serve page --port 9000")
 )
 def command(folder: Path, port: int) -> None:
     with FolderServer(folder, port) as server:
-        click.echo(f"{folder} is at {server.address} (Ctrl-C ends it)")
+        echo(f"{folder} is at {server.address} (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):
             server.serve_forever()
-        click.echo("ended")
+        echo("ended")

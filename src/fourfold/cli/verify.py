@@ -29,9 +29,10 @@ from fourfold.cli._options import (
     placement_options,
     seed_option,
 )
-from fourfold.cli._show import show_json
+from fourfold.cli._show import echo, show_json
 from fourfold.errors import InputError
 from fourfold.runtime.random_inputs import InputPort, random_inputs
+from fourfold.support.display import visible
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ def command(
     with verifiers.Verifier(arguments.model, arguments.options) as verifier:
         if verifier.note:
             definitions = f"the {verifier.engine.title} definitions of operators"
-            click.echo(
-                f"compared with {definitions}, not with a runtime:\n{verifier.note}", err=True
-            )
+            echo(f"compared with {definitions}, not with a runtime:\n{verifier.note}", err=True)
         for title, arrays in read_input_samples(verifier.session.inputs, folder, seed):
             result = verifier.verify(arrays, layers=layers)
             reports[title] = result.to_json()
@@ -139,18 +138,18 @@ def _short_path(path: Sequence[str], limit: int) -> str:
 
 def _show(title: str, found: Verification, layers: bool) -> None:
     where = f"in {found.precision}, compared with {found.engine}\non {found.device}"
-    click.echo(f"{title}\n{where}\n")
+    echo(f"{title}\n{where}\n")
     _show_outputs(found.outputs)
     shown = _worth_showing(found, layers)
     if shown:
-        click.echo("")
+        echo("")
         _show_layers(shown)
     if layers:
         _show_losses(found)
-    click.echo("")
+    echo("")
     if found.layers:
-        click.echo(_counts(found))
-    click.echo(fill(found.summary, WIDTH, break_long_words=False))
+        echo(_counts(found))
+    echo(fill(found.summary, WIDTH, break_long_words=False))
 
 
 def _show_outputs(outputs: Iterable[Output]) -> None:
@@ -212,14 +211,10 @@ def _show_losses(found: Verification) -> None:
         layer for layer in found.largest_losses[:MAX_LOSSES] if layer.own and layer.own.largest
     ]
     if worst:
-        click.echo(
-            f"\ndifference that layers add by themselves in {found.precision}, largest first:"
-        )
+        echo(f"\ndifference that layers add by themselves in {found.precision}, largest first:")
     for layer in worst:
         assert layer.own is not None
-        click.echo(
-            f"  {layer.own.largest:.1e} of the range in {layer.op} '{short(layer.name, 40)}'"
-        )
+        echo(f"  {layer.own.largest:.1e} of the range in {layer.op} '{short(layer.name, 40)}'")
 
 
 def _counts(found: Verification) -> str:
@@ -240,7 +235,7 @@ def _print_columns(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Non
         justify = "right" if column.startswith(">") else "left"
         table.add_column(column.lstrip(">"), justify=justify)  # type: ignore[arg-type]
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     console = consoles.Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = WIDTH

@@ -26,7 +26,7 @@ from fourfold.cli._options import (
     shape_option,
     signature_option,
 )
-from fourfold.cli._show import byte_count, show_json
+from fourfold.cli._show import byte_count, echo, show_json
 from fourfold.compiler.convert.files import readable_file
 from fourfold.config import Config
 from fourfold.errors import InputError
@@ -130,6 +130,6 @@ def _show(page: Mapping[str, Any]) -> None:
         launches = count_text(plan["launches"], "launch", "launches")
         plans.append(f"{plan['device']} ({launches})")
     size = byte_count(page["model_bytes"])
-    click.echo(f"{page['folder']}: a page that shows {page['task']}")
-    click.echo(f"  the model, {size}, for {', '.join(plans)}")
-    click.echo(f"  try it: fourfold serve {page['folder']}")
+    echo(f"{page['folder']}: a page that shows {page['task']}")
+    echo(f"  the model, {size}, for {', '.join(plans)}")
+    echo(f"  try it: fourfold serve {page['folder']}")

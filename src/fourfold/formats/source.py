@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fourfold.errors import InputError
+from fourfold.errors import InputError, ModelError
+from fourfold.plan.container import open_regular
 from fourfold.support.lazy import lazy_import
 
 Content = bytes | mmap.mmap
@@ -57,20 +58,23 @@ def open_source(model: PathOrBytes) -> ModelSource:
     path = os.fspath(model)
     if os.pathsep in path and not os.path.exists(path):
         path, *others = path.split(os.pathsep)
-        return ModelSource(_map_file(path), path, others=tuple(others))
+        return ModelSource(map_file(path), path, others=tuple(others))
     if os.path.isdir(path):
         return ModelSource(b"", path, is_folder=True)
-    return ModelSource(_map_file(path), path)
+    return ModelSource(map_file(path), path)
 
 
-def files_below(folder: str) -> tuple[str, ...]:
+def files_below(folder: str, model: str) -> tuple[str, ...]:
     """Return all files below a folder in sorted order; none if the folder does not exist.
 
-    Raises InputError for entries that are not regular files, such as pipes, and for too many files.
+    `model` is the model's own file. Raises InputError for entries that are not regular files, such
+    as pipes, and for too many files, and ModelError for links to places outside the model's folder.
     """
     paths: list[str] = []
     for directory, folders, names in os.walk(folder):
         folders.sort()
+        for name in folders:
+            check_inside(os.path.join(directory, name), model)
         paths.extend(os.path.join(directory, name) for name in sorted(names))
         if len(paths) > MAX_FILES:
             why = f"it holds more than {MAX_FILES} files"
@@ -78,15 +82,33 @@ def files_below(folder: str) -> tuple[str, ...]:
                 f"'{folder}' is not part of a model", why, "pass the model's own folder"
             )
     for path in paths:
+        check_inside(path, model)
         if not os.path.isfile(path):
             fix = "remove it, or save the model again"
             raise InputError(f"'{path}' cannot be read", "it is not a regular file", fix)
     return tuple(paths)
 
 
-def _map_file(path: str) -> Content:
+def check_inside(path: str, model: str) -> str:
+    """Return the path of a file that belongs to a model, if it is where files of the model may be.
+
+    These are the folder of the model's own file and that file's folder after resolving links, as
+    download caches link every file of a model to one folder. A link to any other place could name
+    any file of this machine, and raises ModelError.
+    """
+    actual = os.path.realpath(path)
+    folders = {os.path.realpath(os.path.dirname(model)), os.path.dirname(os.path.realpath(model))}
+    if not any(os.path.join(actual, "").startswith(os.path.join(one, "")) for one in folders):
+        what = f"'{path}', which belongs to the model '{model}', is not read"
+        why = f"it is a link to '{actual}', outside the model's folder"
+        raise ModelError(what, why, "copy the file into the model's folder")
+    return path
+
+
+def map_file(path: str) -> Content:
+    """Map a regular file into memory; InputError if it cannot be opened."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return b""
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

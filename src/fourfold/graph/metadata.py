@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fourfold.errors import MALFORMED
+from fourfold.support.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from fourfold.support import records
+else:
+    records = lazy_import("fourfold.support.records")  # a run needs no metadata
 
 AXIS, VALUE, VOCABULARY = "axis", "value", "vocabulary"
 
@@ -158,11 +164,19 @@ def tensor_at(tensors: Sequence[TensorMetadata], index: int) -> TensorMetadata |
 Signatures = Mapping[str, Signature]
 
 
+@dataclass(frozen=True)
+class StoredMetadata:
+    """Everything that files hold about a model."""
+
+    metadata: ModelMetadata
+    signatures: Mapping[str, Signature]
+
+
 def encode_metadata(metadata: ModelMetadata, signatures: Signatures) -> bytes:
     """Serialize metadata and signatures; b'' if both are empty."""
     if not metadata and not signatures:
         return b""
-    record = {"metadata": metadata, "signatures": dict(signatures)}
+    record = StoredMetadata(metadata, dict(signatures))
     text = json.dumps(record, separators=(",", ":"), ensure_ascii=False, default=vars)
     return text.encode()
 
@@ -172,34 +186,7 @@ def decode_metadata(content: bytes) -> tuple[ModelMetadata, Signatures]:
     if not content:
         return ModelMetadata(), {}
     try:
-        record = json.loads(content)
-        signatures = {str(name): Signature(**one) for name, one in record["signatures"].items()}
-        return _metadata(record["metadata"]), signatures
+        stored = records.read_typed(StoredMetadata, json.loads(content), "about")
+        return stored.metadata, stored.signatures
     except MALFORMED as error:
         return ModelMetadata(problems=(f"the stored metadata is damaged: {error!r}",)), {}
-
-
-def _metadata(record: Mapping[str, Any]) -> ModelMetadata:
-    inputs, outputs = (tuple(map(_tensor, record[name])) for name in ("inputs", "outputs"))
-    own = {"inputs": inputs, "outputs": outputs, "files": _files(record)}
-    return ModelMetadata(**{**record, **own, "problems": tuple(record["problems"])})
-
-
-def _files(record: Mapping[str, Any]) -> tuple[AssociatedFile, ...]:
-    return tuple(AssociatedFile(**one) for one in record["files"])
-
-
-def _tensor(record: Mapping[str, Any]) -> TensorMetadata:
-    own: dict[str, Any] = {
-        name: tuple(record[name]) for name in ("dimensions", "minimum", "maximum")
-    }
-    if record["normalization"] is not None:
-        numbers = {name: tuple(item) for name, item in record["normalization"].items()}
-        own["normalization"] = Normalization(**numbers)
-    if record["calibration"] is not None:
-        curves = tuple(map(tuple, record["calibration"]["curves"]))
-        own["calibration"] = ScoreCalibration(**{**record["calibration"], "curves": curves})
-    own["labels"] = tuple(
-        Labels(**{**one, "texts": tuple(one["texts"])}) for one in record["labels"]
-    )
-    return TensorMetadata(**{**record, **own, "files": _files(record)})

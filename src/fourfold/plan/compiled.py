@@ -188,7 +188,7 @@ class CompiledModel:
                 yield from (f"  {line}" for line in part.plan.lines())
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return str(display.visible("\n".join(self.lines())))
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.name!r}: {self._summary()}>"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -50,6 +51,26 @@ class _Entry(NamedTuple):
     crc: int
 
 
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def open_regular(
+    path: str | os.PathLike[str], opener: Callable[[str, int], int] = _open_without_waiting
+) -> BinaryIO:
+    """Open a file for reading, through the `opener` of Python's `open`. Raises OSError if it cannot
+    be read or is not a regular file: a pipe would wait for another program.
+    """
+    try:
+        file = open(path, "rb", opener=opener)  # noqa: SIM115 - the caller closes it
+    except ValueError as error:  # the path holds a character that no file name can hold
+        raise OSError(f"the path is not valid: {error}") from error
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError("it is not a regular file")
+    return file
+
+
 class Container:
     """A file of sections, mapped into memory. A section's checksum is verified on first access."""
 
@@ -61,12 +82,12 @@ class Container:
 
     @staticmethod
     def open(
-        path: str | os.PathLike[str], opener: Callable[[str, int], int] | None = None
+        path: str | os.PathLike[str], opener: Callable[[str, int], int] = _open_without_waiting
     ) -> Container:
-        """Open a file, through the `opener` of Python's `open` if one is passed. Raises OSError if
-        it cannot be read, ModelError if it is damaged.
+        """Open a file, through the `opener` of Python's `open`. Raises OSError if it cannot be read,
+        ModelError if it is damaged.
         """
-        with open(path, "rb", opener=opener) as file:
+        with open_regular(path, opener) as file:
             size = os.fstat(file.fileno()).st_size
             if size < HEADER.size:
                 return Container(file.read(), f"'{os.fspath(path)}'")

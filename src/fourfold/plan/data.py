@@ -199,7 +199,7 @@ class Plan:
             yield f"output {port.name}: {port.type} in #{port.buffer}"
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return str(display.visible("\n".join(self.lines())))
 
     def __repr__(self) -> str:
         """Return a summary; `print` shows the whole plan, which may be long."""

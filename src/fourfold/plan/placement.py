@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
-from fourfold.errors import Refusal, UnsupportedError
+from fourfold.errors import MALFORMED, ModelError, Refusal, UnsupportedError
 from fourfold.plan.targets import GPU, NUMPY
-from fourfold.support.display import html_table
+from fourfold.support.display import escape_html, html_table, visible
+from fourfold.support.records import read_typed
 
 _DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by kind
 
@@ -65,15 +65,13 @@ class Placement:
     @staticmethod
     def from_bytes(content: bytes) -> Placement:
         """Read what `to_bytes` wrote."""
-        record: Mapping[str, Any] = json.loads(content)
-        rows = tuple(OperatorPlacement(**row) for row in record["rows"])
-        parts = tuple(
-            PartPlacement(
-                **{**part, "inputs": tuple(part["inputs"]), "outputs": tuple(part["outputs"])}
-            )
-            for part in record["parts"]
-        )
-        return Placement(**{**record, "rows": rows, "parts": parts})
+        try:
+            placement: Placement = read_typed(Placement, json.loads(content), "placement")
+        except MALFORMED as error:
+            why = f"its placement record is malformed: {error!r}"
+            fix = "copy or prepare the file again"
+            raise ModelError("the compiled model is damaged", why, fix) from error
+        return placement
 
     @property
     def seconds(self) -> float:
@@ -152,7 +150,7 @@ class Placement:
         return list(groups.items())
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return visible("\n".join(self.lines()))
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -161,7 +159,7 @@ class Placement:
         return {"summary": self.summary, **totals, **times, **asdict(self)}
 
     def __repr__(self) -> str:
-        return f"<Placement: {self.summary}>"
+        return visible(f"<Placement: {self.summary}>")
 
     def _repr_html_(self) -> str:
         """Return a table of the operators that are not on the GPU, with reasons, and a collapsed
@@ -173,7 +171,7 @@ class Placement:
             for (op, target, reason), rows in self.grouped()
         ]
         names = ("where", ">operators", "op", "names", "why")
-        apart = html_table(title, names, groups) if groups else f"<p>{escape(title)}</p>"
+        apart = html_table(title, names, groups) if groups else f"<p>{escape_html(title)}</p>"
         every = html_table("", ("operator", "op", "where", ">ms", "why"), map(self._row, self.rows))
         return f"{apart}<details><summary>{len(self.rows)} operators</summary>{every}</details>"
 

@@ -173,6 +173,51 @@ def _version(language: str, version: str) -> None:
         raise ValueError(f"{version!r} is not a version of {language}")
 
 
+def check_index(index: Mapping[str, Any], sections: int) -> None:
+    """Check every field of the index of a prepared file that has this number of sections. Raises
+    KeyError and similar errors if one is malformed.
+    """
+    _text(index["made_by"])
+    for one in index["models"]:
+        texts((one["name"], one["digest"]))
+        _whole(one["bytes"], 0, 2**63)
+        _time(one["added"])
+    for one in index["plans"]:
+        _whole(one["model"], 0, len(index["models"]))
+        _check_plan_row(one, sections)
+    for one in index["binaries"]:
+        parts = text_map(one["parts"])
+        if "architecture" not in parts and not {"device", "driver"} <= parts.keys():
+            raise ValueError("a binary does not say what it was built for")
+        _whole(one["section"], 0, sections)
+        _time(one["added"])
+    for one in index["choices"]:
+        _text(one["device"])
+        _whole(one["section"], 0, sections)
+
+
+def _check_plan_row(row: Mapping[str, Any], sections: int) -> None:
+    if any(not isinstance(row[name], list) for name in ("parts", "ranks", "sections")):
+        raise TypeError("a field of a plan is not a list")
+    names = ("device", "precision", "signature", "postprocess", "engine")
+    texts((*(row[name] for name in names), *row["parts"]))
+    device = row["made_for"]
+    texts(device[name] for name in ("kind", "api", "name", "platform", "driver", "version"))
+    for number in (device["compute_units"], row["most_units"], *row["ranks"]):
+        _whole(number, 0, 2**31)
+    for number in row["sections"]:
+        _whole(number, 0, sections)
+    if len(row["ranks"]) != 4 or type(row["generic"]) is not bool:
+        raise ValueError("the rank of a plan is malformed")
+    for sizes in row["shapes"].values():
+        read_open_sizes(sizes)
+    text_map(row["pixels"])
+    if not isinstance(row["facts"], dict):
+        raise TypeError("facts are not an object")
+    read_requirements(row["requirements"])
+    _time(row["added"])
+
+
 def _launch_record(launch: Launch) -> list[Any]:
     arguments = [_argument_record(item) for item in launch.arguments]
     grids = [list(launch.grid), list(launch.local)]
@@ -323,6 +368,13 @@ def _whole(item: Any, low: int, high: int) -> int:
     if type(item) is not int or not low <= item < high:
         raise ValueError(f"{item!r} is not an integer from {low} to {high}")
     return item
+
+
+def _time(item: Any) -> float:
+    """Return a time in seconds, as `time.time` does."""
+    if type(item) not in (int, float) or not 0 <= item < 2**53:
+        raise ValueError(f"{item!r} is not a time")
+    return float(item)
 
 
 def _text(item: Any) -> str:

@@ -8,7 +8,7 @@ from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.open_instance import OpenInstance
 from fourfold.runtime.opened import ORIGINS, device_text
 from fourfold.runtime.tensor_info import TensorInfo
-from fourfold.support.display import count_text, html_table, size_text, time_text
+from fourfold.support.display import count_text, html_table, size_text, time_text, visible
 
 MAX_PORTS_SHOWN = 3  # inputs or outputs in the one-line form
 
@@ -18,9 +18,10 @@ def session_line(instance: ModelInstance | OpenInstance, closed: bool) -> str:
     where = f"{device_text(instance.request.device)}, {instance.request.compile_options.precision}"
     if not isinstance(instance, ModelInstance):
         ports = _ports_text(instance.inputs)
-        return f"<Session {instance.request.title}: {state}{where}; {ports}; not compiled yet>"
+        text = f"<Session {instance.request.title}: {state}{where}; {ports}; not compiled yet>"
+        return visible(text)
     ports = f"{_ports_text(instance.inputs)} -> {_ports_text(instance.outputs)}"
-    return f"<Session {instance.request.title}: {state}{where}; {ports}>"
+    return visible(f"<Session {instance.request.title}: {state}{where}; {ports}>")
 
 
 def session_html(instance: ModelInstance | OpenInstance, closed: bool) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from fourfold.backends import DeviceMemory, backend_of, with_known_facts
 from fourfold.backends.dlpack_devices import CPU, CUDA
 from fourfold.device import DeviceInfo
+from fourfold.support.display import visible
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 
@@ -141,4 +142,4 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.shape))
-        return f"DeviceArray({self.dtype}[{sizes}] on {self.device.name})"
+        return visible(f"DeviceArray({self.dtype}[{sizes}] on {self.device.name})")

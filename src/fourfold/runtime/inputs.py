@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fourfold.errors import InputError, nearest
+from fourfold.options import checked_shapes
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
@@ -133,11 +134,7 @@ def name_shapes(
         shapes = {names[0]: shapes}
     stated = {**(shapes or {}), **named}
     _refuse_unknown(names, stated)
-    try:
-        return {name: tuple(int(size) for size in shape) for name, shape in stated.items()}
-    except (TypeError, ValueError) as error:
-        what, why = f"{stated} are not shapes", "a shape is a tuple of whole numbers"
-        raise InputError(what, why, "write it as {'name': (1, 224, 224, 3)}") from error
+    return checked_shapes(stated)
 
 
 def name_of(infos: Sequence[TensorInfo], name: str | None, kind: str) -> str:
@@ -145,7 +142,8 @@ def name_of(infos: Sequence[TensorInfo], name: str | None, kind: str) -> str:
     names = [info.name for info in infos]
     if name is None and len(names) == 1:
         return names[0]
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         what = f"there is no {kind} {name!r}" if name is not None else f"which {kind} is not said"
-        raise InputError(what, f"the model's are {names}", nearest(name or "", names))
+        wanted = "" if name is None else str(name)
+        raise InputError(what, f"the model's are {names}", nearest(wanted, names))
     return name

@@ -14,7 +14,7 @@ from fourfold.backends.cpu import CPU
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.options import AUTO, PlacementOptions, SessionOptions
+from fourfold.options import AUTO, PlacementOptions, SessionOptions, shortened
 from fourfold.runtime.request import Request
 from fourfold.support.lazy import lazy_import
 from fourfold.support.timings import Timings
@@ -66,12 +66,25 @@ def path_or_bytes(model: Model) -> str | bytes:
 
 def model_path(path: PathName) -> str:
     """Return a path with '~' expanded. Raises an InputError for a URL."""
-    text = os.fspath(path)
+    text = path_text(path)
     if "://" in text and not os.path.exists(text):
         why = "models are opened from local files"
         fix = "download it first, and pass the path of the file"
         raise InputError(f"'{text}' is a URL", why, fix)
     return os.path.expanduser(text) if text.startswith("~") else text
+
+
+def path_text(path: PathName) -> str:
+    """Return a path as text; InputError for anything that cannot name a file."""
+    try:
+        text = os.fsdecode(path)
+        os.fsencode(text)
+        if "\0" in text:
+            raise ValueError("it holds a NUL character")
+    except (TypeError, ValueError) as error:
+        what, why = f"{shortened(path)} is not a path", str(error)
+        raise InputError(what, why, "pass the path of a file or folder as text") from error
+    return text
 
 
 def model_title(source: str | bytes, name: str | None = None) -> str:
@@ -140,22 +153,27 @@ def open_request(source: str | bytes, options: SessionOptions) -> tuple[Request,
 
 
 def find_store(
-    cache: Cache, folder: str | os.PathLike[str] | None, config: Config
+    cache: Any, folder: str | os.PathLike[str] | None, config: Config
 ) -> stores.Store | None:
-    """Return the store of a session; `folder` is TFLite's option `serialization_dir`."""
+    """Return the store of a session: its option `cache`, or `serialization_dir` as `folder`."""
     if folder is not None:
-        if cache != AUTO:
+        if not isinstance(cache, str) or cache != AUTO:
             why = "serialization_dir is TFLite's name for the option cache"
             raise InputError(
                 "both cache and serialization_dir were passed", why, "pass one of them"
             )
         cache = folder
-    if cache == MEMORY:
-        return stores.memory_store()
-    cache = config.cache if cache == AUTO else cache
+    if isinstance(cache, str) and cache in (MEMORY, AUTO):
+        if cache == MEMORY:
+            return stores.memory_store()
+        cache = config.cache
     if isinstance(cache, str | os.PathLike):
-        return stores.folder_store(cache, config.cache_limit)
-    return cache
+        return stores.folder_store(path_text(cache), config.cache_limit)
+    if cache is not None and not isinstance(cache, stores.Store):
+        why = "it must be 'auto', 'memory', a folder or None"
+        raise InputError(f"cache is {shortened(cache)}", why, "pass the path of a folder")
+    store: stores.Store | None = cache
+    return store
 
 
 def session_device(selection: object, options: PlacementOptions) -> DeviceInfo:

@@ -16,7 +16,7 @@ from fourfold.runtime.executor import Executor
 from fourfold.runtime.loading import compile_request, tuned_choices
 from fourfold.runtime.request import Request
 from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
-from fourfold.support.display import count_text, html_table, time_text
+from fourfold.support.display import count_text, html_table, shown, time_text
 from fourfold.support.log import Log
 from fourfold.support.timings import Timings
 
@@ -129,6 +129,7 @@ class Profile(list[KernelTime]):
         """Return one kernel's percentage of the total time."""
         return f"{one.seconds / (self.seconds or 1.0):.1%}"
 
+    @shown
     def __repr__(self) -> str:
         longest = (
             f"  {time_text(one.seconds):>10} {self.share(one):>6}  {one.kernel}"

@@ -123,7 +123,8 @@ class TensorInfo:
         return f"{'text' if self.is_text else self.dtype}[{sizes}]"
 
     def __repr__(self) -> str:
-        return f"<TensorInfo {self.name}: {', '.join(text for _, text in self._facts())}>"
+        text = f"<TensorInfo {self.name}: {', '.join(text for _, text in self._facts())}>"
+        return str(display.visible(text))
 
     def _repr_html_(self) -> str:
         return str(display.html_table(self.name, (), self._facts()))

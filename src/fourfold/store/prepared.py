@@ -13,8 +13,8 @@ from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, near
 from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
-from fourfold.plan.container import EXTENSION, IN_MEMORY, MAGIC
-from fourfold.plan.record import device_bytes, read_requirements
+from fourfold.plan.container import EXTENSION, IN_MEMORY, MAGIC, open_regular
+from fourfold.plan.record import check_index, device_bytes, read_requirements
 from fourfold.store.keys import key_of, loadable_parts
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
@@ -46,7 +46,7 @@ def is_prepared(source: str | bytes) -> bool:
     if isinstance(source, bytes):
         return source.startswith(MAGIC)
     try:
-        with open(source, "rb") as file:
+        with open_regular(source) as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
@@ -85,7 +85,8 @@ class Prepared:
             self.index: dict[str, Any] = json.loads(bytes(file.section(0, "index")))
             if any(not isinstance(self.index[name], list) for name in LISTS):
                 raise TypeError("a table is not a list")
-            self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
+            check_index(self.index, len(file.names))
+            self.models: tuple[str, ...] = tuple(one["name"] for one in self.index["models"])
             if trust == DATA:
                 self.index["binaries"] = []
                 self.index["plans"] = [{**one, "facts": {}} for one in self.index["plans"]]
@@ -306,7 +307,8 @@ def _none_fits(title: str, device: DeviceInfo, refusals: Mapping[str, str]) -> I
 def _line(prepared: Prepared) -> str:
     devices = dict.fromkeys(device for _, device, _ in _listed(prepared))
     models, plans = ", ".join(prepared.models), display.count_text(len(prepared.rows), "plan")
-    return f"<Prepared {prepared.file.title}: {models}; {plans} for {', '.join(devices)}>"
+    text = f"<Prepared {prepared.file.title}: {models}; {plans} for {', '.join(devices)}>"
+    return str(display.visible(text))
 
 
 def _table(prepared: Prepared) -> str:

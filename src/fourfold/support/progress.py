@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html import escape
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fourfold.support.display import escape_html, visible
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class NotebookBar:
 
     def __repr__(self) -> str:
         count = f"{self._done}/{self._total}" if self._total else ""
-        return self._text(count)
+        return visible(self._text(count))
 
     def _text(self, count: str = "") -> str:
         words = (self._title, count, self._what, left_text(self._left))
@@ -92,7 +93,7 @@ class NotebookBar:
 
     def _repr_html_(self) -> str:
         attributes = f' value="{self._done}" max="{self._total}"' if self._total else ""
-        return f"<div><progress{attributes}></progress> {escape(self._text())}</div>"
+        return f"<div><progress{attributes}></progress> {escape_html(self._text())}</div>"
 
 
 @contextmanager
@@ -108,7 +109,7 @@ def _notebook_bar(title: str) -> Iterator[Progress]:
 
 @contextmanager
 def _terminal_bar(title: str) -> Iterator[Progress]:
-    text = bars.TextColumn
+    text = partial(bars.TextColumn, markup=False)
     console = consoles.Console(stderr=True)
     with bars.Progress(
         text("{task.description}"),
@@ -118,10 +119,10 @@ def _terminal_bar(title: str) -> Iterator[Progress]:
         console=console,
         transient=True,
     ) as bar:
-        task = bar.add_task(title, total=None, left="")
+        task = bar.add_task(visible(title), total=None, left="")
 
         def report(done: int, total: int, what: str, left: float) -> None:
-            words = f"{title} {what}".strip()
+            words = visible(f"{title} {what}".strip())
             bar.update(task, completed=done, total=total, description=words, left=left_text(left))
 
         yield report

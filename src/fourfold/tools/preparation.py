@@ -37,6 +37,7 @@ from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_files, files_of
 from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
+from fourfold.support.display import shown
 from fourfold.support.log import Log
 from fourfold.support.progress import Progress as Progress
 from fourfold.support.timings import Timings
@@ -66,6 +67,7 @@ class TuningSummary:
     default_seconds: float = 0.0
     seconds: float = 0.0
 
+    @shown
     def __str__(self) -> str:
         if not self.total:
             return "nothing was left to tune"

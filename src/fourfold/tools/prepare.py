@@ -23,7 +23,7 @@ from fourfold.runtime.opening import find_store, model_path
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared, has_own_name, is_prepared
 from fourfold.store.store import Store
-from fourfold.support.display import count_text, html_table, size_text, time_text
+from fourfold.support.display import count_text, html_table, shown, size_text, time_text
 from fourfold.support.progress import Progress, ProgressOption, followed
 from fourfold.tools.preparation import (
     GENERIC,
@@ -97,9 +97,11 @@ class PreparedFile:
             "generic": [plan.to_json() for plan in self.generic],
         }
 
+    @shown
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    @shown
     def __repr__(self) -> str:
         return f"<PreparedFile: {self._summary()}>"
 

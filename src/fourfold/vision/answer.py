@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fourfold.support.display import shown
 from fourfold.vision.drawing import draw_results
 from fourfold.vision.found import Found, Size
 from fourfold.vision.words import result_lines, results_to_data
@@ -57,6 +58,7 @@ class Answer(Found):
             **results_to_data(self, self.size),
         }
 
+    @shown
     def __str__(self) -> str:
         source = f"{self.family}, identified by {self.told_by}"
         head = source if self.known else "the meaning of the outputs is unknown"

@@ -173,8 +173,9 @@ def test_reads_external_data(tmp_path: Path) -> None:
         ("a/../../all.bin", 0, "not in the folder"),
         ("C:\\all.bin", 0, "not in the folder"),
         ("", 0, "not in the folder"),
-        ("all.bin", 8, "are not in 'all.bin'"),
-        ("all.bin", -4, "are not in 'all.bin'"),
+        ("all.bin", 8, "bytes 8 to 56 are not in 'all.bin', which has 48 bytes"),
+        ("all.bin", 2**62, "is '4611686018427387904', which is not a number of bytes"),
+        ("all.bin", -4, "is '-4', which is not a number of bytes"),
         ("missing.bin", 0, "cannot be opened"),
     ],
 )

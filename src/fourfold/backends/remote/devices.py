@@ -9,17 +9,23 @@ from typing import Any
 from fourfold.backends.claims import claims_of
 from fourfold.backends.connections import MACHINES
 from fourfold.backends.discovery import rank_device
+from fourfold.backends.remote.answers import CheckedAnswer
 from fourfold.backends.remote.link import Link, SshLink, attached_phones, find_phone
 from fourfold.backends.remote.machine import Machine
-from fourfold.device import DeviceInfo
+from fourfold.device import KINDS, DeviceInfo
 from fourfold.errors import DeviceError, InputError
 
-# Facts that the C player reports under the same names.
-_REPORTED = (
-    *("name", "vendor", "platform", "driver", "version", "kind", "compute_units", "memory"),
-    *("max_allocation", "max_work_group", "local_memory", "alignment", "unified_memory"),
-    *("language_version", "address_bits", "uuid"),
-)
+# Facts that the C player reports under the same names: texts, and numbers with their limits.
+_TEXTS = ("name", "vendor", "platform", "driver", "version", "kind", "language_version", "uuid")
+_NUMBERS = {
+    "compute_units": (0, 1 << 16),
+    "memory": (0, 1 << 60),
+    "max_allocation": (0, 1 << 60),
+    "max_work_group": (1, 1 << 40),
+    "local_memory": (0, 1 << 40),
+    "alignment": (1, 1 << 24),
+    "address_bits": (32, 64),
+}
 
 
 def reach_device(api: str, name: str) -> DeviceInfo:
@@ -29,7 +35,7 @@ def reach_device(api: str, name: str) -> DeviceInfo:
     candidates = devices_of(link)
     if not slash:
         return min(candidates, key=rank_device)
-    if not number.isdecimal() or int(number) >= len(candidates):
+    if not number.isdecimal() or len(number) > 9 or int(number) >= len(candidates):
         names = ", ".join(f"{info.address} {info.name}" for info in candidates)
         raise DeviceError(
             f"device {api}:{name} was not found", f"it has {names}", "name one of them"
@@ -85,15 +91,24 @@ def _link(api: str, host: str) -> Link:
 
 
 def _device(row: dict[str, Any], remote: str) -> DeviceInfo:
-    extensions = row["extensions"]
-    words = extensions.split() if isinstance(extensions, str) else extensions
+    answer = CheckedAnswer(row, remote)
+    texts: dict[str, Any] = {name: answer.text(name) for name in _TEXTS}
+    if texts["kind"] not in KINDS:
+        raise answer.refuse("kind", f"one of {', '.join(KINDS)}")
     claims = claims_of(
-        f"{row['name']} {row['vendor']}",
-        row["platform"],
-        row["kind"],
-        words,
-        row["image_texels"],
-        bool(row["multiplies_bytes"]),
+        f"{texts['name']} {texts['vendor']}",
+        texts["platform"],
+        texts["kind"],
+        answer.texts("extensions"),
+        answer.whole("image_texels", 0, 1 << 60),
+        answer.flag("multiplies_bytes"),
     )
-    facts = {name: row[name] for name in _REPORTED}
-    return DeviceInfo(**facts, claims=claims, ordinal=row["device"], remote=remote)
+    facts: dict[str, Any] = {name: answer.whole(name, *limits) for name, limits in _NUMBERS.items()}
+    return DeviceInfo(
+        **texts,
+        **facts,
+        unified_memory=answer.flag("unified_memory"),
+        claims=claims,
+        ordinal=answer.whole("device", 0, 1 << 16),
+        remote=remote,
+    )

@@ -17,7 +17,7 @@ from fourfold.errors import DeviceError, InputError
 
 TIMEOUT_S = 120.0  # for a command or a copy; building kernels takes longest
 _MARK = "fourfold-status="
-_STATUS = re.compile(rf"{_MARK}(\d+)\s*$")
+_STATUS = re.compile(rf"{_MARK}([0-9]{{1,9}})\s*$")
 _RESUME = "intermediate results are cached: run the same command again"
 
 

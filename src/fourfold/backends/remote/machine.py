@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
+import re
 import shlex
 import tempfile
 from collections.abc import Iterator
@@ -16,9 +16,11 @@ from typing import Any, NoReturn
 
 from fourfold.backends.cleanup import cleanup_on_error
 from fourfold.backends.native import BuildTarget, build_player, find_target_machine, host_target
+from fourfold.backends.remote.answers import read_object, unusable
 from fourfold.backends.remote.link import Answer, Link
 from fourfold.config import Config
 from fourfold.errors import DeviceError, FourfoldError
+from fourfold.plan.container import open_regular
 from fourfold.store.folder import private_folder
 
 PLAYER = "fourfold-run"
@@ -84,7 +86,8 @@ class Machine:
             if cache is None:
                 executable.unlink(missing_ok=True)
                 executable.parent.rmdir()
-        self.link.check(f"chmod 700 {self.path(PLAYER)}", "making the player executable")
+        player = shlex.quote(self.path(PLAYER))
+        self.link.check(f"chmod 700 {player}", "making the player executable")
 
     def path(self, name: str) -> str:
         """Return the path of a file on the machine."""
@@ -104,7 +107,7 @@ class Machine:
         answer = self.link.run(f"({self.command('--probe', '--json')})")
         rows = read_lines(answer.output)
         if answer.status == _NO_OPENCL:
-            why = str(rows[-1].get("error", "")) if rows else "it has no OpenCL library"
+            why = error_text(rows[-1]) if rows else "it has no OpenCL library"
             fix = (
                 "install the OpenCL driver of its GPU; on phones it is preinstalled or unavailable"
             )
@@ -115,7 +118,7 @@ class Machine:
 
     def not_run(self, answer: Answer) -> NoReturn:
         """Raise an error for a failed run of the player."""
-        said = next((str(row["error"]) for row in read_lines(answer.output) if "error" in row), "")
+        said = next((error_text(row) for row in read_lines(answer.output) if "error" in row), "")
         if answer.status in _NOT_RUNNABLE:
             lines = answer.output.strip().splitlines() or ["there was no output"]
             why = f"{lines[-1]} (compiled for {self.target.name})"
@@ -135,7 +138,11 @@ class Machine:
         """Return the bytes of a file on the machine."""
         with _local_file() as path:
             self.link.pull(self.path(name), path)
-            return path.read_bytes()
+            try:
+                with open_regular(path) as file:
+                    return file.read()
+            except OSError as error:
+                raise unusable(self.link.name, f"'{name}' cannot be read: {error}") from error
 
     def remove(self, *names: str) -> None:
         self._remove([self.path(name) for name in names])
@@ -157,12 +164,14 @@ class Machine:
 
 def read_lines(output: str) -> list[dict[str, Any]]:
     """Parse the JSON objects of the player, one per line; drivers may print other lines."""
-    rows = []
-    for line in output.splitlines():
-        if line.startswith("{"):
-            with suppress(ValueError):
-                rows.append(json.loads(line))
-    return rows
+    rows = map(read_object, output.splitlines())
+    return [row for row in rows if row is not None]
+
+
+def error_text(row: dict[str, Any]) -> str:
+    """Return the error in an answer; '' if it holds no text."""
+    said = row.get("error")
+    return said if isinstance(said, str) else ""
 
 
 @contextmanager
@@ -183,7 +192,7 @@ def _is_abandoned(folder: str) -> bool:
     """
     name = folder.rpartition("/")[2]
     number = name.removeprefix(f"{_family()}-").partition("-")[0]
-    if not number.isdecimal():
+    if re.fullmatch("[0-9]{1,9}", number) is None:
         return False
     if int(number) == os.getpid():
         return name not in _in_use

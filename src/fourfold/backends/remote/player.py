@@ -11,10 +11,11 @@ import numpy as np
 from fourfold.backends.cleanup import cleanup_on_error
 from fourfold.backends.probing import with_known_facts
 from fourfold.backends.protocol import Into, Outputs
+from fourfold.backends.remote.answers import CheckedAnswer, array_in, unusable
 from fourfold.backends.remote.devices import acquire_machine, machine_of, release_machine
 from fourfold.backends.remote.steps import PlanProcess, send_plan
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, FourfoldError
+from fourfold.errors import DeviceError, FourfoldError, ModelError
 from fourfold.plan import Container, Plan, Port, Program
 from fourfold.plan.data import Buffer
 
@@ -34,11 +35,11 @@ class Player:
             self._process = PlanProcess(
                 self._machine, plan.name, text, self._file, "--device", str(info.ordinal)
             )
-        opened = self._process.opened
-        self.timings = {name: float(opened.get(name, 0.0)) for name in ("build", "open")}
+            opened = self._process.opened
+            self.timings = {name: opened.seconds(name) for name in ("build", "open")}
         self.timings["upload"] = max(self.timings.pop("open") - self.timings["build"], 0.0)
 
-    def _ask(self, step: str) -> dict[str, Any]:
+    def _ask(self, step: str) -> CheckedAnswer:
         if self._process is None:
             raise DeviceError(
                 "the plan is no longer open", "close() was called", "use it before close()"
@@ -80,7 +81,7 @@ class Player:
             if skip:
                 results.append(None)
                 continue
-            values = _array(port, content, start)
+            values = _array(port, content, start, self._machine.link.name)
             start += port.type.bytes
             if array is not None:
                 array[...] = values.reshape(array.shape)
@@ -109,23 +110,27 @@ class Player:
         self._ask("replay 1")
 
     def replay_seconds(self, runs: int) -> list[float]:
-        return [float(one) for one in self._ask(f"replay {runs}")["seconds"]]
+        return self._ask(f"replay {runs}").all_seconds("seconds", min(runs, 1))
 
     def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         self._put(arrays)
-        return [float(one) for one in self._ask(f"run {runs}")["seconds"]]
+        return self._ask(f"run {runs}").all_seconds("seconds", min(runs, 1))
 
     def reset(self) -> None:
         self._ask("reset")
 
     def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         self._put(arrays)
-        return [float(one) for one in self._ask(f"profile {runs}")["seconds"]]
+        launches = len(self.plan.launches)
+        return self._ask(f"profile {runs}").all_seconds("seconds", launches)[:launches]
 
     def binary(self) -> bytes:
         """Return the binary, which the C player writes as an entry of a store."""
-        entry = self._ask(f"binary {self._machine.new_name()}")["file"]
-        return bytes(Container(self._fetch(entry), "the binary").section(1, "binary"))
+        entry = self._ask(f"binary {self._machine.new_name()}").file_name("file")
+        try:
+            return bytes(Container(self._fetch(entry), "the binary").section(1, "binary"))
+        except ModelError as error:
+            raise unusable(self._machine.link.name, f"{error.what}: {error.why}") from error
 
     def poison(self) -> None:
         for number, buffer in enumerate(self.plan.buffers):
@@ -145,8 +150,8 @@ class Player:
         release_machine(self.info)
 
 
-def _array(port: Port, content: bytes, start: int) -> np.ndarray:
-    piece = np.frombuffer(content, np.uint8, port.type.bytes, start)
+def _array(port: Port, content: bytes, start: int, machine: str) -> np.ndarray:
+    piece = array_in(content, np.dtype(np.uint8), port.type.bytes, start, machine)
     return piece.view(port.type.dtype.numpy).reshape(port.type.shape).copy()
 
 

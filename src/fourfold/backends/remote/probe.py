@@ -25,6 +25,7 @@ from fourfold.backends.probe_data import (
     numbers,
     texels,
 )
+from fourfold.backends.remote.answers import array_in
 from fourfold.backends.remote.devices import machine_of
 from fourfold.backends.remote.machine import Machine
 from fourfold.backends.remote.steps import PlanProcess, StepFailed, send_plan
@@ -109,7 +110,7 @@ def _run(machine: Machine, process: PlanProcess, arrays: Sequence[np.ndarray]) -
         process.ask(f"read {number} 0 {array.nbytes} {file}")
     content, start, results = machine.fetch(file), 0, []
     for array in arrays:
-        piece = np.frombuffer(content, array.dtype, array.size, start)
+        piece = array_in(content, array.dtype, array.size, start, machine.link.name)
         results.append(piece.reshape(array.shape))
         start += array.nbytes
     return results

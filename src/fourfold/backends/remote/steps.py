@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import tempfile
 import threading
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fourfold.backends.cleanup import cleanup_on_error
-from fourfold.backends.remote.machine import Machine
+from fourfold.backends.remote.answers import CheckedAnswer, read_object
+from fourfold.backends.remote.machine import Machine, error_text
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
 from fourfold.plan import CompiledModel, Plan
@@ -54,13 +54,17 @@ class PlanProcess:
         self._machine, self._title, self._text = machine, title, text
         self._process = machine.link.open(machine.command(*arguments, "--json", "--steps", "-"))
         with cleanup_on_error(self.close):
-            self.opened: dict[str, Any] = self._answer()["opened"]
+            self.opened = self.read(self._answer()).inner("opened")
 
-    def ask(self, step: str) -> dict[str, Any]:
+    def ask(self, step: str) -> CheckedAnswer:
         """Return the answer to a step; raises a StepFailed if the driver rejects it."""
         answer = self.ask_all([step])[0]
         self._raise(answer)
-        return answer
+        return self.read(answer)
+
+    def read(self, answer: dict[str, Any]) -> CheckedAnswer:
+        """Return an answer whose fields are checked when they are read."""
+        return CheckedAnswer(answer, self._machine.link.name)
 
     def ask_all(self, steps: Sequence[str]) -> list[dict[str, Any]]:
         """Return the answers to all steps; those of failed ones have an 'error'."""
@@ -87,11 +91,12 @@ class PlanProcess:
     def _raise(self, answer: dict[str, Any]) -> None:
         if "error" not in answer:
             return
-        said, status = str(answer["error"]), str(answer.get("status", ""))
+        said, status = error_text(answer), answer.get("status")
         where = self._machine.link.name
         if status == "build":
             what = f"the kernels do not build on {where}"
-            raise BuildError(what, str(answer.get("log") or said), self._text)
+            log = answer.get("log")
+            raise BuildError(what, log if log and isinstance(log, str) else said, self._text)
         fix = "try again; if it persists, try another driver or device"
         if status == _OUT_OF_MEMORY:
             fix = "use precision='mixed', or a smaller batch"
@@ -104,10 +109,9 @@ class PlanProcess:
         assert self._process.stdout is not None
         with self._watched():
             for line in self._process.stdout:
-                if line.startswith("{"):
-                    with contextlib.suppress(ValueError):
-                        answer: dict[str, Any] = json.loads(line)
-                        return answer
+                answer = read_object(line)
+                if answer is not None:
+                    return answer
         raise self._ended()
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from fourfold.backends.cleanup import cleanup_on_error
 from fourfold.backends.protocol import LaunchOutput, OutputDifference
+from fourfold.backends.remote.answers import CheckedAnswer, array_in
 from fourfold.backends.remote.link import Link
 from fourfold.backends.remote.player import Player
 from fourfold.device import DeviceInfo
@@ -72,7 +74,11 @@ class HeatWatch:
 def read_state(output: str) -> State:
     """Parse the output of the check into numbers by name."""
     words = (line.split() for line in output.splitlines())
-    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and _is_count(pair[1])}
+
+
+def _is_count(word: str) -> bool:
+    return word.isdecimal() and len(word) < 19
 
 
 def signs_of_heat(now: State, usual: State, accepted: int = 0) -> Iterator[str]:
@@ -107,10 +113,10 @@ class LaunchTimer(Player):
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
         file = self._machine.new_name()
         self._ask(f"read {ARENA} {offset} {count * dtype.itemsize} {file}")
-        return np.frombuffer(self._fetch(file), dtype)
+        return array_in(self._fetch(file), dtype, count, 0, self._machine.link.name)
 
     def seconds(self, launches: range, runs: int) -> float:
-        return float(self._ask(_time(launches, runs))["seconds"])
+        return self._ask(_time(launches, runs)).seconds("seconds")
 
     def seconds_of_all(self, all_launches: Sequence[range], runs: int) -> list[float]:
         """Time all launches at once; times measured while the machine was throttled are measured
@@ -120,7 +126,9 @@ class LaunchTimer(Player):
         answers = self._ask_all(steps)
         if self._heat.wait():
             answers = self._ask_all(steps)
-        return [float(answer.get("seconds", "inf")) for answer in answers]
+        return [
+            math.inf if "error" in one else self._read(one).seconds("seconds") for one in answers
+        ]
 
     def differences(self, all_written: Sequence[LaunchOutput]) -> list[OutputDifference | None]:
         """Compare outputs on the machine: transferring them would take long."""
@@ -131,7 +139,7 @@ class LaunchTimer(Player):
         steps = [step for one in others for step in _comparison(one)]
         answers = self._ask_all(steps)
         rows = [answers[start : start + 3] for start in range(0, len(answers), 3)]
-        return [OutputDifference(False, 0.0, 0.0), *map(_difference, rows)]
+        return [OutputDifference(False, 0.0, 0.0), *map(self._difference, rows)]
 
     def _ask_all(self, steps: Sequence[str]) -> list[dict[str, Any]]:
         if self._process is None:
@@ -139,6 +147,18 @@ class LaunchTimer(Player):
                 "the plan is no longer open", "close() was called", "use it before close()"
             )
         return self._process.ask_all(steps)
+
+    def _read(self, answer: dict[str, Any]) -> CheckedAnswer:
+        return CheckedAnswer(answer, self._machine.link.name)
+
+    def _difference(self, answers: Sequence[dict[str, Any]]) -> OutputDifference | None:
+        """Return the result of a comparison; None if one of its steps failed."""
+        if any("error" in answer for answer in answers):
+            return None
+        last = self._read(answers[-1])
+        return OutputDifference(
+            last.flag("nan_differs"), last.number("largest"), last.number("scale")
+        )
 
 
 def _size(written: LaunchOutput) -> int:
@@ -156,13 +176,3 @@ def _comparison(written: LaunchOutput) -> list[str]:
         _time(written.launches, 1),
         f"compare {location} {_size(written)} {written.dtype.value}",
     ]
-
-
-def _difference(answers: Sequence[dict[str, Any]]) -> OutputDifference | None:
-    """Return the result of a comparison; None if one of its steps failed."""
-    if any("error" in answer for answer in answers):
-        return None
-    result = answers[-1]
-    return OutputDifference(
-        bool(result["nan_differs"]), float(result["largest"]), float(result["scale"])
-    )

@@ -18,7 +18,7 @@ from fourfold.export.quantize.report import QuantizeReport
 from fourfold.formats import formats
 from fourfold.options import CompileOptions
 from fourfold.plan.placement import Placement
-from fourfold.support.display import html_table
+from fourfold.support.display import html_table, shown
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ class OptimizeReport:
             "prepared": [dict(row) for row in self.prepared],
         }
 
+    @shown
     def __repr__(self) -> str:
         size = f"{self.bytes_before} bytes became {self.bytes_after}"
         return f"<OptimizeReport: {self.output}: {size}>"
@@ -124,6 +125,7 @@ class OptimizeReport:
         size = f"{self.bytes_before} bytes became {self.bytes_after}"
         return html_table(f"Optimized: {self.output}: {size}", columns, rows)
 
+    @shown
     def __str__(self) -> str:
         lines = [f"{self.output}: {self.bytes_before} bytes -> {self.bytes_after}"]
         for model in self.models:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fourfold.export.quantize.measure import Loss
-from fourfold.support.display import html_table
+from fourfold.support.display import html_table, shown
 
 FLOAT = "float"
 
@@ -67,6 +67,7 @@ class QuantizeReport:
         row["layers"] = [asdict(layer) for layer in self.layers]
         return {**row, "bytes_after": self.bytes_after}
 
+    @shown
     def __repr__(self) -> str:
         size = f"{_size(self.bytes_before)} became {_size(self.bytes_after)}"
         return f"<QuantizeReport: {self.method}, {len(self.layers)} layers, {size}>"
@@ -77,6 +78,7 @@ class QuantizeReport:
         columns = ("layer", "op", "stored as", "reason")
         return html_table(f"Quantized: {self.method}, {size}", columns, rows)
 
+    @shown
     def __str__(self) -> str:
         counts = Counter(layer.stored for layer in self.layers)
         stored = ", ".join(f"{count} {stored}" for stored, count in counts.most_common())

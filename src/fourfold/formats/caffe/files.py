@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from fourfold.errors import InputError, ModelError
-from fourfold.formats.source import ModelSource
+from fourfold.formats.source import ModelSource, check_inside
 
 TEXT, WEIGHTS = ".prototxt", ".caffemodel"
 
@@ -35,8 +35,10 @@ def find_files(source: ModelSource) -> NetFiles:
     if source.others:
         return _passed_files((path, *source.others))
     if source.is_folder:
-        definition = _only(_files(path, TEXT), path)
-        return NetFiles(definition, _only(_files(path, WEIGHTS), path))
+        definition, weights = (_only(_files(path, one), path) for one in (TEXT, WEIGHTS))
+        if definition is not None and weights is not None:
+            check_inside(weights, definition)
+        return NetFiles(definition, weights)
     if source.has_extension((TEXT,)):
         return NetFiles(path, _companion(path, WEIGHTS))
     return NetFiles(_companion(path, TEXT), path)
@@ -62,10 +64,12 @@ def _companion(path: str, extension: str) -> str | None:
     """Return the file of the same name, or the only candidate if the folder holds one network."""
     stem, own = os.path.splitext(path)
     if os.path.isfile(stem + extension):
-        return stem + extension
+        return check_inside(stem + extension, path)
     folder = os.path.dirname(path)
     others = _files(folder, extension)
-    return others[0] if len(others) == len(_files(folder, own)) == 1 else None
+    if len(others) == len(_files(folder, own)) == 1:
+        return check_inside(others[0], path)
+    return None
 
 
 def _only(paths: list[str], folder: str) -> str | None:

@@ -26,7 +26,7 @@ from fourfold.formats.model import Model
 from fourfold.formats.names import printable, unique
 from fourfold.formats.protobuf import Message
 from fourfold.formats.rule_table import Unconvertible, summary
-from fourfold.formats.source import ModelSource, open_source
+from fourfold.formats.source import ModelSource, map_file
 from fourfold.graph.metadata import ModelMetadata
 from fourfold.types import DType
 
@@ -110,9 +110,9 @@ def operators() -> Mapping[str, str]:
 def _read_files(files: NetFiles) -> Net:
     weights = None
     if files.weights is not None:
-        weights = read_binary(Message(open_source(files.weights).content), NET)
+        weights = read_binary(Message(map_file(files.weights)), NET)
     if files.definition is not None:
-        text = parse_text(bytes(open_source(files.definition).content))
+        text = parse_text(bytes(map_file(files.definition)))
         return read_net(read_text(text, NET), weights)
     assert weights is not None, "at least one of the two files exists"
     return read_net(weights, None)

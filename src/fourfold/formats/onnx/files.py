@@ -17,10 +17,10 @@ def all_files(source: ModelSource) -> tuple[str, ...]:
     """Return the paths of all existing files; reading the model reports missing ones."""
     if source.path is None:
         return ()
-    folder = os.path.dirname(os.path.abspath(source.path))
+    model = os.path.abspath(source.path)
     with report_damage(source.title, "ONNX model", RecursionError):
         names = dict.fromkeys(_locations(read_file(source.content).graph))
-        external = [external_path(folder, name) for name in names]
+        external = [external_path(model, name) for name in names]
     return (source.path, *(path for path in external if os.path.isfile(path)))
 
 

@@ -266,8 +266,7 @@ class OnnxSourceGraph(SourceGraph):
 def read(source: ModelSource, options: ReadOptions) -> Model:
     """Read the model; ONNX has one graph and no signatures."""
     options.refuse_signature("ONNX")
-    folder = None if source.path is None else os.path.dirname(os.path.abspath(source.path))
-    files = ExternalFiles(folder)
+    files = ExternalFiles(None if source.path is None else os.path.abspath(source.path))
     with report_damage(source.title, "ONNX model", RecursionError):
         file = read_file(source.content)
         converted = convert_graph(file, files, options, Budget.of(len(source.content)))

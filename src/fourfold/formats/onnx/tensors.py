@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 
 import numpy as np
 
-from fourfold.errors import FourfoldError, ModelError
+from fourfold.errors import InputError, ModelError
 from fourfold.formats.budget import check_shape
 from fourfold.formats.onnx.file import TensorRecord, read_entries
 from fourfold.formats.onnx.schema import EXTERNAL, STORED, Element, TensorField, graph_dtype
 from fourfold.formats.protobuf import Message
 from fourfold.formats.rule_table import Unconvertible
-from fourfold.formats.source import Content, open_source
+from fourfold.formats.source import Content, check_inside, map_file
 from fourfold.types import DType, TensorType
 
 
@@ -27,49 +28,57 @@ from fourfold.types import DType, TensorType
 class ExternalFiles:
     """The external data files of a model, each memory-mapped once.
 
-    `folder` is None for a model passed as bytes, which has no files next to it.
+    `model` is the path of the model's file; None for a model passed as bytes, which has no files
+    next to it.
     """
 
-    folder: str | None
+    model: str | None
     _opened: dict[str, Content] = field(default_factory=dict)
 
     def data(self, entries: Mapping[str, str]) -> memoryview:
         """Return the bytes that a tensor's entries refer to, as a view of the file."""
         name = entries.get("location", "")
         content = memoryview(self._open(name))
-        offset = int(entries.get("offset", "0"))
-        length = int(entries.get("length", len(content) - offset))
-        if min(offset, length) < 0 or offset + length > len(content):
+        offset = _byte_count(entries, "offset", 0)
+        length = _byte_count(entries, "length", max(len(content) - offset, 0))
+        if offset + length > len(content):
             end = offset + length
             raise ValueError(
-                f"bytes {offset} to {end} are not in '{name}', which has {len(content)}"
+                f"bytes {offset} to {end} are not in '{name}', which has {len(content)} bytes"
             )
         return content[offset : offset + length]
 
     def _open(self, name: str) -> Content:
         if name not in self._opened:
-            path = external_path(self.folder, name)
+            path = external_path(self.model, name)
             try:
-                self._opened[name] = open_source(path).content
-            except FourfoldError as error:
+                self._opened[name] = map_file(path)
+            except InputError as error:
                 what = f"'{path}', which holds weights of the model, cannot be opened"
                 fix = "put the file next to the model, under its original name"
                 raise ModelError(what, error.why, fix) from error
         return self._opened[name]
 
 
-def external_path(folder: str | None, name: str) -> str:
+def _byte_count(entries: Mapping[str, str], key: str, default: int) -> int:
+    text = entries.get(key, str(default))
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"the {key} of its data is '{text[:40]}', which is not a number of bytes")
+    return int(text)
+
+
+def external_path(model: str | None, name: str) -> str:
     """Return the path of a file next to the model.
 
-    Raises ValueError for any other location.
+    Raises ValueError for any other location, and ModelError for a link to one.
     """
-    if folder is None:
+    if model is None:
         raise ValueError(f"its data is in the file '{name}'; pass the path of the model, not bytes")
     path = PurePosixPath(name)
     outside = path.is_absolute() or ".." in path.parts or PureWindowsPath(name).anchor
     if not path.parts or outside or "\\" in name or "\0" in name:
         raise ValueError(f"its data is in '{name}', which is not in the folder of the model")
-    return os.path.join(folder, *path.parts)
+    return check_inside(os.path.join(os.path.dirname(model), *path.parts), model)
 
 
 _PACKED = {Element.UINT4, Element.INT4}  # two per byte

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from fourfold.errors import InputError, ModelError
-from fourfold.formats.source import ModelSource
+from fourfold.formats.source import ModelSource, check_inside
 
 PROGRAM, JSON, PARAMETERS = ".pdmodel", ".json", ".pdiparams"
 OLD_PROGRAM = "__model__"
@@ -80,7 +80,9 @@ def find_files(source: ModelSource) -> ProgramFiles:
     elif source.has_extension((PARAMETERS,)):
         stem = os.path.splitext(path)[0]
         programs = (stem + extension for extension in (PROGRAM, JSON))
-        program = next((name for name in programs if os.path.isfile(name)), None)
+        program = next(
+            (check_inside(name, path) for name in programs if os.path.isfile(name)), None
+        )
     if program is None:
         what, why = f"{source.title} has no program", f"there is no {PROGRAM} next to it"
         raise ModelError(what, why, f"put the {PROGRAM} or {JSON} file next to it")
@@ -102,4 +104,4 @@ def _parameters_of(program: str) -> str | None:
     names = [os.path.splitext(name)[0] + PARAMETERS]
     names = [*OLD_PARAMETERS] if name == OLD_PROGRAM else names
     paths = (os.path.join(folder, one) for one in names)
-    return next((path for path in paths if os.path.isfile(path)), None)
+    return next((check_inside(path, program) for path in paths if os.path.isfile(path)), None)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fourfold.errors import FourfoldError, ModelError
+from fourfold.errors import InputError, ModelError
 from fourfold.formats.conversion import report_damage, unsupported
 from fourfold.formats.inputs import ReadOptions, open_sizes
 from fourfold.formats.model import Model
@@ -40,7 +40,7 @@ from fourfold.formats.paddle.schema import (
 from fourfold.formats.paddle.source_graph import PaddleSourceGraph
 from fourfold.formats.protobuf import Message
 from fourfold.formats.rule_table import summary
-from fourfold.formats.source import Content, ModelSource, open_source
+from fourfold.formats.source import Content, ModelSource, check_inside, map_file
 from fourfold.types import DType, Shape
 
 
@@ -105,7 +105,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("Paddle")
     files = find_files(source)
     with report_damage(source.title, "Paddle model", AttributeError, AssertionError):
-        file = open_source(files.program)
+        file = ModelSource(map_file(files.program), files.program)
         program = read_json(file.content) if is_json(file) else read_program(file.content)
         parameters = _parameters(program, files)
     size = len(file.content) + sum(array.nbytes for array in parameters.values())
@@ -131,17 +131,18 @@ def operators() -> Mapping[str, str]:
 
 def _parameters(program: Program, files: ProgramFiles) -> dict[str, np.ndarray]:
     if files.parameters is not None:
-        return read_parameters(open_source(files.parameters).content, program.parameters)
-    return {name: _read_separate(name, files.folder) for name in program.parameters}
+        return read_parameters(map_file(files.parameters), program.parameters)
+    return {name: _read_separate(name, files) for name in program.parameters}
 
 
-def _read_separate(name: str, folder: str) -> np.ndarray:
+def _read_separate(name: str, files: ProgramFiles) -> np.ndarray:
     """Read a parameter from its own file in the folder of the program."""
     if os.path.basename(name) != name or name in (os.curdir, os.pardir) or "\0" in name:
         raise ValueError(f"parameter '{name}' is not a valid file name")
+    path = check_inside(os.path.join(files.folder, name), files.program)
     try:
-        content = open_source(os.path.join(folder, name)).content
-    except FourfoldError as error:
+        content = map_file(path)
+    except InputError as error:
         what = f"parameter '{name}' of the model is missing"
         why = "there is neither a .pdiparams file nor a file of that name next to the program"
         raise ModelError(

@@ -46,10 +46,8 @@ def files(source: ModelSource) -> tuple[str, ...]:
         return one_file(source)
     graphs = (os.path.join(folder, name) for name in SAVED_MODEL)
     present = [path for path in graphs if os.path.isfile(path)]
-    return (
-        *present,
-        *(path for name in FOLDERS for path in files_below(os.path.join(folder, name))),
-    )
+    folders = (os.path.join(folder, name) for name in FOLDERS)
+    return (*present, *(path for one in folders for path in files_below(one, present[0])))
 
 
 HELPERS = (f"{__name__}.function",)

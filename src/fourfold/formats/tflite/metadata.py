@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from fourfold.formats.appended_files import MAX_FILE_BYTES, MAX_FILES, AppendedFiles
-from fourfold.formats.names import escaped, printable, short_properties
+from fourfold.formats.names import printable, short_properties
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.records import FileRecord
@@ -33,6 +33,7 @@ from fourfold.graph.metadata import (
     ScoreCalibration,
     TensorMetadata,
 )
+from fourfold.support.display import visible
 
 BUFFER, IDENTIFIER = "TFLITE_METADATA", b"M001"
 NOTES = "metadata.json"  # written by Ultralytics exporters
@@ -302,7 +303,7 @@ def _number(table: Table, slot: int) -> float:
 def _lines(data: bytes) -> tuple[str, ...]:
     """Return one label per line; empty lines count."""
     text = data.decode("utf-8-sig", "backslashreplace").replace("\r\n", "\n").removesuffix("\n")
-    lines = escaped(text).split("\n") if text else []
+    lines = visible(text).split("\n") if text else []
     if len(lines) > MAX_LABELS:
         raise ValueError(f"it has {len(lines)} lines; the limit is {MAX_LABELS}")
     return tuple(line.strip() for line in lines)

@@ -361,7 +361,7 @@ PixelsOption = PixelsOfPicture | Mapping[str, Pixels]
 
 def checked_pixels(option: object) -> PixelsOption | None:
     """Return the option if it is valid, or None if it is empty. Raises InputError otherwise."""
-    if option == AUTO:
+    if isinstance(option, str) and option == AUTO:
         return AUTO
     named = option if isinstance(option, Mapping) else {"": option}
     for name, one in named.items():

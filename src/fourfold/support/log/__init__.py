@@ -19,9 +19,11 @@ from fourfold.support.lazy import lazy_import
 if TYPE_CHECKING:
     import logging
 
+    from fourfold.support import display
     from fourfold.support.log import show
 else:
     logging, show = lazy_import("logging"), lazy_import("fourfold.support.log.show")
+    display = lazy_import("fourfold.support.display")
 
 NAME = __name__.partition(".")[0]
 DEBUG, INFO, WARNING = 10, 20, 30  # values of the logging module
@@ -72,8 +74,9 @@ class Log:
 
     def _say(self, level: int, line: str, arguments: tuple[object, ...]) -> None:
         logger = self._logger()
-        if logger is not None:
-            logger.log(level, line, *arguments, stacklevel=_CALLER)
+        if logger is not None and logger.isEnabledFor(level):
+            shown = (one if isinstance(one, int | float) else _visible(one) for one in arguments)
+            logger.log(level, display.visible(line), *shown, stacklevel=_CALLER)
 
     def _logger(self) -> logging.Logger | None:
         apply_log_settings()
@@ -83,3 +86,9 @@ class Log:
         if not parent.handlers:  # the application decides what to show
             parent.addHandler(logging.NullHandler())
         return logging.getLogger(self._name)
+
+
+def _visible(argument: object) -> str:
+    """Return an argument of a message as text: a name cannot pretend to be another line."""
+    text: str = display.visible(str(argument))
+    return text.replace("\n", "\\n") if isinstance(argument, str) else text

@@ -25,6 +25,7 @@ from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.options import CompileOptions
 from fourfold.store.keys import device_key
 from fourfold.store.store import configured_store
+from fourfold.support.display import shown
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Fault:
         fits = re.search(self.device, name, re.IGNORECASE) is not None
         return fits and re.search(self.driver, device.driver, re.IGNORECASE) is not None
 
+    @shown
     def __str__(self) -> str:
         return f"{self.what} ({self.source})"
 
@@ -99,6 +101,7 @@ class BestOptions:
             "inference_preference": self.inference_preference,
         }
 
+    @shown
     def __str__(self) -> str:
         where = f"the CPU on {self.threads} threads" if self.place == "cpu" else self.device
         head = f"{where}: precision {self.precision}, {self.inference_preference}"
@@ -130,6 +133,7 @@ class Support:
     def __bool__(self) -> bool:
         return self.verdict in ("gpu", "partly")
 
+    @shown
     def __str__(self) -> str:
         count = f"{self.on_gpu} of {self.operators} operators on {self.device}"
         head = f"{self.verdict}: {count} ({self.share:.0%} of the estimated time)"

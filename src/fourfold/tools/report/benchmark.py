@@ -23,7 +23,7 @@ from fourfold.runtime.random_inputs import random_inputs
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.session import Session, require_compiled
 from fourfold.store.prepared import is_prepared
-from fourfold.support.display import html_table, time_text
+from fourfold.support.display import html_table, shown, time_text
 from fourfold.support.lazy import lazy_import
 from fourfold.support.progress import Progress, followed
 from fourfold.tools.report.run_parts import RunParts, measure_parts
@@ -101,12 +101,14 @@ class BenchmarkReport:
             "notes": list(self.notes),
         }
 
+    @shown
     def __str__(self) -> str:
         form = "  {}: median {}, min {}, p90 {}, {} runs, {} frames/s"
         lines = [self._head(), *(form.format(*row) for row in self._rows())]
         lines += [f"  {OURS} takes {by:.2f}× the time of {it}" for it, by in self.ratios.items()]
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
+    @shown
     def __repr__(self) -> str:
         return f"<BenchmarkReport: {self._head()}, median {time_text(self.times[OURS].median)}>"
 

@@ -26,7 +26,7 @@ from fourfold.runtime.opening import (
 from fourfold.runtime.request import Request
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import Store
-from fourfold.support.display import html_table, time_text
+from fourfold.support.display import html_table, shown, time_text
 from fourfold.support.timings import Timings
 from fourfold.tools.example_shapes import example_note, report_with_examples
 from fourfold.tools.report.advice import Advice, Subject, advise
@@ -69,9 +69,11 @@ class CheckReport:
             "metadata": self.metadata.to_json(),
         }
 
+    @shown
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    @shown
     def __repr__(self) -> str:
         return f"<CheckReport: {self.title}: {self.placement.summary}>"
 

@@ -17,7 +17,7 @@ from fourfold.runtime.loading import load_compiled
 from fourfold.runtime.opening import Model, open_request, path_or_bytes
 from fourfold.runtime.request import Request
 from fourfold.store.store import Store
-from fourfold.support.display import count_text, html_table, size_text
+from fourfold.support.display import count_text, html_table, shown, size_text
 from fourfold.tools.example_shapes import example_note, report_with_examples
 from fourfold.types import Shape
 
@@ -63,6 +63,7 @@ class Estimate:
         shapes = {name: list(shape) for name, shape in self.example_shapes.items()}
         return {**asdict(self), "example_shapes": shapes, "total": self.total}
 
+    @shown
     def __str__(self) -> str:
         rows = self._rows()
         width = max(len(size) for _, size in rows)
@@ -70,6 +71,7 @@ class Estimate:
         note = [example_note(self.example_shapes)] if self.example_shapes else []
         return "\n".join([*note, self._summary(), *lines])
 
+    @shown
     def __repr__(self) -> str:
         return f"<Estimate: {self._summary()}, {size_text(self.total)} on the device>"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.support.display import html_table
+from fourfold.support.display import html_table, shown
 from fourfold.tools.report.compare import Deviation, deviation
 from fourfold.tools.report.layers import (
     AGREES,
@@ -106,9 +106,11 @@ class Verification:
         first = None if self.first is None else self.first.name
         return {"agrees": self.agrees, "first_divergence": first, **asdict(self)}
 
+    @shown
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    @shown
     def __repr__(self) -> str:
         return f"<Verification: {self.precision} on {self.device}, {self.summary}>"
 

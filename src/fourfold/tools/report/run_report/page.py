@@ -9,10 +9,10 @@ import base64
 import json
 import zlib
 from functools import cache
-from html import escape
 from importlib.resources import files
 from string import Template
 
+from fourfold.support.display import escape_html, visible_data
 from fourfold.tools.report.run_report.record import RunRecord
 from fourfold.tools.report.run_report.record_file import record_as_data
 
@@ -36,9 +36,10 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 def make_report_page(record: RunRecord, before: RunRecord | None = None) -> str:
     """Return a page that shows one run, or two next to each other."""
     subject = record.subject
-    data = {"run": record_as_data(record), "before": before and record_as_data(before)}
+    records = {"run": record_as_data(record), "before": before and record_as_data(before)}
+    data = visible_data(records)
     return _template("page.html").substitute(
-        title=escape(f"{subject.model} on {subject.device}"),
+        title=escape_html(f"{subject.model} on {subject.device}"),
         policy=POLICY,
         style=_text("page.css"),
         script="\n".join(_text(name) for name in SCRIPTS),

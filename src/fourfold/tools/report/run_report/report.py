@@ -12,6 +12,7 @@ import numpy as np
 
 from fourfold.runtime.instance import ModelInstance
 from fourfold.session import Session
+from fourfold.support.display import shown
 from fourfold.tools.report.run_report.collect import ReportOptions, collect
 from fourfold.tools.report.run_report.page import make_report_page
 from fourfold.tools.report.run_report.record import RunRecord
@@ -62,6 +63,7 @@ class RunReport:
         style = f"width:100%;height:{NOTEBOOK_HEIGHT}px;border:0"
         return f'<iframe sandbox="allow-scripts" srcdoc="{page}" style="{style}"></iframe>'
 
+    @shown
     def __repr__(self) -> str:
         subject = self.record.subject
         kernels = len(self.record.kernels)
