@@ -221,6 +221,10 @@ class SupportCheck:
         hidden = self._read[unit.name] - set(unit.writes_in_file)
         if hidden:
             return f"'{min(hidden)}' is not a value of the file"
+        source = self.model.source_graph
+        flaw = "" if source is None else source.flaw(unit.name)
+        if flaw:
+            return f"{engine.title} must not read it: {flaw}"
         if unit.title not in self._answers:
             self._answers[unit.title] = engine.refusal(self.model, unit)
         return self._answers[unit.title]

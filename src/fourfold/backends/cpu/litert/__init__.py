@@ -11,12 +11,18 @@ from fourfold.backends.cpu.litert import interpreter
 from fourfold.backends.cpu.litert.part import LitertPart, LitertValues
 from fourfold.backends.cpu.protocol import RunModel
 from fourfold.backends.cpu.runtimes import first_line
+from fourfold.errors import ModelError
+from fourfold.support.lazy import lazy_import
 from fourfold.support.packages import describe
 
 if TYPE_CHECKING:
     from fourfold.formats import Model
+    from fourfold.formats.tflite import reader, verify
     from fourfold.formats.units import Unit
     from fourfold.plan import Part
+else:  # a part was checked when the model was compiled
+    reader = lazy_import("fourfold.formats.tflite.reader")
+    verify = lazy_import("fourfold.formats.tflite.verify")
 
 
 class Litert:
@@ -52,11 +58,14 @@ class Litert:
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
     ) -> RunModel:
-        arrays = list(inputs.values())
-        if isinstance(model, bytes):
-            return interpreter.open_file(model, arrays, threads)
-        with open(model, "rb") as file:
-            return interpreter.open_file(file.read(), arrays, threads)
+        if isinstance(model, str):
+            with open(model, "rb") as file:
+                model = file.read()
+        reason = verify.refuse_file(reader.read_file(model, "the model"))
+        if reason:
+            what, fix = "LiteRT must not read the model", "export the model again"
+            raise ModelError(what, f"it is damaged: {reason}", fix)
+        return interpreter.open_file(model, list(inputs.values()), threads)
 
     def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> LitertValues:
         return LitertValues(model, inputs)
