@@ -120,7 +120,7 @@ def decide(
     CPU, and the choice is made again.
     """
     timings = Timings() if timings is None else timings
-    support = SupportCheck(problem.model)
+    support = SupportCheck(problem.model, isolate=problem.placement_options.isolate)
     while True:
         with timings.stage("place"):
             units = _assignment_problem(problem, support)
@@ -175,6 +175,7 @@ class SupportCheck:
 
     model: Model
     refused: dict[str, str] = field(default_factory=dict)
+    isolate: bool = False  # the engine opens operators in another process
     _answers: dict[str, str] = field(
         default_factory=dict
     )  # answers of the engine by operator title
@@ -182,12 +183,12 @@ class SupportCheck:
     def __post_init__(self) -> None:
         self.units: tuple[Unit, ...] = find_units(self.model.main, self.model.source_graph)
         name = self.model.cpu_engine
-        self.engine: CpuEngine | None = None if name is None else find_engine(name)
+        self.engine: CpuEngine | None = None if name is None else find_engine(name, self.isolate)
         self._read = self._read_by_others()
 
     def of_model(self, model: Model) -> SupportCheck:
         """Return the check for the same model read with other options."""
-        return SupportCheck(model, self.refused)
+        return SupportCheck(model, self.refused, self.isolate)
 
     @property
     def device_runs_all(self) -> bool:

@@ -67,7 +67,7 @@ DAMAGED = {
         "no multiplier",
     ),
     "compared": (
-        one_operator("LESS", [quantized("x", 1), quantized("b", -1)], [Tensor("y", (1, 4), "bool")]),
+        one_operator("LESS", [quantized("x", 1), quantized("b", -1)], [Tensor("y", (4,), "bool")]),
         "no multiplier",
     ),
 }  # fmt: skip

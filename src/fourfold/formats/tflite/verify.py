@@ -1,8 +1,9 @@
 """Checks operators of a TFLite file before LiteRT reads them.
 
-LiteRT trusts a file: it ends the process, or reads memory that is not its own, where an operator has
-too few inputs, the options of another operator, or quantization that its kernels cannot represent.
-The reader has checked all offsets, and that all numbers of tensors, buffers and graphs exist.
+LiteRT trusts a file. It aborts the process, or accesses memory outside of its buffers, if an
+operator has too few inputs, the options of another operator, other element types, or scales that
+its kernels cannot represent. The reader has already checked all offsets, and that all numbers of
+tensors and buffers exist.
 """
 
 from __future__ import annotations
@@ -96,8 +97,7 @@ _FIRST_OPTIONAL = {
 _COMPARED = {"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"}
 _RESCALED = {"ADD", "SUB", "SQUARED_DIFFERENCE"}
 # Operators that copy or combine elements, with the first of the inputs that have the output's type.
-_SAME_TYPE = dict.fromkeys(
-    """
+_SAME_TYPE_NAMES = """
     ABS ADD ADD_N AVERAGE_POOL_2D BATCH_TO_SPACE_ND BROADCAST_TO CEIL CONCATENATION COS CUMSUM
     DEPTH_TO_SPACE DIV DYNAMIC_UPDATE_SLICE ELU EXP EXPAND_DIMS FLOOR FLOOR_DIV FLOOR_MOD GATHER
     GATHER_ND GELU HARD_SWISH L2_NORMALIZATION L2_POOL_2D LEAKY_RELU LOCAL_RESPONSE_NORMALIZATION
@@ -107,9 +107,9 @@ _SAME_TYPE = dict.fromkeys(
     RSQRT SEGMENT_SUM SIN SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SQRT SQUARE SQUARED_DIFFERENCE
     SQUEEZE STRIDED_SLICE SUB SUM TANH TILE TRANSPOSE UNPACK UNSORTED_SEGMENT_MAX
     UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM ZEROS_LIKE
-    """.split(),
-    0,
-) | {"FILL": 1, "SPLIT": 1, "SPLIT_V": 0, "SELECT": 1, "SELECT_V2": 1}
+"""
+_SAME_TYPE = dict.fromkeys(_SAME_TYPE_NAMES.split(), 0)
+_SAME_TYPE |= {"FILL": 1, "SELECT": 1, "SELECT_V2": 1, "SPLIT": 1, "SPLIT_V": 0}
 _SAME_TYPE |= {"ONE_HOT": 2, "SCATTER_ND": 1, "SPARSE_TO_DENSE": 2}
 _SMALL = (DType.I8, DType.U8, DType.I16)
 _SHIFTS = {DType.I16: 15}  # bits that inputs are shifted by before they are added; others: 20

@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.backends.cpu.litert import interpreter
 from fourfold.backends.cpu.litert.part import LitertPart, LitertValues
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.runtimes import first_line
+from fourfold.backends.cpu.runtimes import RuntimeEngine, first_line
 from fourfold.errors import ModelError
 from fourfold.support.lazy import lazy_import
 from fourfold.support.packages import describe
@@ -25,7 +25,7 @@ else:  # a part was checked when the model was compiled
     verify = lazy_import("fourfold.formats.tflite.verify")
 
 
-class Litert:
+class Litert(RuntimeEngine):
     """LiteRT as a CPU engine: each part is a file cut from the model's."""
 
     name, title = "litert", "LiteRT"
@@ -37,15 +37,11 @@ class Litert:
     def version(self) -> str:
         return describe(*interpreter.PACKAGES)
 
-    def refusal(self, model: Model, unit: Unit) -> str:
-        """Return why LiteRT cannot run a unit. It runs all TFLite operators; a file with only the
-        operator is opened to check a custom one.
-        """
-        if not unit.title.startswith("CUSTOM"):
-            return ""
-        source = model.source_graph
-        assert source is not None, "units of a file have a source graph"
-        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+    def is_tried(self, unit: Unit) -> bool:
+        """Return True for custom operators. LiteRT runs all others."""
+        return unit.title.startswith("CUSTOM")
+
+    def try_file(self, content: bytes) -> str:
         try:
             interpreter.allocate(interpreter.make_interpreter(content, 1))
         except (ValueError, RuntimeError) as error:
