@@ -169,6 +169,13 @@ def limit_driver_threads() -> None:
         os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(threads))
 
 
+def disable_telemetry() -> None:
+    """Turn off ONNX Runtime's telemetry before it is imported, unless the user has decided. Its
+    import would otherwise write an identifier of the machine, and start to send events.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
 def pocl_cache(environment: Mapping[str, str] | None = None) -> str:
     """Return the folder in which PoCL caches kernels and writes temporary files."""
     variables, home = os.environ if environment is None else environment, os.path.expanduser("~")
