@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -73,29 +72,33 @@ def main(name: str) -> None:
     """Answer requests for an engine until the session ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the session ends this process
     stop_capturing_native_output()
-    answers = os.fdopen(os.dup(1), "wb")
+    # Not `sys.stdin`: Python's end would wait for the thread that reads it.
+    incoming, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # runtimes may print
     requests: SimpleQueue[Message] = SimpleQueue()
-    Thread(target=_receive, args=(requests.put,), daemon=True).start()
+    Thread(target=_receive, args=(incoming, requests.put), daemon=True).start()
     server = EngineServer(name)
     while True:
         _serve(server, requests.get(), answers)
 
 
-def _receive(put: Callable[[Message], None]) -> None:
+def _receive(incoming: IO[bytes], put: Callable[[Message], None]) -> None:
     """Pass requests on; end the process with the last one."""
     try:
-        while (message := read_message(sys.stdin.buffer)) is not None and "end" not in message[0]:
+        while (message := read_message(incoming)) is not None and "end" not in message[0]:
             put(message)
     finally:
         os._exit(0)
 
 
 def _serve(server: EngineServer, request: Message, answers: IO[bytes]) -> None:
-    """Answer one request. Results of LiteRT are views that nothing may hold at the next run."""
+    """Answer one request. An exception of a runtime ends the process like a crash.
+
+    Results of LiteRT are views that nothing may hold at the next run.
+    """
     try:
         answer = _answer(server, *request)
-    except Exception as error:  # noqa: BLE001 - the session raises it
+    except FourfoldError as error:
         answer = {"error": _error_record(error)}, []
     with suppress(BrokenPipeError):  # the session is gone
         write_message(answers, *answer)
@@ -111,9 +114,7 @@ def _answer(server: EngineServer, record: dict[str, Any], arrays: list[Any]) -> 
     return answer
 
 
-def _error_record(error: Exception) -> dict[str, Any]:
-    if not isinstance(error, FourfoldError):
-        return {"kind": "", "what": type(error).__name__, "why": str(error)}
+def _error_record(error: FourfoldError) -> dict[str, Any]:
     refusals = error.refusals if isinstance(error, UnsupportedError) else ()
     lines = [[one.node, one.op, one.reason] for one in refusals]
     kind = type(error).__name__

@@ -89,7 +89,7 @@ class EngineProcess:
                 write_message(self._requests, record, arrays)
                 answer = read_message(self._answers)
                 error = None if answer is None else answer[0].get("error")
-                raised = None if error is None else _read_error(error, self._title)
+                raised = None if error is None else _read_error(error)
             except (BrokenPipeError, EOFError):
                 answer = None
             except (*MALFORMED, MemoryError) as malformed:
@@ -156,16 +156,13 @@ def _pickled(task: object) -> bytes:
         raise InputError("the model cannot be isolated", why, "leave out isolate") from error
 
 
-def _read_error(record: Mapping[str, Any], title: str) -> FourfoldError:
+def _read_error(record: Mapping[str, Any]) -> FourfoldError:
     """Return the error that another process raised."""
-    what, why = str(record["what"]), str(record["why"])
+    what, why, fix = (str(record[name]) for name in ("what", "why", "fix"))
     if record["kind"] == UnsupportedError.__name__:
         refusals = [Refusal(*map(str, items)) for items in record["refusals"]]
-        return UnsupportedError(what, refusals, str(record["fix"]))
-    if record["kind"] in _ERRORS:
-        return _ERRORS[record["kind"]](what, why, str(record["fix"]))
-    fix = "check that the model and its inputs are valid; the runtime itself reports this error"
-    return DeviceError(f"{title} failed in its isolated process", f"{what}: {why}", fix)
+        return UnsupportedError(what, refusals, fix)
+    return _ERRORS[record["kind"]](what, why, fix)
 
 
 class IsolatedEngine(RuntimeEngine):

@@ -22,7 +22,7 @@ from fourfold.backends.cpu import isolated
 from fourfold.backends.cpu.isolated import EngineProcess, IsolatedEngine
 from fourfold.backends.cpu.messages import read_message, write_message
 from fourfold.backends.cpu.registry import find_engine
-from fourfold.errors import DeviceError, UnsupportedError
+from fourfold.errors import DeviceError, ModelError, UnsupportedError
 from fourfold.formats import read_model
 from fourfold.plan.targets import NUMPY
 from fourfold.session import Session
@@ -35,6 +35,12 @@ class Crash:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return exec, (f"import os; os.write(2, b'{WORDS}\\n'); os.abort()",)
+
+
+def damaged_file() -> bytes:
+    """Return a file with an operator that has the options of another one."""
+    reshape = Operator("RESHAPE", ["x"], ["y"], "SplitVOptions", {"NumSplits": 1})
+    return write([Tensor("x", (1, 4)), Tensor("y", (1, 4))], [reshape], ["x"], ["y"])
 
 
 def is_running(process: int) -> bool:
@@ -103,10 +109,11 @@ def test_errors_keep_their_class() -> None:
     with pytest.raises(UnsupportedError, match="NobodyKnowsIt"):
         Session(content, device="cpu", cache=None, isolate=True)
     process = EngineProcess(find_engine("litert"))  # type: ignore[arg-type]
-    with pytest.raises(DeviceError, match=r"LiteRT failed .*\n.*FileNotFoundError"):
-        process.ask("open_model", ("no such file", {}, 1))
+    with pytest.raises(ModelError, match="options number 79"):
+        process.ask("open_model", (damaged_file(), {}, 1))
     assert process.ask("try_file", content)[0]["reason"]  # it still answers
-    process.close()
+    with pytest.raises(DeviceError, match=r"exit status 1.* / FileNotFoundError: "):
+        process.ask("open_model", ("no such file", {}, 1))
 
 
 @needs_litert
