@@ -171,7 +171,7 @@ def limit_driver_threads() -> None:
 
 def disable_telemetry() -> None:
     """Turn off ONNX Runtime's telemetry before it is imported, unless the user has decided. Its
-    import would otherwise write an identifier of the machine, and start to send events.
+    import would otherwise write an identifier of the machine, for events that it sends.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
