@@ -201,6 +201,20 @@ def limit_driver_threads() -> None:
         os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(threads))
 
 
+def disable_telemetry() -> None:
+    """Turn off ONNX Runtime's telemetry before it is imported, unless the user has decided. Its
+    import would otherwise write an identifier of the machine, for events that it sends.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+def pocl_cache(environment: Mapping[str, str] | None = None) -> str:
+    """Return the folder in which PoCL caches kernels and writes temporary files."""
+    variables, home = os.environ if environment is None else environment, os.path.expanduser("~")
+    base = variables.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
+    return variables.get("POCL_CACHE_DIR") or os.path.join(base, "pocl", "kcache")
+
+
 def android_folders(
     environment: Mapping[str, str] | None = None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

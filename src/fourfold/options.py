@@ -73,6 +73,7 @@ class SessionOptions:
         max_partitions: Largest number of parts on the device.
         on_fallback: Function to call with each operator that stays on the CPU.
         threads: Number of CPU threads.
+        isolate: Run CPU engines in another process, for models that may be hostile.
         quantized: Let quantized operators run on the device.
         follow_batch: Let reshapes with a fixed batch size follow another batch.
         kept_shapes: Number of input shapes that the model stays ready for.
@@ -97,6 +98,7 @@ class SessionOptions:
     max_partitions: int | None = None
     on_fallback: Callable[[OperatorPlacement], None] | None = None
     threads: int | None = None
+    isolate: bool = False
     quantized: bool = True
     follow_batch: bool = True
     kept_shapes: int | None = None
@@ -169,6 +171,7 @@ class SessionOptions:
             strict=self.strict,
             max_partitions=self.max_partitions,
             threads=threads,
+            isolate=self.isolate,
             on_fallback=self.on_fallback,
         )
 
@@ -254,6 +257,7 @@ class PlacementOptions:
     strict: bool = False
     max_partitions: int | None = None
     threads: int | None = None
+    isolate: bool = False
     on_fallback: Callable[[OperatorPlacement], None] | None = None
     reason: str = ""  # why everything runs on the CPU, where the caller did not ask for it
 

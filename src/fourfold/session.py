@@ -98,6 +98,8 @@ class Session:
         max_partitions: Largest number of parts on the device.
         on_fallback: Function to call with each operator that stays on the CPU.
         threads: Number of CPU threads.
+        isolate: Run CPU engines in another process, for models that may be hostile: a crash of
+            the engine becomes a DeviceError.
         quantized: Let quantized operators run on the device. False keeps them on the CPU.
         follow_batch: Let reshapes with a fixed batch size follow another batch. False takes them
             literally, as LiteRT does.
@@ -133,6 +135,7 @@ class Session:
         max_partitions: int | None = None,
         on_fallback: Callable[[OperatorPlacement], None] | None = None,
         threads: int | None = None,
+        isolate: bool = False,
         quantized: bool = True,
         follow_batch: bool = True,
         kept_shapes: int | None = None,

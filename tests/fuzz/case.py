@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fuzz.mutate import mutate
 from fuzz.originals import Originals
-from fuzz.trial import Course, compile_damaged, play_damaged
+from fuzz.trial import Course, compile_damaged, open_on_cpu, play_damaged
 
 from fourfold.errors import FourfoldError
 
@@ -74,7 +74,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a case: 'refused', 'planned', 'played' or 'found'."""
+    """The outcome of a case: 'refused', 'planned', 'opened', 'played' or 'found'."""
 
     result: str
     seconds: float
@@ -82,22 +82,28 @@ class Outcome:
     finding: Finding | None = None
 
 
-def try_case(case: Case, originals: Originals, play: bool, memory: int) -> Outcome:
-    """Compile a damaged file, or run it if it is small, within a memory limit in bytes."""
+def try_case(
+    case: Case, originals: Originals, play: bool, memory: int, cpu: bool = False
+) -> Outcome:
+    """Compile a damaged file, or open it in its CPU engine, within a memory limit in bytes. With
+    `play`, small ones also run.
+    """
     data, course = case.draw(originals)
     forget_peak()
     started = time.perf_counter()
-    result, finding = _attempt(data, course, play)
+    result, finding = _attempt(data, course, play, cpu)
     seconds, peak = time.perf_counter() - started, peak_memory()
     if finding is None and peak > memory:
         finding = Finding("memory", f"{peak // MIB} MiB of memory")
     return Outcome("found" if finding else result, seconds, peak, finding)
 
 
-def _attempt(data: bytes, course: Course, play: bool) -> tuple[str, Finding | None]:
+def _attempt(data: bytes, course: Course, play: bool, cpu: bool) -> tuple[str, Finding | None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            if cpu:
+                return "played" if open_on_cpu(data, play) else "opened", None
             if play:
                 return "played" if play_damaged(data, course) else "planned", None
             compile_damaged(data, course)

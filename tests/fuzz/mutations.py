@@ -1,4 +1,5 @@
-"""Damage many model files and compile each for devices that are not attached.
+"""Damage many model files and compile each for devices that are not attached, or open each in the
+CPU engine of its format with --cpu.
 
 Any result except a FourfoldError is a finding: another exception, a warning, a crash, a hang, or
 excessive memory. A case is the title of a file and a number, and is reproducible with the same
@@ -78,9 +79,10 @@ class Tally:
         }
 
 
-def plan_cases(originals: Originals, count: int, seed: int) -> list[Case]:
+def plan_cases(originals: Originals, count: int, seed: int, only: str = "") -> list[Case]:
     """Return cases in random order; files of many operators are slower and get fewer cases."""
-    weights = {title: originals.get(title).operations ** -0.5 for title in originals.titles}
+    titles = [title for title in originals.titles if only in title]
+    weights = {title: originals.get(title).operations ** -0.5 for title in titles}
     share = count / sum(weights.values())
     cases = [
         Case(title, number, seed)
@@ -119,7 +121,7 @@ def try_again(case: Case, limits: Limits) -> int:
         return 2
     _, course = case.draw(originals)
     print(f"{case} with seed {case.seed} for {course}")
-    outcome = try_case(case, originals, limits.play, limits.memory)
+    outcome = try_case(case, originals, limits.play, limits.memory, limits.cpu)
     print(outcome.finding.trace or outcome.finding.what if outcome.finding else outcome.result)
     return FOUND if outcome.finding else 0
 
@@ -137,6 +139,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--patience", type=float, default=60.0, help="time limit per case in seconds"
     )
     parser.add_argument("--play", action="store_true", help="run small plans in the interpreter")
+    parser.add_argument("--cpu", action="store_true", help="open files in their CPU engines")
+    parser.add_argument("--only", default="", help="damage only files whose title has this text")
     parser.add_argument("--json", type=Path, help="write all findings to this file")
     parser.add_argument("--case", help="repeat one case, as TITLE:NUMBER")
     parser.add_argument("--list", action="store_true", help="list the titles of all files")
@@ -147,7 +151,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     inputs = arguments(words)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each process would reserve memory
-    limits = Limits(inputs.models, inputs.play, inputs.memory * MIB, inputs.patience)
+    limits = Limits(inputs.models, inputs.play, inputs.memory * MIB, inputs.patience, inputs.cpu)
     originals = Originals(inputs.models)
     if inputs.list:
         print("\n".join(originals.titles))
@@ -159,7 +163,12 @@ def main(words: Sequence[str] | None = None) -> int:
         return try_again(Case.parse(inputs.case, inputs.seed), limits)
     tally, status = Tally(), 0
     try:
-        hunt(plan_cases(originals, inputs.cases, inputs.seed), inputs.jobs, limits, tally)
+        hunt(
+            plan_cases(originals, inputs.cases, inputs.seed, inputs.only),
+            inputs.jobs,
+            limits,
+            tally,
+        )
     except KeyboardInterrupt:
         status = INTERRUPTED
     print("\n".join(tally.lines()))

@@ -21,6 +21,7 @@ from fuzz.originals import FOLDERS, Originals
 from fuzz.tflite_fields import find_fields
 from fuzz.workers import Limits, try_cases
 from fuzz.written_models import MODELS
+from runtimes import needs_litert
 from tflite_writer import Operator, Tensor, write
 
 from fourfold.formats import read_model
@@ -28,6 +29,7 @@ from fourfold.formats import read_model
 READ_ROUNDS = 2500  # changed bits and words per written file, which is then read
 COMPILE_ROUNDS = 150  # changed fields per written file, which is then compiled
 PLAYED = 20
+CPU_ROUNDS = 200  # changed fields, for files that are opened in their CPU engine
 SHARED_ROUNDS = 800  # for all small files of the shared folders
 MAX_SHARED_BYTES = 12_000
 MEMORY_LIMIT_BYTES = 1 << 40  # this process holds memory of other tests, too
@@ -147,6 +149,17 @@ def test_replaces_workers_that_hang_or_crash(
     done = dict(try_cases(inputs, 1, limits))
     assert set(done) == set(inputs)
     assert {done[case].finding.kind for case in inputs} == {kind}
+
+
+@needs_litert
+@pytest.mark.parametrize("play", [False, True])
+def test_cpu_engine_survives_damaged_files(folder: Path, play: bool) -> None:
+    """In a worker process, where a crash is a finding."""
+    limits = Limits(folder, play=play, memory=2048 * MIB, patience=600.0, cpu=True)
+    done = dict(try_cases(plan_cases(Originals(folder), CPU_ROUNDS, seed=0), 1, limits))
+    findings = {str(case): one.finding for case, one in done.items() if one.finding is not None}
+    assert not findings
+    assert {one.result for one in done.values()} == {"refused", "played" if play else "opened"}
 
 
 def test_command_reports_findings(

@@ -1,7 +1,9 @@
-"""One damaged file is read, placed and compiled, and its plan is stored like in a cache.
+"""One damaged file is read, placed and compiled, and its plan is stored like in a cache; or it is
+opened in the CPU engine of its format.
 
-Only a FourfoldError may be raised. The target devices are not attached, so that only NumPy is
-needed. LiteRT counts as installed without being called, so that parts are cut out for it.
+Only a FourfoldError may be raised. The target devices of compiled files are not attached, so that
+only NumPy is needed. LiteRT counts as installed without being called, so that parts are cut out for
+it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from fourfold.plan import (
     read_compiled_model,
 )
 from fourfold.plan.placement import Placement
+from fourfold.session import Session
 
 DEVICES = {
     "cpu": replace(fake_devices.X86, dot_products=""),
@@ -43,6 +46,7 @@ PRECISIONS = ("fp32", "fp32", "mixed", "fp16")
 LAUNCHES = ("auto", "auto", "list", "one")
 MAX_PLAN_BYTES = 1 << 16  # of all buffers of a plan that is interpreted
 MAX_WORK_ITEMS = 1 << 12  # of all its launches
+MAX_INPUT_ELEMENTS = 1 << 20  # of all inputs of a model that runs in a CPU engine
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,16 @@ def play_damaged(data: bytes, course: Course) -> bool:
         player.close()
     except FourfoldError as error:
         raise Astray("a kernel is at fault") from error
+    return True
+
+
+def open_on_cpu(data: bytes, run: bool) -> bool:
+    """Open a file in the CPU engine of its format; return True if it also ran."""
+    with Session(data, device="cpu", cache=None, threads=1) as session:
+        small = sum(int(np.prod(one.shape)) for one in session.inputs) <= MAX_INPUT_ELEMENTS
+        if not run or not small or any(one.dtype.kind == "O" for one in session.inputs):
+            return False
+        session.run({one.name: np.zeros(one.shape, one.dtype) for one in session.inputs})
     return True
 
 

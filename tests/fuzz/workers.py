@@ -29,6 +29,7 @@ class Limits:
     play: bool
     memory: int  # bytes
     patience: float  # seconds
+    cpu: bool = False  # open files in their CPU engines instead of compiling them
 
 
 def _work(tasks: Connection, limits: Limits) -> None:
@@ -38,7 +39,7 @@ def _work(tasks: Connection, limits: Limits) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     originals = Originals(limits.place)
     while (case := tasks.recv()) is not None:
-        tasks.send(try_case(case, originals, limits.play, limits.memory))
+        tasks.send(try_case(case, originals, limits.play, limits.memory, limits.cpu))
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fourfold import config
-from fourfold.config import Config, default_cache
+from fourfold.config import Config, default_cache, pocl_cache
 from fourfold.errors import InputError
 
 
@@ -107,3 +107,9 @@ def test_default_cache_folder_follows_the_platform(
     monkeypatch.setattr(config.sys, "platform", platform)
     monkeypatch.setattr(config.os.path, "expanduser", lambda _: "/home/me")
     assert config.default_cache(variables) == folder
+
+
+def test_finds_the_cache_folder_of_pocl() -> None:
+    assert pocl_cache({"POCL_CACHE_DIR": "/kernels", "XDG_CACHE_HOME": "/caches"}) == "/kernels"
+    assert pocl_cache({"XDG_CACHE_HOME": "/caches"}) == "/caches/pocl/kcache"
+    assert pocl_cache({}).endswith("/.cache/pocl/kcache")

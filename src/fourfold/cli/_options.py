@@ -192,6 +192,11 @@ placement_option = click.option(
     help="Placement of operators: auto (the device where it is faster), measure (time both and "
     "keep the faster), gpu (all that the device can run) or cpu.",
 )
+isolate_option = click.option(
+    "--isolate",
+    is_flag=True,
+    help="Run CPU engines in another process, for models that may be hostile.",
+)
 name_option = click.option(
     "--model",
     "name",
@@ -319,17 +324,24 @@ def _each_model(arguments: ModelArguments) -> Sequence[ModelArguments]:
 
 
 def placement_options(command: Command) -> Command:
-    """Add --placement, passed to the command as part of its `arguments`, one or several."""
+    """Add --placement and --isolate, passed to the command as part of its `arguments`, one or
+    several.
+    """
 
     @placement_option
+    @isolate_option
     @functools.wraps(command)
     def wrapped(
-        arguments: ModelArguments | list[ModelArguments], placement: PlacementName, **others: Any
+        arguments: ModelArguments | list[ModelArguments],
+        placement: PlacementName,
+        isolate: bool,
+        **others: Any,
     ) -> None:
+        changes: dict[str, Any] = {"placement": placement, "isolate": isolate}
         if isinstance(arguments, list):
-            placed: Any = [one.with_options(placement=placement) for one in arguments]
+            placed: Any = [one.with_options(**changes) for one in arguments]
         else:
-            placed = arguments.with_options(placement=placement)
+            placed = arguments.with_options(**changes)
         command(arguments=placed, **others)
 
     return wrapped

@@ -21,8 +21,10 @@ from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
 from fourfold.device import IMAGES, MEASURED, UNPROMISED, DeviceInfo, facts_for_backends
 from fourfold.errors import DeviceError
-from fourfold.store.store import configured_store
+from fourfold.store.store import Store, configured_store
+from fourfold.support.log import Log
 
+log = Log("cli")
 COLUMNS = (
     ">number",
     "device",
@@ -55,7 +57,7 @@ def command(api: str | None, adb: bool, ssh: tuple[str, ...], as_json: bool) -> 
     store = configured_store(config)
     with MACHINES.held():
         offered = _elsewhere(adb, ssh) if adb or ssh else _here(api)
-        devices = [determine_facts(device, _shown_facts(device), store) for device in offered]
+        devices = [_with_facts(device, store) for device in offered]
     if not devices and adb:
         what, why = "no phone is attached", "adb lists none that can be used"
         raise DeviceError(what, why, "plug one in, unlock it, and allow USB debugging")
@@ -80,6 +82,15 @@ def _here(api: str | None) -> Sequence[DeviceInfo]:
 def _elsewhere(adb: bool, ssh: tuple[str, ...]) -> Sequence[DeviceInfo]:
     phones = backends()["adb"].devices() if adb else ()
     return [*phones, *(find_device(f"ssh:{host}") for host in ssh)]
+
+
+def _with_facts(device: DeviceInfo, store: Store | None) -> DeviceInfo:
+    """Return the device with the facts of the table; without them if its driver crashes."""
+    try:
+        return determine_facts(device, _shown_facts(device), store)
+    except DeviceError as error:
+        log.warning("%s", error)
+        return device
 
 
 def _shown_facts(device: DeviceInfo) -> tuple[str, ...]:

@@ -161,9 +161,9 @@ def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) ->
     if target == NUMPY:
         graph = problem.part_graph(partition)
         content = write_graph(graph)
-        return Part(
-            target, inputs, outputs, content=content or b"", graph=None if content else graph
-        )
+        own = None if content else graph
+        # The graph of a whole model also has the inputs that no operator reads.
+        return Part(target, graph.arguments, graph.results, content=content or b"", graph=own)
     return _file_part(problem, partition)
 
 

@@ -134,7 +134,7 @@ def decide(
     are used again.
     """
     timings = Timings() if timings is None else timings
-    support = SupportCheck(problem.model)
+    support = SupportCheck(problem.model, isolate=problem.placement_options.isolate)
     rewritten = {} if before is None else before.lowerings
     while True:
         with timings.stage("place"):
@@ -196,6 +196,7 @@ class SupportCheck:
 
     model: Model
     refused: dict[str, str] = field(default_factory=dict)
+    isolate: bool = False  # the engine opens operators in another process
     _answers: dict[str, str] = field(
         default_factory=dict
     )  # answers of the engine by operator title
@@ -203,12 +204,12 @@ class SupportCheck:
     def __post_init__(self) -> None:
         self.units: tuple[Unit, ...] = find_units(self.model.main, self.model.source_graph)
         name = self.model.cpu_engine
-        self.engine: CpuEngine | None = None if name is None else find_engine(name)
+        self.engine: CpuEngine | None = None if name is None else find_engine(name, self.isolate)
         self._read = self._read_by_others()
 
     def of_model(self, model: Model) -> SupportCheck:
         """Return the check for the same model read with other options."""
-        return SupportCheck(model, self.refused)
+        return SupportCheck(model, self.refused, self.isolate)
 
     @property
     def device_runs_all(self) -> bool:
@@ -242,6 +243,10 @@ class SupportCheck:
         hidden = self._read[unit.name] - set(unit.writes_in_file)
         if hidden:
             return f"'{min(hidden)}' is not a value of the file"
+        source = self.model.source_graph
+        flaw = "" if source is None else source.flaw(unit.name)
+        if flaw:
+            return f"{engine.title} must not read it: {flaw}"
         if unit.title not in self._answers:
             self._answers[unit.title] = engine.refusal(self.model, unit)
         return self._answers[unit.title]

@@ -62,6 +62,13 @@ class SourceGraph(Protocol):
         """Return True if the CPU engine quantizes float inputs of a unit with integer weights."""
         return False
 
+    def flaw(self, unit: str) -> str:
+        """Return why the CPU engine must not read a unit, since the file is damaged; '' if it may.
+
+        Only for engines that trust their files.
+        """
+        return ""
+
     def unit(self, node: str) -> str:
         """Return the unit that a node of this name belongs to."""
         return node

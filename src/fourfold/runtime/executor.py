@@ -8,10 +8,11 @@ from typing import Any, cast
 import numpy as np
 
 from fourfold.backends import Player
-from fourfold.backends.cpu.protocol import Direct, Lock, PartRunner
+from fourfold.backends.cpu.protocol import CpuEngine, Direct, Lock, PartRunner
 from fourfold.backends.protocol import Into, Outputs
 from fourfold.backends.timing import TimedRuns
 from fourfold.errors import InputError
+from fourfold.options import PlacementOptions
 from fourfold.plan import CompiledModel, Part, Plan, Port
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
@@ -24,16 +25,18 @@ MakePlayer = Callable[[Plan], Player]
 BeforePlan = Callable[[Player, Sequence[np.ndarray]], None]
 
 
-def open_executor(model: CompiledModel, make_player: MakePlayer, threads: int) -> Executor:
+def open_executor(
+    model: CompiledModel, make_player: MakePlayer, options: PlacementOptions
+) -> Executor:
     """Return an executor with a runner for each part; `make_player` opens plans."""
-    return Executor(model, [_open_part(part, make_player, threads) for part in model.parts])
+    return Executor(model, [_open_part(part, make_player, options) for part in model.parts])
 
 
-def _open_part(part: Part, make_player: MakePlayer, threads: int) -> Runner:
+def _open_part(part: Part, make_player: MakePlayer, options: PlacementOptions) -> Runner:
     if part.plan is not None:
         return make_player(part.plan)
-    runner: PartRunner = registry.find_engine(part.target).open_part(part, threads)
-    return runner
+    engine: CpuEngine = registry.find_engine(part.target, options.isolate)
+    return engine.open_part(part, options.thread_count)
 
 
 class Executor(TimedRuns):

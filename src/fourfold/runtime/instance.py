@@ -175,8 +175,7 @@ class ModelInstance:
         model, request = loaded.model, self.request
         make_room(model.device_bytes)
         factory = PlayerFactory(request, self._store, loaded.find_binary)
-        threads = request.placement_options.thread_count
-        self.executor = open_executor(model, factory, threads)
+        self.executor = open_executor(model, factory, request.placement_options)
         self.model, self.origin = model, loaded.origin
         self._describe(model)
         self._binaries = BinaryCache(request, self._store, factory.built)

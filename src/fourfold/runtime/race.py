@@ -58,7 +58,7 @@ def _race(request: Request, executor: Executor) -> tuple[str, float]:
     model = load_compiled(_on_cpu(request, on_fallback=None), None).model
     if model.only_numpy:  # no runtime of the model's format is installed, and NumPy is slow
         return ON_DEVICE, 0.0
-    rival = open_executor(model, _no_plan, request.placement_options.thread_count)
+    rival = open_executor(model, _no_plan, request.placement_options)
     device, cpu = _times(executor, rival)
     rival.close()
     log.debug(

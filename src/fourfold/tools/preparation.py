@@ -246,9 +246,7 @@ def _fetch_binaries(
     device: DeviceInfo, compiled: CompiledModel, placement: PlacementOptions
 ) -> dict[Program, bytes]:
     """Return the binaries that the device's driver provides, if any."""
-    executor = open_executor(
-        compiled, lambda plan: _make_player(device, plan), placement.thread_count
-    )
+    executor = open_executor(compiled, lambda plan: _make_player(device, plan), placement)
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
         executor.run([blank_array(port.type) for port in compiled.inputs])

@@ -13,9 +13,10 @@ import pytest
 from random_graphs import build
 
 from fourfold.backends.cpu.reference import evaluate
-from fourfold.backends.opencl import behavior_probes, probe
+from fourfold.backends.opencl import behavior_probes, probe, program
 from fourfold.backends.opencl import binding as cl
 from fourfold.backends.opencl.behavior_probes import ProbeKernels, open_kernels
+from fourfold.backends.opencl.devices import context_of
 from fourfold.backends.opencl.player import Player
 from fourfold.codegen.opencl import probes
 from fourfold.compiler.compile import plan_graph
@@ -177,6 +178,26 @@ def test_answers_before_a_crash_count(
     monkeypatch.setattr(probe, "TIMEOUT_S", 5.0)
     result = probe.probe(replace(device, kind="cpu"), UNPROMISED)
     assert result == {"self_test": "", "persistent_mapping": True}
+
+
+def test_crash_of_a_cpu_driver_is_an_error(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first kernels are built in another process, whose last words are in the error."""
+    words = "import os; os.write(2, b'LLVM ERROR: no space\\n'); os.abort()"
+    monkeypatch.setattr(probe, "CHILD", words)
+    with pytest.raises(DeviceError, match="SIGABRT: LLVM ERROR: no space"):
+        probe.probe(replace(device, kind="cpu"), ["self_test"])
+    monkeypatch.setattr(probe, "CHILD", "raise SystemExit(1)")
+    assert probe.probe(replace(device, kind="cpu"), ["self_test"]) == {}
+
+
+def test_full_disk_is_an_error(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL's compiler would abort the process."""
+    monkeypatch.setattr(program, "_free_bytes", lambda folder: 1 << 20)
+    monkeypatch.setattr(program, "has_slow_compiler_start", lambda platform: True)
+    with pytest.raises(DeviceError, match=r"is full \(1 MiB free\)"):
+        program.build_text(context_of(device), probes.ANSWER)
 
 
 def test_started_probes_are_not_started_again(

@@ -11,6 +11,9 @@ from fourfold.backends.cpu.protocol import CpuEngine
 from fourfold.custom import CUSTOM_OPS
 from fourfold.errors import DeviceError, nearest
 from fourfold.plan.targets import NUMPY
+from fourfold.support.lazy import lazy_import
+
+isolation = lazy_import("fourfold.backends.cpu.isolated")
 
 
 def engine_names() -> tuple[str, ...]:
@@ -19,8 +22,13 @@ def engine_names() -> tuple[str, ...]:
 
 
 @cache
-def find_engine(name: str) -> CpuEngine:
-    """Return the engine with this name; only its package is imported."""
+def find_engine(name: str, isolate: bool = False) -> CpuEngine:
+    """Return the engine with this name; only its package is imported. With `isolate`, a runtime
+    opens models in another process.
+    """
+    if isolate and name != NUMPY:
+        isolated: CpuEngine = isolation.IsolatedEngine(find_engine(name))
+        return isolated
     if name not in engine_names():
         why = f"the CPU engines are {', '.join(engine_names())}"
         raise DeviceError(f"no CPU engine is called {name!r}", why, nearest(name, engine_names()))
@@ -45,8 +53,8 @@ def placement_environment(threads: int) -> dict[str, str]:
     }
 
 
-def usable_engine(name: str | None) -> CpuEngine:
+def usable_engine(name: str | None, isolate: bool = False) -> CpuEngine:
     """Return the engine of a format if it is installed, else NumPy."""
     if name is not None and find_engine(name).installed():
-        return find_engine(name)
+        return find_engine(name, isolate)
     return find_engine(NUMPY)

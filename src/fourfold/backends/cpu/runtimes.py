@@ -1,16 +1,71 @@
-"""Shared functions of engines that wrap a runtime: import it, and report its errors."""
+"""Base class and shared functions of engines that wrap a runtime: import it, report its errors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fourfold.backends.cpu.protocol import ModelValues, PartRunner, RunModel
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.support.log import Log
 from fourfold.support.log.native_output import log_native_output
 from fourfold.support.packages import installed_version
+
+if TYPE_CHECKING:
+    from fourfold.formats import Model
+    from fourfold.formats.units import Unit
+    from fourfold.plan import Part
+
+
+class RuntimeEngine(ABC):
+    """A CPU engine that wraps the runtime of a model format: each part is a file cut from the
+    model's. See `CpuEngine` for the methods.
+    """
+
+    name: str
+    title: str
+    install: str
+
+    @abstractmethod
+    def installed(self) -> bool: ...
+
+    @abstractmethod
+    def version(self) -> str: ...
+
+    @abstractmethod
+    def is_tried(self, unit: Unit) -> bool:
+        """Return True if only the runtime knows whether it can run a unit."""
+
+    @abstractmethod
+    def try_file(self, content: bytes) -> str:
+        """Return why the runtime cannot open a file; '' if it can."""
+
+    def refusal(self, model: Model, unit: Unit) -> str:
+        """Return why the runtime cannot run a unit. A file with only the unit is opened to check
+        one that the runtime may not know.
+        """
+        if not self.is_tried(unit):
+            return ""
+        source = model.source_graph
+        assert source is not None, "units of a file have a source graph"
+        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+        return self.try_file(content)
+
+    @abstractmethod
+    def open_part(self, part: Part, threads: int) -> PartRunner: ...
+
+    @abstractmethod
+    def open_model(
+        self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
+    ) -> RunModel: ...
+
+    @abstractmethod
+    def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> ModelValues: ...
 
 
 def first_line(error: Exception) -> str:

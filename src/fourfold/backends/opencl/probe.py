@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -27,6 +28,7 @@ from fourfold.backends.opencl.feature_probes import (
 )
 from fourfold.codegen.opencl import probes
 from fourfold.device import IMAGES, UNPROMISED, WAITING, DeviceInfo, Fact
+from fourfold.errors import DeviceError
 from fourfold.support.log import Log
 from fourfold.support.log.native_output import stop_capturing_native_output
 
@@ -45,6 +47,12 @@ _SEPARATE_PROBES = {
 }
 _started: dict[tuple[DeviceInfo, str], ProbeProcess] = {}
 _BEHAVIOUR = ("self_test", *UNPROMISED)
+_CRASHES = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV")
+_MAX_LAST_LINES = 3
+
+
+class Crashed(Unanswered):
+    """The driver ended the process of a probe before it had an answer."""
 
 
 class ProbeProcess:
@@ -75,9 +83,15 @@ class ProbeProcess:
             with suppress(ValueError, TypeError):
                 facts |= json.loads(line)
         if not facts:
-            last = (output + errors).decode(errors="replace").strip().splitlines()[-1:]
-            raise Unanswered(f"the probe exited with {self._process.returncode}: {last}")
+            raise self._failure((output + errors).decode(errors="replace").strip().splitlines())
         return facts
+
+    def _failure(self, lines: list[str]) -> Unanswered:
+        status = self._process.returncode
+        if -status in (getattr(signal, name, 0) for name in _CRASHES):
+            words = " / ".join(lines[-_MAX_LAST_LINES:]) or "it printed nothing"
+            return Crashed(f"{signal.Signals(-status).name}: {words}")
+        return Unanswered(f"the probe exited with {status}: {lines[-1:]}")
 
 
 def print_facts(probes_by_name: Mapping[str, Probe], ordinal: int, name: str, what: str) -> None:
@@ -125,9 +139,19 @@ def begin_probe(info: DeviceInfo, names: Collection[str]) -> None:
 
 
 def _behaviour(info: DeviceInfo) -> Facts:
-    """Probe features beyond the OpenCL standard only on a CPU, where they are used."""
+    """Probe features beyond the OpenCL standard only on a CPU, where they are used.
+
+    Raises a DeviceError if the driver of a CPU crashes in the self-test, which builds its first
+    kernels: it would crash this process as well.
+    """
     if info.is_cpu:
-        return _ask_process(info, "unpromised")
+        try:
+            return _ask_process(info, "unpromised")
+        except Crashed as error:
+            what = f"the driver of {info.name} crashes when it builds kernels"
+            why = f"it ended the process of a test with {error}"
+            fix = "check that its cache folder can be written, update it, or use device='cpu'"
+            raise DeviceError(what, why, fix) from error
     return {**dict.fromkeys(UNPROMISED, False), **_self_test(info)}
 
 

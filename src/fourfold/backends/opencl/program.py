@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
 from fourfold.backends.opencl import binding as cl
+from fourfold.config import pocl_cache
 from fourfold.errors import BuildError, DeviceError
 from fourfold.plan import Program
 from fourfold.support.lazy import lazy_import
@@ -21,11 +23,13 @@ else:
 log = Log("backends.opencl")
 
 _POCL = "portable computing language"
+_MIN_FREE_BYTES = 8 << 20  # for the files that PoCL writes for one program
 _NO_HEADER = "-D_OPENCL_H_"  # include guard of PoCL's header with all functions
 
 
 def build_text(context: cl.Context, program: Program) -> cl.Program:
     """Build the program with the device's compiler."""
+    _check_disk(context)
     built = cl.Program.of_text(context, program.text)
     began = time.perf_counter()
     try:
@@ -37,6 +41,28 @@ def build_text(context: cl.Context, program: Program) -> cl.Program:
     seconds, size = time.perf_counter() - began, len(program.text)
     log.debug("%s built %d bytes of kernels in %.1f ms", context.device.name, size, seconds * 1e3)
     return built
+
+
+def _check_disk(context: cl.Context) -> None:
+    """Raise a DeviceError if PoCL has no space for its files: LLVM would abort the process."""
+    if has_slow_compiler_start(context.device.platform.name) and hasattr(os, "statvfs"):
+        folder = pocl_cache()
+        free = _free_bytes(folder)
+        if free < _MIN_FREE_BYTES:
+            what = f"{context.device.name} cannot compile kernels"
+            why = f"the disk of PoCL's cache folder {folder} is full ({free >> 20} MiB free)"
+            fix = "free some space, or set POCL_CACHE_DIR to a folder on another disk"
+            raise DeviceError(what, why, fix)
+
+
+def _free_bytes(folder: str) -> int:
+    """Return the free space of a folder's disk; the folder may not exist yet."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        parent = os.path.dirname(folder)
+        return _free_bytes(parent) if parent != folder else _MIN_FREE_BYTES
+    return disk.f_bavail * disk.f_frsize
 
 
 def load_binary(context: cl.Context, binary: bytes, options: str) -> cl.Program | None:
@@ -70,11 +96,12 @@ def warm_compiler(context: cl.Context) -> None:
     cache. For a linked program it always does.
     """
     try:
+        _check_disk(context)
         part = cl.Program.of_text(context, probes.NOTHING)
         with native_output.log_native_output(log):
             part.compile(_NO_HEADER)
             cl.Program.of_part(context, part)
-    except cl.Error:
+    except (cl.Error, DeviceError):
         return  # the actual build will report the error
 
 

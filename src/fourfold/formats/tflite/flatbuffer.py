@@ -121,6 +121,14 @@ class Table:
         position = self._find(slot)
         return self._text(position) if position else ""
 
+    def is_text(self, slot: int) -> bool:
+        """Return True if a string is valid UTF-8, or absent."""
+        try:
+            self.vector(slot, np.uint8).tobytes().decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
     def texts(self, slot: int) -> Iterator[str]:
         for position in self._positions(slot):
             yield self._text(position)

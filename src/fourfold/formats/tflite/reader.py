@@ -279,6 +279,7 @@ def _tensor(table: Table, buffers: int) -> TensorRecord:
         has_rank=bool(table.scalar(8, "?")),
         type_code=code,
         variants=sum(1 for _ in table.tables(9)),
+        has_text_name=table.is_text(3),
     )
 
 
@@ -347,6 +348,7 @@ def _operator(table: Table, codes: _Codes, tensors: int) -> OperatorRecord:
         ),
         intermediates=table.integers(8),
         mutating=tuple(bool(item) for item in table.integers(7, np.uint8)),
+        options_code=table.scalar(3, "B"),
     )
 
 

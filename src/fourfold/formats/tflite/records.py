@@ -53,6 +53,7 @@ class TensorRecord:
     has_rank: bool = False
     type_code: int = 0
     variants: int = 0
+    has_text_name: bool = True  # False if the name in the file is not UTF-8
 
     @property
     def quantized(self) -> bool:
@@ -75,6 +76,7 @@ class OperatorRecord:
     custom_options: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint8))
     intermediates: tuple[int, ...] = ()
     mutating: tuple[bool, ...] = ()
+    options_code: int = 0  # number of the options in the file's first union; 0: none there
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from fourfold.formats.source import Content
 from fourfold.formats.tflite.foreign import CALLING, called_graphs, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.tensors import quantization_of
+from fourfold.formats.tflite.verify import refuse_graph, refuse_operator
 from fourfold.formats.tflite.write import Excerpt, first_outputs, write_excerpt
 from fourfold.types import DType, Quantization, to_integers
 
@@ -110,6 +111,14 @@ class TFLiteSourceGraph(SourceGraph):
 
     def writes(self, unit: str) -> tuple[str, ...]:
         return tuple(self.names[i] for i in self.graph.operators[self.units[unit]].outputs)
+
+    def flaw(self, unit: str) -> str:
+        record = self.graph.operators[self.units[unit]]
+        return self._graph_flaw or refuse_operator(self.file, self.graph, record)
+
+    @cached_property
+    def _graph_flaw(self) -> str:
+        return refuse_graph(self.file, self.graph)
 
     def _holds(self, index: int) -> bool:
         """Return True if the file has the content of a tensor; empty constants have no bytes."""

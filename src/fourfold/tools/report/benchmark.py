@@ -247,7 +247,7 @@ class Benchmark:
         threads = options.threads or max((os.cpu_count() or 1) // self._streams, 1)
         calls: dict[str, list[Call]] = {}
         notes = []
-        for engine, reason in rivals.named_rivals(model, names):
+        for engine, reason in rivals.named_rivals(model, names, options.isolate):
             if reason:
                 notes.append(f"not compared with a CPU runtime: {reason}")
                 continue

@@ -52,10 +52,11 @@ class LayerComparison:
         lowerings: Sequence[LoweringInput],
         options: CompileOptions,
         inputs: Sequence[np.ndarray],
+        isolate: bool = False,
     ) -> None:
         self._model, self._lowerings, self._options = model, lowerings, options
         self._graph, self._passed = model.main, dict(zip(model.main.arguments, inputs, strict=True))
-        self._engine = usable_engine(model.cpu_engine)
+        self._engine = usable_engine(model.cpu_engine, isolate)
         self.tensors = FileTensors(model)
         self.kernels = self._play(lowerings)
 
@@ -65,12 +66,13 @@ class LayerComparison:
         device: DeviceInfo,
         options: CompileOptions,
         inputs: Sequence[np.ndarray],
+        isolate: bool = False,
     ) -> LayerComparison:
         """Compare the parts that a session with placement='gpu' runs on the device."""
-        problem = read_problem(source, device, options, PlacementOptions("gpu"))
+        problem = read_problem(source, device, options, PlacementOptions("gpu", isolate=isolate))
         decision = decide(problem, {})
         lowerings = [part.lowering for part in decision.lowered.values()]
-        return LayerComparison(decision.problem.model, lowerings, options, inputs)
+        return LayerComparison(decision.problem.model, lowerings, options, inputs, isolate)
 
     @property
     def _precision(self) -> str:

@@ -21,19 +21,21 @@ class Rival(NamedTuple):
     reason: str = ""
 
 
-def find_rival(model: str | bytes) -> Rival:
+def find_rival(model: str | bytes, isolate: bool = False) -> Rival:
     """Return the CPU runtime of the model's format, or NumPy if there is none."""
     form = find_format(model)
-    return Rival(usable_engine(form.cpu_engine), _missing(form))
+    return Rival(usable_engine(form.cpu_engine, isolate), _missing(form))
 
 
-def named_rivals(model: str | bytes, names: Sequence[str]) -> list[Rival]:
+def named_rivals(model: str | bytes, names: Sequence[str], isolate: bool = False) -> list[Rival]:
     """Return runtimes by name ('own' is that of the model's format), with a `reason` for each that
     cannot run the model.
     """
     form = find_format(model)
     return [
-        find_rival(model) if name == OWN else Rival(find_engine(name), _unable(form, name))
+        find_rival(model, isolate)
+        if name == OWN
+        else Rival(find_engine(name, isolate), _unable(form, name))
         for name in names
     ]
 

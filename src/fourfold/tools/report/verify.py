@@ -78,7 +78,7 @@ class Verifier:
         self._options = replace(options, follow_batch=False)
         self._compile_options = self._options.compile_options(config)
         self._model = model_reader(content, store, config)().content
-        self.engine, self.note = find_rival(self._model)
+        self.engine, self.note = find_rival(self._model, options.isolate)
         self.session = require_compiled(Session.open(content, self._options))
 
     def __enter__(self) -> Verifier:
@@ -104,6 +104,7 @@ class Verifier:
             arrays,
             list(results.values()),
             [info.name for info in session.outputs],
+            self._options.isolate,
         )
         model = model_of_signature(self._model, self._options.signature)
         expected = self.engine.open_model(model, named, self._options.threads)()
@@ -130,6 +131,7 @@ class Sample:
     inputs: Sequence[np.ndarray]
     ours: Sequence[np.ndarray]
     names: Sequence[str]
+    isolate: bool = False  # the CPU runtime runs in another process
 
 
 def verify_sample(
@@ -141,7 +143,9 @@ def verify_sample(
     result = Verification(engine, precision, str(sample.device), outputs)
     if not layers and all(output.verdict == AGREES for output in outputs):
         return result
-    comparison = LayerComparison.of(sample.source, sample.device, sample.options, sample.inputs)
+    comparison = LayerComparison.of(
+        sample.source, sample.device, sample.options, sample.inputs, sample.isolate
+    )
     result = replace(result, layers=tuple(comparison.layers()))
     plain = comparison.engine_outputs()
     outputs = tuple(map(_with_spread, outputs, theirs, plain))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +165,24 @@ def test_rejects_operators_that_onnx_runtime_lacks(device: DeviceInfo) -> None:
     )
     with pytest.raises(FourfoldError, match="ONNX Runtime cannot run it"):
         fourfold.Session(result.SerializeToString(), device, cache=None)
+
+
+@pytest.mark.parametrize(("setting", "is_quiet"), [(None, True), ("1", True), ("0", False)])
+def test_telemetry_is_off_unless_the_user_turns_it_on(
+    setting: str | None, is_quiet: bool, tmp_path: Path
+) -> None:
+    """With telemetry, ONNX Runtime writes files when it is imported."""
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    for folder in (home, temporary):
+        folder.mkdir()
+    moved = ("HOME", "XDG_CACHE_HOME", "TMPDIR", "ORT_DISABLE_TELEMETRY", "CI")
+    kept = {name: value for name, value in os.environ.items() if name not in moved}
+    chosen = {} if setting is None else {"ORT_DISABLE_TELEMETRY": setting}
+    script = "from fourfold.backends.cpu.onnxruntime import ENGINE; assert ENGINE.installed()"
+    subprocess.run(
+        [sys.executable, "-c", script],
+        env={**kept, "HOME": str(home), "TMPDIR": str(temporary), **chosen},
+        check=True,
+    )
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not files or not is_quiet

@@ -148,17 +148,49 @@ def test_works_without_standard_error() -> None:
     assert done.stdout.split() == [b"built"]
 
 
+ABORT = """
+import faulthandler, os
+from fourfold.support.log import Log
+from fourfold.support.log.native_output import log_native_output
+faulthandler.enable()
+with log_native_output(Log("x")):
+    os.write(2, b"2 warnings generated.\\n")
+    os.write(2, b"LLVM ERROR: No space left on device\\nlast words")
+    os.abort()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_spawn"), reason="the platform has no posix_spawn")
 def test_output_before_an_abort_is_not_lost() -> None:
+    """The driver's last words and the dump of faulthandler arrive, whichever thread is faster."""
+    for _ in range(10):
+        done = subprocess.run([sys.executable, "-c", ABORT], capture_output=True, check=False)
+        assert done.returncode != 0
+        assert b"LLVM ERROR: No space left on device\nlast words" in done.stderr
+        assert b"Fatal Python error: Aborted" in done.stderr
+
+
+def test_output_before_an_abort_is_not_lost_without_capturing() -> None:
+    script = "from fourfold.support.log.native_output import stop_capturing_native_output as stop\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}stop()\n{ABORT}"], capture_output=True, check=False
+    )
+    assert done.returncode != 0
+    assert b"2 warnings generated.\nLLVM ERROR" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_spawn"), reason="the platform has no posix_spawn")
+def test_capturing_leaves_no_process_behind() -> None:
     script = (
-        "import os\n"
+        "import os, threading\n"
         "from fourfold.support.log import Log\n"
         "from fourfold.support.log.native_output import log_native_output\n"
-        "from fourfold.support.log.native_output import stop_capturing_native_output\n"
-        "stop_capturing_native_output()\n"
-        "with log_native_output(Log('x')):\n"
-        "    os.write(2, b'last words\\n')\n"
-        "    os.abort()\n"
+        "for _ in range(3):\n"
+        "    with log_native_output(Log('x')): os.write(2, b'2 warnings generated.')\n"
+        "for thread in threading.enumerate():\n"
+        "    if thread.name == 'fourfold-stderr': thread.join()\n"
+        "try: os.waitpid(-1, os.WNOHANG)\n"
+        "except ChildProcessError: print('none')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    assert done.returncode != 0
-    assert b"last words" in done.stderr
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert (done.stdout.split(), done.stderr) == ([b"none"], b"")

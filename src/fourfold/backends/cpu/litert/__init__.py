@@ -10,16 +10,22 @@ import numpy as np
 from fourfold.backends.cpu.litert import interpreter
 from fourfold.backends.cpu.litert.part import LitertPart, LitertValues
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.runtimes import first_line
+from fourfold.backends.cpu.runtimes import RuntimeEngine, first_line
+from fourfold.errors import ModelError
+from fourfold.support.lazy import lazy_import
 from fourfold.support.packages import describe
 
 if TYPE_CHECKING:
     from fourfold.formats import Model
+    from fourfold.formats.tflite import reader, verify
     from fourfold.formats.units import Unit
     from fourfold.plan import Part
+else:  # a part was checked when the model was compiled
+    reader = lazy_import("fourfold.formats.tflite.reader")
+    verify = lazy_import("fourfold.formats.tflite.verify")
 
 
-class Litert:
+class Litert(RuntimeEngine):
     """LiteRT as a CPU engine: each part is a file cut from the model's."""
 
     name, title = "litert", "LiteRT"
@@ -31,15 +37,11 @@ class Litert:
     def version(self) -> str:
         return describe(*interpreter.PACKAGES)
 
-    def refusal(self, model: Model, unit: Unit) -> str:
-        """Return why LiteRT cannot run a unit. It runs all TFLite operators; a file with only the
-        operator is opened to check a custom one.
-        """
-        if not unit.title.startswith("CUSTOM"):
-            return ""
-        source = model.source_graph
-        assert source is not None, "units of a file have a source graph"
-        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+    def is_tried(self, unit: Unit) -> bool:
+        """Return True for custom operators. LiteRT runs all others."""
+        return unit.title.startswith("CUSTOM")
+
+    def try_file(self, content: bytes) -> str:
         try:
             interpreter.allocate(interpreter.make_interpreter(content, 1))
         except (ValueError, RuntimeError) as error:
@@ -52,11 +54,14 @@ class Litert:
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
     ) -> RunModel:
-        arrays = list(inputs.values())
-        if isinstance(model, bytes):
-            return interpreter.open_file(model, arrays, threads)
-        with open(model, "rb") as file:
-            return interpreter.open_file(file.read(), arrays, threads)
+        if isinstance(model, str):
+            with open(model, "rb") as file:
+                model = file.read()
+        reason = verify.refuse_file(reader.read_file(model, "the model"))
+        if reason:
+            what, fix = "LiteRT must not read the model", "export the model again"
+            raise ModelError(what, f"it is damaged: {reason}", fix)
+        return interpreter.open_file(model, list(inputs.values()), threads)
 
     def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> LitertValues:
         return LitertValues(model, inputs)

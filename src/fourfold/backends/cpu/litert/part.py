@@ -50,11 +50,12 @@ class LitertPart:
 
     def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
         interpreter = self._interpreter
-        for binding, array in zip(self._inputs, arrays, strict=True):
-            interpreter.set_tensor(binding.tensor, binding.into_file(array))
+        values = [one.into_file(array) for one, array in zip(self._inputs, arrays, strict=True)]
         try:
+            for binding, value in zip(self._inputs, values, strict=True):
+                interpreter.set_tensor(binding.tensor, value)
             interpreter.invoke()
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise failure(error) from error
         if wanted is None:
             return [binding.into_graph(self._view(binding)) for binding in self._outputs]
@@ -162,7 +163,7 @@ def _by_name(names: Mapping[str, TensorId], values: object) -> dict[str, Any]:
     return dict(zip(names, arrays, strict=True)) if len(arrays) == len(names) else {}
 
 
-def failure(error: RuntimeError) -> DeviceError:
+def failure(error: Exception) -> DeviceError:
     """Return the error for a failed run, with LiteRT's message."""
     return DeviceError(
         "LiteRT could not run its part of the model",

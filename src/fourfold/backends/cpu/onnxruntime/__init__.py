@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.backends.cpu.onnxruntime import inference
 from fourfold.backends.cpu.onnxruntime.part import OnnxPart, OnnxValues
 from fourfold.backends.cpu.protocol import RunModel
-from fourfold.backends.cpu.runtimes import first_line
+from fourfold.backends.cpu.runtimes import RuntimeEngine, first_line
 from fourfold.support.packages import describe
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fourfold.plan import Part
 
 
-class OnnxRuntime:
+class OnnxRuntime(RuntimeEngine):
     """ONNX Runtime as a CPU engine: each part is a file cut from the model's."""
 
     name, title = "onnxruntime", "ONNX Runtime"
@@ -31,15 +31,13 @@ class OnnxRuntime:
     def version(self) -> str:
         return describe("onnxruntime")
 
-    def refusal(self, model: Model, unit: Unit) -> str:
-        """Return why ONNX Runtime cannot run a unit. It runs ONNX's own operators, except for a few
-        types; a file with only the operator is opened to check one of another domain.
+    def is_tried(self, unit: Unit) -> bool:
+        """Return True for operators of other domains. ONNX Runtime runs ONNX's own, except for a
+        few types.
         """
-        if "." not in unit.title:
-            return ""
-        source = model.source_graph
-        assert source is not None, "units of a file have a source graph"
-        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+        return "." in unit.title
+
+    def try_file(self, content: bytes) -> str:
         try:
             inference.open_session(content, 1)
         except inference.failures() as error:

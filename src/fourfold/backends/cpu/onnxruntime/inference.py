@@ -11,6 +11,7 @@ import numpy as np
 
 from fourfold.backends.cpu.protocol import RunModel
 from fourfold.backends.cpu.runtimes import first_line, import_runtime
+from fourfold.config import disable_telemetry
 from fourfold.errors import DeviceError, InputError
 from fourfold.support.log import Log
 from fourfold.support.log.native_output import log_native_output
@@ -27,6 +28,7 @@ _DTYPES = {
 @cache
 def runtime() -> Any | None:
     """Return the module of ONNX Runtime; None if it is not installed, or does not work."""
+    disable_telemetry()
     return import_runtime("onnxruntime", log)
 
 

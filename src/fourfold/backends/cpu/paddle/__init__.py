@@ -10,6 +10,7 @@ import numpy as np
 from fourfold.backends.cpu.paddle import inference
 from fourfold.backends.cpu.paddle.part import PaddlePart, PaddleValues
 from fourfold.backends.cpu.protocol import ModelValues, RunModel
+from fourfold.backends.cpu.runtimes import RuntimeEngine
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ else:
     definitions = lazy_import("fourfold.backends.cpu.numpy")
 
 
-class Paddle:
+class Paddle(RuntimeEngine):
     """Paddle Inference as a CPU engine: each part is a program cut from the model's."""
 
     name, title = "paddle", "Paddle Inference"
@@ -33,15 +34,11 @@ class Paddle:
     def version(self) -> str:
         return inference.version()
 
-    def refusal(self, model: Model, unit: Unit) -> str:
-        """Return why Paddle cannot run a unit. A program with only the operator is opened to check
-        one that fourfold does not know.
-        """
-        if unit.foreign is None:
-            return ""
-        source = model.source_graph
-        assert source is not None, "units of a file have a source graph"
-        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+    def is_tried(self, unit: Unit) -> bool:
+        """Return True for operators that fourfold does not know."""
+        return unit.foreign is not None
+
+    def try_file(self, content: bytes) -> str:
         try:
             inference.open_predictor(content, 1)
         except inference.FAILURES as error:

@@ -24,14 +24,15 @@ def verify_run(
     """Compare outputs and all intermediate values with the CPU runtime."""
     request = instance.request
     content, options = request.readable.content, request.compile_options
-    engine = find_rival(content).engine
+    isolate = request.placement_options.isolate
+    engine = find_rival(content, isolate).engine
     runner.reset()
     ours = [np.asarray(one) for one in runner.run(inputs).values()]
     model = model_of_signature(content, options.signature)
     theirs = engine.open_model(model, dict(inputs), None)()
     names = [info.name for info in runner.outputs]
     literal = replace(options, precision=instance.model.precision, follow_batch=False)
-    sample = Sample(content, runner.device, literal, list(inputs.values()), ours, names)
+    sample = Sample(content, runner.device, literal, list(inputs.values()), ours, names, isolate)
     return verify_sample(sample, theirs, engine.title, layers=True)
 
 
