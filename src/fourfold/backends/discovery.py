@@ -11,7 +11,7 @@ from fourfold.backends.registry import backend_of
 from fourfold.device import DeviceInfo, DeviceList
 from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
 from fourfold.support.forks import check_not_lost
-from fourfold.support.log import Log
+from fourfold.support.log import DEBUG, Log
 
 log = Log("backends")
 
@@ -63,7 +63,8 @@ def _offered_by(
             log.debug("%s has no device: %s", backend.name, error.what)
             problems.append(error)
             continue
-        log.debug("%s has %s", backend.name, ", ".join(map(str, own)) or "no device")
+        if log.hears(DEBUG):
+            log.debug("%s has %s", backend.name, ", ".join(map(str, own)) or "no device")
         all_devices += own
     return all_devices, problems
 

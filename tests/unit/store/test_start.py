@@ -37,6 +37,7 @@ UNNEEDED_MODULES = (
     "difflib",
     "fourfold.store.store",
     "fourfold.runtime.other_api",
+    "fourfold.support.display",
 )
 # Without NVIDIA's driver, the CUDA backend is not imported.
 CUDA_MODULES = () if driver.is_installed() else ("fourfold.backends.cuda.devices",)
