@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+import hostile_constants
+import hostile_tflite
 from hostile_models import CASES
 from setting import WORK, write_json
 
@@ -32,6 +34,8 @@ from fourfold.support.timings import Timings
 
 SECONDS, SECONDS_PER_MB = 10.0, 1.0
 LIMIT_MB = 1000.0
+MODULES = (hostile_constants, hostile_tflite)  # each registers its cases
+UNEXPECTED = (ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, ValueError)
 GIVE_UP = 120.0  # seconds after which a file is abandoned
 MAX_ADDRESS_BYTES = 12 << 30  # so that a file cannot exhaust the machine
 
@@ -60,7 +64,7 @@ def compile_one(path: Path, device: str, profile: bool) -> dict[str, Any]:
         }
     except FourfoldError as error:
         result = {"outcome": "refused", "message": f"{error.what}: {error.why}"[:300]}
-    except Exception as error:
+    except UNEXPECTED as error:
         result = {"outcome": "FAILED", "message": f"{type(error).__name__}: {error}"[:300]}
     seconds = time.process_time() - start
     if recorder is not None:
@@ -71,7 +75,9 @@ def compile_one(path: Path, device: str, profile: bool) -> dict[str, Any]:
 
 
 def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    """Return the peak memory of this process; getrusage counts the parent's as well."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM"))
 
 
 def measure(path: Path, device: str, profile: bool) -> dict[str, Any]:
@@ -82,7 +88,12 @@ def measure(path: Path, device: str, profile: bool) -> dict[str, Any]:
     start = time.perf_counter()
     try:
         done = subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, text=True, timeout=GIVE_UP
+            command,
+            check=False,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=GIVE_UP,
         )
     except subprocess.TimeoutExpired:
         return {"outcome": "ABANDONED", "seconds": time.perf_counter() - start, "peak_mb": 0.0}

@@ -5,24 +5,12 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper
-
-from fourfold.formats.tflite.options import dataclass_of
-from fourfold.formats.tflite.records import (
-    FileRecord,
-    OperatorRecord,
-    SignatureRecord,
-    SubgraphRecord,
-    TensorRecord,
-)
-from fourfold.formats.tflite.write_graph.draft import OPTION_TABLES
-from fourfold.formats.tflite.write_graph.serialize import serialize
-from fourfold.types import DType
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 SHAPE = (1, 4, 4, 4)
@@ -71,10 +59,11 @@ node = helper.make_node
 
 def chain(op: str, count: int, **attributes: Any) -> list[Any]:
     names = ["x", *(str(number) for number in range(count - 1)), "y"]
-    return [
-        node(op, [a, a] if op == "Add" else [a], [b], **attributes)
-        for a, b in zip(names, names[1:], strict=False)
-    ]
+    return [node(op, [a, a] if op == "Add" else [a], [b], **attributes) for a, b in pairwise(names)]
+
+
+def number_tensor(value: float) -> Any:
+    return numpy_helper.from_array(np.array([value], np.float32))
 
 
 @case
@@ -132,7 +121,8 @@ def distinct_kernels(scale: float) -> HostileFile:
     for number in range(int(10_000 * scale)):
         pool = node("MaxPool", [last], [f"p{number}"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
         leaky = node("LeakyRelu", [f"p{number}"], [f"l{number}"], alpha=number / 30_000)
-        nodes, last = [*nodes, pool, leaky] if not nodes else nodes + [pool, leaky], f"l{number}"
+        nodes += [pool, leaky]
+        last = f"l{number}"
     return onnx_file(nodes, [last])
 
 
@@ -210,126 +200,6 @@ def small_constants(scale: float) -> HostileFile:
 
 
 @case
-def shared_weights(scale: float) -> HostileFile:
-    """300 convolutions with the same 16 MB of weights, each with another scale after it."""
-    nodes = [node("ConstantOfShape", ["s"], ["w"], value=number_tensor(0.5))]
-    constants, last = {"s": np.array([2048, 2048, 1, 1])}, "x"
-    for number in range(int(300 * scale)):
-        constants[f"c{number}"] = np.full((1, 2048, 1, 1), 1 + number, np.float32)
-        nodes.append(node("Conv", [last, "w"], [f"v{number}"]))
-        nodes.append(node("Mul", [f"v{number}", f"c{number}"], [f"m{number}"]))
-        last = f"m{number}"
-    return onnx_file(nodes, [last], constants, inputs={"x": (1, 2048, 4, 4)})
-
-
-def number_tensor(value: float) -> Any:
-    return numpy_helper.from_array(np.array([value], np.float32))
-
-
-@case
-def constant_convolutions(scale: float) -> HostileFile:
-    """100 convolutions of constants, each of 60 bytes in the file."""
-    nodes = [
-        node("ConstantOfShape", ["sx"], ["a"], value=number_tensor(0.5)),
-        node("ConstantOfShape", ["sw"], ["w"], value=number_tensor(0.5)),
-    ]
-    nodes += [
-        node("Conv", ["a", "w"], [f"v{number}"], pads=[number, 1, 1, 1])
-        for number in range(int(100 * scale))
-    ]
-    constants = {"sx": np.array([1, 8, 32, 32]), "sw": np.array([4, 8, 3, 3])}
-    names = [f"v{number}" for number in range(int(100 * scale))]
-    return onnx_file(nodes, names, constants)
-
-
-@case
-def constant_products(scale: float) -> HostileFile:
-    """100 products of constant matrices of 1024 x 1024."""
-    nodes, last = [node("ConstantOfShape", ["s"], ["w"], value=number_tensor(0.5))], "w"
-    for number in range(int(100 * scale)):
-        nodes.append(node("MatMul", [last, "w"], [f"m{number}"]))
-        last = f"m{number}"
-    return onnx_file(nodes, [last], {"s": np.array([1024, 1024])})
-
-
-@case
-def constant_reductions(scale: float) -> HostileFile:
-    """2 000 pointwise and running sums of a constant of 4 million numbers."""
-    nodes = [
-        node("ConstantOfShape", ["s"], ["w"], value=number_tensor(0.5)),
-        node("Constant", [], ["axis"], value_int=0),
-    ]
-    names = [f"m{number}" for number in range(int(1000 * scale))]
-    for number, name in enumerate(names):
-        nodes.append(node("LeakyRelu", ["w"], [f"c{number}"], alpha=number / 5000))
-        nodes.append(node("ReduceSum", [f"c{number}"], [name], keepdims=0))
-    return onnx_file(nodes, names, {"s": np.array([4096, 1024])})
-
-
-@case
-def gigantic_constants(scale: float) -> HostileFile:
-    """100 ConstantOfShape, Expand and Range of gigantic sizes."""
-    nodes, names = [], []
-    for number in range(int(100 * scale)):
-        nodes.append(node("ConstantOfShape", ["s"], [f"c{number}"], value=number_tensor(number)))
-        nodes.append(node("Expand", ["one", "s"], [f"e{number}"]))
-        nodes.append(node("Range", ["zero", "end", "step"], [f"r{number}"]))
-        names += [f"c{number}", f"e{number}", f"r{number}"]
-    numbers = {"zero": 0.0, "end": float(2**31), "step": 1.0}
-    constants: dict[str, np.ndarray] = {"s": np.array([GIANT])}
-    constants |= {name: np.array(value, np.float32) for name, value in numbers.items()}
-    constants["one"] = np.ones(1, np.float32)
-    return onnx_file(nodes, names, constants)
-
-
-@case
-def large_constants(scale: float) -> HostileFile:
-    """100 ConstantOfShape of 60 MB, each an output."""
-    names = [f"c{number}" for number in range(int(100 * scale))]
-    nodes = [
-        node("ConstantOfShape", ["s"], [name], value=number_tensor(number))
-        for number, name in enumerate(names)
-    ]
-    return onnx_file(nodes, names, {"s": np.array([15_000_000])})
-
-
-@case
-def large_sums(scale: float) -> HostileFile:
-    """ConstantOfShape of 60 MB, 8 times, added to an input of the same size."""
-    nodes, last = [], "x"
-    for number in range(int(8 * scale)):
-        value = number_tensor(number)
-        nodes.append(node("ConstantOfShape", ["s"], [f"c{number}"], value=value))
-        nodes.append(node("Add", [last, f"c{number}"], [f"a{number}"]))
-        last = f"a{number}"
-    shape = {"x": (15_000_000,)}
-    return onnx_file(nodes, [last], {"s": np.array([15_000_000])}, shape)
-
-
-@case
-def gigantic_tiles(scale: float) -> HostileFile:
-    """100 Tiles and Pads of an input to gigantic sizes."""
-    nodes, names = [], []
-    for number in range(int(100 * scale)):
-        nodes.append(node("Tile", ["x", "t"], [f"t{number}"]))
-        nodes.append(node("Pad", ["x", "p"], [f"p{number}"], mode="reflect" if number % 2 else "constant"))
-        names += [f"t{number}", f"p{number}"]
-    constants = {"t": np.array([1, 1, 1, 2**24]), "p": np.array([0, 0, 0, 0, 0, 0, 0, 2**27 - 8])}
-    return onnx_file(nodes, names, constants)
-
-
-@case
-def windows(scale: float) -> HostileFile:
-    """1 000 one-hot tables, identity matrices and Hann windows of large sizes."""
-    nodes, names = [], []
-    for number in range(int(300 * scale)):
-        nodes.append(node("HannWindow", ["n"], [f"h{number}"]))
-        nodes.append(node("EyeLike", ["x"], [f"e{number}"], dtype=FLOAT, k=number))
-        names += [f"h{number}", f"e{number}"]
-    return onnx_file(nodes, names, {"n": np.array(2**24)}, {"x": (4096, 4096)})
-
-
-@case
 def recurrent(scale: float) -> HostileFile:
     """300 LSTMs of 256 steps, which are unrolled."""
     nodes, last = [node("ConstantOfShape", ["s"], ["w"], value=number_tensor(0.5))], "x"
@@ -352,7 +222,10 @@ def loops(scale: float) -> HostileFile:
             helper.make_tensor_value_info("c", TensorProto.BOOL, []),
             helper.make_tensor_value_info("x", FLOAT, SHAPE),
         ],
-        [helper.make_tensor_value_info("c", TensorProto.BOOL, []), helper.make_empty_tensor_value_info("y")],
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_empty_tensor_value_info("y"),
+        ],
     )
     nodes, last = [], "x"
     for number in range(int(1000 * scale)):
@@ -390,6 +263,42 @@ def nested_branches(scale: float) -> HostileFile:
 
 
 @case
+def diamonds(scale: float) -> HostileFile:
+    """1 000 values that are each added to a function of themselves, then a transpose."""
+    nodes, last = [], "x"
+    for number in range(int(1000 * scale)):
+        nodes.append(node("Sigmoid", [last], [f"s{number}"]))
+        nodes.append(node("Add", [last, f"s{number}"], [f"a{number}"]))
+        last = f"a{number}"
+    nodes.append(node("Transpose", [last], ["y"], perm=[0, 2, 3, 1]))
+    return onnx_file(nodes)
+
+
+@case
+def nested_concats(scale: float) -> HostileFile:
+    """10 000 Concats that each read the one before."""
+    nodes, last = [], "x"
+    for number in range(int(10_000 * scale)):
+        nodes.append(node("Concat", [last, "x"], [f"c{number}"], axis=1))
+        last = f"c{number}"
+    return onnx_file(nodes, [last])
+
+
+@case
+def cut_convolutions(scale: float) -> HostileFile:
+    """1 000 large convolutions with an operator that only the CPU runs after each."""
+    nodes, last = [], "x"
+    for number in range(int(1000 * scale)):
+        nodes.append(node("Conv", [last, "w"], [f"v{number}"]))
+        nodes.append(node("Det", [f"v{number}"], [f"d{number}"]))
+        nodes.append(node("Reshape", [f"d{number}", "s"], [f"r{number}"]))
+        nodes.append(node("Add", [f"v{number}", f"r{number}"], [f"a{number}"]))
+        last = f"a{number}"
+    constants = {"w": np.full((256, 256, 1, 1), 0.01, np.float32), "s": np.array([1, 256, 1, 1])}
+    return onnx_file(nodes, [last], constants, {"x": (1, 256, 64, 64)})
+
+
+@case
 def alternating(scale: float) -> HostileFile:
     """2 000 operators that only the CPU runs, each between two that the device runs."""
     nodes, last = [], "x"
@@ -412,7 +321,7 @@ def unknown_operators(scale: float) -> HostileFile:
 def long_names(scale: float) -> HostileFile:
     """A chain of 2 000 nodes with names of 10 000 characters."""
     names = ["x", *(f"{number:09}" + "n" * 10_000 for number in range(int(2000 * scale)))]
-    pairs = zip(names, names[1:], strict=False)
+    pairs = pairwise(names)
     nodes = [node("Sigmoid", [a], [b]) for a, b in pairs]
     return onnx_file(nodes, [names[-1]])
 
@@ -432,89 +341,3 @@ def archive(scale: float) -> HostileFile:
         for number in range(int(200_000 * scale)):
             file.writestr(zipfile.ZipInfo(str(number)), b"")
     return HostileFile(content.getvalue(), "zip")
-
-
-def tflite_file(
-    tensors: Sequence[TensorRecord],
-    operators: Sequence[OperatorRecord],
-    inputs: Sequence[int],
-    outputs: Sequence[int],
-    buffers: Sequence[np.ndarray] = (),
-) -> FileRecord:
-    graph = SubgraphRecord("main", tuple(tensors), tuple(inputs), tuple(outputs), tuple(operators))
-    return FileRecord(3, "", (graph,), (np.empty(0, np.uint8), *buffers))
-
-
-def written(file: FileRecord) -> HostileFile:
-    return HostileFile(serialize(file), "tflite", sum(one.nbytes for one in file.buffers))
-
-
-def tensor(name: str, shape: Sequence[int] = SHAPE, buffer: int = 0) -> TensorRecord:
-    return TensorRecord(name, DType.F32, tuple(shape), buffer)
-
-
-def operator(op: str, inputs: Sequence[int], output: int, **fields: Any) -> OperatorRecord:
-    options = dataclass_of(OPTION_TABLES[op])(**fields) if op in OPTION_TABLES else None
-    return OperatorRecord(op, 1, tuple(inputs), (output,), options)
-
-
-@case
-def tflite_concat(scale: float) -> HostileFile:
-    """One CONCATENATION that reads the same tensor 20 000 times."""
-    count = int(20_000 * scale)
-    tensors = [tensor("x"), tensor("y", (1, 4 * count, 4, 4))]
-    return written(
-        tflite_file(tensors, [operator("CONCATENATION", [0] * count, 1, axis=1)], [0], [1])
-    )
-
-
-@case
-def tflite_adds(scale: float) -> HostileFile:
-    """A chain of 50 000 ADDs."""
-    count = int(50_000 * scale)
-    tensors = [tensor(f"t{number}") for number in range(count + 1)]
-    operators = [operator("ADD", [n, n], n + 1) for n in range(count)]
-    return written(tflite_file(tensors, operators, [0], [count]))
-
-
-@case
-def tflite_constants(scale: float) -> HostileFile:
-    """20 000 MULs with a constant each."""
-    count = int(20_000 * scale)
-    tensors = [tensor(f"t{number}") for number in range(count + 1)]
-    tensors += [tensor(f"c{number}", (4,), number + 1) for number in range(count)]
-    operators = [operator("MUL", [n, count + 1 + n], n + 1) for n in range(count)]
-    buffers = [np.full(4, n, np.float32).view(np.uint8) for n in range(count)]
-    return written(tflite_file(tensors, operators, [0], [count], buffers))
-
-
-@case
-def tflite_outputs(scale: float) -> HostileFile:
-    """One tensor that 20 000 operators read, each the producer of an output."""
-    count = int(20_000 * scale)
-    tensors = [tensor(f"t{number}") for number in range(count + 1)]
-    operators = [operator("LOGISTIC", [0], n + 1) for n in range(count)]
-    return written(tflite_file(tensors, operators, [0], range(1, count + 1)))
-
-
-@case
-def tflite_signatures(scale: float) -> HostileFile:
-    """3 000 signatures of a graph with 3 000 outputs."""
-    count = int(3000 * scale)
-    tensors = [tensor(f"t{number}") for number in range(count + 1)]
-    operators = [operator("LOGISTIC", [0], n + 1) for n in range(count)]
-    file = tflite_file(tensors, operators, [0], range(1, count + 1))
-    signatures = (SignatureRecord(f"s{n}", {"x": 0}, {"y": n + 1}, 0) for n in range(count))
-    return written(replace(file, signatures=tuple(signatures)))
-
-
-@case
-def tflite_subgraphs(scale: float) -> HostileFile:
-    """2 000 graphs of 20 ADDs."""
-    tensors = [tensor(f"t{number}") for number in range(21)]
-    operators = [operator("ADD", [n, n], n + 1) for n in range(20)]
-    file = tflite_file(tensors, operators, [0], [20])
-    return written(replace(file, subgraphs=file.subgraphs * int(2000 * scale)))
-
-
-assert onnx
