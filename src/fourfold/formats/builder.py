@@ -16,6 +16,8 @@ from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.base import registry
 from fourfold.types import Quantization, TensorType
 
+BATCH_WORK = 256  # elements that count for one, if the reference handles batches one by one
+
 
 @dataclass
 class GraphBuilder:
@@ -77,9 +79,11 @@ class GraphBuilder:
     ) -> str:
         """Add a node, or fold it to a constant if all inputs are constants; return the output."""
         type = self._infer(op, inputs, attributes)
-        if self._foldable(op, inputs) and self.budget.take(type):
+        if self._foldable(op, inputs, attributes, type) and self.budget.take(type):
             self.folded.add(output)
             return self.constant(output, self._evaluate(op, inputs, attributes, type))
+        if not self.budget.take_node():
+            raise Unconvertible("the operators of the file become too many nodes for its size")
         self.types[output] = type
         self.nodes.append(Node(op, inputs, (output,), attributes, name=name))
         return output
@@ -98,9 +102,16 @@ class GraphBuilder:
             raise ValueError(f"it reads '{name}', which no earlier operator has written")
         return self.types[name]
 
-    def _foldable(self, op: str, inputs: tuple[str | None, ...]) -> bool:
-        is_constant = all(name is None or name in self.constants for name in inputs)
-        return is_constant and not registry()[op].heavy and op != "identity"
+    def _foldable(
+        self, op: str, inputs: tuple[str | None, ...], attributes: object, type: TensorType
+    ) -> bool:
+        if any(name is not None and name not in self.constants for name in inputs):
+            return False
+        if registry()[op].heavy or op == "identity":
+            return False
+        read = sum(self.constants[name].size for name in inputs if name is not None)
+        slowness = BATCH_WORK if getattr(attributes, "batch_dims", 0) else 1
+        return self.budget.take_work(slowness * (read + type.elements))
 
     def _evaluate(
         self, op: str, inputs: tuple[str | None, ...], attributes: object, type: TensorType

@@ -125,6 +125,7 @@ class Conversion:
             self.unknown.update(operator.outputs)
             return
         try:
+            self.builder.budget.take_operator()
             self._add(operator, add_nodes)
         except DAMAGE as error:
             if self.builder.reshaped and isinstance(error, ValueError):

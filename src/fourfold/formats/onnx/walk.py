@@ -313,7 +313,8 @@ def _inline(
     if walk.depth >= MAX_DEPTH:
         raise ValueError("its functions are nested too deeply")
     if len(walk.builder.types) > MAX_VALUES:
-        raise Unconvertible(f"inlining it would exceed {MAX_VALUES} values")
+        # ONNX Runtime inlines functions as well, and does not stop.
+        raise ValueError(f"inlining it would exceed {MAX_VALUES} values")
     read_outputs = [name for name in record.outputs if name in walk.read]
     scope.unit = walk.scope.unit or walk.output(read_outputs[0])
     inner = Walk(
