@@ -41,27 +41,39 @@ def find_dependencies(
     for node in graph.nodes:
         before = NO_KERNELS.union(*(makers.get(name, NO_KERNELS) for name in node.reads))
         own = numbers.get(node.outputs[0], [])
-        for position, number in enumerate(own):
-            kernel = built[number].kernel
-            siblings = {other for other in own[:position] if _conflict(built[other].kernel, kernel)}
-            dependencies[number] |= before | siblings
+        siblings = _SiblingUses()
+        for number in own:
+            dependencies[number] |= before | siblings.find_conflicts(number, built[number].kernel)
         makers.update(dict.fromkeys(node.outputs, frozenset(own) or before))
     return dependencies
 
 
-def _conflict(before: Kernel, after: Kernel) -> bool:
-    """Return whether one of two kernels of a node writes what the other reads or writes.
+class _SiblingUses:
+    """The memory that the kernels of one node use, by the root of each value."""
 
-    If both write to one value at different locations, they produce different parts of it.
-    """
-    for one in before.buffers:
-        for other in after.buffers:
-            writes = one.pointer.writable, other.pointer.writable
-            parts = all(writes) and one.memory != other.memory
-            root = _root(one)
-            if root is not None and root == _root(other) and any(writes) and not parts:
-                return True
-    return False
+    def __init__(self) -> None:
+        self._read: dict[str, set[int]] = {}
+        self._written: dict[str, dict[object, set[int]]] = {}
+
+    def find_conflicts(self, number: int, kernel: Kernel) -> set[int]:
+        """Add a kernel; return earlier ones that write what it reads or writes, or read what it
+        writes. Two that write to one value at different locations produce different parts of it.
+        """
+        conflicts: set[int] = set()
+        uses = [(root, one) for one in kernel.buffers if (root := _root(one)) is not None]
+        for root, argument in uses:
+            written = self._written.get(root, {})
+            if argument.pointer.writable:
+                conflicts |= self._read.get(root, set()) | written.get(argument.memory, set())
+            else:
+                conflicts.update(*written.values())
+        for root, argument in uses:
+            if argument.pointer.writable:
+                locations = self._written.setdefault(root, {})
+                locations.setdefault(argument.memory, set()).add(number)
+            else:
+                self._read.setdefault(root, set()).add(number)
+        return conflicts
 
 
 def _reused_buffer_dependencies(
