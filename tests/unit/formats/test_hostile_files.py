@@ -13,6 +13,7 @@ import pytest
 from fourfold.errors import ModelError, UnsupportedError
 from fourfold.formats import read_model, source
 from fourfold.formats.budget import Budget
+from fourfold.formats.inputs import ReadOptions
 from fourfold.formats.onnx import walk
 
 
@@ -62,6 +63,14 @@ def test_rejects_functions_that_grow_when_inlined(monkeypatch: pytest.MonkeyPatc
     assert read_model(calls(3)).main.nodes
     with pytest.raises(ModelError, match="inlining it would exceed 50 values"):
         read_model(calls(7))
+
+
+def test_rejects_functions_that_become_too_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU engine would inline them, too."""
+    limit_budget(monkeypatch, nodes=40)
+    assert read_model(calls(3)).main.nodes
+    with pytest.raises(ModelError, match="its functions call each other too often"):
+        read_model(calls(7), ReadOptions(keep_unsupported=True))
 
 
 def archive(count: int) -> bytes:
