@@ -10,7 +10,7 @@ from fourfold.types import Shape, TensorType
 MAX_ELEMENTS = 2**31
 MAX_RANK = 16
 FOLD_LIMIT = 64 << 20  # bytes of one folded constant
-FOLD_TOTAL = 192 << 20  # bytes of all folded constants, beyond those unpacked from the file
+FOLD_TOTAL = 128 << 20  # bytes of all folded constants, beyond those unpacked from the file
 FOLD_WORK = 1 << 28  # elements that folded operators read and write, beyond those of the file
 WORK_PER_BYTE = 64  # elements that folding may also read and write for each byte of the file
 MAX_OPERATORS = 1 << 16  # operators of a file
@@ -49,11 +49,10 @@ class Budget:
             min(size // BYTES_PER_NODE + FREE_NODES, MAX_OPERATORS),
         )
 
-    def take_operator(self) -> None:
-        """Raise ValueError for more operators than real models have."""
+    def take_operator(self) -> bool:
+        """Count an operator; return False if the file has more than real models have."""
         self.operators -= 1
-        if self.operators < 0:
-            raise ValueError(f"the file has more than {MAX_OPERATORS} operators")
+        return self.operators >= 0
 
     def take_node(self) -> bool:
         """Count a node; return False if operators become too many nodes for a file of this size."""

@@ -14,7 +14,7 @@ from fourfold.formats.names import UniqueNames
 from fourfold.formats.rule_table import TypeMismatch, Unconvertible
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.base import registry
-from fourfold.types import Quantization, TensorType
+from fourfold.types import Quantization, Shape, TensorType
 
 BATCH_WORK = 256  # elements that count for one, if the reference handles batches one by one
 
@@ -33,6 +33,8 @@ class GraphBuilder:
     nodes: list[Node] = field(default_factory=list)
     names: UniqueNames = field(default_factory=UniqueNames)
     folded: set[str] = field(default_factory=set)  # constants computed while reading
+    # Transposed float constants by value and permutation, which operators share.
+    transposed: dict[tuple[str, Shape], str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)  # each state and the value it holds now
     # Initial values of states other than zeros.
     starts: dict[str, np.ndarray] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from fourfold.ops.base import registry
 MAX_RESULT_BYTES = 64 << 20
 MAX_GROWTH = 16
 FREE_BYTES = 1 << 20
-UNPACK_FACTOR = 4  # int8 weights become float32
+GROWTH = 1  # bytes of results for each byte of a constant; weights were unpacked before
 
 MAX_HEAVY_WORK = 1 << 24
 HEAVY_COST = 4  # references of heavy ops take longer for each operation
@@ -25,7 +25,7 @@ HEAVY_COST = 4  # references of heavy ops take longer for each operation
 def fold_constants(graph: Graph) -> Graph:
     constants = PassConstants(graph)
     outputs = frozenset(graph.outputs)
-    budget = FoldBudget(graph, UNPACK_FACTOR)
+    budget = FoldBudget(graph, GROWTH)
     nodes = []
     for node in graph.nodes:
         if not _is_copy(node, outputs) and _is_foldable(graph, node, constants, budget):

@@ -17,7 +17,7 @@ from fourfold.graph import Graph, Node
 # For each weighted sum, the axis of its weights with the output channels.
 _CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
 
-GROWTH = 4  # a convolution is followed by a few scales and shifts
+GROWTH = 2  # bytes of scaled weights for each byte of a constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,8 @@ def _scaled(
     if weights is None or weights not in constants or (bias is not None and bias not in constants):
         return None
     old = constants[weights]
-    if not budget.take(old.size, old.nbytes):
+    is_scaled = not (affine.scale == 1).all()
+    if not budget.take(old.size, old.nbytes if is_scaled else 0):
         return None
     shape = [1] * old.ndim
     shape[_CHANNEL_AXIS[node.op]] = -1
@@ -113,7 +114,7 @@ def _scaled(
         offsets = affine.shift if bias is None else constants[bias] * affine.scale + affine.shift
     if not (np.isfinite(filters).all() and np.isfinite(offsets).all()):
         return None
-    if not (affine.scale == 1).all():
+    if is_scaled:
         weights = constants.add(f"{weights.removesuffix('/scaled')}/scaled", filters)
     if bias is not None or offsets.any():
         name = (bias or node.outputs[0]).removesuffix("/shifted")

@@ -100,7 +100,7 @@ def test_stops_at_the_budget(limit: str, value: int, monkeypatch: pytest.MonkeyP
     """Each node reads and writes 200 elements, and has a result of 400 bytes."""
     monkeypatch.setattr(_names, limit, value)
     monkeypatch.setattr(_names, "WORK_PER_BYTE", 0 if limit == "FREE_WORK" else 16)
-    monkeypatch.setattr(fold_constants_module, "UNPACK_FACTOR", 0)
+    monkeypatch.setattr(fold_constants_module, "GROWTH", 0)
     graph = fold_constants(build(many_functions(12)))
     assert sum(node.op in ("exp", "tanh") for node in graph.nodes) == 12 - 5
 

@@ -96,4 +96,4 @@ def test_shared_weights_are_scaled_within_the_budget(monkeypatch: pytest.MonkeyP
         lines += [f"a{number} = conv2d(x, w)", f"y{number} = mul(a{number}, c)"]
     names = ", ".join(f"y{number}" for number in range(10))
     graph = fold_scales(build("\n".join([*lines, f"output {names}"])))
-    assert sum(node.op == "mul" for node in graph.nodes) == 10 - 4
+    assert sum(node.op == "mul" for node in graph.nodes) == 10 - 2
