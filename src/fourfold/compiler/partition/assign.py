@@ -118,7 +118,7 @@ def _drop_least_partitions(
     partitions = assignment.gpu_partitions
     if len(partitions) <= limit:
         return assignment
-    partitions.sort(key=lambda partition: problem.costs.part(partition), reverse=True)
+    partitions.sort(key=problem.costs.part, reverse=True)
     names = [name for partition in partitions[limit:] for name in partition.names]
     targets = {**assignment.targets, **{name: on_cpu[name] for name in names}}
     moved = problem.assignment(targets, assignment.reasons)
