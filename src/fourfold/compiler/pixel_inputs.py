@@ -66,7 +66,7 @@ def _by_metadata(model: Model) -> Pictures:
         for index, value in enumerate(graph.arguments)
         if index in scalings
         and _fits(graph.types[value], scalings[index])
-        and value not in graph.outputs
+        and not graph.is_output(value)
     }
     if not pictures:
         types = ", ".join(f"{name}: {graph.types[name]}" for name in graph.arguments)
@@ -110,7 +110,7 @@ def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
         why = f"it has {type_.channels} channels, and pixels in {pixels.order} order have "
         fix = "use order='gray' for one channel, and 'rgb', 'bgr', 'rgba' or 'bgra' for three"
         raise InputError(what, f"{why}{pixels.channels}", fix)
-    if value in graph.outputs:
+    if graph.is_output(value):
         raise InputError(what, "it is also an output", "pass it as floats, without pixels")
 
 

@@ -17,7 +17,14 @@ from fourfold.errors import FourfoldError, InputError, ModelError
 from fourfold.formats.format import Format
 from fourfold.formats.inputs import DEFAULTS, ReadOptions
 from fourfold.formats.model import Model, SourceGraph
-from fourfold.formats.source import Content, ModelSource, PathOrBytes, open_source, zip_members
+from fourfold.formats.source import (
+    Content,
+    ModelSource,
+    PathOrBytes,
+    has_too_many_members,
+    open_source,
+    zip_members,
+)
 from fourfold.graph.metadata import Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import silent_arithmetic
@@ -89,6 +96,8 @@ def look_at(content: Content, extensions: tuple[str, ...], names: str) -> Look:
     members = zip_members(content)
     if members:
         return _look_into_zip(members, extensions, names)
+    if has_too_many_members(content):
+        return Look("a zip archive with too many members for a model", f"pass a file of {names}")
     for magic, look in _STARTS.items():
         if start.lstrip().startswith(magic) or start.startswith(magic):
             return look

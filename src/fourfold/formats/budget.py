@@ -1,4 +1,4 @@
-"""Limits the memory a model may use while it is read, so that a hostile file cannot exhaust it."""
+"""Limits the memory and the work of reading a model, so that a hostile file cannot exhaust it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from fourfold.types import Shape, TensorType
 MAX_ELEMENTS = 2**31
 MAX_RANK = 16
 FOLD_LIMIT = 64 << 20  # bytes of one folded constant
-FOLD_TOTAL = 512 << 20  # bytes of all folded constants, beyond those unpacked from the file
+FOLD_TOTAL = 128 << 20  # bytes of all folded constants, beyond those unpacked from the file
+FOLD_WORK = 1 << 28  # elements that folded operators read and write, beyond those of the file
+WORK_PER_BYTE = 64  # elements that folding may also read and write for each byte of the file
+MAX_OPERATORS = 1 << 16  # operators of a file
+FREE_NODES = 1 << 14  # nodes that any file may be converted to
+BYTES_PER_NODE = 16  # bytes of a file that allow another node
 UNPACK_FACTOR = 8  # 4-bit numbers expanded to float32 take eight times the space
 
 
@@ -26,14 +31,40 @@ def check_shape(shape: Shape) -> None:
 
 @dataclass
 class Budget:
-    """The number of bytes of folded constants that a file may still use."""
+    """What a file may still use: bytes of folded constants, elements that folding reads and
+    writes, nodes and operators.
+    """
 
     left: int
+    work: int = FOLD_WORK
+    nodes: int = FREE_NODES
+    operators: int = MAX_OPERATORS
 
     @staticmethod
     def of(size: int) -> Budget:
         """Return the budget of a file of `size` bytes."""
-        return Budget(UNPACK_FACTOR * size + FOLD_TOTAL)
+        return Budget(
+            UNPACK_FACTOR * size + FOLD_TOTAL,
+            WORK_PER_BYTE * size + FOLD_WORK,
+            min(size // BYTES_PER_NODE + FREE_NODES, MAX_OPERATORS),
+        )
+
+    def take_operator(self) -> bool:
+        """Count an operator; return False if the file has more than real models have."""
+        self.operators -= 1
+        return self.operators >= 0
+
+    def take_node(self) -> bool:
+        """Count a node; return False if operators become too many nodes for a file of this size."""
+        self.nodes -= 1
+        return self.nodes >= 0
+
+    def take_work(self, elements: int) -> bool:
+        """Count the elements that a folded operator reads and writes; return False if too many."""
+        if elements > self.work:
+            return False
+        self.work -= elements
+        return True
 
     def take(self, type: TensorType, stored: int = 0) -> bool:
         """Take a result from the budget; return False if it does not fit.

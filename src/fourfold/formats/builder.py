@@ -14,7 +14,9 @@ from fourfold.formats.names import UniqueNames
 from fourfold.formats.rule_table import TypeMismatch, Unconvertible
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.base import registry
-from fourfold.types import Quantization, TensorType
+from fourfold.types import Quantization, Shape, TensorType
+
+BATCH_WORK = 256  # elements that count for one, if the reference handles batches one by one
 
 
 @dataclass
@@ -31,6 +33,8 @@ class GraphBuilder:
     nodes: list[Node] = field(default_factory=list)
     names: UniqueNames = field(default_factory=UniqueNames)
     folded: set[str] = field(default_factory=set)  # constants computed while reading
+    # Transposed float constants by value and permutation, which operators share.
+    transposed: dict[tuple[str, Shape], str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)  # each state and the value it holds now
     # Initial values of states other than zeros.
     starts: dict[str, np.ndarray] = field(default_factory=dict)
@@ -78,9 +82,11 @@ class GraphBuilder:
         """Add a node, or fold it to a constant if all inputs are constants; return the output."""
         type = self._infer(op, inputs, attributes)
         self._check_indices(op, inputs, attributes)
-        if self._foldable(op, inputs) and self.budget.take(type):
+        if self._foldable(op, inputs, attributes, type) and self.budget.take(type):
             self.folded.add(output)
             return self.constant(output, self._evaluate(op, inputs, attributes, type))
+        if not self.budget.take_node():
+            raise Unconvertible("the operators of the file become too many nodes for its size")
         self.types[output] = type
         self.nodes.append(Node(op, inputs, (output,), attributes, name=name))
         return output
@@ -111,9 +117,16 @@ class GraphBuilder:
             raise ValueError(f"it reads '{name}', which no earlier operator has written")
         return self.types[name]
 
-    def _foldable(self, op: str, inputs: tuple[str | None, ...]) -> bool:
-        is_constant = all(name is None or name in self.constants for name in inputs)
-        return is_constant and not registry()[op].heavy and op != "identity"
+    def _foldable(
+        self, op: str, inputs: tuple[str | None, ...], attributes: object, type: TensorType
+    ) -> bool:
+        if any(name is not None and name not in self.constants for name in inputs):
+            return False
+        if registry()[op].heavy or op == "identity":
+            return False
+        read = sum(self.constants[name].size for name in inputs if name is not None)
+        slowness = BATCH_WORK if getattr(attributes, "batch_dims", 0) else 1
+        return self.budget.take_work(slowness * (read + type.elements))
 
     def _evaluate(
         self, op: str, inputs: tuple[str | None, ...], attributes: object, type: TensorType

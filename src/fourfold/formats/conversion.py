@@ -10,6 +10,7 @@ import numpy as np
 
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError
 from fourfold.formats.batch import OwnTypes, check_batch
+from fourfold.formats.budget import MAX_OPERATORS
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.inputs import DeclaredInput, ReadOptions, declare_inputs
 from fourfold.formats.rule_table import TypeMismatch, Unconvertible
@@ -124,6 +125,10 @@ class Conversion:
         if not self.unknown.isdisjoint(operator.inputs):
             self.unknown.update(operator.outputs)
             return
+        if not self.builder.budget.take_operator():
+            why = f"it has more than {MAX_OPERATORS}, also because functions are inlined"
+            fix = "export it with fewer operators, for example without unrolled loops"
+            raise ModelError("the model has too many operators", why, fix)
         try:
             self._add(operator, add_nodes)
         except DAMAGE as error:

@@ -57,7 +57,9 @@ class OperatorNodes:
         """
         if permutation == tuple(range(len(permutation))):
             return value
-        array, type = self.known(value), self.type_of(value)
+        array, type, shared = self.known(value), self.type_of(value), self.builder.transposed
+        if (value, permutation) in shared:
+            return shared[value, permutation]
         turned = type.with_shape(*(type.shape[axis] for axis in permutation))
         if array is None or not self.builder.budget.take(turned, array.nbytes):
             return self.add("transpose", value, attributes=Transpose(permutation), part=part)
@@ -66,6 +68,8 @@ class OperatorNodes:
         if stored is not None:
             axis = None if stored.axis is None else permutation.index(stored.axis)
             self.builder.quantization[name] = replace(stored, axis=axis)
+        elif type.dtype.is_float:  # operators may give integers different scales
+            shared[value, permutation] = name
         return name
 
     def reshaped(self, value: str, shape: Shape, part: str) -> str:

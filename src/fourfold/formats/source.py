@@ -124,11 +124,31 @@ else:
     zipfile = lazy_import("zipfile")
 
 START = b"PK\x03\x04"
+MIN_MEMBER_BYTES = 46  # of a directory entry without a name
+MAX_NAME_FACTOR = 3  # entries of models are larger, because members have names
+
+
+END, END_BYTES = b"PK\x05\x06", 22  # the record at the end of an archive, before a comment
+
+
+def _max_members(content: Content) -> int:
+    """Return the number of members that the directory of an archive has room for."""
+    tail = content[-END_BYTES - 2**16 :]
+    record = tail[tail.rfind(END) :][:END_BYTES]
+    is_record = record[:4] == END and len(record) == END_BYTES
+    return int.from_bytes(record[12:16], "little") // MIN_MEMBER_BYTES if is_record else 0
+
+
+def has_too_many_members(content: Content) -> bool:
+    """Return whether content is an archive with more members than any model has."""
+    return content[:4] == START and _max_members(content) > MAX_FILES * MAX_NAME_FACTOR
 
 
 def zip_members(content: Content) -> tuple[str, ...]:
-    """Return the member names of an archive; () for other content or a damaged archive."""
-    if content[:4] != START:
+    """Return the member names of an archive; () for other content, a damaged archive, or one with
+    more members than any model has.
+    """
+    if content[:4] != START or has_too_many_members(content):
         return ()
     with suppress(zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, EOFError):
         file: Any = io.BytesIO(content) if isinstance(content, bytes) else content

@@ -101,9 +101,12 @@ def _unit(
     forms: Mapping[str, str],
 ) -> Unit:
     writes = tuple(value for node in nodes for value in node.outputs)
-    inner_values = {*writes, *graph.constants}
+    own = set(writes)
     reads = dict.fromkeys(
-        value for node in nodes for value in node.reads if value not in inner_values
+        value
+        for node in nodes
+        for value in node.reads
+        if value not in own and not graph.is_constant(value)
     )
     if origin is None or name not in origin.titles:
         return Unit(name, nodes[0].op, tuple(nodes), tuple(reads), writes)

@@ -17,6 +17,7 @@ class NoAttributes:
 
 
 NONE = NoAttributes()
+MAX_PRINTED = 64  # inputs of a node that its text lists; a plan repeats the text for each launch
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Node:
     tail: tuple[Step, ...] = ()
     name: str = ""
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """Return every value that this node reads, including its tail, without repetition."""
         names = [*self.inputs, *(name for step in self.tail for name in step.inputs)]
@@ -62,7 +63,9 @@ class Node:
         """Return the node as one line; in the short form, without attributes that have their
         default.
         """
-        inputs = ", ".join("-" if name is None else name for name in self.inputs)
+        inputs = ", ".join("-" if name is None else name for name in self.inputs[:MAX_PRINTED])
+        if len(self.inputs) > MAX_PRINTED:
+            inputs += f", … {len(self.inputs) - MAX_PRINTED} more"
         attributes = _attributes(self.attributes, short=short)
         text = f"{', '.join(self.outputs)} = {self.op}({inputs}{attributes})"
         for step in self.tail:
@@ -132,6 +135,13 @@ class Graph:
 
     def input_types(self, node: Node) -> tuple[TensorType | None, ...]:
         return tuple(None if name is None else self.types[name] for name in node.inputs)
+
+    @cached_property
+    def _output_set(self) -> frozenset[str]:
+        return frozenset(self.outputs)
+
+    def is_output(self, name: str | None) -> bool:
+        return name in self._output_set
 
     def is_constant(self, name: str | None) -> bool:
         return name is not None and name in self.constants

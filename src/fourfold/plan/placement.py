@@ -60,7 +60,9 @@ class Placement:
 
     def to_bytes(self) -> bytes:
         """Return the placement as it is stored in files; `from_bytes` reads it."""
-        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
+        # `vars` has the fields of the dataclasses; `default` is called for nested ones.
+        text = json.dumps(vars(self), separators=(",", ":"), ensure_ascii=False, default=vars)
+        return text.encode()
 
     @staticmethod
     def from_bytes(content: bytes) -> Placement:

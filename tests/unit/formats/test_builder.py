@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.formats.budget import FOLD_LIMIT, MAX_ELEMENTS, Budget, check_shape
+from fourfold.formats.budget import FOLD_LIMIT, MAX_ELEMENTS, MAX_OPERATORS, Budget, check_shape
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.rule_table import TypeMismatch, Unconvertible
 from fourfold.graph import NONE
@@ -39,6 +39,31 @@ def test_folding_stops_at_the_budget() -> None:
     result.node("relu", ("c",), NONE, "second", "second")
     assert list(result.folded) == ["first"]
     assert [node.outputs for node in result.nodes] == [("second",)]
+
+
+def test_folding_stops_at_the_work_that_a_file_may_cause() -> None:
+    """Each node reads and writes six numbers."""
+    result = make_builder()
+    result.budget.work = 30
+    for number in range(5):
+        result.node("relu", ("c",), NONE, f"r{number}", "r")
+    assert result.folded == {"r0", "r1"}
+    assert result.budget.work == 6
+    assert [node.outputs[0] for node in result.nodes] == ["r2", "r3", "r4"]
+
+
+def test_refuses_more_nodes_than_the_file_size_allows() -> None:
+    result = make_builder()
+    result.budget.nodes = 2
+    for number in range(2):
+        result.node("relu", ("x",), NONE, f"r{number}", "r")
+    with pytest.raises(Unconvertible, match="too many nodes for its size"):
+        result.node("relu", ("x",), NONE, "r2", "r")
+
+
+def test_larger_files_may_have_more_nodes_up_to_a_limit() -> None:
+    assert Budget.of(0).nodes < Budget.of(1 << 16).nodes < Budget.of(1 << 30).nodes
+    assert Budget.of(1 << 30).nodes == MAX_OPERATORS
 
 
 def test_large_results_are_not_folded() -> None:

@@ -29,7 +29,7 @@ def evaluate(
     for position, node in enumerate(graph.nodes):
         values.update(zip(node.outputs, _run(graph, node, values), strict=True))
         for name in node.reads:
-            if last[name] == position and name not in graph.outputs:
+            if last[name] == position and not graph.is_output(name):
                 values.pop(name, None)
     states.update({name: values[after] for name, after in graph.states.items()})
     return {name: values[name] for name in graph.results}

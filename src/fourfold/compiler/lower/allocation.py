@@ -6,7 +6,8 @@ may run at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+import sys
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -40,27 +41,39 @@ def find_dependencies(
     for node in graph.nodes:
         before = NO_KERNELS.union(*(makers.get(name, NO_KERNELS) for name in node.reads))
         own = numbers.get(node.outputs[0], [])
-        for position, number in enumerate(own):
-            kernel = built[number].kernel
-            siblings = {other for other in own[:position] if _conflict(built[other].kernel, kernel)}
-            dependencies[number] |= before | siblings
+        siblings = _SiblingUses()
+        for number in own:
+            dependencies[number] |= before | siblings.find_conflicts(number, built[number].kernel)
         makers.update(dict.fromkeys(node.outputs, frozenset(own) or before))
     return dependencies
 
 
-def _conflict(before: Kernel, after: Kernel) -> bool:
-    """Return whether one of two kernels of a node writes what the other reads or writes.
+class _SiblingUses:
+    """The memory that the kernels of one node use, by the root of each value."""
 
-    If both write to one value at different locations, they produce different parts of it.
-    """
-    for one in before.buffers:
-        for other in after.buffers:
-            writes = one.pointer.writable, other.pointer.writable
-            parts = all(writes) and one.memory != other.memory
-            root = _root(one)
-            if root is not None and root == _root(other) and any(writes) and not parts:
-                return True
-    return False
+    def __init__(self) -> None:
+        self._read: dict[str, set[int]] = {}
+        self._written: dict[str, dict[object, set[int]]] = {}
+
+    def find_conflicts(self, number: int, kernel: Kernel) -> set[int]:
+        """Add a kernel; return earlier ones that write what it reads or writes, or read what it
+        writes. Two that write to one value at different locations produce different parts of it.
+        """
+        conflicts: set[int] = set()
+        uses = [(root, one) for one in kernel.buffers if (root := _root(one)) is not None]
+        for root, argument in uses:
+            written = self._written.get(root, {})
+            if argument.pointer.writable:
+                conflicts |= self._read.get(root, set()) | written.get(argument.memory, set())
+            else:
+                conflicts.update(*written.values())
+        for root, argument in uses:
+            if argument.pointer.writable:
+                locations = self._written.setdefault(root, {})
+                locations.setdefault(argument.memory, set()).add(number)
+            else:
+                self._read.setdefault(root, set()).add(number)
+        return conflicts
 
 
 def _reused_buffer_dependencies(
@@ -86,6 +99,9 @@ def _root(argument: BufferArgument) -> str | None:
 
 
 MAX_TRIES = 40
+MAX_TRIED_PAIRS = 1 << 22  # pairs of values compared by all tries together
+MAX_PAIRS = 1 << 20  # pairs of values that live at the same time; more are placed without a search
+MAX_OPEN_ARENAS = 8  # arenas that take further values, if there are more pairs than that
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,9 @@ class Span:
         """Return whether both live at the same time."""
         return self.first <= other.last and other.first <= self.last
 
+    def rounded(self, alignment: int) -> Span:
+        return Span(-(-self.bytes // alignment) * alignment, self.first, self.last)
+
 
 @dataclass(frozen=True)
 class Arena:
@@ -109,25 +128,30 @@ class Arena:
     size: int
 
 
+Neighbours = Mapping[str, Sequence[str]]  # the values that live at the same time as each value
+
+
 def assign_offsets(spans: Mapping[str, Span], alignment: int) -> tuple[dict[str, int], int]:
     """Return the offset of each value in the arena, and the size of the arena.
 
     Values that live at the same time never overlap. The largest value is placed first. If the arena
     is then larger than the peak of live values, the value at its end is placed earlier, repeatedly.
     """
-    rounded = {
-        name: Span(-(-span.bytes // alignment) * alignment, span.first, span.last)
-        for name, span in spans.items()
-    }
+    rounded = {name: span.rounded(alignment) for name, span in spans.items()}
+    neighbours = find_neighbours(rounded)
+    if neighbours is None:
+        (arena,) = _place_without_search(rounded, sys.maxsize, {})
+        return dict(arena.offsets), arena.size
     order = sorted(rounded, key=lambda name: (-rounded[name].bytes, rounded[name].first, name))
-    best, peak = _place(rounded, order), peak_live_bytes(rounded)
+    best, peak = _place(rounded, order, neighbours), peak_live_bytes(rounded)
     arena_now = best
-    for _ in range(MAX_TRIES):
+    pairs = len(order) + sum(map(len, neighbours.values()))
+    for _ in range(min(MAX_TRIES, MAX_TRIED_PAIRS // max(pairs, 1))):
         if best.size == peak:
             break
         last = max(order, key=lambda name: arena_now.offsets[name] + rounded[name].bytes)
         order = [last, *(name for name in order if name != last)]
-        arena_now = _place(rounded, order)
+        arena_now = _place(rounded, order, neighbours)
         best = min(best, arena_now, key=lambda arena: arena.size)
     return dict(best.offsets), best.size
 
@@ -143,66 +167,122 @@ def assign_arenas(
     Values that must be `apart` are in different arenas. The largest value is placed first; each
     goes to the arena that grows least.
     """
-    arenas: list[list[tuple[int, int, Span]]] = []
-    offsets_by_arena: list[dict[str, int]] = []
-    for name, span in sorted(spans.items(), key=lambda item: (-item[1].bytes, item[0])):
-        rounded = Span(-(-span.bytes // alignment) * alignment, span.first, span.last)
-        conflicts = apart.get(name, frozenset())
-        ends: dict[int, int] = {}
-        for number, placed in enumerate(arenas):
-            end = _best_gap(placed, rounded) + rounded.bytes
-            if end <= limit and conflicts.isdisjoint(offsets_by_arena[number]):
-                ends[number] = max(0, end - _size(placed))
-        number = min(ends, key=lambda one: ends[one], default=len(arenas))
-        if number == len(arenas):
-            arenas.append([])
-            offsets_by_arena.append({})
-        offset = _best_gap(arenas[number], rounded)
-        arenas[number].append((offset, offset + rounded.bytes, rounded))
-        offsets_by_arena[number][name] = offset
-    return [
-        Arena(offsets, _size(placed))
-        for offsets, placed in zip(offsets_by_arena, arenas, strict=True)
-    ]
+    rounded = {name: span.rounded(alignment) for name, span in spans.items()}
+    neighbours = find_neighbours(rounded)
+    if neighbours is None:
+        return _place_without_search(rounded, limit, apart)
+    offsets: list[dict[str, int]] = []  # of each arena
+    sizes: list[int] = []
+    for name in sorted(spans, key=lambda name: (-spans[name].bytes, name)):
+        span, conflicts = rounded[name], apart.get(name, frozenset())
+        starts: dict[int, int] = {}
+        for number, placed in enumerate(offsets):
+            start = _best_gap(rounded, placed, neighbours[name], span.bytes)
+            if start + span.bytes <= limit and not any(one in placed for one in conflicts):
+                starts[number] = start
+        growth = {n: max(0, start + span.bytes - sizes[n]) for n, start in starts.items()}
+        number = min(growth, key=lambda one: growth[one], default=len(offsets))
+        if number == len(offsets):
+            offsets.append({})
+            sizes.append(0)
+        offset = starts.get(number, 0)
+        offsets[number][name] = offset
+        sizes[number] = max(sizes[number], offset + span.bytes)
+    return [Arena(placed, size) for placed, size in zip(offsets, sizes, strict=True)]
 
 
-def _size(placed: Iterable[tuple[int, int, Span]]) -> int:
-    return max((end for _, end, _ in placed), default=0)
+def _by_launch(spans: Mapping[str, Span]) -> Iterator[tuple[str, dict[str, None]]]:
+    """Yield each value as it begins to live, with those that live already."""
+    ends = sorted(spans, key=lambda name: spans[name].last, reverse=True)
+    living: dict[str, None] = {}
+    for name in sorted(spans, key=lambda name: spans[name].first):
+        while ends and spans[ends[-1]].last < spans[name].first:
+            living.pop(ends.pop())
+        yield name, living
+        living[name] = None
+
+
+def find_neighbours(spans: Mapping[str, Span]) -> Neighbours | None:
+    """Return the values that live at the same time as each value; None if they are too many."""
+    neighbours: dict[str, list[str]] = {name: [] for name in spans}
+    pairs = 0
+    for name, living in _by_launch(spans):
+        pairs += len(living)
+        if pairs > MAX_PAIRS:
+            return None
+        neighbours[name] += living
+        for other in living:
+            neighbours[other].append(name)
+    return neighbours
 
 
 def peak_live_bytes(spans: Mapping[str, Span]) -> int:
     """Return the peak of live bytes: no arena can be smaller."""
-    return max(
-        (
-            sum(other.bytes for other in spans.values() if other.first <= span.first <= other.last)
-            for span in spans.values()
-        ),
-        default=0,
-    )
+    peak = 0
+    for name, living in _by_launch(spans):
+        peak = max(peak, spans[name].bytes + sum(spans[other].bytes for other in living))
+    return peak
 
 
-def _place(spans: Mapping[str, Span], order: Sequence[str]) -> Arena:
+def _place(spans: Mapping[str, Span], order: Sequence[str], neighbours: Neighbours) -> Arena:
     """Place each value in turn into the smallest gap that it fits into."""
-    placed: list[tuple[int, int, Span]] = []
     offsets: dict[str, int] = {}
     for name in order:
-        span = spans[name]
-        offset = _best_gap(placed, span)
-        placed.append((offset, offset + span.bytes, span))
-        offsets[name] = offset
-    return Arena(offsets, _size(placed))
+        offsets[name] = _best_gap(spans, offsets, neighbours[name], spans[name].bytes)
+    size = max((offset + spans[name].bytes for name, offset in offsets.items()), default=0)
+    return Arena(offsets, size)
 
 
-def _best_gap(placed: list[tuple[int, int, Span]], span: Span) -> int:
+def _best_gap(
+    spans: Mapping[str, Span], placed: Mapping[str, int], neighbours: Sequence[str], size: int
+) -> int:
     """Return the start of the smallest gap among values alive at the same time, or their end."""
-    alive = sorted((start, end) for start, end, other in placed if other.overlaps(span))
+    alive = sorted(
+        (placed[other], placed[other] + spans[other].bytes)
+        for other in neighbours
+        if other in placed
+    )
     best, smallest, cursor = None, None, 0
     for start, end in alive:
         gap = start - cursor
-        if gap >= span.bytes and (smallest is None or gap < smallest):
+        if gap >= size and (smallest is None or gap < smallest):
             best, smallest = cursor, gap
         cursor = max(cursor, end)
     return cursor if best is None else best
+
+
+def _place_without_search(
+    spans: Mapping[str, Span], limit: int, apart: Mapping[str, Set[str]]
+) -> list[Arena]:
+    """Place values in the order of their launches: where one of equal size was, or at the end.
+
+    Only the last arenas take further values.
+    """
+    offsets: list[dict[str, int]] = [{}]
+    sizes, free = [0], [dict[int, list[int]]()]
+    ends = sorted(spans, key=lambda name: spans[name].last, reverse=True)
+    arena_of: dict[str, int] = {}
+    for name in sorted(spans, key=lambda name: spans[name].first):
+        span, conflicts = spans[name], apart.get(name, frozenset())
+        while ends and spans[ends[-1]].last < span.first:
+            old = ends.pop()
+            number = arena_of[old]
+            free[number].setdefault(spans[old].bytes, []).append(offsets[number][old])
+        for number in range(len(sizes) - 1, max(-1, len(sizes) - 1 - MAX_OPEN_ARENAS), -1):
+            end = sizes[number] + span.bytes
+            fits = free[number].get(span.bytes) or end <= limit or not sizes[number]
+            if fits and not any(arena_of.get(one) == number for one in conflicts):
+                break
+        else:
+            number = len(sizes)
+            offsets.append({})
+            sizes.append(0)
+            free.append({})
+        gaps = free[number].get(span.bytes)
+        offsets[number][name] = gaps.pop() if gaps else sizes[number]
+        sizes[number] = max(sizes[number], offsets[number][name] + span.bytes)
+        arena_of[name] = number
+    return [Arena(placed, size) for placed, size in zip(offsets, sizes, strict=True)]
 
 
 GROWTH_DIVISOR = 8  # the arena may grow by 1/8, so that stages run side by side

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
@@ -27,19 +28,31 @@ class Constants:
     limit: int = sys.maxsize
     further: int = 0
     pieces: list[np.ndarray] = field(default_factory=list)
-    alike: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)  # by size in bytes
+    # The pieces by size and first bytes, then by a digest; the first of them needs none yet.
+    alike: dict[tuple[int, bytes], dict[bytes, tuple[int, np.ndarray]]] = field(
+        default_factory=dict
+    )
+    # The arrays by identity, which also keeps them alive.
+    offsets: dict[int, tuple[int, np.ndarray]] = field(default_factory=dict)
     roots: dict[str, int] = field(default_factory=dict)
     end: int = 0
     cuts: list[int] = field(default_factory=lambda: [0])
 
     def offset(self, array: np.ndarray) -> int:
+        """Return where an array is in the block; an equal one is not added again."""
+        if id(array) not in self.offsets:
+            self.offsets[id(array)] = (self._add(array), array)
+        return self.offsets[id(array)][0]
+
+    def _add(self, array: np.ndarray) -> int:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        alike = self.alike.setdefault(flat.size, [])
-        for start, other in alike:
-            if _equal(flat, other):
-                return start
-        start = self.end
-        alike.append((start, flat))
+        alike = self.alike.setdefault((flat.size, flat[:CONSTANT_ALIGNMENT].tobytes()), {})
+        first = alike.pop(b"", None)
+        if first is not None:
+            alike[_digest(first[1])] = first
+        start, _ = alike.setdefault(_digest(flat) if alike else b"", (self.end, flat))
+        if start < self.end:
+            return start
         self.pieces.append(flat)
         self.end += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         if self.end - self.cuts[-1] > self.limit and start > self.cuts[-1]:
@@ -79,7 +92,5 @@ class Constants:
         return [first, *(Buffer("constants", "constants", size, at) for at, size in starts)]
 
 
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether bytes are equal, comparing the first ones first, as most differ there."""
-    head = CONSTANT_ALIGNMENT
-    return np.array_equal(a[:head], b[:head]) and np.array_equal(a, b)
+def _digest(flat: np.ndarray) -> bytes:
+    return blake2b(flat.data, digest_size=16).digest()

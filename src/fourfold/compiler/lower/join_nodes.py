@@ -76,7 +76,7 @@ def _followers(graph: Graph, node: Node) -> Iterator[Node]:
     while node.op != "softmax" and _has_constant_tail(graph, node):
         name = node.outputs[0]
         readers = graph.readers.get(name, ())
-        if len(readers) != 1 or name in graph.outputs:
+        if len(readers) != 1 or graph.is_output(name):
             return
         before, (node,) = node, readers
         other_inputs = [*node.inputs[1:], *(other for step in node.tail for other in step.inputs)]
@@ -176,7 +176,7 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
     middle, weights = filter_.outputs[0], graph.types[str(node.inputs[1])]
     taps = graph.types[str(filter_.inputs[1])].shape[1:3]
     point = weights.shape[1:3] == (1, 1) and after.groups == 1 and after.stride == (1, 1)
-    alone = graph.readers[middle] == (node,) and middle not in graph.outputs
+    alone = graph.readers[middle] == (node,) and not graph.is_output(middle)
     constants = [name for name in (*filter_.inputs[1:], *node.inputs[1:]) if name is not None]
     steps = graph.types[middle].slices % 4 == 0 and graph.types[node.outputs[0]].pixels > 1
     return (

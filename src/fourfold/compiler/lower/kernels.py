@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.codegen.context import NodeContext, Target
+from fourfold.codegen.context import NodeContext, Packed, Target
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.location import (
     Layout,
@@ -25,6 +25,8 @@ from fourfold.ops.base import Op, Variant, registry
 from fourfold.ops.kernels.joined import make_tail_step
 from fourfold.ops.kernels.pointwise import byte_kernel, pointwise_kernel, refuses_bytes
 from fourfold.types import DType
+
+MIN_SHARED_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,36 @@ def build_kernels(
     if refusals:
         what = f"{len(refusals)} of {len(graph.nodes)} nodes cannot run on {target.device.name}"
         raise UnsupportedError(what, refusals, "see 'fourfold ops' for what is supported")
-    return [built for context, choice in chosen for built in build_node(context, choice)]
+    shared = SharedArrays()
+    built = []
+    for context, choice in chosen:
+        built += build_node(context, choice)
+        shared.share(context.kernels)
+    return built
+
+
+class SharedArrays:
+    """Equal constants that several kernels have packed, so that each is in memory once."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[int, str, bytes], np.ndarray] = {}
+
+    def share(self, kernels: Iterable[Kernel]) -> None:
+        """Replace large constants of kernels with equal ones of earlier kernels."""
+        for kernel in kernels:
+            for number, argument in enumerate(kernel.buffers):
+                packed = argument.memory
+                if isinstance(packed, Packed) and packed.array.nbytes >= MIN_SHARED_BYTES:
+                    array = self._find(packed.array)
+                    kernel.buffers[number] = replace(argument, memory=replace(packed, array=array))
+
+    def _find(self, array: np.ndarray) -> np.ndarray:
+        """Return the first array with the same start, if all of it is equal."""
+        start = array.reshape(-1)[:16].tobytes()
+        first = self._arrays.setdefault((array.nbytes, array.dtype.str, start), array)
+        if first is array or first.shape != array.shape:
+            return array
+        return first if np.array_equal(first, array) else array
 
 
 def build_node(context: NodeContext, choice: KernelChoice) -> list[Built]:

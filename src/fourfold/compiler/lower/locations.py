@@ -7,6 +7,7 @@ copied.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from fourfold.codegen.context import KernelOptions
@@ -33,18 +34,20 @@ def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location
     storage = Storage(graph, options)
     locations: dict[str, Location] = {}
 
-    def resolve(name: str) -> Location:
-        if name not in locations:
-            type_ = graph.types[name]
-            own = own_location(name, layouts[name], type_, storage.of(name))
-            locations[name] = _inside_parent(name, own) or own
-        return locations[name]
+    def resolve(name: str) -> None:
+        """Locate a value after those that it is inside of, which may be thousands."""
+        chain = [name]
+        while chain[-1] in parents and parents[chain[-1]][0] not in locations:
+            chain.append(parents[chain[-1]][0])
+        for one in reversed(chain):
+            own = own_location(one, layouts[one], graph.types[one], storage.of(one))
+            locations[one] = _inside_parent(one, own) or own
 
     def _inside_parent(name: str, own: Location) -> Location | None:
         if name not in parents:
             return None
         parent, axis, start = parents[name]
-        outer_location, outer, inner = resolve(parent), graph.types[parent], graph.types[name]
+        outer_location, outer, inner = locations[parent], graph.types[parent], graph.types[name]
         if outer_location.layout is not own.layout:
             return None
         if (name, parent) in converted:
@@ -54,7 +57,8 @@ def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location
         return region_location(outer_location, outer, inner, axis, start)
 
     for name in layouts:
-        resolve(name)
+        if name not in locations:
+            resolve(name)
     return locations
 
 
@@ -85,7 +89,7 @@ def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str
             name = groups[name]
         return name
 
-    rows = {name for name in names if name in graph.inputs or name in graph.outputs}
+    rows = {*graph.inputs, *graph.outputs}
     for node, alias in aliases:
         linked = [name for name in (*node.inputs, *node.outputs) if name in groups]
         for name in linked[1:]:
@@ -124,44 +128,42 @@ def _choose_parents(
     Consumers decide first, so that a join can pull its inputs into itself.
     """
     parents: Parents = {}
+    roots: dict[str, str] = {}  # shortcuts to the value that a chain of parents ends with
     fixed = {*graph.inputs, *graph.outputs, *graph.constants}
 
     def free(name: str | None) -> bool:
         return name is not None and name not in fixed and name not in parents
 
+    def root(name: str) -> str:
+        """Return the value that contains all others around this one: none of them is free."""
+        passed = []
+        while name in parents:
+            passed.append(name)
+            name = roots.get(name, parents[name][0])
+        roots.update(dict.fromkeys(passed, name))
+        return name
+
     for node, alias in reversed(aliases):
         output, first = node.outputs[0], node.inputs[0]
         if alias.kind == "join":
             if _regions_fit(graph, node, alias, layouts):
+                counts = Counter(node.inputs)
                 for region in alias.regions:
                     name = node.inputs[region.part]
-                    if (
-                        free(name)
-                        and node.inputs.count(name) == 1
-                        and not _is_inside(parents, output, name)
-                    ):
+                    if free(name) and counts[name] == 1 and root(output) != name:
                         parents[str(name)] = (output, region.axis, region.start)
         elif alias.kind == "cut":
             if free(output) and first not in graph.constants:
                 region = alias.regions[0]
                 parents[output] = (str(first), region.axis, region.start)
         elif alias.inward or (
-            not alias.converts and (output in graph.outputs or output in parents)
+            not alias.converts and (graph.is_output(output) or output in parents)
         ):
-            if free(first) and not _is_inside(parents, output, first):
+            if free(first) and root(output) != first:
                 parents[str(first)] = (output, None, 0)
         elif free(output) and first not in graph.constants:
             parents[output] = (str(first), None, 0)
     return parents
-
-
-def _is_inside(parents: Parents, name: str, other: str | None) -> bool:
-    """Return whether `other` already contains `name`: the two cannot contain each other."""
-    while name in parents:
-        name = parents[name][0]
-        if name == other:
-            return True
-    return False
 
 
 def _regions_fit(graph: Graph, node: Node, alias: Alias, layouts: dict[str, Layout]) -> bool:

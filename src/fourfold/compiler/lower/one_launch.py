@@ -31,6 +31,7 @@ from fourfold.plan.host_protocol import BYTES, PIECE, pieces
 from fourfold.types import DType
 
 MIN_LAUNCHES = 4
+MAX_STAGES = 4096  # a longer list would take long to arrange
 MAX_CPU_CORES = 16
 MAX_LAUNCH_FLOPS = 2e7  # operations per launch
 
@@ -95,7 +96,7 @@ def wants_one_launch(
     The language must support it and the device be able to run it.
     """
     persistent, form = language.persistent, target.options.form
-    if persistent is None or not bound:
+    if persistent is None or not 0 < len(bound) <= MAX_STAGES:
         return False
     if form == "auto":
         expensive = _launches_are_expensive(len(bound), persistent, target.device, load)

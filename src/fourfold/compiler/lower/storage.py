@@ -9,7 +9,7 @@ a difference of larger numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from fourfold.codegen.context import KernelOptions
 from fourfold.codegen.location import Stored
@@ -86,6 +86,11 @@ class Storage:
         self._in_full = frozenset(exact_values)
         self._ports = {*graph.inputs, *graph.outputs}
         self._makers = {node.outputs[0]: node for node in graph.nodes if len(node.outputs) == 1}
+        # The byte storage of each value, and that of the value which a reshape shows.
+        self._bytes: dict[str, Stored | None] = {}
+        self._kept_bytes: dict[str, Stored | None] = {}
+        if options.counts_bytes:
+            self._find_bytes()
 
     def of(self, name: str) -> Stored:
         """Return the storage of a value.
@@ -95,7 +100,7 @@ class Storage:
         type_, options = self._graph.types[name], self._options
         if type_.dtype is not DType.F32 or name in self._ports or self._exact:
             return Stored(type_.dtype)
-        if options.counts_bytes and (as_bytes := self._bytes(name)) is not None:
+        if options.counts_bytes and (as_bytes := self._bytes.get(name)) is not None:
             return as_bytes
         if options.keeps_values or name in self._in_full:
             return Stored(DType.F32)
@@ -104,16 +109,23 @@ class Storage:
         steps = self._steps(name) if counts else None
         return steps or Stored(storage)
 
-    def _bytes(self, name: str) -> Stored | None:
+    def _find_bytes(self) -> None:
+        """Find the values that are stored as bytes, producers before their readers."""
+        multiplied = _multiplied_values(self._graph)
+        for name, node in self._makers.items():
+            self._bytes[name] = self._bytes_of(node, multiplied)
+            if name not in self._ports:
+                reshaped = node.op == "reshape" and not node.tail
+                source = self._kept_bytes.get(str(node.inputs[0])) if reshaped else None
+                self._kept_bytes[name] = source if reshaped else self._bytes[name]
+
+    def _bytes_of(self, node: Node, multiplied: Set[str]) -> Stored | None:
         """Store integers with at most 256 distinct values as bytes, the lowest as zero."""
-        if name not in self._makers:
-            return None
-        node = self._makers[name]
         if node.op in KEEPERS and not node.tail:
-            return self._kept_bytes(str(node.inputs[0]))
-        if node.op in ("concat", "gather") and not node.tail and self._is_multiplied(name):
+            return self._kept_bytes.get(str(node.inputs[0]))
+        if node.op in ("concat", "gather") and not node.tail and node.outputs[0] in multiplied:
             read = node.inputs if node.op == "concat" else node.inputs[:1]
-            parts = {self._kept_bytes(str(part)) for part in read}
+            parts = {self._kept_bytes.get(str(part)) for part in read}
             return parts.pop() if len(parts) == 1 else None
         grid = node.tail[-1].attributes if node.tail else node.attributes
         if not isinstance(grid, FakeQuantize) or grid.distance != 1.0:
@@ -122,24 +134,6 @@ class Storage:
             return None
         return Stored(DType.U8, 1.0, -grid.low)
 
-    def _is_multiplied(self, name: str) -> bool:
-        """Return whether an op that multiplies reads a value, or elements picked from it."""
-        for reader in self._graph.readers.get(name, ()):
-            picks = reader.op in ("gather", "reshape") and not reader.tail
-            if reader.op in SUMS and reader.inputs[0] == name:
-                return True
-            if picks and self._is_multiplied(reader.outputs[0]):
-                return True
-        return False
-
-    def _kept_bytes(self, name: str) -> Stored | None:
-        """Return the byte storage of an input of an op whose results are among its inputs."""
-        if name not in self._makers or name in self._ports:
-            return None
-        node = self._makers[name]
-        reshaped = node.op == "reshape" and not node.tail
-        return self._kept_bytes(str(node.inputs[0])) if reshaped else self._bytes(name)
-
     def _steps(self, name: str) -> Stored | None:
         """Store numbers between two bounds as 16-bit steps of equal size, finer than fp16."""
         bounds = _bounds(self._makers[name]) if name in self._makers else None
@@ -147,6 +141,18 @@ class Storage:
             return None
         low, high = bounds
         return Stored(DType.I16, high / 32767) if low < 0 else Stored(DType.U16, high / 65535)
+
+
+def _multiplied_values(graph: Graph) -> Set[str]:
+    """Return the values that an op which multiplies reads, itself or elements picked from them."""
+    multiplied: set[str] = set()
+    for node in reversed(graph.nodes):
+        picks = node.op in ("gather", "reshape") and not node.tail
+        if node.op in SUMS:
+            multiplied.add(str(node.inputs[0]))
+        elif picks and node.outputs[0] in multiplied:
+            multiplied.update(node.reads)
+    return multiplied
 
 
 def _bounds(node: Node) -> tuple[float, float] | None:

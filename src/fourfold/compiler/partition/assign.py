@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isqrt
 
 from fourfold.compiler.partition.cost import Costs
 from fourfold.compiler.partition.partitions import Partition, make_partitions
@@ -13,6 +14,9 @@ from fourfold.options import PlacementOptions
 from fourfold.plan.placement import OperatorPlacement, PartPlacement, Placement
 from fourfold.plan.targets import GPU
 
+# Units that the search for slow partitions visits: all of them for each pair of partitions.
+MAX_SEARCH_VISITS = 1 << 19
+MIN_SEARCHED = 4  # partitions that the search always considers
 MAX_CPU_TIME_RATIO = 0.9  # minimum gain for leaving the GPU, because the estimates are coarse
 
 
@@ -81,6 +85,7 @@ def assign_units(problem: AssignmentProblem, options: PlacementOptions) -> Assig
     }
     reasons = dict.fromkeys(bound, "it is between operators that share a state")
     assignment = problem.assignment(on_gpu, reasons)
+    assignment = _drop_least_partitions(problem, assignment, on_cpu)
     assignment = _limit_partitions(problem, assignment, on_cpu, options.max_partitions)
     if options.placement == "gpu" or len(assignment.gpu_partitions) == len(assignment.partitions):
         return assignment  # the caller requested the GPU, or no split is needed
@@ -101,6 +106,23 @@ def _move_to_cpu(
 def _with_reason(assignment: Assignment, names: Iterable[str], reason: str) -> Assignment:
     left = [name for name in names if assignment.targets[name] != GPU]
     return replace(assignment, reasons={**assignment.reasons, **dict.fromkeys(left, reason)})
+
+
+def _drop_least_partitions(
+    problem: AssignmentProblem, assignment: Assignment, on_cpu: Mapping[str, str]
+) -> Assignment:
+    """Move partitions to the CPU at once, those with the least work first, until a search among
+    the others takes a limited time.
+    """
+    limit = max(MIN_SEARCHED, isqrt(MAX_SEARCH_VISITS // max(len(problem.units), 1)))
+    partitions = assignment.gpu_partitions
+    if len(partitions) <= limit:
+        return assignment
+    partitions.sort(key=problem.costs.part, reverse=True)
+    names = [name for partition in partitions[limit:] for name in partition.names]
+    targets = {**assignment.targets, **{name: on_cpu[name] for name in names}}
+    moved = problem.assignment(targets, assignment.reasons)
+    return _with_reason(moved, names, f"the device would run more than {limit} separate parts")
 
 
 def _limit_partitions(

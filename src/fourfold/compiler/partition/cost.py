@@ -58,6 +58,7 @@ class Costs:
     graph: Graph
     rates: Mapping[str, TargetRates]
     measured: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    _estimates: dict[tuple[str, str], float] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of(graph: Graph, device: DeviceInfo, threads: int, engine: str | None) -> Costs:
@@ -67,8 +68,14 @@ class Costs:
 
     def unit(self, unit: Unit, target: str) -> float:
         """Return the seconds of a unit, without transfers of its values."""
-        if (target, unit.name) in self.measured:
-            return self.measured[target, unit.name]
+        key = (target, unit.name)
+        if key in self.measured:
+            return self.measured[key]
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(unit, target)
+        return self._estimates[key]
+
+    def _estimate(self, unit: Unit, target: str) -> float:
         rates = self.rates[target]
         work = sum(flops(self.graph, node) for node in unit.nodes)
         moved = self._bytes({*unit.reads, *unit.writes, *self._weights(unit)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from fourfold.formats.units import Unit, find_unit_dependencies
 from fourfold.graph import Graph
@@ -60,7 +61,8 @@ def make_partitions(
     others = sorted({*targets.values()} - {GPU}, key=lambda target: (target == NUMPY, target))
     orders = [_group_units(units, targets, dependencies, first) for first in (GPU, *others)]
     best = min(orders, key=len)
-    return tuple(_partition(graph, units, targets, members) for members in best)
+    readers, results = _find_readers(units, targets), frozenset(graph.results)
+    return tuple(_partition(graph, readers, results, targets, members) for members in best)
 
 
 def _drop_unused_conversions(
@@ -90,56 +92,92 @@ def _group_units(
     units: Sequence[Unit], targets: Mapping[str, str], dependencies: Dependencies, first: str
 ) -> list[list[Unit]]:
     """Return all units in groups of one target each, in an order in which the groups can run."""
-    done: set[str] = set()
-    left, target = list(units), first
+    ready = _ReadyUnits(units, targets, dependencies)
     groups: list[list[Unit]] = []
-    while left:
-        waiting = [unit for unit in left if targets[unit.name] == target]
-        group = _run_ready(waiting, dependencies, done)
+    count, target = 0, first
+    while count < len(units):
+        group = ready.run(target)
         if group:
             groups.append(group)
-        left = [unit for unit in left if unit.name not in done]
-        target = _next_target(left, targets, dependencies, done)
+        count += len(group)
+        following = ready.next_target()
+        assert following or count == len(units), f"units depend on each other: {units[0].name}"
+        target = following or GPU
     return groups
 
 
-def _run_ready(waiting: Sequence[Unit], dependencies: Dependencies, done: set[str]) -> list[Unit]:
-    """Return the units that can run before any other target has to, and add them to `done`."""
-    group: list[Unit] = []
-    while True:
-        count = len(group)
-        for unit in waiting:
-            if unit.name not in done and dependencies[unit.name] <= done:
-                group.append(unit)
-                done.add(unit.name)
-        if len(group) == count:
-            return group
+class _ReadyUnits:
+    """The units of each target whose dependencies have run, by number."""
+
+    def __init__(
+        self, units: Sequence[Unit], targets: Mapping[str, str], dependencies: Dependencies
+    ) -> None:
+        self._units = units
+        self._targets = [targets[unit.name] for unit in units]
+        numbers = {unit.name: number for number, unit in enumerate(units)}
+        self._missing = [len(dependencies[unit.name]) for unit in units]
+        self._readers: list[list[int]] = [[] for _ in units]
+        self._ready: dict[str, list[int]] = {target: [] for target in self._targets}
+        for number, unit in enumerate(units):
+            for name in dependencies[unit.name]:
+                self._readers[numbers[name]].append(number)
+            if not self._missing[number]:
+                self._ready[self._targets[number]].append(number)
+
+    def run(self, target: str) -> list[Unit]:
+        """Return the units that can run before any other target has to, in the order of repeated
+        passes over all units.
+        """
+        pending = [(0, number) for number in sorted(self._ready.get(target, ()))]
+        self._ready[target] = []
+        group: list[Unit] = []
+        while pending:
+            turn, number = heappop(pending)
+            group.append(self._units[number])
+            for reader in self._readers[number]:
+                self._missing[reader] -= 1
+                if self._missing[reader]:
+                    continue
+                if self._targets[reader] == target:
+                    heappush(pending, (turn + (reader < number), reader))
+                else:
+                    heappush(self._ready[self._targets[reader]], reader)
+        return group
+
+    def next_target(self) -> str | None:
+        """Return the target of the first unit that can run now; None if there is none."""
+        firsts = {target: numbers[0] for target, numbers in self._ready.items() if numbers}
+        return min(firsts, key=lambda target: firsts[target], default=None)
 
 
-def _next_target(
-    left: Sequence[Unit], targets: Mapping[str, str], dependencies: Dependencies, done: set[str]
-) -> str:
-    """Return the target of the first unit that can run now."""
-    ready = (unit for unit in left if dependencies[unit.name] <= done)
-    target = next((targets[unit.name] for unit in ready), None)
-    assert target is not None or not left, f"units depend on each other: {left[0].name}"
-    return target or GPU
+def _find_readers(units: Iterable[Unit], targets: Mapping[str, str]) -> Mapping[str, list[str]]:
+    """Return the units that read each value."""
+    readers: dict[str, list[str]] = {}
+    for unit in units:
+        for value in unit.inputs(targets[unit.name]):
+            readers.setdefault(value, []).append(unit.name)
+    return readers
 
 
 def _partition(
-    graph: Graph, units: Sequence[Unit], targets: Mapping[str, str], members: Sequence[Unit]
+    graph: Graph,
+    readers: Mapping[str, list[str]],
+    results: frozenset[str],
+    targets: Mapping[str, str],
+    members: Sequence[Unit],
 ) -> Partition:
     target = targets[members[0].name]
     inside = {unit.name for unit in members}
     produced = dict.fromkeys(value for unit in members for value in unit.outputs(target))
     consumed = dict.fromkeys(value for unit in members for value in unit.inputs(target))
-    read = {
+    inputs = tuple(
         value
-        for unit in units
-        if unit.name not in inside
-        for value in unit.inputs(targets[unit.name])
-    }
-    read |= set(graph.results)
-    available = {*produced, *graph.constants, *graph.states}
-    inputs = tuple(v for v in consumed if v not in available)
-    return Partition(target, tuple(members), inputs, tuple(v for v in produced if v in read))
+        for value in consumed
+        if not (value in produced or value in graph.constants or value in graph.states)
+    )
+    outputs = tuple(
+        value
+        for value in produced
+        if value in results or not inside.issuperset(readers.get(value, ()))
+    )
+    return Partition(target, tuple(members), inputs, outputs)

@@ -10,6 +10,10 @@ import numpy as np
 from fourfold.graph import Graph, Node, Step
 from fourfold.types import TensorType
 
+FREE_BYTES = 64 << 20
+FREE_WORK = 1 << 28  # operations, or elements that are read and written
+WORK_PER_BYTE = 16
+
 
 class Names:
     """Values found equal to others: `of` returns the current name, `apply` renames all nodes.
@@ -54,6 +58,31 @@ class Names:
         return tuple(None if name is None else self.of(name) for name in names)
 
 
+class FoldBudget:
+    """The work and memory that a pass may still spend on computing constants.
+
+    Both are relative to the constants of the graph, which a file has to contain. A node beyond the
+    budget is not folded.
+
+    Args:
+        graph: The graph before the pass.
+        growth: Bytes of new constants for each byte of a constant of the graph.
+    """
+
+    def __init__(self, graph: Graph, growth: int) -> None:
+        stored = sum(array.nbytes for array in graph.constants.values())
+        self.bytes = growth * stored + FREE_BYTES
+        self.work = WORK_PER_BYTE * stored + FREE_WORK
+
+    def take(self, work: int, size: int) -> bool:
+        """Spend operations and bytes; return False, and spend nothing, if they exceed the rest."""
+        if work > self.work or size > self.bytes:
+            return False
+        self.work -= work
+        self.bytes -= size
+        return True
+
+
 class PassConstants:
     """The constants of a graph and those that a pass adds."""
 
@@ -61,6 +90,7 @@ class PassConstants:
         self._graph = graph
         self._arrays = dict(graph.constants)
         self._types = dict(graph.types)
+        self._counts: dict[str, int] = {}  # numbers added to names so far
 
     def __contains__(self, name: str | None) -> bool:
         return name in self._arrays
@@ -80,10 +110,10 @@ class PassConstants:
 
     def declare(self, name: str, type_: TensorType) -> str:
         """Declare a value that a node will compute, under an unused name."""
-        fresh, count = name, 0
+        fresh = name
         while fresh in self._types:
-            count += 1
-            fresh = f"{name}:{count}"
+            self._counts[name] = self._counts.get(name, 0) + 1
+            fresh = f"{name}:{self._counts[name]}"
         self._types[fresh] = type_
         return fresh
 

@@ -16,7 +16,7 @@ def _find(graph: Graph, node: Node) -> Node | None:
     if node.op != "mean" or node.tail:
         return None
     squares = str(node.inputs[0])
-    if len(graph.readers[squares]) > 1 or squares in graph.outputs:
+    if len(graph.readers[squares]) > 1 or graph.is_output(squares):
         return None
     for x, middle in _differences(graph, squares):
         if graph.types[x] == graph.types[squares]:

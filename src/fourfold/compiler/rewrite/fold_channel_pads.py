@@ -25,7 +25,7 @@ def fold_channel_pads(graph: Graph) -> Graph:
 
 def _additions(graph: Graph, pad: Node, folded: dict[str, Node]) -> list[Node]:
     """Return all readers of a pad as additions without it; empty unless all of them can be."""
-    if not _is_behind_channels(graph, pad) or pad.outputs[0] in graph.outputs:
+    if not _is_behind_channels(graph, pad) or graph.is_output(pad.outputs[0]):
         return []
     name, additions = pad.outputs[0], []
     for reader in graph.readers.get(name, ()):

@@ -61,7 +61,7 @@ def _chain(graph: Graph, last: Node) -> list[Node] | None:
     while not nodes or nodes[0].op != "space_to_batch":
         name = str(reader.inputs[0])
         node = graph.producers.get(name)
-        if node is None or node.tail or name in graph.outputs or len(graph.readers[name]) > 1:
+        if node is None or node.tail or graph.is_output(name) or len(graph.readers[name]) > 1:
             return None
         after_convolution = bool(nodes) and nodes[0].op in _CONVOLUTIONS
         if after_convolution != (node.op == "space_to_batch"):

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.compiler.rewrite._names import PassConstants
+from fourfold.compiler.rewrite._names import FoldBudget, PassConstants
 from fourfold.graph import Graph, Node
 
 # For each weighted sum, the axis of its weights with the output channels.
 _CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
+
+GROWTH = 2  # bytes of scaled weights for each byte of a constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +29,16 @@ class Affine:
 
 
 def fold_scales(graph: Graph) -> Graph:
-    constants = PassConstants(graph)
+    constants, budget = PassConstants(graph), FoldBudget(graph, GROWTH)
     nodes: list[Node] = []
     positions: dict[str, int] = {}
     for node in graph.nodes:
         source = _weighted_sum_before(graph, node, nodes, positions)
         affine = None if source is None else _affine(graph, node, source)
         folded = (
-            None if affine is None else _scaled(nodes[positions[str(source)]], affine, constants)
+            None
+            if affine is None
+            else _scaled(nodes[positions[str(source)]], affine, constants, budget)
         )
         if source is None or folded is None:
             nodes.append(node)
@@ -50,13 +54,13 @@ def _weighted_sum_before(
 ) -> str | None:
     """Return the input that comes from a weighted sum which this node could be folded into."""
     for name in node.inputs:
-        if name is None or name not in positions or node.tail or node.inputs.count(name) > 1:
+        if name is None or name not in positions or node.tail:
             continue
         producer = nodes[positions[name]]
-        if producer.op not in _CHANNEL_AXIS or producer.tail:
+        if producer.op not in _CHANNEL_AXIS or producer.tail or node.inputs.count(name) > 1:
             continue
         same = graph.types[name] == graph.types[node.outputs[0]]
-        if same and name not in graph.outputs and len(graph.readers[name]) == 1:
+        if same and not graph.is_output(name) and len(graph.readers[name]) == 1:
             return name
     return None
 
@@ -92,12 +96,17 @@ def _by_channel(graph: Graph, name: str | None, channels: int) -> np.ndarray | N
     return np.broadcast_to(array.reshape(-1), (channels,))
 
 
-def _scaled(node: Node, affine: Affine, constants: PassConstants) -> Node | None:
+def _scaled(
+    node: Node, affine: Affine, constants: PassConstants, budget: FoldBudget
+) -> Node | None:
     """Return the weighted sum with scale and shift in weights and bias, if these are constants."""
     source, weights, bias = (*node.inputs, None)[:3]
     if weights is None or weights not in constants or (bias is not None and bias not in constants):
         return None
     old = constants[weights]
+    is_scaled = not (affine.scale == 1).all()
+    if not budget.take(old.size, old.nbytes if is_scaled else 0):
+        return None
     shape = [1] * old.ndim
     shape[_CHANNEL_AXIS[node.op]] = -1
     with np.errstate(all="ignore"):
@@ -105,7 +114,7 @@ def _scaled(node: Node, affine: Affine, constants: PassConstants) -> Node | None
         offsets = affine.shift if bias is None else constants[bias] * affine.scale + affine.shift
     if not (np.isfinite(filters).all() and np.isfinite(offsets).all()):
         return None
-    if not (affine.scale == 1).all():
+    if is_scaled:
         weights = constants.add(f"{weights.removesuffix('/scaled')}/scaled", filters)
     if bias is not None or offsets.any():
         name = (bias or node.outputs[0]).removesuffix("/shifted")

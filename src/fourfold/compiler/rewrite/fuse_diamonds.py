@@ -48,18 +48,20 @@ def _region(graph: Graph, name: str, order: dict[int, int]) -> list[Node]:
     """Return all direct and indirect readers of a value, up to the node where they join again."""
     pending = list(graph.readers.get(name, ()))
     region: list[Node] = []
-    if len(pending) < 2 or name in graph.outputs:
+    if len(pending) < 2 or graph.is_output(name):
         return []
     while pending:
+        if len(region) + len(pending) > MAX_TAIL_STEPS:
+            return []  # all of them would have to join
         pending.sort(key=lambda node: order[id(node)])
         node = pending.pop(0)
         region.append(node)
-        if not _can_join(graph, node, name) or len(region) > MAX_TAIL_STEPS:
+        if not _can_join(graph, node, name):
             return []
         if not pending:
             break
         readers = graph.readers.get(node.outputs[0], ())
-        if not readers or node.outputs[0] in graph.outputs:
+        if not readers or graph.is_output(node.outputs[0]):
             return []
         pending += [reader for reader in readers if reader not in pending]
     extras = {read for node in region for read in node.reads}

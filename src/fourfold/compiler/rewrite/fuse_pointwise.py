@@ -129,7 +129,7 @@ def _viewed_value(graph: Graph, name: str, order: _Order) -> str:
     if node is None or node.tail or not _is_view(node):
         return name
     source = str(node.inputs[0])
-    alone = len(graph.readers[source]) == 1 and source not in graph.outputs
+    alone = len(graph.readers[source]) == 1 and not graph.is_output(source)
     return source if alone else name
 
 

@@ -6,6 +6,7 @@ the integers that these multiply are then concatenated unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from fourfold.compiler.rewrite._grids import PICKS, find_grids
@@ -18,10 +19,11 @@ SUMS = ("conv2d", "depthwise_conv2d", "fully_connected")
 
 
 def hoist_roundings(graph: Graph) -> Graph:
+    multiplied = _multiplied_values(graph)
     grids, values = find_grids(graph), PassConstants(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
-        join = _join_before(graph, node)
+        join = _join_before(graph, node, multiplied)
         if join is None or not all(name in grids for name in join.reads):
             nodes.append(node)
             continue
@@ -33,23 +35,24 @@ def hoist_roundings(graph: Graph) -> Graph:
     return values.apply(nodes)
 
 
-def _join_before(graph: Graph, node: Node) -> Node | None:
+def _join_before(graph: Graph, node: Node, multiplied: Set[str]) -> Node | None:
     """Return the concat that only this rounding reads, if the rounded value is multiplied later."""
     if not isinstance(node.attributes, FakeQuantize) or node.tail:
         return None
     join = find_producer(graph, node.inputs[0], "concat")
-    if join is None or join.outputs[0] in graph.outputs:
+    if join is None or graph.is_output(join.outputs[0]):
         return None
     alone = len(graph.readers[join.outputs[0]]) == 1
-    return join if alone and _is_multiplied(graph, node.outputs[0]) else None
+    return join if alone and node.outputs[0] in multiplied else None
 
 
-def _is_multiplied(graph: Graph, name: str) -> bool:
-    """Return whether a weighted sum reads a value, or elements only picked and rounded from it."""
-    for reader in graph.readers.get(name, ()):
-        if reader.op in SUMS and reader.inputs[0] == name:
-            return True
-        passes = reader.op in PICKS or isinstance(reader.attributes, FakeQuantize)
-        if passes and _is_multiplied(graph, reader.outputs[0]):
-            return True
-    return False
+def _multiplied_values(graph: Graph) -> Set[str]:
+    """Return the values that a weighted sum reads, itself or elements picked and rounded."""
+    multiplied: set[str] = set()
+    for node in reversed(graph.nodes):
+        passes = node.op in PICKS or isinstance(node.attributes, FakeQuantize)
+        if node.op in SUMS:
+            multiplied.add(str(node.inputs[0]))
+        if passes and node.outputs[0] in multiplied:
+            multiplied.update(node.reads)
+    return multiplied

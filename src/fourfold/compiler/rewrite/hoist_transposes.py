@@ -31,7 +31,7 @@ def _pad_before(graph: Graph, node: Node, nodes: dict[str, Node]) -> Node | None
     """Return the pad that only this transpose reads."""
     source = node.inputs[0] if node.op == "transpose" and not node.tail else None
     pad = None if source is None else nodes.get(source)
-    if pad is None or pad.op != "pad" or pad.tail or pad.outputs[0] in graph.outputs:
+    if pad is None or pad.op != "pad" or pad.tail or graph.is_output(pad.outputs[0]):
         return None
     return pad if len(graph.readers[pad.outputs[0]]) == 1 else None
 

@@ -30,7 +30,8 @@ def inline_pointwise(graph: Graph) -> Graph:
         while source is not None:
             now[name] = source.reader
             for read in now.pop(source.name).reads:
-                readers[read] = (readers[read] - {source.name}) | {name}
+                readers[read].discard(source.name)
+                readers[read].add(name)
             source = _next_source(graph, now, readers, name)
     kept = (now.get(node.outputs[0]) if node.outputs else node for node in graph.nodes)
     return graph.with_nodes(tuple(node for node in kept if node is not None))
@@ -47,14 +48,27 @@ def _next_source(
     graph: Graph, now: Mapping[str, Node], readers: Mapping[str, set[str]], reader: str
 ) -> _Source | None:
     node = now[reader]
-    for name in node.reads:
-        alone = name in now and readers[name] == {reader} and name not in graph.outputs
+    for name in node.reads if _is_computed(node) else _tail_reads(node):
+        alone = name in now and readers[name] == {reader} and not graph.is_output(name)
         joined = (
             _inlined(node, now[name]) if alone and _can_inline(graph, now[name], node) else None
         )
         if joined is not None:
             return _Source(name, joined)
     return None
+
+
+def _is_computed(node: Node) -> bool:
+    """Return whether the node itself is pointwise, so that it can become part of a formula."""
+    op = registry()[node.op]
+    return op.pointwise is not None and op.view is None
+
+
+def _tail_reads(node: Node) -> list[str]:
+    """Return the values that only the tail of a node reads; the node may have many inputs."""
+    own = set(node.inputs) if node.tail else set()
+    names = dict.fromkeys(name for step in node.tail for name in step.inputs)
+    return [name for name in names if name is not None and name not in own]
 
 
 def _can_inline(graph: Graph, source: Node, node: Node) -> bool:
@@ -70,8 +84,7 @@ def _can_inline(graph: Graph, source: Node, node: Node) -> bool:
 
 def _inlined(node: Node, source: Node) -> Node | None:
     """Return the node with the source inlined at the one step that reads it; None if impossible."""
-    name, op = source.outputs[0], registry()[node.op]
-    own = op.pointwise is not None and op.view is None
+    name, own = source.outputs[0], _is_computed(node)
     first = Step(node.op, node.attributes, node.inputs)
     steps = [first, *node.tail]
     positions = [number for number, step in enumerate(steps) if name in step.inputs]

@@ -207,7 +207,7 @@ class _Work:
 
     def _is_only_rounded(self, name: str) -> bool:
         readers = self.graph.readers.get(name, ())
-        if len(readers) != 1 or readers[0].tail or name in self.graph.outputs:
+        if len(readers) != 1 or readers[0].tail or self.graph.is_output(name):
             return False
         return isinstance(readers[0].attributes, FakeQuantize | Quantize)
 

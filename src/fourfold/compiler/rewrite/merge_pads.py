@@ -50,7 +50,7 @@ def merge_pads(graph: Graph) -> Graph:
 def _merge(graph: Graph, pad: Node, merged: Mapping[str, Node]) -> list[Node]:
     """Return all readers of a pad with its padding merged into theirs; empty unless all can."""
     output = pad.outputs[0]
-    if not _is_around_images(pad) or output in graph.outputs:
+    if not _is_around_images(pad) or graph.is_output(output):
         return []
     readers = []
     for reader in graph.readers.get(output, ()):

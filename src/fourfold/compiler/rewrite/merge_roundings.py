@@ -28,7 +28,7 @@ def _merged(graph: Graph, node: Node) -> Node:
     if not isinstance(before, FakeQuantize) or before.distance != after.scale:
         return node
     low, high = max(before.low, after.low), min(before.high, after.high)
-    if low > high or source.outputs[0] in graph.outputs:
+    if low > high or graph.is_output(source.outputs[0]):
         return node
     merged = replace(after, scale=before.scale, low=low, high=high, pivot=before.pivot)
     return replace(node, inputs=source.inputs, attributes=merged)

@@ -9,6 +9,7 @@ adjacent channels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from fourfold.compiler.rewrite._axes import permute_constant
@@ -22,6 +23,7 @@ from fourfold.types import Shape
 
 SLICE = 4  # channels that kernels read at once
 MOVES = ("concat", "pad")  # ops that read each element once
+MAX_DEPTH = 64  # pointwise nodes between an input and a transpose; models have a few of them
 
 
 def read_planes(graph: Graph) -> Graph:
@@ -39,15 +41,17 @@ class _Reading:
         self.constants = PassConstants(graph)
         self.nodes: list[Node] = []
         self.pixels: dict[str, str] = {}  # values with channels last
+        self.inputs = frozenset(graph.inputs)
+        self.depths = self._pointwise_depths()
 
     def add(self, node: Node) -> None:
         """Add a node, or replace it if it is a transpose of planes."""
         source = str(node.inputs[0]) if node.inputs else ""
         if not _brings_channels_last(node):
             self.nodes.append(node)
-        elif source in self.graph.inputs and self._suits(source, node.outputs[0]):
+        elif source in self.inputs and self._suits(source, node.outputs[0]):
             self.nodes.append(replace(node, op="planes_to_pixels", attributes=NONE))
-        elif source in self.graph.producers and self._is_pointwise(source):
+        elif self.depths.get(source, 0):
             self._add_with_channels_last(
                 self.graph.producers[source], _order(node), node.outputs[0]
             )
@@ -59,20 +63,23 @@ class _Reading:
         few = images == 1 and channels < SLICE
         return few or all(map(_takes_planes, self.graph.readers.get(result, ())))
 
-    def _is_pointwise(self, name: str) -> bool:
-        """Return whether a value is computed only from inputs of its own shape and constants."""
-        shape, node = self.graph.types[name].shape, self.graph.producers[name]
-        if registry()[node.op].pointwise is None or node.tail:
-            return False
-        computed = any(part not in self.graph.constants for part in node.reads)
-        return computed and all(self._is_part(part, shape) for part in node.reads)
+    def _pointwise_depths(self) -> dict[str, int]:
+        """Return how many pointwise nodes are between inputs and each value that is computed only
+        from inputs of its own shape and constants; inputs have none.
+        """
+        depths = dict.fromkeys(self.inputs, 0)
+        for node in self.graph.nodes:
+            if registry()[node.op].pointwise is None or node.tail or len(node.outputs) != 1:
+                continue
+            shape = self.graph.types[node.outputs[0]].shape
+            parts = [name for name in node.reads if name not in self.graph.constants]
+            if parts and all(self._is_part(name, shape, depths) for name in parts):
+                depths[node.outputs[0]] = 1 + max(depths[name] for name in parts)
+        return depths
 
-    def _is_part(self, name: str, shape: Shape) -> bool:
-        if name in self.graph.constants:
-            return True
-        if self.graph.types[name].shape != shape:
-            return False
-        return name in self.graph.inputs or self._is_pointwise(name)
+    def _is_part(self, name: str, shape: Shape, depths: Mapping[str, int]) -> bool:
+        is_shallow = depths.get(name, MAX_DEPTH) < MAX_DEPTH
+        return is_shallow and self.graph.types[name].shape == shape
 
     def _add_with_channels_last(self, node: Node, order: Order, result: str) -> None:
         """Add a pointwise node of values with channels last."""
@@ -93,7 +100,7 @@ class _Reading:
             return self.constants.add(f"{name}/pixels", permute_constant(array, order))
         turned = type_.with_shape(*permuted(type_.shape, order))
         result = self.constants.declare(f"{name}/pixels", turned)
-        if name in self.graph.inputs:
+        if name in self.inputs:
             self.nodes.append(Node("planes_to_pixels", (name,), (result,), name=name))
         else:
             self._add_with_channels_last(self.graph.producers[name], order, result)

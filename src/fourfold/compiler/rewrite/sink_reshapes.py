@@ -60,14 +60,14 @@ def _reshape_before(
     if op.pointwise is None or op.view is not None or node.tail:
         return None
     readers = graph.readers.get(node.outputs[0], ())
-    if any(reader.op == "reshape" and reader.outputs[0] in graph.outputs for reader in readers):
+    if any(reader.op == "reshape" and graph.is_output(reader.outputs[0]) for reader in readers):
         return None  # outputs keep their names, so a reshape would have to stay
     for name in dict.fromkeys(map(str, node.inputs)):
         reshape = nodes.get(name)
         if reshape is None or reshape.op != "reshape" or reshape.tail:
             continue
         source = str(reshape.inputs[0])
-        alone = graph.readers[name] == (node,) and name not in graph.outputs
+        alone = graph.readers[name] == (node,) and not graph.is_output(name)
         same = types[name].shape == types[node.outputs[0]].shape
         others = [types[str(other)] for other in node.inputs if other != name]
         fits = all(_is_by_channel(other, types[source], types[name]) for other in others)
@@ -81,7 +81,7 @@ def _takes_tail(graph: Graph, source: str, reshape: Node, nodes: Mapping[str, No
     maker = nodes.get(source)
     if maker is None or len(maker.outputs) > 1 or registry()[maker.op].view is not None:
         return False
-    return source not in graph.outputs and graph.readers.get(source, (reshape,)) == (reshape,)
+    return not graph.is_output(source) and graph.readers.get(source, (reshape,)) == (reshape,)
 
 
 def _is_by_channel(other: TensorType, before: TensorType, after: TensorType) -> bool:

@@ -95,7 +95,7 @@ class _Values:
         waiting = [name for name in read if name in self.waiting]
         orders = [self.waiting[name][1] for name in waiting if self.types[name].rank == rank]
         stay = sum(self.types[name].elements for name in waiting)
-        costs = {order: sum(self._cost(name, order) for name in read) for order in orders}
+        costs = {order: sum(self._cost(name, order) for name in read) for order in set(orders)}
         best = min(orders, key=lambda order: costs[order], default=None)
         return best if best is not None and costs[best] <= stay else None
 
@@ -177,7 +177,7 @@ class _Sinking:
         if source in values.constants:
             return False
         order = compose_orders(order, permutation)
-        fixed = output in self.graph.outputs
+        fixed = self.graph.is_output(output)
         if order == tuple(range(len(order))) and fixed:
             values.append(replace(node, op="identity", inputs=(source,), attributes=NONE))
         elif (source, order) in values.turned and not fixed:
@@ -188,7 +188,7 @@ class _Sinking:
 
     def _record_waiting(self, output: str, source: str, order: Order) -> None:
         """Record an output as a waiting transpose; an identity becomes a rename."""
-        if order == tuple(range(len(order))) and output not in self.graph.outputs:
+        if order == tuple(range(len(order))) and not self.graph.is_output(output):
             self.names[output] = source
         else:
             self.values.waiting[output] = (source, order)
@@ -217,7 +217,7 @@ class _Sinking:
             self._add_before(node, (source,), Reshape(moved[0]), moved[1])
             return True
         rows = len(shape) == 2 and own[:1] == shape[:1] and order[0] == 0
-        if rows and output not in self.graph.outputs:
+        if rows and not self.graph.is_output(output):
             values.flattened[output] = (name, node)
         return output in values.flattened or self._regroup(node, shape)
 

@@ -53,7 +53,7 @@ def _can_split(graph: Graph, node: Node) -> bool:
 def _following_pointwise(graph: Graph, node: Node) -> list[Node]:
     """Return the chain of pointwise nodes that read only the result."""
     followers: list[Node] = []
-    while node.outputs[0] not in graph.outputs and len(graph.readers[node.outputs[0]]) == 1:
+    while not graph.is_output(node.outputs[0]) and len(graph.readers[node.outputs[0]]) == 1:
         (node,) = graph.readers[node.outputs[0]]
         op = registry()[node.op]
         if len(node.inputs) > 1 or node.tail or op.pointwise is None or op.view is not None:

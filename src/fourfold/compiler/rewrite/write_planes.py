@@ -23,7 +23,7 @@ def write_planes(graph: Graph) -> Graph:
 
 def _as_planes(graph: Graph, node: Node) -> Node:
     attributes = node.attributes
-    if not isinstance(attributes, Transpose) or node.tail or node.outputs[0] not in graph.outputs:
+    if not isinstance(attributes, Transpose) or node.tail or not graph.is_output(node.outputs[0]):
         return node
     rank = len(attributes.permutation)
     if rank < 3 or attributes.permutation != (0, rank - 1, *range(1, rank - 1)):
@@ -35,11 +35,15 @@ def _as_planes(graph: Graph, node: Node) -> Node:
 
 def _may_be_planes(graph: Graph, name: str) -> bool:
     """Return whether a value is computed and no other reader prefers pixels, also for views."""
-    maker = graph.producers.get(name)
-    if maker is None or name in graph.outputs:
-        return False
-    if len(graph.readers[name]) > 1 and graph.types[name].channels >= SLICE:
-        return False
-    if maker.tail or registry()[maker.op].view is None:
-        return True
-    return all(_may_be_planes(graph, part) for part in maker.reads)
+    pending, seen = [name], {name}
+    while pending:
+        part = pending.pop()
+        maker = graph.producers.get(part)
+        if maker is None or graph.is_output(part):
+            return False
+        if len(graph.readers[part]) > 1 and graph.types[part].channels >= SLICE:
+            return False
+        if not maker.tail and registry()[maker.op].view is not None:
+            pending += [read for read in maker.reads if read not in seen]
+            seen.update(maker.reads)
+    return True

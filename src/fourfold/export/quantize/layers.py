@@ -67,7 +67,7 @@ def is_fused(graph: Graph, node: Node) -> bool:
     them is not stored.
     """
     name = node.inputs[0] if node.inputs else None
-    if node.op not in FUSED_CLAMPS or name is None or name in graph.outputs:
+    if node.op not in FUSED_CLAMPS or name is None or graph.is_output(name):
         return False
     producer = graph.producers.get(name)
     return producer is not None and producer.op in CLAMPING and len(graph.readers[name]) == 1

@@ -92,5 +92,5 @@ def _player(graph: Graph, device: DeviceInfo) -> backends.Player | None:
 
 def with_outputs(graph: Graph, values: Sequence[str]) -> Graph:
     """Return the graph with these values as further outputs."""
-    more = [name for name in values if name not in graph.outputs and name in graph.producers]
+    more = [name for name in values if not graph.is_output(name) and name in graph.producers]
     return replace(graph, outputs=(*graph.outputs, *more))

@@ -216,7 +216,7 @@ class _Work:
         of it.
         """
         graph = self.storage.graph
-        is_port = output in graph.outputs
+        is_port = graph.is_output(output)
         if not is_port or (self.integer_ports and output in graph.results):
             return output
         self.inner[output] = self._new_value(f"{output}/quantized", output)

@@ -273,7 +273,13 @@ def _expand(walk: Walk, record: NodeRecord, function: FunctionRecord, inputs: Va
     )
     absent = set(function.inputs) - names.keys()
     nodes = [_without(node, absent) for node in function.nodes]
-    _inline(walk, record, scope, nodes, function.outputs)
+    try:
+        _inline(walk, record, scope, nodes, function.outputs)
+    except Unconvertible as refusal:
+        if walk.builder.budget.nodes >= 0:
+            raise
+        # ONNX Runtime inlines functions as well, and does not stop.
+        raise ValueError(f"its functions call each other too often: {refusal}") from refusal
 
 
 def _without(record: NodeRecord, absent: set[str]) -> NodeRecord:
@@ -313,7 +319,7 @@ def _inline(
     if walk.depth >= MAX_DEPTH:
         raise ValueError("its functions are nested too deeply")
     if len(walk.builder.types) > MAX_VALUES:
-        raise Unconvertible(f"inlining it would exceed {MAX_VALUES} values")
+        raise ValueError(f"inlining it would exceed {MAX_VALUES} values")
     read_outputs = [name for name in record.outputs if name in walk.read]
     scope.unit = walk.scope.unit or walk.output(read_outputs[0])
     inner = Walk(

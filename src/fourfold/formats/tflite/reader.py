@@ -110,13 +110,25 @@ def _by_signature(file: FileRecord, item: SignatureRecord) -> EntryPoint:
     )
 
 
-def describe_signature(item: SignatureRecord, file: FileRecord, part: Converted) -> Signature:
+def describe_signatures(file: FileRecord, parts: Sequence[Converted]) -> dict[str, Signature]:
+    """Return all signatures with the values of their names, by key."""
+    final: dict[int, dict[int, str]] = {}  # the results of each graph by their tensors
+    for number in dict.fromkeys(item.subgraph for item in file.signatures):
+        outputs, graph = file.subgraphs[number].outputs, parts[number].graph
+        final[number] = dict(zip(outputs, graph.results, strict=True)) if graph else {}
+    return {
+        item.key: _describe_signature(item, parts[item.subgraph].names, final[item.subgraph])
+        for item in file.signatures
+    }
+
+
+def _describe_signature(
+    item: SignatureRecord, names: Sequence[str], final: Mapping[int, str]
+) -> Signature:
     """Return a signature with the values of its names; an output may be a copy made for it."""
-    record = file.subgraphs[item.subgraph]
-    final = dict(zip(record.outputs, part.graph.results, strict=True)) if part.graph else {}
     return Signature(
-        inputs={name: part.names[index] for name, index in item.inputs.items()},
-        outputs={name: final.get(index, part.names[index]) for name, index in item.outputs.items()},
+        inputs={name: names[index] for name, index in item.inputs.items()},
+        outputs={name: final.get(index, names[index]) for name, index in item.outputs.items()},
         subgraph=item.subgraph,
     )
 
@@ -131,16 +143,13 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     parts[main] = converted
     if converted.graph is None:
         raise _unsupported(source.title, record, converted.refusals)
-    signatures = {
-        item.key: describe_signature(item, file, parts[item.subgraph]) for item in file.signatures
-    }
     return Model(
         main=converted.graph,
         input_names=entry.input_names(converted.graph.arguments),
         output_names=entry.output_names,
         open_sizes=tuple(sizes_left_open(record.tensors[i]) for i in record.inputs),
         graphs=tuple(part.graph for part in parts),
-        signatures=signatures,
+        signatures=describe_signatures(file, parts),
         description=file.description,
         read_metadata=partial(read_metadata, file, source.content, entry.ends),
         refusals=tuple(refusal for part in parts for refusal in part.refusals),

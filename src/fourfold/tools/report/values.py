@@ -190,7 +190,7 @@ def play_all(
     Large values are fetched in several runs, so that not all are in memory at once.
     """
     graph = lowering.graph
-    copies = {name: f"{name}/seen" for name in names if name not in graph.outputs}
+    copies = {name: f"{name}/seen" for name in names if not graph.is_output(name)}
     plan = lowering._replace(graph=_with_copies(graph, copies)).plan()
     player = backends.make_player(lowering.device, plan)
     inputs, titles = [arrays[name] for name in graph.arguments], (*graph.results, *copies)

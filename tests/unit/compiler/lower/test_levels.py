@@ -14,9 +14,10 @@ from side_by_side import Shared, conflicts, share, table_stride
 from fourfold.codegen.context import KernelOptions
 from fourfold.codegen.kernel import Kernel
 from fourfold.codegen.stage_table import ARRIVES, AWAITS
-from fourfold.compiler.lower import make_plan
-from fourfold.compiler.lower.allocation import Span
+from fourfold.compiler.lower import make_plan, one_launch
+from fourfold.compiler.lower.allocation import Span, find_dependencies
 from fourfold.compiler.lower.bind import bound_to
+from fourfold.compiler.lower.chosen_kernels import choose_kernels
 from fourfold.compiler.lower.levels import LevelSpan, arrangements, surround_levels
 from fourfold.compiler.lower.one_launch import in_level_order
 from fourfold.compiler.rewrite import rewrite
@@ -224,3 +225,19 @@ def test_lifetimes_cover_concurrent_stages() -> None:
         LevelSpan(2, 2),
     ]
     assert Span(64, *levels[3]).overlaps(Span(64, *levels[4]))
+
+
+def test_copies_of_a_concat_do_not_depend_on_each_other() -> None:
+    names = [f"x{number}" for number in range(300)]
+    inputs = "\n".join(f"input {name}: f32[1,4]" for name in names)
+    graph = build(f"{inputs}\ny = concat({', '.join(names)}; axis=0)\noutput y")
+    built = choose_kernels(graph, H200, KernelOptions(), {}).built
+    assert len(built) == 300
+    assert find_dependencies(graph, built, {}) == [frozenset()] * 300
+
+
+def test_too_many_stages_stay_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, options = build(BLOCK), KernelOptions(form="one")
+    assert len(make_plan(graph, H200, options).launches) == 1
+    monkeypatch.setattr(one_launch, "MAX_STAGES", 3)
+    assert len(make_plan(graph, H200, options).launches) > 3

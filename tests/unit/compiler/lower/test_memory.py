@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.compiler.lower.allocation import Span, assign_arenas, assign_offsets, peak_live_bytes
+from fourfold.compiler.lower import allocation
+from fourfold.compiler.lower import constants as constants_module
+from fourfold.compiler.lower.allocation import (
+    Span,
+    assign_arenas,
+    assign_offsets,
+    find_neighbours,
+    peak_live_bytes,
+)
+from fourfold.compiler.lower.constants import Constants
+from fourfold.graph import Graph
 
 
 def bound(spans: dict[str, Span]) -> int:
@@ -81,3 +91,86 @@ def test_several_arenas_keep_a_limit() -> None:
 def test_a_value_beyond_the_limit_has_its_own_arena() -> None:
     arenas = assign_arenas({"large": Span(1000, 0, 1), "small": Span(64, 0, 1)}, 64, 128)
     assert [arena.size for arena in arenas] == [1024, 64]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_neighbours_and_peak_equal_those_of_all_pairs(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    firsts, lengths = random.integers(0, 20, 30), random.integers(0, 9, 30)
+    spans = {
+        f"v{number}": Span(1 + number, int(first), int(first + length))
+        for number, (first, length) in enumerate(zip(firsts, lengths, strict=True))
+    }
+    neighbours = find_neighbours(spans)
+    assert neighbours is not None
+    for name, span in spans.items():
+        others = {n for n, other in spans.items() if n != name and span.overlaps(other)}
+        assert sorted(neighbours[name]) == sorted(others)
+    assert peak_live_bytes(spans) == bound(spans)
+
+
+def test_long_chain_has_as_many_pairs_as_neighbours() -> None:
+    spans = {f"v{number}": Span(64, number, number + 1) for number in range(1000)}
+    neighbours = find_neighbours(spans)
+    assert neighbours is not None
+    assert sum(map(len, neighbours.values())) == 2 * 999
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_too_many_pairs_are_placed_without_a_search(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allocation, "MAX_PAIRS", 20)
+    random = np.random.default_rng(seed)
+    spans = {}
+    for number in range(60):
+        first, size = int(random.integers(0, 30)), 64 * int(random.integers(1, 4))
+        spans[f"v{number}"] = Span(size, first, first + int(random.integers(0, 9)))
+    offsets, total = assign_offsets(spans, 64)
+    assert overlaps(spans, offsets) == []
+    assert total == max(offsets[name] + spans[name].bytes for name in spans)
+    assert total < sum(span.bytes for span in spans.values())
+    apart = {f"v{number}": {f"v{number + 1}"} for number in range(0, 60, 2)}
+    apart |= {f"v{number + 1}": {f"v{number}"} for number in range(0, 60, 2)}
+    arenas = assign_arenas(spans, 64, 640, apart)
+    assert sorted(name for arena in arenas for name in arena.offsets) == sorted(spans)
+    for arena in arenas:
+        assert arena.size <= 640
+        members = {name: spans[name] for name in arena.offsets}
+        assert overlaps(members, dict(arena.offsets)) == []
+        assert not any(apart[name] & arena.offsets.keys() for name in arena.offsets)
+
+
+def test_value_beyond_the_limit_has_an_arena_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(allocation, "MAX_PAIRS", 0)
+    arenas = assign_arenas({"a": Span(1000, 0, 1), "b": Span(1000, 0, 1)}, 64, 128)
+    assert [arena.size for arena in arenas] == [1024, 1024]
+
+
+def constants_of(*arrays: np.ndarray) -> list[int]:
+    constants = Constants(Graph((), (), (), {}))
+    return [constants.offset(array) for array in arrays]
+
+
+def test_equal_constants_are_stored_once() -> None:
+    ones = np.ones(100, np.float32)
+    other = ones.copy()
+    other[-1] = 2  # differs after the bytes that are compared first
+    offsets = constants_of(ones, other, ones, ones.copy(), other.copy(), ones[:50].copy())
+    assert offsets == [0, 448, 0, 0, 448, 896]
+
+
+def test_digests_are_computed_only_for_constants_that_start_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    digested = []
+    digest = constants_module._digest
+    monkeypatch.setattr(
+        constants_module, "_digest", lambda flat: digested.append(flat.size) or digest(flat)
+    )
+    constants_of(*(np.full(100, number, np.float32) for number in range(50)))
+    assert digested == []
+    constants_of(*(np.append(np.ones(99, np.float32), number) for number in range(50)))
+    assert len(digested) == 50  # one for each, not one for each pair

@@ -6,9 +6,10 @@ import pytest
 from random_graphs import build
 
 from fourfold.backends.null import NULL_GPU
-from fourfold.codegen.context import KernelOptions
+from fourfold.codegen.context import KernelOptions, Packed
 from fourfold.codegen.location import Layout
 from fourfold.compiler.lower import make_plan
+from fourfold.compiler.lower.chosen_kernels import choose_kernels
 from fourfold.compiler.lower.locations import choose_locations
 from fourfold.graph import Graph
 
@@ -115,3 +116,32 @@ def test_mixed_precision_keeps_ports_as_they_are() -> None:
     )
     locations = choose_locations(graph, KernelOptions("mixed"))
     assert [locations[name].dtype.value for name in "xyz"] == ["f32", "f16", "f32"]
+
+
+def test_thousands_of_nested_views_are_located() -> None:
+    """Each concat contains the one before it; more of them than Python allows nested calls."""
+    lines, last = ["input x: f32[1,4]"], "x"
+    for number in range(1500):
+        lines.append(f"c{number} = concat({last}, x; axis=0)")
+        last = f"c{number}"
+    locations = choose_locations(build("\n".join([*lines, f"output {last}"])), KernelOptions())
+    assert {locations[f"c{number}"].root for number in range(1500)} == {last}
+
+
+def test_large_equal_constants_of_kernels_share_memory() -> None:
+    graph = build(
+        """
+        input x: f32[1,4,4,64]
+        const w: f32[64,1,1,64]
+        a = conv2d(x, w)
+        b = softmax(a)
+        y = conv2d(b, w)
+        output y
+        """
+    )
+    device, options = NULL_GPU, KernelOptions()
+    built = choose_kernels(graph, device, options, {}).built
+    buffers = [argument.memory for item in built for argument in item.kernel.buffers]
+    packed = [one.array for one in buffers if isinstance(one, Packed) and one.array.size >= 4096]
+    assert len(packed) == 2
+    assert packed[0] is packed[1]

@@ -9,6 +9,7 @@ from fourfold.compiler.partition import (
     AssignmentProblem,
     Costs,
     UnitSupport,
+    assign,
     assign_units,
     describe_placement,
     find_units,
@@ -141,3 +142,14 @@ def test_model_in_one_gpu_part_keeps_its_own_ports() -> None:
     (partition,) = assign_units(result, PlacementOptions()).partitions
     assert (partition.target, partition.names) == (GPU, ("sum",))
     assert (partition.inputs, partition.outputs) == (("x", "y"), ("sum",))
+
+
+def test_search_considers_the_partitions_with_most_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assign, "MAX_SEARCH_VISITS", 0)
+    monkeypatch.setattr(assign, "MIN_SEARCHED", 2)
+    seconds = {GPU: dict(zip(NAMES, (2e-3, 0, 1e-3, 0, 3e-3), strict=True))}
+    seconds[NUMPY] = dict.fromkeys(NAMES, 1.0)
+    result = problem({"b": "unknown", "d": "unknown"}, seconds)
+    assert places(result, PlacementOptions("gpu")) == "gcccg"
+    reasons = assign_units(result, PlacementOptions("gpu")).reasons
+    assert reasons == {"c": "the device would run more than 2 separate parts"}

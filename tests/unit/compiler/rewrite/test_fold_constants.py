@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from random_graphs import assert_rewrites, build
 
+from fourfold.compiler.rewrite import _names
 from fourfold.compiler.rewrite.fold_constants import fold_constants
+
+fold_constants_module = sys.modules[fold_constants.__module__]
 
 
 def test_nodes_of_constants_become_constants() -> None:
@@ -81,3 +86,30 @@ def test_types_are_kept() -> None:
         output y
     """)
     assert fold_constants(graph).constants["b"].dtype == np.float32
+
+
+def many_functions(count: int) -> str:
+    lines = ["input x: f32[100]", "const a: f32[100]"]
+    for number in range(count):
+        lines += [f"f{number} = tanh(a)" if number % 2 else f"f{number} = exp(a)"]
+        lines += [f"y{number} = add(x, f{number})"]
+    return "\n".join([*lines, f"output {', '.join(f'y{number}' for number in range(count))}"])
+
+
+@pytest.mark.parametrize(("limit", "value"), [("FREE_WORK", 1000), ("FREE_BYTES", 2000)])
+def test_stops_at_the_budget(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each node reads and writes 200 elements, and has a result of 400 bytes."""
+    monkeypatch.setattr(_names, limit, value)
+    monkeypatch.setattr(_names, "WORK_PER_BYTE", 0 if limit == "FREE_WORK" else 16)
+    monkeypatch.setattr(fold_constants_module, "GROWTH", 0)
+    graph = fold_constants(build(many_functions(12)))
+    assert sum(node.op in ("exp", "tanh") for node in graph.nodes) == 12 - 5
+
+
+def test_budget_spends_nothing_on_a_refused_node() -> None:
+    budget = _names.FoldBudget(build(many_functions(1)), 4)
+    work, size = budget.work, budget.bytes
+    assert not budget.take(work + 1, 1)
+    assert not budget.take(1, size + 1)
+    assert budget.take(work, size)
+    assert (budget.work, budget.bytes) == (0, 0)

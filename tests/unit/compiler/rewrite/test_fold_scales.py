@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from random_graphs import assert_rewrites, brief, build
 
+from fourfold.compiler.rewrite import _names
 from fourfold.compiler.rewrite.fold_scales import fold_scales
 
 SUMS = {
@@ -85,3 +86,14 @@ def test_folds_chains() -> None:
 def test_keeps_other_scales(text: str) -> None:
     graph = build(text)
     assert brief(fold_scales(graph)) == brief(graph)
+
+
+def test_shared_weights_are_scaled_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights have 432 bytes, and each scaled copy needs as many."""
+    monkeypatch.setattr(_names, "FREE_BYTES", 0)
+    lines = ["input x: f32[1,5,5,3]", "const w: f32[4,3,3,3]", "const c: f32[4]"]
+    for number in range(10):
+        lines += [f"a{number} = conv2d(x, w)", f"y{number} = mul(a{number}, c)"]
+    names = ", ".join(f"y{number}" for number in range(10))
+    graph = fold_scales(build("\n".join([*lines, f"output {names}"])))
+    assert sum(node.op == "mul" for node in graph.nodes) == 10 - 2

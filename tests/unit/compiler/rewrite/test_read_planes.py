@@ -98,3 +98,25 @@ def test_constants_alone_stay() -> None:
     """
     last = "y = transpose(a; permutation=(0, 2, 3, 1))"
     assert_rewrites(read_planes, text, "a = identity(c)", last)
+
+
+def diamonds(count: int) -> str:
+    lines, last = ["input x: f32[1,3,9,7]"], "x"
+    for number in range(count):
+        lines += [f"r{number} = relu({last})", f"a{number} = add({last}, r{number})"]
+        last = f"a{number}"
+    lines.append(f"y = transpose({last}; permutation=(0, 2, 3, 1))")
+    return "\n".join([*lines, "output y"])
+
+
+def test_each_value_of_many_diamonds_is_visited_once() -> None:
+    """A walk along every path would take 2 ** 30 steps."""
+    graph = read_planes(build(diamonds(30)))
+    assert not any(node.op == "transpose" for node in graph.nodes)
+    assert sum(node.op == "planes_to_pixels" for node in graph.nodes) == 1
+    assert len(graph.nodes) == 2 * (2 * 30) + 1  # drop_unused removes the first half
+
+
+def test_keeps_a_transpose_behind_a_long_chain() -> None:
+    text = diamonds(700)
+    assert str(read_planes(build(text))) == str(build(text))

@@ -157,7 +157,7 @@ def _name_source(node: Node, model: WritableModel, titles: dict[str, str]) -> No
             same = model.stored.get(source) == form
         else:
             same = node.op == "identity" and source not in model.stored
-        if same and source not in graph.outputs:
+        if same and not graph.is_output(source):
             titles[source] = titles.pop(result)
 
 
@@ -183,7 +183,7 @@ def fused_nodes(model: WritableModel) -> Iterator[tuple[Node, int]]:
             continue
         rule, value = rules_.get(node.op), node.outputs[0]
         readers = graph.readers.get(value, ())
-        is_fusable = len(readers) == 1 and value not in graph.outputs and value not in model.stored
+        is_fusable = len(readers) == 1 and not graph.is_output(value) and value not in model.stored
         if rule is None or not rule.fuses or not is_fusable or readers[0].op not in _FUSED:
             yield node, 0
             continue

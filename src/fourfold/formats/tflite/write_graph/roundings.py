@@ -161,7 +161,7 @@ class _Work:
         return (
             value in graph.producers
             and len(graph.readers[value]) == 1
-            and value not in graph.outputs
+            and not graph.is_output(value)
         )
 
     def _take_real(self, node: Node, grid: Dequantize) -> None:
@@ -207,7 +207,7 @@ class _Work:
         if not forms or None in forms or grid is None:
             return
         for name in node.outputs:
-            real = graph.types[name].dtype is DType.F32 and name not in graph.outputs
+            real = graph.types[name].dtype is DType.F32 and not graph.is_output(name)
             if real and not self._rounds_next(name):
                 self.stored.setdefault(name, grid)
 

@@ -75,7 +75,7 @@ def _only_products_read(writer: GraphWriter, node: Node) -> bool:
     value, graph = node.outputs[0], writer.graph
     readers = graph.readers.get(value, ())
     return (
-        value not in graph.outputs
+        not graph.is_output(value)
         and value not in writer.stored
         and bool(readers)
         and all(

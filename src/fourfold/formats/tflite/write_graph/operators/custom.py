@@ -68,7 +68,7 @@ def _results(graph: Graph, node: Node) -> Mapping[int, tuple[str, ...]] | None:
         if not path or graph.types[path[-1]].shape != shapes[column]:
             return None
         paths[column] = path
-    return None if table in graph.outputs else paths
+    return None if graph.is_output(table) else paths
 
 
 def _path(graph: Graph, node: Node, shape: Shape) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _path(graph: Graph, node: Node, shape: Shape) -> Iterator[str]:
         (value,) = node.outputs
         yield value
         readers = graph.readers.get(value, ())
-        if graph.types[value].shape == shape or value in graph.outputs or len(readers) != 1:
+        if graph.types[value].shape == shape or graph.is_output(value) or len(readers) != 1:
             return
         node = readers[0]
         if node.op not in ("reshape", "sum"):
