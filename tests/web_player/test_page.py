@@ -124,10 +124,16 @@ def test_options_of_pictures_reach_the_page(small: Path) -> None:
     folder = small.parent / "page"
     assert call("web", small, "-o", folder, "--range", "-1,1", "--fit", "crop").exception is None
     picture = json.loads((folder / "page.json").read_text())["picture"]
-    assert picture == {"fit": "crop", "mean": 127.5, "std": 127.5}
+    assert picture == {
+        "fit": "crop",
+        "fill": 0,
+        "order": "rgb",
+        "mean": 127.5,
+        "std": 127.5,
+    }
     call("web", small, "-o", folder, "--mean", "1,2,3", "--task", "numbers")
     settings = json.loads((folder / "page.json").read_text())
-    assert settings["picture"] == {"mean": [1, 2, 3], "std": [1]}
+    assert (settings["picture"]["mean"], settings["picture"]["std"]) == ([1, 2, 3], 1)
     assert settings["task"] == "numbers"
 
 
