@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from fourfold.compiler.input_ranges import input_ranges
 from fourfold.formats import Model
 from fourfold.graph.metadata import tensor_at
 from fourfold.runtime.tensor_info import TensorInfo
@@ -35,4 +37,5 @@ def describe_model(model: Model, title: str = "") -> DescribedModel:
         )
         for names, values, tensors in sides
     )
+    metadata = replace(metadata, input_ranges=input_ranges(model))
     return DescribedModel(inputs, outputs, metadata, title)

@@ -144,6 +144,7 @@ class Meaning:
         clips: True if key points of boxes are clipped to the photograph, as boxes always are.
         scaled_by: What the scaling follows from, such as "as is usual for MobileNet"; '' for the
             family.
+        is_hint: True if only the name of a file or a layout suggests the scaling.
         postprocess: The `postprocess=` option that decodes the same on the device, or None.
     """
 
@@ -156,3 +157,4 @@ class Meaning:
     postprocess: Processing | None = None
     clips: bool = False
     scaled_by: str = ""
+    is_hint: bool = False

@@ -1,7 +1,7 @@
 """PictureInput: how photographs become the input of a model, decided by one rule.
 
 Each part of the preprocessing comes from the first source that defines it: what the caller states,
-the model's metadata, the model family, names and shapes, and a default.
+the model's metadata, the model family, its first operators, names and shapes, and a default.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FIT_WORDS = {"letterbox": " in a letterbox", "crop": " of the photograph's middle"}
 DEFAULT_SCALING = PictureScaling(0.0, 1.0)
 STATED, FROM_METADATA = "as stated", "as the model's metadata say"
+FROM_GRAPH = "as the model's first operators show"
 ITSELF = "which the model scales itself"
 _ORDERS = {1: "gray", 3: "rgb", 4: "rgb"}
 _ANTIALIAS = "antialias"
@@ -181,7 +182,8 @@ def find_picture_input(
         return None
     stated = stated or StatedPixels()
     meaning = find_meaning(opened) if picture_input(opened.inputs) is not None else None
-    pixels, told_by = _model_pixels(info, channels, meaning)
+    limits = opened.metadata.input_ranges.get(info.name)
+    pixels, told_by = _model_pixels(info, channels, meaning, limits)
     quantization = None
     if stated.scales and (info.dtype.kind == "f" or info.quantization is not None):
         told_by, quantization = STATED, info.quantization
@@ -213,8 +215,12 @@ def _layout(shape: tuple[int, ...]) -> tuple[int, int, int]:
     return shape[-3], shape[-2], shape[-1]
 
 
-def _model_pixels(info: TensorInfo, channels: int, meaning: Meaning | None) -> tuple[Pixels, str]:
-    """Return what the model says: its metadata, its family, or the default."""
+def _model_pixels(
+    info: TensorInfo, channels: int, meaning: Meaning | None, limits: tuple[float, float] | None
+) -> tuple[Pixels, str]:
+    """Return what the model says: its metadata, its family, its first operators (`limits`), hints,
+    or the default.
+    """
     scaling = None if meaning is None else meaning.scaling
     scale = scaling or DEFAULT_SCALING
     fitted: dict[str, Any] = {"fit": scale.fit, "fill": scale.fill, "resize": _ANTIALIAS}
@@ -227,6 +233,8 @@ def _model_pixels(info: TensorInfo, channels: int, meaning: Meaning | None) -> t
         usable = numbers.mean and numbers.std and all(numbers.std)
         if usable and {len(numbers.mean), len(numbers.std)} <= {1, min(channels, 3)}:
             return Pixels(numbers.mean, numbers.std, **fitted), FROM_METADATA
+    if limits is not None and (scaling is None or meaning is None or meaning.is_hint):
+        return Pixels(**PictureScaling(*limits).numbers, **fitted), FROM_GRAPH
     if scaling is None or meaning is None:
         return Pixels(**scale.numbers, **fitted), GUESSED
     told_by = meaning.scaled_by or f"as is usual for {meaning.family}"

@@ -43,6 +43,7 @@ from fourfold.plan.placement import Placement
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
 from fourfold.tools.report.rival import find_rival
+from fourfold.vision.describe import describe_model
 from fourfold.vision.preprocessing import PictureInput
 
 Source = str | bytes
@@ -146,7 +147,8 @@ class Optimizer:
         self, passed: SamplesOption, model: Model, least: int = MIN_SAMPLES
     ) -> Samples:
         title = "" if isinstance(self.source, bytes) else self.title
-        return read_samples(passed, model, self.options.pixels, least, title)
+        described = describe_model(self.model, title)
+        return read_samples(passed, model, self.options.pixels, least, described)
 
     def write_any_format(self) -> WrittenGraph:
         """Return the model in its own format, or in the first other format that can express it."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from fourfold.compiler.convert import make_readable_with_config
@@ -22,6 +23,7 @@ from fourfold.export.quantize.write_file import write_atomically
 from fourfold.formats import Format, ReadOptions, formats, read_model
 from fourfold.support.progress import ProgressOption, followed
 from fourfold.types import Shape
+from fourfold.vision.describe import describe_model
 
 TFLITE = "tflite"
 
@@ -90,11 +92,13 @@ def quantize(
     form = _format_for(target)
     source = model if isinstance(model, bytes) else os.fspath(model)
     readable = make_readable_with_config(Config.from_environment(), source)
-    read = simplify_model(read_model(readable.content, ReadOptions(shapes=dict(shapes or {}))))
+    original = read_model(readable.content, ReadOptions(shapes=dict(shapes or {})))
+    read = simplify_model(original)
     needed = samples is not None or chosen.calibrates or max_loss is not None
     title = "" if isinstance(source, bytes) else os.path.basename(source)
-    calibration = read_samples(samples, read, pixels, title=title) if needed else None
-    judged = calibration if judge is None else read_samples(judge, read, pixels, title=title)
+    read_all = partial(read_samples, described=describe_model(original, title))
+    calibration = read_all(samples, read, pixels) if needed else None
+    judged = calibration if judge is None else read_all(judge, read, pixels)
     with followed(progress, "quantising") as listener:
         counter = ProgressCounter(listener)
         work = Quantizer(read, options, form, calibration, judged, find_runner(device), counter)

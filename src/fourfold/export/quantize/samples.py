@@ -18,6 +18,7 @@ from fourfold.processing.pixels import AUTO, Pixels, PixelsOfPicture
 from fourfold.processing.pixels.stated import StatedPixels
 from fourfold.types import TensorType
 from fourfold.vision.describe import describe_model
+from fourfold.vision.meaning import DescribedModel
 from fourfold.vision.preprocessing import PictureInput, find_picture_input
 
 Sample = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
@@ -78,13 +79,13 @@ def read_samples(
     model: Model,
     pixels: SamplePixels | None,
     least: int = MIN_SAMPLES,
-    title: str = "",
+    described: DescribedModel | None = None,
 ) -> Samples:
     """Return the samples that a caller passed. Raises InputError if there are fewer than
     `least`.
 
-    Pictures are converted as for any other run of the model, which may be identified by `title`,
-    the name of its file.
+    Pictures are converted as for any other run of the model, which `described` identifies if it
+    was simplified since it was read.
     """
     names = zip(model.input_names, model.main.arguments, strict=True)
     ports = {name: (value, model.main.types[value]) for name, value in names}
@@ -92,7 +93,7 @@ def read_samples(
         what, why = "no samples were passed", "calibration needs samples to find ranges"
         raise InputError(what, why, "pass samples=: a folder of pictures or arrays, or an iterable")
     if isinstance(samples, str | os.PathLike):
-        picture = _find_picture(pixels, model, title)
+        picture = _find_picture(pixels, described or describe_model(model))
         sources = _from_path(Path(samples), ports, picture)
         if not any(one.func is _read_file and _is_picture(one.args[0]) for one in sources):
             picture = None
@@ -105,14 +106,13 @@ def read_samples(
     return Samples(sources, ports, picture)
 
 
-def _find_picture(pixels: SamplePixels | None, model: Model, title: str) -> PictureInput | None:
+def _find_picture(pixels: SamplePixels | None, model: DescribedModel) -> PictureInput | None:
     """Return how pictures are converted: as the caller states, or as the model takes them."""
-    if len(model.input_names) != 1:
+    if len(model.inputs) != 1:
         return None
     option = Pixels.from_metadata(model) if pixels == AUTO else pixels
     assert not isinstance(option, str)
-    stated = StatedPixels.of(option)
-    return find_picture_input(describe_model(model, title), stated, model.input_names[0])
+    return find_picture_input(model, StatedPixels.of(option), model.inputs[0].name)
 
 
 def _is_picture(path: Path) -> bool:

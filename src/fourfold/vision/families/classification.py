@@ -126,10 +126,11 @@ def _with_usual_scaling(model: Described, output: TensorInfo, meaning: Meaning) 
     if named is not None and source.shape[-1] == COLORS:
         hint = ", judging by the file's name" if named.told_by == FILE else ""
         scaled_by = f"as is usual for {named.family}{hint}"
-        return replace(meaning, scaling=named.scaling, scaled_by=scaled_by)
+        is_hint = named.told_by == FILE
+        return replace(meaning, scaling=named.scaling, scaled_by=scaled_by, is_hint=is_hint)
     if _count(output) in IMAGENET and source.shape[1] == COLORS and source.dtype.kind == "f":
         why = "as is usual for ImageNet classifiers with channels first"
-        return replace(meaning, scaling=IMAGENET_SCALING, scaled_by=why)
+        return replace(meaning, scaling=IMAGENET_SCALING, scaled_by=why, is_hint=True)
     return meaning
 
 

@@ -100,6 +100,7 @@ def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bo
             decode,
             PictureScaling(0.0, 1.0, "letterbox"),
             scaled_by=GUESSED,
+            is_hint=True,
         )
     if channels == 1:
         selfie = output.shape[1:3] in _SELFIES and picture_size(source) == output.shape[1:3]
