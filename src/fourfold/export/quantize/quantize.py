@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fourfold.compiler.convert import make_readable_with_config
 from fourfold.config import Config
@@ -78,16 +79,9 @@ def quantize(
     """
     began, target = time.perf_counter(), None if output is None else Path(output)
     chosen = replace(find_method(method), integer_ports=integer_ports)
+    settings: dict[str, Any] = {"max_changed": max_changed, "strict": strict}
     options = QuantizeOptions(
-        chosen,
-        ranges,
-        per_channel,
-        bias_correction,
-        max_loss,
-        keep,
-        score,
-        max_changed=max_changed,
-        strict=strict,
+        chosen, ranges, per_channel, bias_correction, max_loss, keep, score, **settings
     )
     form = _format_for(target)
     source = model if isinstance(model, bytes) else os.fspath(model)
