@@ -132,7 +132,8 @@ class ModelMetadata:
 
     `inputs` and `outputs` are in the session's order, or empty if nothing is known about any of
     them. `properties` are further key-value pairs. `problems` has a reason for each piece of
-    metadata that could not be read.
+    metadata that could not be read. `input_ranges` is no metadata of the file: it has the range of
+    pixels of picture inputs whose first operators show it.
     """
 
     name: str = ""
@@ -145,6 +146,7 @@ class ModelMetadata:
     files: tuple[AssociatedFile, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    input_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         """Return True if the model has any metadata."""
@@ -174,7 +176,7 @@ class StoredMetadata:
 
 def encode_metadata(metadata: ModelMetadata, signatures: Signatures) -> bytes:
     """Serialize metadata and signatures; b'' if both are empty."""
-    if not metadata and not signatures:
+    if not metadata and not signatures and not metadata.input_ranges:
         return b""
     record = StoredMetadata(metadata, dict(signatures))
     text = json.dumps(record, separators=(",", ":"), ensure_ascii=False, default=vars)

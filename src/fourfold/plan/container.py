@@ -84,8 +84,8 @@ class Container:
     def open(
         path: str | os.PathLike[str], opener: Callable[[str, int], int] = _open_without_waiting
     ) -> Container:
-        """Open a file, through the `opener` of Python's `open`. Raises OSError if it cannot be read,
-        ModelError if it is damaged.
+        """Open a file, through the `opener` of Python's `open`. Raises OSError if it cannot be
+        read, ModelError if it is damaged.
         """
         with open_regular(path, opener) as file:
             size = os.fstat(file.fileno()).st_size
