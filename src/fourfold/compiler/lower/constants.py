@@ -13,6 +13,8 @@ from fourfold.codegen.location import Location
 from fourfold.compiler.lower.kernels import constant_storage
 from fourfold.graph import Graph
 from fourfold.plan import CONSTANT_ALIGNMENT, CONSTANTS, Buffer
+from fourfold.plan.layout import ArrayLayout, Piece
+from fourfold.types import DType
 
 
 @dataclass
@@ -27,12 +29,13 @@ class Constants:
     limit: int = sys.maxsize
     further: int = 0
     pieces: list[np.ndarray] = field(default_factory=list)
+    layouts: list[Piece] = field(default_factory=list)  # of the pieces
     alike: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)  # by size in bytes
     roots: dict[str, int] = field(default_factory=dict)
     end: int = 0
     cuts: list[int] = field(default_factory=lambda: [0])
 
-    def offset(self, array: np.ndarray) -> int:
+    def offset(self, array: np.ndarray, layout: ArrayLayout | None = None) -> int:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         alike = self.alike.setdefault(flat.size, [])
         for start, other in alike:
@@ -41,6 +44,7 @@ class Constants:
         start = self.end
         alike.append((start, flat))
         self.pieces.append(flat)
+        self.layouts.append(_piece(start, array, layout))
         self.end += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         if self.end - self.cuts[-1] > self.limit and start > self.cuts[-1]:
             self.cuts.append(start)
@@ -56,7 +60,7 @@ class Constants:
         """Return the offset of a constant of the graph, stored in the layout of tensors."""
         root = location.root
         if root not in self.roots:
-            self.roots[root] = self.offset(constant_storage(self.graph.constants[root]))
+            self.roots[root] = self.offset(*constant_storage(self.graph.constants[root]))
         return self.roots[root]
 
     def blob(self) -> np.ndarray:
@@ -77,6 +81,14 @@ class Constants:
         first = Buffer("constants", "constants", max(sizes[0], CONSTANT_ALIGNMENT))
         starts = zip(self.cuts[1:], sizes[1:], strict=True)
         return [first, *(Buffer("constants", "constants", size, at) for at, size in starts)]
+
+
+def _piece(start: int, array: np.ndarray, layout: ArrayLayout | None) -> Piece:
+    """Return the description of a constant; words that are laid out as bytes count as bytes."""
+    if layout is None:
+        return Piece(start, DType.of(array), ArrayLayout.plain((array.size,)))
+    whole = layout.elements == array.size
+    return Piece(start, DType.of(array) if whole else DType.I8, layout)
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
