@@ -4,13 +4,14 @@ import { crc32 } from './crc32.js';
 import { FourfoldError, damaged } from './errors.js';
 
 /** @import { Source } from './source.js' */
-/** @typedef {{ name: string, offset: number, size: number, crc: number }} Entry */
+/** @typedef {{ name: string, offset: number, size: number, crc: number, expanded: number }} Entry expanded is the size before compression, or 0 */
 
 const MAGIC = 'FOURFOLD';
-const VERSION = 5;
+const VERSION = 6;
 const HEADER = 64;
 const ENTRY = 48;
 const MAX_SECTIONS = 1 << 20;
+const MAX_COMPRESSION = 1032; // deflate cannot shrink more
 const MAX_GAP_BYTES = 1 << 16; // between two sections that are fetched in one request
 const TEXT = new TextDecoder();
 
@@ -91,8 +92,19 @@ export class Container {
         await this.source.forget(); // the cached copy may be the damaged one
         throw damaged(this.source.title, `the checksum of its section '${entry.name}' does not match`);
       }
-      found.set(entry, data);
+      found.set(entry, entry.expanded ? await this.#expand(entry, data) : data);
     }
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {Uint8Array} data
+   */
+  async #expand(entry, data) {
+    const stream = new Blob([/** @type {Uint8Array<ArrayBuffer>} */ (data)]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+    const content = await new Response(stream).arrayBuffer().catch(() => new ArrayBuffer(0));
+    if (content.byteLength === entry.expanded) return new Uint8Array(content);
+    throw damaged(this.source.title, `its section '${entry.name}' does not expand to ${entry.expanded} bytes`);
   }
 
   /**
@@ -149,5 +161,7 @@ function readEntry(source, table, number) {
   if (offset % 64 || offset < HEADER || offset + size > source.size) {
     throw damaged(source.title, 'a section lies outside the file');
   }
-  return { name, offset, size, crc: view.getUint32(32, true) };
+  const expanded = Number(view.getBigUint64(40, true));
+  if (expanded > MAX_COMPRESSION * size) throw damaged(source.title, 'a section has an impossible size before compression');
+  return { name, offset, size, crc: view.getUint32(32, true), expanded };
 }
