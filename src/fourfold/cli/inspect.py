@@ -75,7 +75,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
             "generic": plan["generic"],
             "requirements": plan["requirements"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
-            "weights": _weights(prepared, plan["sections"]),
+            "weights": _weights(prepared, [*plan["sections"], *plan["weights"]]),
             "in_parts": plan["parts"] != [GPU],
             "engine": plan["engine"],
             "added": plan["added"],
@@ -107,7 +107,7 @@ def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
     """Return the bytes of constants, and of models for CPU engines."""
     names = prepared.file.names
-    kinds = ("constants", "part")
+    kinds = ("constants", "weights", "part")
     return sum(prepared.file.section_size(one) for one in sections if names[one] in kinds)
 
 

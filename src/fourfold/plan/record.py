@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,19 @@ from fourfold.plan.data import (
 )
 from fourfold.plan.requirements import ImageNeed, Requirements
 from fourfold.plan.shared_constants import share_constants
+from fourfold.support.lazy import lazy_import
 from fourfold.types import DType, Quantization, TensorType
 
+if TYPE_CHECKING:
+    from fourfold.plan import encode_constants, stored_constants
+    from fourfold.plan.encode_constants import WeightList
+else:  # only prepared files have such constants
+    encode_constants = lazy_import("fourfold.plan.encode_constants")
+    stored_constants = lazy_import("fourfold.plan.stored_constants")
+
+# A damaged file must not allocate any amount of memory. Constants have at most four times the bytes
+# of their weights, and padding.
+MAX_EXPANSION = 1024
 KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_protocol", "state")
 
 
@@ -67,22 +78,46 @@ class PortNames(NamedTuple):
         return PortNames(inputs, outputs)
 
 
-def plan_sections(plan: Plan, ports: PortNames | None = None) -> list[Section]:
-    """Return the three sections of a plan: its record, its kernel source and its constants."""
-    text = json.dumps(plan_record(plan, ports), separators=(",", ":"), ensure_ascii=False)
+def plan_sections(
+    plan: Plan, ports: PortNames | None = None, weights: WeightList | None = None
+) -> list[Section]:
+    """Return the three sections of a plan: its record, its kernel source and its constants.
+
+    With a list of weights, larger constants are added to it in a small form, and the last section
+    holds the others.
+    """
+    record, constants = plan_record(plan, ports), plan.constants
+    if weights is not None:
+        pieces, constants = encode_constants.encode_constants(plan, weights)
+        record["constants"] = [plan.constants.nbytes, [one.to_record() for one in pieces]]
+    text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
     return [
         Section("plan", text.encode()),
         Section("text", plan.program.text.encode()),
-        Section("constants", plan.constants),
+        Section("constants", constants),
     ]
 
 
-def read_plan(file: Container, plan: int, text: int, constants: int) -> Plan:
-    """Read the plan in three sections of a file. Raises ModelError if they are malformed."""
+def read_plan(
+    file: Container, plan: int, text: int, constants: int, weights: Sequence[int] = ()
+) -> Plan:
+    """Read the plan in three sections of a file, and in `weights`, those of its model. Raises
+    ModelError if they are malformed.
+    """
     source = bytes(file.section(text, "text"))
-    data = share_constants(np.frombuffer(file.section(constants, "constants"), np.uint8))
+    data = np.frombuffer(file.section(constants, "constants"), np.uint8)
     try:
-        return _plan(json.loads(bytes(file.section(plan, "plan"))), source.decode(), data)
+        record = json.loads(bytes(file.section(plan, "plan")))
+        if "constants" in record:
+
+            def read_weights(number: int) -> np.ndarray:
+                section = weights[_whole(number, 0, len(weights))]
+                return np.frombuffer(file.section(section, "weights"), np.uint8)
+
+            size, pieces = record["constants"]
+            whole = _whole(size, 0, MAX_EXPANSION * file.size)
+            data = stored_constants.expand_constants(whole, pieces, data, read_weights)
+        return _plan(record, source.decode(), share_constants(data))
     except MALFORMED as error:
         why = f"the record of a plan is malformed: {error!r}"
         fix = "copy it again, or prepare the model again"

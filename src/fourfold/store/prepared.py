@@ -159,7 +159,7 @@ class Prepared:
     def model(self, row: Mapping[str, Any]) -> CompiledModel:
         """Return the compiled model of a row."""
         try:
-            return read_compiled_model(self.file, row["sections"])
+            return read_compiled_model(self.file, row["sections"], row["weights"])
         except MALFORMED as error:
             raise self._damaged(error) from error
 
