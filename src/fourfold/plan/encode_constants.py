@@ -4,24 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fourfold.plan.data import Plan
 from fourfold.plan.layout import ArrayLayout, Piece
-from fourfold.plan.stored_constants import (
-    MAX_AXES,
-    MAX_DIMENSIONS,
-    Grid,
-    StoredPiece,
-    expand_constants,
-)
+from fourfold.plan.stored_constants import MAX_AXES, MAX_DIMENSIONS, expand_constants
 from fourfold.types import DType
 
 MIN_PIECE_BYTES = 512  # a section of its own costs about 100 bytes
 MAX_STEPS = 255  # steps of a grid between its lowest and its highest value
 MAX_DIVISOR = 128  # of the smallest value of a channel, which need not be one step
+
+
+class Grid(NamedTuple):
+    """Bytes that stand for (byte - zero) * scale, rounded to fp32 and then to the piece's type.
+
+    `scale` is one number or, with an `axis`, the number of the weights that hold an fp32 scale for
+    each index along that axis; None for integers, which stand for byte - zero.
+    """
+
+    zero: int
+    scale: float | int | None = None
+    axis: int | None = None
+
+
+class StoredPiece(NamedTuple):
+    """A constant that is stored apart: its place and layout in the block, the number of its
+    weights, and their type. With a grid, the weights are bytes.
+    """
+
+    piece: Piece
+    weights: int
+    stored: DType
+    grid: Grid | None = None
+
+    def to_record(self) -> list[Any]:
+        """Return the record that docs/internals/file-format.md describes."""
+        (start, dtype, layout), grid = self.piece, self.grid
+        factors = [list(sizes) for sizes in layout.factors]
+        record = [start, dtype.value, list(layout.shape), factors, list(layout.order)]
+        return [*record, self.weights, self.stored.value, *(grid or ())]
 
 
 class WeightList:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fourfold.plan.stored_constants import arrange
 from fourfold.types import DType, Shape
 
 
@@ -43,28 +44,15 @@ class ArrayLayout(NamedTuple):
         sizes = [size for factors in self.factors for size in factors]
         return tuple(sizes[number] for number in self.order)
 
-    def arrange(self, array: np.ndarray, padding: int = 0) -> np.ndarray:
+    def arrange(self, array: np.ndarray) -> np.ndarray:
         """Return the elements of an array in this arrangement, as a view where possible."""
-        if self.padded != self.shape:
-            content, array = array, np.full(self.padded, padding, array.dtype)
-            array[tuple(map(slice, self.shape))] = content
-        return array.reshape([size for factors in self.factors for size in factors]).transpose(
-            self.order
-        )
+        return arrange(array, self.factors, self.order)
 
     def restore(self, arranged: np.ndarray) -> np.ndarray:
         """Return the array without its padding: the inverse of `arrange`."""
         inverse = np.argsort(self.order)
         padded = arranged.reshape(self.dimensions).transpose(inverse).reshape(self.padded)
         return np.ascontiguousarray(padded[tuple(map(slice, self.shape))])
-
-    def along(self, axis: int) -> ArrayLayout:
-        """Return the layout of one value for each index along an axis, for broadcasting."""
-        shape = tuple(size if one == axis else 1 for one, size in enumerate(self.shape))
-        factors = tuple(
-            sizes if one == axis else (1,) * len(sizes) for one, sizes in enumerate(self.factors)
-        )
-        return ArrayLayout(shape, factors, self.order)
 
 
 class Arranged(NamedTuple):

@@ -1,62 +1,26 @@
-"""Constants as a file stores them: few bytes per weight, expanded when the file is opened.
+"""Constants as a prepared file stores them, expanded when the file is opened.
 
 A plan's constants are a block of bytes, ready for upload. In a prepared file, larger constants of
 the block are stored apart as `weights`, in the smallest form that gives the same bits: fp16 instead
 of fp32, or bytes with a scale. They are in the model's order, so that plans for different devices
-share them. This module expands them; `encode_constants` finds the forms.
+share them. This module expands them, and defines no classes, since each takes time at every start;
+`encode_constants` finds the forms, and docs/internals/file-format.md describes the records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from fourfold.plan.layout import ArrayLayout, Piece
 from fourfold.types import DType
 
 MAX_AXES, MAX_DIMENSIONS = 4, 8
-TYPES = {one.value: one for one in DType if one.has_numpy}
-WIDER = {DType.F16: DType.F32}  # conversions without a grid
+CHUNK = 1 << 16  # elements that are converted at a time: they stay in the cache
 ReadWeights = Callable[[int], np.ndarray]
-
-
-class Grid(NamedTuple):
-    """Bytes that stand for (byte - zero) * scale, rounded to fp32 and then to the piece's type.
-
-    `scale` is one number or, with an `axis`, the number of the weights that hold an fp32 scale for
-    each index along that axis; None for integers, which stand for byte - zero.
-    """
-
-    zero: int
-    scale: float | int | None = None
-    axis: int | None = None
-
-
-class StoredPiece(NamedTuple):
-    """A constant that is stored apart: its place and layout in the block, the number of its
-    weights, and their type. With a grid, the weights are bytes.
-    """
-
-    piece: Piece
-    weights: int
-    stored: DType
-    grid: Grid | None = None
-
-    def to_record(self) -> list[Any]:
-        (start, dtype, layout), grid = self.piece, self.grid
-        factors = [list(sizes) for sizes in layout.factors]
-        record = [start, dtype.value, list(layout.shape), factors, list(layout.order)]
-        return [*record, self.weights, self.stored.value, *(grid or ())]
-
-    @staticmethod
-    def from_record(record: Sequence[Any]) -> StoredPiece:
-        start, dtype, shape, factors, order, weights, stored, *grid = record
-        layout = ArrayLayout(tuple(shape), tuple(map(tuple, factors)), tuple(order))
-        piece = Piece(start, TYPES[dtype], layout)
-        return StoredPiece(piece, weights, TYPES[stored], Grid(*grid) if grid else None)
+Factors = Sequence[Sequence[int]]
 
 
 def expand_constants(
@@ -66,73 +30,99 @@ def expand_constants(
 
     Raises ValueError and similar errors if the records are malformed.
     """
-    pieces = [StoredPiece.from_record(one) for one in records]
-    _check_places(size, [one.piece for one in pieces], remaining.nbytes)
     block, cursor, used = np.empty(size, np.uint8), 0, 0
-    for stored in pieces:
-        start, length = stored.piece.start, stored.piece.bytes
-        block[cursor:start] = remaining[used : used + start - cursor]
-        used, cursor = used + start - cursor, start + length
-        target = block[start:cursor].view(stored.piece.dtype.numpy)
-        _expand(stored, weights, target.reshape(stored.piece.layout.dimensions))
+    for record in records:
+        start, name, shape, factors, order, *stored = record
+        dimensions = _checked_dimensions(shape, factors, order)
+        dtype = DType(name).numpy
+        end = start + prod(dimensions) * dtype.itemsize
+        gap = start - cursor
+        if type(start) is not int or start % dtype.itemsize or gap < 0 or end > size:
+            raise ValueError("the pieces of the constants overlap")
+        block[cursor:start] = remaining[used : used + gap]
+        target = block[start:end].view(dtype).reshape(dimensions)
+        _expand((shape, factors, order), stored, weights, target)
+        used, cursor = used + gap, end
     block[cursor:] = remaining[used:]
     return block
 
 
-def _check_places(size: int, pieces: Sequence[Piece], remaining: int) -> None:
-    """Raise ValueError unless the pieces are in order, inside the block, and leave `remaining`."""
-    cursor = 0
-    for piece in pieces:
-        _check_layout(piece.layout)
-        if type(piece.start) is not int or piece.start < cursor or piece.start % piece.dtype.size:
-            raise ValueError("the pieces of the constants overlap")
-        cursor = piece.start + piece.bytes
-    if cursor > size or sum(one.bytes for one in pieces) + remaining != size:
-        raise ValueError("the pieces of the constants have the wrong size")
+def arrange(
+    array: np.ndarray, factors: Factors, order: Sequence[int], padding: int = 0
+) -> np.ndarray:
+    """Return the elements of an array in the order in which a kernel reads them, as a view where
+    possible: padded, split by the factors of each axis, and transposed.
+    """
+    padded = tuple(map(prod, factors))
+    if padded != array.shape:
+        content, array = array, np.full(padded, padding, array.dtype)
+        array[tuple(map(slice, content.shape))] = content
+    return array.reshape([size for sizes in factors for size in sizes]).transpose(order)
 
 
-def _check_layout(layout: ArrayLayout) -> None:
-    sizes = [*layout.shape, *(size for factors in layout.factors for size in factors)]
-    if any(type(size) is not int or not 1 <= size < 2**40 for size in sizes):
+def _checked_dimensions(shape: Any, factors: Any, order: Any) -> list[int]:
+    """Return the dimensions of a piece as they are in memory; ValueError if they are invalid."""
+    sizes = [size for sizes in factors for size in sizes]
+    if any(type(size) is not int or not 1 <= size < 2**40 for size in (*shape, *sizes)):
         raise ValueError("a layout has sizes that are not positive")
-    if not 1 <= len(layout.shape) <= MAX_AXES or len(layout.shape) != len(layout.factors):
+    if not 1 <= len(shape) <= MAX_AXES or len(shape) != len(factors):
         raise ValueError("a layout has the wrong number of axes")
-    count = len(sizes) - len(layout.shape)
-    if count > MAX_DIMENSIONS or sorted(layout.order) != [*range(count)]:
+    if len(sizes) > MAX_DIMENSIONS or sorted(order) != [*range(len(sizes))]:
         raise ValueError("the order of a layout is invalid")
-    if any(size > whole for size, whole in zip(layout.shape, layout.padded, strict=True)):
+    if any(size > prod(whole) for size, whole in zip(shape, factors, strict=True)):
         raise ValueError("a layout is smaller than its array")
+    return [sizes[number] for number in order]
 
 
-def _expand(stored: StoredPiece, weights: ReadWeights, target: np.ndarray) -> None:
+def _expand(layout: Any, stored: Sequence[Any], weights: ReadWeights, target: np.ndarray) -> None:
     """Write a piece into its place in the block, which has the dimensions of its layout."""
-    layout, grid = stored.piece.layout, stored.grid
-    source = _array(weights, stored.weights, stored.stored, layout.shape)
-    if grid is None:
-        if stored.piece.dtype not in (stored.stored, WIDER.get(stored.stored)):
-            raise ValueError("weights have another type than their piece")
-        arranged = layout.arrange(source)
-        if stored.stored is stored.piece.dtype:
-            target[...] = arranged
-        else:
-            _widen(np.ascontiguousarray(arranged), target)
+    (shape, factors, order), (number, name, *grid) = layout, stored
+    source = _array(weights, number, DType(name), shape)
+    if grid:
+        zero = grid[0]
+        if type(zero) is not int or not 0 <= zero <= 255 or source.dtype != np.uint8:
+            raise ValueError("the grid of weights is invalid")
+        _expand_grid(arrange(source, factors, order, zero), layout, grid, weights, target)
+    elif source.dtype == target.dtype:
+        target[...] = arrange(source, factors, order)
+    elif source.dtype == np.float16 and target.dtype == np.float32:
+        for part, place, _ in _chunks(arrange(source, factors, order), target):
+            _widen(np.ascontiguousarray(part), place)
+    else:
+        raise ValueError("weights have another type than their piece")
+
+
+def _expand_grid(
+    steps: np.ndarray, layout: Any, grid: Sequence[Any], weights: ReadWeights, target: np.ndarray
+) -> None:
+    """Write (step - zero) * scale, rounded to fp32 and then to the type of the target."""
+    zero, scale, axis = grid
+    if scale is None:
+        np.subtract(steps, zero, out=target, casting="unsafe")
         return
-    if type(grid.zero) is not int or not 0 <= grid.zero <= 255 or stored.stored is not DType.U8:
-        raise ValueError("the grid of weights is invalid")
-    # Bytes are arranged before they are converted: they are the smallest form.
-    steps = np.ascontiguousarray(layout.arrange(source, grid.zero))
-    if grid.scale is None:
-        np.subtract(steps, grid.zero, out=target, casting="unsafe")
-        return
-    scale = _scale(grid, layout, weights)
-    reals = np.multiply(
-        np.subtract(steps, np.int16(grid.zero), dtype=np.int16),
-        scale,
-        out=target if target.dtype == np.float32 else None,
-        dtype=np.float32,
+    scales = (
+        np.full((1,) * steps.ndim, scale, np.float32)
+        if axis is None
+        else _scales(layout, scale, axis, weights)
     )
-    if reals is not target:
-        target[...] = reals
+    for part, place, rows in _chunks(steps, target):
+        # Bytes are arranged before they are converted: they are the smallest form.
+        integers = np.subtract(np.ascontiguousarray(part), np.int16(zero), dtype=np.int16)
+        factor = scales[rows] if len(scales) > 1 else scales
+        if place.dtype == np.float32:
+            np.multiply(integers, factor, out=place, dtype=np.float32)
+        else:
+            place[...] = np.multiply(integers, factor, dtype=np.float32)
+
+
+def _chunks(
+    source: np.ndarray, target: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+    """Yield parts of two arrays along their first dimension, and the slice that they are."""
+    step = max(1, CHUNK * len(source) // source.size)
+    for first in range(0, len(source), step):
+        rows = slice(first, first + step)
+        yield source[rows], target[rows], rows
 
 
 def _widen(halves: np.ndarray, target: np.ndarray) -> None:
@@ -148,13 +138,15 @@ def _widen(halves: np.ndarray, target: np.ndarray) -> None:
         target[small] = halves[small]
 
 
-def _scale(grid: Grid, layout: ArrayLayout, weights: ReadWeights) -> np.ndarray:
-    if grid.axis is None:
-        return np.float32(grid.scale)  # type: ignore[return-value]
-    if type(grid.axis) is not int or not 0 <= grid.axis < len(layout.shape):
+def _scales(layout: Any, number: Any, axis: Any, weights: ReadWeights) -> np.ndarray:
+    """Return one scale for each index along an axis, arranged for broadcasting."""
+    shape, factors, order = layout
+    if type(axis) is not int or not 0 <= axis < len(shape):
         raise ValueError("the axis of a grid is invalid")
-    along = layout.along(grid.axis)
-    return along.arrange(_array(weights, grid.scale, DType.F32, along.shape))
+    along = [size if one == axis else 1 for one, size in enumerate(shape)]
+    array = _array(weights, number, DType.F32, along)
+    ones = [sizes if one == axis else [1] * len(sizes) for one, sizes in enumerate(factors)]
+    return arrange(array, ones, order)
 
 
 def _array(weights: ReadWeights, number: Any, dtype: DType, shape: Sequence[int]) -> np.ndarray:
