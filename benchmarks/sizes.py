@@ -2,7 +2,7 @@
 
 A prepared file here has the two generic plans, for any CPU and any GPU. With --device it also has
 the plan of that device, and its binaries, which are counted apart. A page's download is what a
-browser with a GPU fetches of the file for browsers; the page's scripts come on top, about 70 kB.
+browser with a GPU fetches of the file for browsers; the page's scripts come on top, about 110 kB.
 Sizes are in bytes, and each is followed by its ratio to the model's file.
 
 --before OTHER adds the same figures of another checkout, as `git worktree add ../before COMMIT`
