@@ -18,7 +18,7 @@ MAX_STEPS = 255  # steps of a grid between its lowest and its highest value
 MAX_DIVISOR = 128  # of the smallest value of a channel, which need not be one step
 
 
-class Grid(NamedTuple):
+class ByteGrid(NamedTuple):
     """Bytes that stand for (byte - zero) * scale, rounded to fp32 and then to the piece's type.
 
     `scale` is one number or, with an `axis`, the number of the weights that hold an fp32 scale for
@@ -38,7 +38,7 @@ class StoredPiece(NamedTuple):
     piece: Piece
     weights: int
     stored: DType
-    grid: Grid | None = None
+    grid: ByteGrid | None = None
 
     def to_record(self) -> list[Any]:
         """Return the record that docs/internals/file-format.md describes."""
@@ -113,7 +113,7 @@ def _encode(plan: Plan, piece: Piece, weights: WeightList) -> StoredPiece:
     if piece.dtype in (DType.I8, DType.U8):
         zero = -min(int(array.min()), 0)
         codes = (array.astype(np.int16) + zero).astype(np.uint8)
-        return StoredPiece(piece, weights.number(codes), DType.U8, Grid(zero))
+        return StoredPiece(piece, weights.number(codes), DType.U8, ByteGrid(zero))
     if piece.dtype in (DType.F32, DType.F16):
         for axis in (None, 0, array.ndim - 1)[: 1 if array.ndim == 1 else 3]:
             found = find_grid(array, axis)
@@ -133,7 +133,7 @@ def _on_grid(
     zero = -int(steps.min(initial=0))
     number = weights.number((steps + zero).astype(np.uint8))
     scale = float(scales.reshape(-1)[0]) if axis is None else weights.number(scales)
-    return StoredPiece(piece, number, DType.U8, Grid(zero, scale, axis))
+    return StoredPiece(piece, number, DType.U8, ByteGrid(zero, scale, axis))
 
 
 def _as_halves(array: np.ndarray) -> np.ndarray | None:
