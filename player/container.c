@@ -6,17 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inflate.h"
 #include "platform.h"
 
 enum {
-    VERSION = 5,
+    VERSION = 6,
     HEADER_BYTES = 64,
     ENTRY_BYTES = 48,
     NAME_BYTES = 16,
+    EXPANDED_AT = 40, /* in an entry: the size before compression, or 0 */
     ALIGNMENT = 64,
     PAGE_BYTES = 4096,
     LARGE_SECTION_BYTES = 1 << 16,
     MAX_SECTIONS = 1 << 20,
+    MAX_COMPRESSION = 1032, /* deflate cannot shrink more */
     CRC_BYTES = 16
 };
 
@@ -93,15 +96,22 @@ static uint32_t crc32_of(uint32_t (*rows)[256], const uint8_t *bytes, size_t siz
     return ~crc;
 }
 
-/* Checks that every section lies inside the file and has an ASCII name. */
+/* Checks that every section lies inside the file and has an ASCII name, and that sections, which
+   may overlap, do not expand to more than a file of this size can hold. */
 static ff_status check_entries(const ff_container *file, ff_error *error) {
+    uint64_t left = (uint64_t)file->size * MAX_COMPRESSION;
     for (uint32_t number = 0; number < file->count; number++) {
         const uint8_t *entry = file->table + (size_t)number * ENTRY_BYTES;
         uint64_t offset = read_u64(entry + NAME_BYTES), size = read_u64(entry + NAME_BYTES + 8);
+        uint64_t expanded = read_u64(entry + EXPANDED_AT);
         if (offset % ALIGNMENT || offset < HEADER_BYTES || offset > file->size ||
             size > file->size - offset) {
             return fail_damaged(error, "a section lies outside the file");
         }
+        if (expanded > size * MAX_COMPRESSION || expanded > left) {
+            return fail_damaged(error, "a section has an impossible size before compression");
+        }
+        left -= expanded;
         for (int i = 0; i < NAME_BYTES; i++) {
             if (entry[i] > 127) return fail_damaged(error, "the name of a section is not ASCII");
         }
@@ -159,7 +169,8 @@ ff_status ff_container_open_memory(ff_container *file, const void *bytes, size_t
     status = check_header(file, error);
     if (status == FF_OK) {
         file->checked = calloc(file->count ? file->count : 1, 1);
-        if (file->checked == NULL) status = ff_no_memory(error);
+        file->expanded = calloc(file->count ? file->count : 1, sizeof *file->expanded);
+        if (file->checked == NULL || file->expanded == NULL) status = ff_no_memory(error);
     }
     if (status != FF_OK) ff_container_close(file);
     return status;
@@ -199,9 +210,29 @@ uint32_t ff_container_signature_bytes(const ff_container *file) {
 void ff_container_close(ff_container *file) {
     if (file->mapped) ff_unmap_file(file->bytes, file->size);
     free(file->owned);
+    for (uint32_t i = 0; file->expanded != NULL && i < file->count; i++) free(file->expanded[i]);
+    free(file->expanded);
     free(file->crc_tables);
     free(file->checked);
     memset(file, 0, sizeof *file);
+}
+
+/* Replaces the bytes of a compressed section by its content, which is kept. */
+static ff_status expand_section(ff_container *file, int64_t number, uint64_t size,
+                                ff_section *section, ff_error *error) {
+    uint8_t *content = file->expanded[number];
+    if (content == NULL) {
+        content = size < SIZE_MAX ? malloc((size_t)size + 1) : NULL;
+        if (content == NULL) return ff_no_memory(error);
+        if (!ff_inflate(section->bytes, section->size, content, (size_t)size)) {
+            free(content);
+            return fail_damaged(error, "a section cannot be expanded");
+        }
+        file->expanded[number] = content;
+    }
+    section->bytes = content;
+    section->size = (size_t)size;
+    return FF_OK;
 }
 
 ff_status ff_container_section(ff_container *file, int64_t number, const char *name,
@@ -222,7 +253,8 @@ ff_status ff_container_section(ff_container *file, int64_t number, const char *n
         }
         file->checked[number] = 1;
     }
-    return FF_OK;
+    if (read_u64(entry + EXPANDED_AT) == 0) return FF_OK;
+    return expand_section(file, number, read_u64(entry + EXPANDED_AT), section, error);
 }
 
 static size_t align(size_t offset, size_t size) {

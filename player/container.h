@@ -16,6 +16,7 @@ typedef struct ff_container {
     void *owned; /* memory of `bytes` that closing frees, or NULL */
     uint32_t count;
     uint8_t *checked;            /* one flag per section: its checksum was verified */
+    uint8_t **expanded;          /* contents of compressed sections that were used, or NULL */
     uint32_t (*crc_tables)[256]; /* lookup tables of CRC-32, for CRC_BYTES at once */
 } ff_container;
 

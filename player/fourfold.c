@@ -213,8 +213,7 @@ static ff_status load(ff_model *model, const ff_options *options, ff_error *erro
     const ff_json *needed;
     int64_t groups = 0;
     if (status == FF_OK) {
-        status = ff_plan_read(&model->plan, &player->file, index,
-                              ff_json_get(index, model->choice.row, "sections"), error);
+        status = ff_plan_read(&model->plan, &player->file, index, model->choice.row, error);
     }
     if (status != FF_OK) return status;
     model->name = ff_index_model(&player->index, model->choice.model);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expand.h"
+
 static const int64_t MAX_BYTES = INT64_C(1) << 48, MAX_GRID_SIZE = INT64_C(1) << 40;
 enum { MIN_PROTOCOL_BYTES = 192 };
 
@@ -279,12 +281,18 @@ static int read_record(ff_plan *plan) {
            read_ports(plan, "outputs", "output_names", &plan->outputs, &plan->output_count);
 }
 
+static ff_status fail_invalid(ff_error *error) {
+    return ff_fail(error, FF_FILE,
+                   "the file is damaged: the record of a plan is invalid; prepare the model again");
+}
+
 ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document *index,
-                       const ff_json *sections, ff_error *error) {
+                       const ff_json *row, ff_error *error) {
     static const char *const names[] = {"model", "plan", "text", "constants"};
     ff_section model = {NULL, 0}, record = {NULL, 0};
     ff_section *found[] = {&model, &record, &plan->text, &plan->constants};
-    cursor numbers = members(index, sections);
+    cursor numbers = members(index, ff_json_get(index, row, "sections"));
+    const ff_json *stored;
     ff_status status = FF_OK;
     int64_t number;
     memset(plan, 0, sizeof *plan);
@@ -292,12 +300,18 @@ ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document
         if (!ff_json_integer(next(&numbers), 0, INT32_MAX, &number)) number = -1;
         status = ff_container_section(file, number, names[i], found[i], error);
     }
-    if (status == FF_OK &&
-        !(ff_json_read(&plan->record, record.bytes, record.size) && read_record(plan))) {
-        status = ff_fail(
-            error, FF_FILE,
-            "the file is damaged: the record of a plan is invalid; prepare the model again");
+    if (status == FF_OK && !ff_json_read(&plan->record, record.bytes, record.size)) {
+        status = fail_invalid(error);
     }
+    if (status == FF_OK) {
+        stored = ff_json_get(&plan->record, plan->record.nodes, "constants");
+        if (stored != NULL) {
+            status = ff_expand_constants(file, &plan->record, stored, index,
+                                         ff_json_get(index, row, "weights"), plan->constants,
+                                         &plan->constants, &plan->expanded, error);
+        }
+    }
+    if (status == FF_OK && !read_record(plan)) status = fail_invalid(error);
     if (status != FF_OK) ff_plan_free(plan);
     return status;
 }
@@ -311,5 +325,6 @@ void ff_plan_free(ff_plan *plan) {
     free(plan->arguments);
     free(plan->scales);
     free(plan->zero_points);
+    free(plan->expanded);
     memset(plan, 0, sizeof *plan);
 }

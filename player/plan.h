@@ -60,12 +60,13 @@ typedef struct ff_plan {
     ff_argument *arguments;
     double *scales;
     int64_t *zero_points;
+    void *expanded; /* memory of the constants, if they were expanded */
     size_t arguments_used, scales_used, zero_points_used;
 } ff_plan;
 
-/* Reads a plan from the sections that a JSON list numbers. */
+/* Reads a plan from the sections that a row of the index numbers. */
 ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document *index,
-                       const ff_json *sections, ff_error *error);
+                       const ff_json *row, ff_error *error);
 void ff_plan_free(ff_plan *plan);
 
 #endif

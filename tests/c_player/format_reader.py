@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zlib import crc32
+from zlib import crc32, decompress
 
 import numpy as np
 import pyopencl as cl
@@ -68,7 +68,7 @@ class File:
         head = fields(self.data, "Header")
         assert head["`FOURFOLD`"] == b"FOURFOLD"
         assert head["CRC-32 of the 60 bytes before"] == crc32(self.data[:60])
-        assert (head["format"], head["size of the file"]) == (5, len(data))
+        assert (head["format"], head["size of the file"]) == (6, len(data))
         start, count = head["where the table starts"], head["number of sections"]
         assert crc32(self.data[start : start + 48 * count]) == head["CRC-32 of the table"]
         rows = [self.data[start + 48 * n : start + 48 * n + 48] for n in range(count)]
@@ -82,10 +82,60 @@ class File:
         assert start % (4096 if size >= 65536 else 64) == 0
         content = self.data[start : start + size]
         assert crc32(content) == entry["CRC-32 of the section"]
+        before = entry["its size before compression"]
+        if before:
+            content = memoryview(decompress(content, wbits=-15))
+            assert len(content) == before
         return content
 
     def record(self, number: int, name: str) -> Any:
         return json.loads(bytes(self.section(number, name)))
+
+
+def expand(
+    description: Sequence[Any], between: np.ndarray, weights: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Return the block of constants whose larger pieces are stored apart."""
+    size, pieces = description
+    block, cursor = np.zeros(size, np.uint8), 0
+    for piece in pieces:
+        start, dtype, *_ = piece
+        content = expand_piece(piece, weights).astype(element_types()[dtype]).view(np.uint8)
+        block[cursor:start], between = between[: start - cursor], between[start - cursor :]
+        cursor = start + content.size
+        block[start:cursor] = content
+    block[cursor:] = between
+    return block
+
+
+def expand_piece(piece: Sequence[Any], weights: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the elements of a piece as they are in memory, element by element."""
+    assert len(table("Stored constants", "item")) == 10
+    shape, factors, order, number, stored, *grid = piece[2:]
+    array = weights[number].view(element_types()[stored]).reshape(shape)
+    if grid:
+        zero, scale, axis = grid
+        array = array.astype(np.int32) - zero
+        if axis is not None:
+            scales = weights[scale].view(np.float32)
+            scale = scales.reshape([-1 if one == axis else 1 for one in range(len(shape))])
+        if scale is not None:
+            array = array.astype(np.float32) * np.float32(scale)
+    sizes = [size for axis_factors in factors for size in axis_factors]
+    place, stride = np.zeros(shape, np.int64), 1
+    strides = [0] * len(sizes)
+    for factor in reversed(order):
+        strides[factor], stride = stride, stride * sizes[factor]
+    first = 0
+    for axis, axis_factors in enumerate(factors):
+        index = np.arange(shape[axis])
+        parts = np.unravel_index(index, axis_factors)
+        moved = sum(part * strides[first + one] for one, part in enumerate(parts))
+        place += moved.reshape([-1 if one == axis else 1 for one in range(len(shape))])
+        first += len(axis_factors)
+    result = np.zeros(stride, array.dtype)
+    result[place.reshape(-1)] = array.reshape(-1)
+    return result
 
 
 class FormatReader:
@@ -99,6 +149,10 @@ class FormatReader:
         plan, text, constants = self.row["sections"][1:4]
         self.plan = file.record(plan, "plan")
         self.constants = np.frombuffer(file.section(constants, "constants"), np.uint8)
+        if "constants" in self.plan:
+            numbers = self.row["weights"]
+            weights = [np.frombuffer(file.section(one, "weights"), np.uint8) for one in numbers]
+            self.constants = expand(self.plan["constants"], self.constants, weights)
         self.device = cl.get_platforms()[0].get_devices()[0]
         self.context = cl.Context([self.device])
         self.queue = cl.CommandQueue(self.context)

@@ -8,9 +8,9 @@ import re
 import struct
 from collections.abc import Callable
 from typing import Any
-from zlib import crc32
+from zlib import crc32, decompress
 
-HEADER, ENTRY = struct.Struct("<8sIIQQII20xI"), struct.Struct("<16sQQII8x")
+HEADER, ENTRY = struct.Struct("<8sIIQQII20xI"), struct.Struct("<16sQQIIQ")
 EXTREMES = (0, 1, -1, 2, 63, 64, 65, 255, 4096, 2**31 - 1, 2**31, -(2**31), 2**32, 2**40, 2**47)
 HUGE = (2**48, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63), 10**30, 0.5, 1e308, None, True, "", [], {})
 TEXTS = ("", "x" * 5000, "f32[", "f32[9999999999999]", "f32[0]", "u8[1,1,1]", "constants", "host")
@@ -61,7 +61,7 @@ def lie(data: bytes, draw: random.Random) -> bytes:
         place, most = draw.choice(((1, 32), (2, 32), (3, 64), (4, 64), (5, 32)))
         head[place] = draw.choice((draw.randrange(2**most), draw.choice(EXTREMES) % 2**most))
     else:
-        entry, place = draw.choice(entries), draw.choice((1, 2, 2, 3))
+        entry, place = draw.choice(entries), draw.choice((1, 2, 2, 3, 5))
         most = 32 if place == 3 else 64
         near = (entry[place] + draw.choice((-64, -1, 1, 64))) % 2**most
         entry[place] = draw.choice((near, draw.choice(EXTREMES) % 2**most))
@@ -75,10 +75,11 @@ def rewritten(data: bytes, change: Callable[[bytes], bytes], draw: random.Random
     head, entries = parts(data)
     records = [one for one in entries if one[0].rstrip(b"\0") in (b"plan", b"index")]
     entry = draw.choice(records)
-    text = change(data[entry[1] : entry[1] + entry[2]])
+    text = data[entry[1] : entry[1] + entry[2]]
+    text = change(decompress(text, wbits=-15) if entry[5] else text)
     start = -(-len(data) // 64) * 64
     body = data.ljust(start, b"\0") + text
-    entry[1:4] = start, len(text), crc32(text)
+    entry[1:4], entry[5] = (start, len(text), crc32(text)), 0
     head[3] = len(body)
     return sealed(head, entries, body)
 

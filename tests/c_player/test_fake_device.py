@@ -112,7 +112,7 @@ def test_handles_failures_of_every_driver_call(settings: dict[str, str], tmp_pat
 
 @pytest.mark.parametrize("shared", ["folder", "file"])
 def test_does_not_load_binaries_that_others_can_write(tmp_path: Path, shared: str) -> None:
-    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    path = prepare_fake(tmp_path / "f.fourfold", fake_device(), {"line": [line()]})
     cache = tmp_path / "cache"
     play(path, tmp_path, "--cache", str(cache))
     (entry,) = cache.iterdir()

@@ -18,6 +18,8 @@ from c_player.fake_device import (
 from c_player.mutations import flip, mutated, resealed
 from tiny_plan import line
 
+from fourfold.plan import Container, Section, container_bytes
+
 CPU = {"FAKE_KIND": "cpu", "FAKE_UNIFIED": "1"}
 FACTS = {
     **EVERYTHING,
@@ -30,7 +32,15 @@ def silent(path: Path, settings: dict[str, str]) -> bytes:
     plans = {"line": [line()], "steps": [stepped("quiet")], "all": [everything()]}
     plans["flags"] = [flagged()]
     prepare_fake(path, fake_device(FACTS, **settings), plans)
-    return resealed(path.read_bytes().replace(b'"line', b'"Line'))
+    return resealed(uncompressed(path.read_bytes()).replace(b'"line', b'"Line'))
+
+
+def uncompressed(data: bytes) -> bytes:
+    """Return a file without compressed sections, whose texts can be changed in place."""
+    file = Container(data, "the file")
+    return container_bytes(
+        [Section(name, file.section(at, name)) for at, name in enumerate(file.names)]
+    )
 
 
 def attack(folder: Path, seeds: range, settings: dict[str, str]) -> list[str]:

@@ -21,6 +21,7 @@ from fourfold.plan.container import (
     PAGE_ALIGNED_BYTES,
     VERSION,
 )
+from fourfold.plan.encode_constants import WeightList
 from fourfold.plan.placement import Placement
 from fourfold.plan.requirements import Requirements
 from fourfold.store import entry, prepared
@@ -97,7 +98,8 @@ def test_records_match_the_code() -> None:
     values = {"language", "language_version", "opencl", "fp32", "mixed", "fp16"}
     way = InputsOnDevice(compiled.plan.launches[0].arguments, ())
     plan = dataclasses.replace(compiled.plan, on_device=way)
-    assert keys("A plan") - values == set(record.plan_record(plan))
+    stored = json.loads(bytes(record.plan_sections(plan, weights=WeightList())[0].data))
+    assert keys("A plan") - values == set(stored) == {*record.plan_record(plan), "constants"}
     in_parts = dataclasses.replace(compiled, parts=compiled.parts * 2)
     sections = compiled_sections(in_parts)
     assert keys("A compiled model") - {"gpu"} == set(json.loads(bytes(sections[0].data)))

@@ -18,7 +18,7 @@ TYPES = {"x": "f32[2,0,3]", "none": "f32[2,0,3]", "y": "f32[2,0,3]", "a": "f32[3
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0, 3), (2, 3, 0)])
 def test_empty_tensors_have_no_slices(shape: tuple[int, ...]) -> None:
-    assert slice_channels(np.zeros(shape, np.float32)).size == 0
+    assert slice_channels(np.zeros(shape, np.float32)).array.size == 0
 
 
 @pytest.mark.parametrize("form", ["list", "one"])

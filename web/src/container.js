@@ -4,13 +4,14 @@ import { crc32 } from './crc32.js';
 import { FourfoldError, damaged } from './errors.js';
 
 /** @import { Source } from './source.js' */
-/** @typedef {{ name: string, offset: number, size: number, crc: number }} Entry */
+/** @typedef {{ name: string, offset: number, size: number, crc: number, expanded: number }} Entry expanded is the size before compression, or 0 */
 
 const MAGIC = 'FOURFOLD';
-const VERSION = 5;
+const VERSION = 6;
 const HEADER = 64;
 const ENTRY = 48;
 const MAX_SECTIONS = 1 << 20;
+const MAX_COMPRESSION = 1032; // deflate cannot shrink more
 const MAX_GAP_BYTES = 1 << 16; // between two sections that are fetched in one request
 const TEXT = new TextDecoder();
 
@@ -32,6 +33,8 @@ export class Container {
     const table = await source.read(header.start, header.start + header.count * ENTRY);
     if (crc32(table) !== header.crc) throw damaged(source.title, 'the checksum of its section table does not match');
     const entries = Array.from({ length: header.count }, (_, number) => readEntry(source, table, number));
+    const expanded = entries.reduce((sum, entry) => sum + entry.expanded, 0);
+    if (expanded > MAX_COMPRESSION * source.size) throw damaged(source.title, 'its sections are impossibly large before compression');
     await source.settle(header.fingerprint);
     return new Container(source, entries);
   }
@@ -91,8 +94,30 @@ export class Container {
         await this.source.forget(); // the cached copy may be the damaged one
         throw damaged(this.source.title, `the checksum of its section '${entry.name}' does not match`);
       }
-      found.set(entry, data);
+      found.set(entry, entry.expanded ? await this.#expand(entry, data) : data);
     }
+  }
+
+  /**
+   * Returns the content of a compressed section. Its size was checked before, and is not exceeded.
+   * @param {Entry} entry
+   * @param {Uint8Array} data
+   */
+  async #expand(entry, data) {
+    const stream = new Blob([/** @type {Uint8Array<ArrayBuffer>} */ (data)]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+    const reader = stream.getReader();
+    try {
+      const content = new Uint8Array(entry.expanded);
+      let used = 0;
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+        content.set(piece.value, used); // throws a RangeError beyond the end
+        used += piece.value.length;
+      }
+      if (used === entry.expanded) return content;
+    } catch {
+      reader.cancel().catch(() => {}); // the stream may have failed itself
+    }
+    throw damaged(this.source.title, `its section '${entry.name}' does not expand to ${entry.expanded} bytes`);
   }
 
   /**
@@ -149,5 +174,7 @@ function readEntry(source, table, number) {
   if (offset % 64 || offset < HEADER || offset + size > source.size) {
     throw damaged(source.title, 'a section lies outside the file');
   }
-  return { name, offset, size, crc: view.getUint32(32, true) };
+  const expanded = Number(view.getBigUint64(40, true));
+  if (expanded > MAX_COMPRESSION * size) throw damaged(source.title, 'a section has an impossible size before compression');
+  return { name, offset, size, crc: view.getUint32(32, true), expanded };
 }

@@ -106,7 +106,7 @@ export class Model {
     device.lost.then(({ message }) => {
       if (this.#live?.device === device && !this.#closed) this.#lost = message || 'the browser gave no reason';
     });
-    player.upload(await this.#prepared.constants(this.#row, report));
+    player.upload(await this.#prepared.constants(this.#row, this.#plan, report));
   }
 
   /**
@@ -168,7 +168,7 @@ export class Model {
   /** Resets the model's state between runs. */
   async reset() {
     const { player } = await this.#awake();
-    player.reset(await this.#prepared.constants(this.#row));
+    player.reset(await this.#prepared.constants(this.#row, this.#plan));
   }
 
   /**

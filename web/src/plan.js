@@ -13,6 +13,8 @@ import { byteLength } from './tensor.js';
 /**
  * @typedef {object} Plan
  * @property {string} precision
+ * @property {number} constants bytes of the block of constants
+ * @property {any[]} pieces constants that are stored apart, as records
  * @property {PlanBuffer[]} buffers
  * @property {Launch[]} launches
  * @property {Map<string, Module>} modules in the order of their first use
@@ -25,13 +27,12 @@ const KINDS = ['arena', 'constants', 'input', 'output', 'variable'];
 /**
  * @param {any} record the section 'plan'
  * @param {string} text the section 'text'
- * @param {number} constants bytes of the section 'constants'
  * @param {string} title of the file
  * @returns {Plan}
  */
-export function readPlan(record, text, constants, title) {
+export function readPlan(record, text, title) {
   try {
-    return checkedPlan(record, text, constants);
+    return checkedPlan(record, text);
   } catch (error) {
     throw damaged(title, `its plan record is invalid: ${error}`);
   }
@@ -40,10 +41,11 @@ export function readPlan(record, text, constants, title) {
 /**
  * @param {any} record
  * @param {string} text
- * @param {number} constants
  * @returns {Plan}
  */
-function checkedPlan(record, text, constants) {
+function checkedPlan(record, text) {
+  const [size, pieces] = record.constants;
+  const constants = whole(size);
   const buffers = record.buffers.map(readBuffer);
   const modules = readModules(text);
   for (const { name, kind, bytes, start } of buffers) {
@@ -52,6 +54,8 @@ function checkedPlan(record, text, constants) {
   }
   return {
     precision: String(record.precision),
+    constants,
+    pieces: [...pieces],
     buffers,
     modules,
     launches: record.launches.map((/** @type {any[]} */ item) => readLaunch(item, buffers, modules)),

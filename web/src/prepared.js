@@ -3,6 +3,7 @@
 import { Container } from './container.js';
 import { unmetRequirements } from './device.js';
 import { FourfoldError, damaged } from './errors.js';
+import { expandConstants, weightsOf } from './expand.js';
 import { readPlan } from './plan.js';
 
 /** @import { Source } from './source.js' */
@@ -22,10 +23,12 @@ import { readPlan } from './plan.js';
  * @property {Record<string, number[]>} shapes
  * @property {Record<string, string>} pixels
  * @property {number[]} sections
+ * @property {number[]} weights sections of the weights that plans refer to
  */
 /** @typedef {{ model?: string, precision?: string, signature?: string }} Wanted */
 
 const TEXT = new TextDecoder();
+const MAX_EXPANSION = 1024; // a damaged file must not allocate any amount of memory
 const ABOUT = 5; // behind the record of the model, the three sections of its plan, and its placement
 // Where a plan's ranks say how well it suits devices of the kind that it was compiled for, and others.
 const SAME_KIND = 1;
@@ -105,18 +108,38 @@ export class Prepared {
    * @returns {Promise<Plan>}
    */
   async plan(row, report) {
-    const [, plan, text, constants] = row.sections;
+    const [, plan, text] = row.sections;
     const [record, code] = await this.#file.sections([[plan, 'plan'], [text, 'text']], report);
-    return readPlan(JSON.parse(TEXT.decode(record)), TEXT.decode(code), this.#file.size(constants), this.#title);
+    const found = readPlan(JSON.parse(TEXT.decode(record)), TEXT.decode(code), this.#title);
+    if (found.constants > MAX_EXPANSION * this.#file.source.size) throw damaged(this.#title, 'its constants are too large');
+    return found;
   }
 
   /**
+   * Returns the plan's block of constants.
    * @param {Row} row
+   * @param {Plan} plan
    * @param {(bytes: number) => void} [report]
    */
-  async constants(row, report) {
-    const [found] = await this.#file.sections([[row.sections[3], 'constants']], report);
-    return found;
+  async constants(row, plan, report) {
+    const numbers = this.#checked(() => weightsOf(plan.pieces));
+    /** @type {[number, string][]} */
+    const wanted = numbers.map((number) => [row.weights[number], 'weights']);
+    const [remaining, ...found] = await this.#file.sections([[row.sections[3], 'constants'], ...wanted], report);
+    const weights = new Map(numbers.map((number, at) => [number, found[at]]));
+    return this.#checked(() => expandConstants(plan.constants, plan.pieces, remaining, weights));
+  }
+
+  /**
+   * @template T
+   * @param {() => T} expand
+   */
+  #checked(expand) {
+    try {
+      return expand();
+    } catch (error) {
+      throw damaged(this.#title, `its constants are invalid: ${error}`);
+    }
   }
 
   /**
@@ -132,7 +155,7 @@ export class Prepared {
    * @param {Row} row
    */
   bytes(row) {
-    return row.sections.slice(1, 4).reduce((sum, section) => sum + this.#file.size(section), 0);
+    return [...row.sections.slice(1, 4), ...row.weights].reduce((sum, section) => sum + this.#file.size(section), 0);
   }
 }
 

@@ -28,7 +28,7 @@ from fourfold.config import ALL, DATA
 from fourfold.errors import InputError
 from fourfold.graph.metadata import ModelMetadata, Signatures, decode_metadata
 from fourfold.options import SessionOptions
-from fourfold.plan.record import read_requirements
+from fourfold.plan.requirements import read_requirements
 from fourfold.plan.targets import GPU
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.signature import can_verify, read_signature, verify_signature
@@ -83,7 +83,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
             "generic": plan["generic"],
             "requirements": plan["requirements"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
-            "weights": _weights(prepared, plan["sections"]),
+            "weights": _weights(prepared, [*plan["sections"], *plan["weights"]]),
             "in_parts": plan["parts"] != [GPU],
             "engine": plan["engine"],
             "added": plan["added"],
@@ -134,7 +134,7 @@ def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
     """Return the bytes of constants, and of models for CPU engines."""
     names = prepared.file.names
-    kinds = ("constants", "part")
+    kinds = ("constants", "weights", "part")
     return sum(prepared.file.section_size(one) for one in sections if names[one] in kinds)
 
 

@@ -18,6 +18,7 @@ from fourfold.codegen.location import Layout, Location
 from fourfold.codegen.view import Finish, View
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
+from fourfold.plan.layout import Arranged, ArrayLayout
 from fourfold.types import MAX_FLOAT16, DType, TensorType
 
 MAX_FP32_WEIGHTS = 1 << 16
@@ -100,6 +101,7 @@ class Packed:
 
     array: np.ndarray
     image: bool = False
+    layout: ArrayLayout | None = None  # how it was arranged; None if that is not known
 
 
 @dataclass(frozen=True)
@@ -280,20 +282,25 @@ class NodeContext:
             view.steps.table = self.packed(kernel, "table", byte_table(location.channels))
         return view
 
-    def packed(self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False) -> Pointer:
+    def packed(
+        self, kernel: Kernel, title: str, array: np.ndarray | Arranged, image: bool = False
+    ) -> Pointer:
         """Return a pointer to a constant packed for this kernel."""
-        return kernel.pointer(title, DType.of(array), Packed(np.ascontiguousarray(array), image))
+        array, layout = array if isinstance(array, Arranged) else (array, None)
+        packed = Packed(np.ascontiguousarray(array), image, layout)
+        return kernel.pointer(title, DType.of(array), packed)
 
     def weights(
-        self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False
+        self, kernel: Kernel, title: str, weights: Arranged, image: bool = False
     ) -> Pointer:
         """Return a pointer to weights, stored in the precision of the options."""
+        array = weights.array
         storage = self.options.storage_of(array.size, MAX_FP32_WEIGHTS)
         if storage is DType.F16 and np.abs(array).max(initial=0.0) > MAX_FLOAT16:
             storage = DType.F32
         elif self.options.spares and np.array_equal(array, array.astype(np.float16)):
             storage = DType.F16  # lossless: many files contain fp16 weights
-        return self.packed(kernel, title, array.astype(storage.numpy), image)
+        return self.packed(kernel, title, weights.astype(storage.numpy), image)
 
     def scratch(self, title: str, dtype: DType, elements: int) -> Scratch:
         """Return memory shared by the kernels of this node, for use with `Kernel.pointer`."""

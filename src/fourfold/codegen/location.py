@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fourfold.plan.layout import Arranged, ArrayLayout
 from fourfold.types import DType, TensorType
 
 
@@ -116,14 +117,12 @@ def storage_elements(layout: Layout, type_: TensorType) -> int:
     return type_.elements if layout is Layout.ROWS else type_.pixels * type_.slices * 4
 
 
-def slice_channels(array: np.ndarray) -> np.ndarray:
+def slice_channels(array: np.ndarray) -> Arranged:
     """Return the SLICED form [slice][pixel][4] of an array, padded with zeros."""
     channels = array.shape[-1] if array.ndim else 1
     rows = array.reshape(math.prod(array.shape[:-1]), channels)
-    slices = -(-channels // 4)
-    padded = np.zeros((rows.shape[0], slices * 4), array.dtype)
-    padded[:, :channels] = rows
-    return np.ascontiguousarray(padded.reshape(rows.shape[0], slices, 4).transpose(1, 0, 2))
+    layout = ArrayLayout(rows.shape, ((rows.shape[0],), (-(-channels // 4), 4)), (1, 0, 2))
+    return Arranged.of(rows, layout)
 
 
 def region_location(

@@ -35,6 +35,7 @@ from fourfold.types import TensorType
 
 if TYPE_CHECKING:
     from fourfold.plan import tensor_binding
+    from fourfold.plan.encode_constants import WeightList
 else:  # only parts in CPU engines have bindings
     tensor_binding = lazy_import("fourfold.plan.tensor_binding")
 
@@ -43,31 +44,38 @@ Ports = tuple[Port, ...]
 ReadPart = tuple[Part, "PortNames | None"]  # with the names of a plan's ports
 
 
-def compiled_sections(model: CompiledModel) -> list[Section]:
-    """Return the sections of a compiled model, its record first."""
+def compiled_sections(model: CompiledModel, weights: WeightList | None = None) -> list[Section]:
+    """Return the sections of a compiled model, its record first.
+
+    With a list of weights, larger constants of its plans are added to that list instead.
+    """
     text = json.dumps(_record(model), separators=(",", ":"), ensure_ascii=False)
     sections = [Section(MODEL, text.encode())]
     for part in model.parts:
-        sections += _part_sections(model, part)
+        sections += _part_sections(model, part, weights)
     sections.append(Section(PLACEMENT, model.placement))
     return [*sections, Section(ABOUT, model.about)] if model.about else sections
 
 
-def _part_sections(model: CompiledModel, part: Part) -> list[Section]:
+def _part_sections(model: CompiledModel, part: Part, weights: WeightList | None) -> list[Section]:
     if part.plan is None:
         return [Section(PART, part.content)]
     ports = PortNames(part.inputs, part.outputs)
     if model.is_whole:
         ports = PortNames(model.input_names, model.output_names, model.pixels)
-    return plan_sections(part.plan, ports)
+    return plan_sections(part.plan, ports, weights)
 
 
-def read_compiled_model(file: Container, numbers: Sequence[int]) -> CompiledModel:
-    """Read the model in these sections of a file; ModelError where they do not make one."""
+def read_compiled_model(
+    file: Container, numbers: Sequence[int], weights: Sequence[int] = ()
+) -> CompiledModel:
+    """Read the model in these sections of a file, and in those of its weights; ModelError where
+    they do not make one.
+    """
     try:
         record = json.loads(bytes(file.section(numbers[0], MODEL)))
         remaining = iter(numbers[1:])
-        read = [_read_part(item, file, remaining) for item in record["parts"]]
+        read = [_read_part(item, file, remaining, weights) for item in record["parts"]]
         placement = bytes(file.section(next(remaining), PLACEMENT))
         about = next((bytes(file.section(one, ABOUT)) for one in remaining), b"")
         model = _read_record(record, read, placement, about)
@@ -176,11 +184,14 @@ def _part_record(part: Part) -> list[Any]:
     return [part.target, list(part.inputs), list(part.outputs), bindings]
 
 
-def _read_part(item: Sequence[Any], file: Container, numbers: Iterator[int]) -> ReadPart:
+def _read_part(
+    item: Sequence[Any], file: Container, numbers: Iterator[int], weights: Sequence[int]
+) -> ReadPart:
     target, inputs, outputs, bindings = item
     inputs, outputs = texts(inputs), texts(outputs)
     if target == GPU:
-        plan, names = read_plan_and_ports(file, next(numbers), next(numbers), next(numbers))
+        record, text, constants = next(numbers), next(numbers), next(numbers)
+        plan, names = read_plan_and_ports(file, record, text, constants, weights)
         return Part(target, inputs, outputs, plan=plan), names
     if not isinstance(target, str):
         raise TypeError(f"{target!r} is not the name of a target")

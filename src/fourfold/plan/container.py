@@ -13,7 +13,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
-from zlib import crc32
+from zlib import compressobj, crc32, decompressobj
+from zlib import error as zlib_error
 
 import numpy as np
 
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
 MAGIC = b"FOURFOLD"
 EXTENSION = ".fourfold"  # of prepared files
 IN_MEMORY = "the prepared model"  # title of a prepared file that is passed as bytes
-VERSION = 5
+VERSION = 6
 HEADER = struct.Struct("<8sIIQQII20xI")  # magic, version, size, file, table, sections, crc; own crc
-ENTRY = struct.Struct("<16sQQII8x")  # name, offset, size, crc, number
+ENTRY = struct.Struct("<16sQQIIQ")  # name, offset, size, crc, number, size before compression or 0
 ALIGNMENT = 64
 PAGE = 4096
 PAGE_ALIGNED_BYTES = 1 << 16  # larger sections start on a page, so that a player can map them
 MAX_SECTIONS = 1 << 20
+# Sections of text, which shrink to a fraction when a file is compressed; others are used in place.
+TEXT_SECTIONS = frozenset({"index", "model", "plan", "text", "placement", "about", "choices"})
+RAW_DEFLATE = -15  # a deflate stream without header and checksum
+MAX_COMPRESSION = 1032  # deflate cannot shrink more
 
 Bytes = bytes | bytearray | memoryview | np.ndarray
 Content = bytes | mmap.mmap
@@ -49,6 +54,7 @@ class _Entry(NamedTuple):
     offset: int
     size: int
     crc: int
+    expanded: int  # size before compression; 0 if the section is not compressed
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -79,6 +85,7 @@ class Container:
         self._view = memoryview(content)
         self._entries = self._table()
         self._good: set[int] = set()
+        self._expanded: dict[int, memoryview] = {}
 
     @staticmethod
     def open(
@@ -120,7 +127,20 @@ class Container:
             if crc32(data) != entry.crc:
                 raise self._damaged(f"the checksum of section {number} ('{name}') does not match")
             self._good.add(number)
-        return data
+        return self._expand(number, data) if entry.expanded else data
+
+    def _expand(self, number: int, data: memoryview) -> memoryview:
+        """Return the content of a compressed section."""
+        if number not in self._expanded:
+            size, stream = self._entries[number].expanded, decompressobj(RAW_DEFLATE)
+            try:
+                content = stream.decompress(data, size)
+            except zlib_error as error:
+                raise self._damaged(f"section {number} cannot be expanded: {error}") from error
+            if len(content) != size or stream.decompress(stream.unconsumed_tail, 1):
+                raise self._damaged(f"section {number} does not expand to {size} bytes")
+            self._expanded[number] = memoryview(content)
+        return self._expanded[number]
 
     def verify(self) -> None:
         """Verify the checksums of all sections."""
@@ -152,13 +172,21 @@ class Container:
             raise self._damaged("its table of sections is out of bounds")
         if crc32(self._view[start:end]) != crc:
             raise self._damaged("the checksum of its table does not match")
-        return tuple(self._checked(*item) for item in ENTRY.iter_unpack(self._view[start:end]))
+        table = ENTRY.iter_unpack(self._view[start:end])
+        entries = tuple(self._checked(*item) for item in table)
+        if sum(entry.expanded for entry in entries) > MAX_COMPRESSION * size:
+            raise self._damaged("its sections are impossibly large before compression")
+        return entries
 
-    def _checked(self, name: bytes, offset: int, size: int, crc: int, _number: int) -> _Entry:
+    def _checked(
+        self, name: bytes, offset: int, size: int, crc: int, _number: int, expanded: int
+    ) -> _Entry:
         if offset % ALIGNMENT or offset < HEADER.size or offset + size > len(self._view):
             raise self._damaged("a section is out of bounds")
+        if expanded > MAX_COMPRESSION * size:
+            raise self._damaged("a section has an impossible size before compression")
         try:
-            return _Entry(name.rstrip(b"\0").decode("ascii"), offset, size, crc)
+            return _Entry(name.rstrip(b"\0").decode("ascii"), offset, size, crc, expanded)
         except UnicodeDecodeError as error:
             raise self._damaged("the name of a section is invalid") from error
 
@@ -175,17 +203,32 @@ def flat_bytes(data: Bytes) -> memoryview:
     return memoryview(data).cast("B") if len(data) else memoryview(b"")
 
 
-def container_pieces(sections: Sequence[Section]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a file in order; sections are views of the passed data."""
+def _compressed(section: Section, flat: memoryview) -> memoryview:
+    """Return a section of text as a deflate stream if that is shorter, else its bytes."""
+    if section.name not in TEXT_SECTIONS:
+        return flat
+    stream = compressobj(9, wbits=RAW_DEFLATE)
+    data = stream.compress(flat) + stream.flush()
+    return memoryview(data) if len(data) < len(flat) else flat
+
+
+def container_pieces(
+    sections: Sequence[Section], compress: bool = False
+) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a file in order; sections are views of the passed data, or compressed."""
     flats = [flat_bytes(section.data) for section in sections]
+    sizes = [len(flat) for flat in flats]
+    if compress:
+        flats = [_compressed(*pair) for pair in zip(sections, flats, strict=True)]
     cursor = HEADER.size + ENTRY.size * len(sections)
     entries, offsets = [], []
-    for number, (section, flat) in enumerate(zip(sections, flats, strict=True)):
+    for number, (section, flat, size) in enumerate(zip(sections, flats, sizes, strict=True)):
         step = PAGE if len(flat) >= PAGE_ALIGNED_BYTES else ALIGNMENT
         cursor = -(-cursor // step) * step
         offsets.append(cursor)
         name = section.name.encode("ascii")
-        entries.append(ENTRY.pack(name, cursor, len(flat), crc32(flat), number))
+        expanded = 0 if size == len(flat) else size
+        entries.append(ENTRY.pack(name, cursor, len(flat), crc32(flat), number, expanded))
         cursor += len(flat)
     table = b"".join(entries)
     size, count = HEADER.size, len(sections)
@@ -210,9 +253,13 @@ def _write(file: BinaryIO, pieces: Iterable[bytes | memoryview]) -> int:
     return size
 
 
-def write_container(path: Path, sections: Sequence[Section], mode: int, sync: bool) -> int:
-    """Write a file of sections atomically, and return its size."""
-    return write_pieces(path, container_pieces(sections), mode, sync)
+def write_container(
+    path: Path, sections: Sequence[Section], mode: int, sync: bool, compress: bool = False
+) -> int:
+    """Write a file of sections atomically, and return its size. With `compress`, sections of text
+    are compressed.
+    """
+    return write_pieces(path, container_pieces(sections, compress), mode, sync)
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes | memoryview], mode: int, sync: bool) -> int:

@@ -13,6 +13,7 @@ from fourfold.support.lazy import lazy_import
 from fourfold.types import Quantization, TensorType
 
 if TYPE_CHECKING:
+    from fourfold.plan.layout import Piece
     from fourfold.plan.stage_clocks import StageClocks
     from fourfold.support import display
 else:
@@ -141,7 +142,9 @@ class Plan:
 
     `flops` is the approximate number of additions and multiplications of a run; None if unknown.
     `on_device` is a faster launch for inputs in device memory, if the plan has one. `clocks` says
-    where stages record their times in a plan for profiling; it is not stored in files.
+    where stages record their times in a plan for profiling; it is not stored in files. `pieces` are
+    the single constants of a plan that was just compiled, with their layouts; empty if the plan was
+    read from a file.
     """
 
     name: str
@@ -156,6 +159,7 @@ class Plan:
     flops: float | None = None
     on_device: InputsOnDevice | None = None
     clocks: StageClocks | None = None
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def stages(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,17 @@ from fourfold.plan.data import (
     Port,
     Program,
 )
-from fourfold.plan.requirements import ImageNeed, Requirements
+from fourfold.plan.requirements import read_requirements, requirements_record
 from fourfold.plan.shared_constants import share_constants
+from fourfold.support.lazy import lazy_import
 from fourfold.types import DType, Quantization, TensorType
+
+if TYPE_CHECKING:
+    from fourfold.plan import encode_constants, stored_constants
+    from fourfold.plan.encode_constants import WeightList
+else:  # only prepared files have such constants
+    encode_constants = lazy_import("fourfold.plan.encode_constants")
+    stored_constants = lazy_import("fourfold.plan.stored_constants")
 
 KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_protocol", "state")
 
@@ -67,13 +75,23 @@ class PortNames(NamedTuple):
         return PortNames(inputs, outputs)
 
 
-def plan_sections(plan: Plan, ports: PortNames | None = None) -> list[Section]:
-    """Return the three sections of a plan: its record, its kernel source and its constants."""
-    text = json.dumps(plan_record(plan, ports), separators=(",", ":"), ensure_ascii=False)
+def plan_sections(
+    plan: Plan, ports: PortNames | None = None, weights: WeightList | None = None
+) -> list[Section]:
+    """Return the three sections of a plan: its record, its kernel source and its constants.
+
+    With a list of weights, larger constants are added to it in a small form, and the last section
+    holds the others.
+    """
+    record, constants = plan_record(plan, ports), plan.constants
+    if weights is not None:
+        pieces, constants = encode_constants.encode_constants(plan, weights)
+        record["constants"] = [plan.constants.nbytes, [one.to_record() for one in pieces]]
+    text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
     return [
         Section("plan", text.encode()),
         Section("text", plan.program.text.encode()),
-        Section("constants", plan.constants),
+        Section("constants", constants),
     ]
 
 
@@ -83,14 +101,19 @@ def read_plan(file: Container, plan: int, text: int, constants: int) -> Plan:
 
 
 def read_plan_and_ports(
-    file: Container, plan: int, text: int, constants: int
+    file: Container, plan: int, text: int, constants: int, weights: Sequence[int] = ()
 ) -> tuple[Plan, PortNames]:
-    """Read the plan in three sections of a file, and the caller's names of its ports."""
+    """Read the plan in three sections of a file, and in `weights`, those of its model; and the
+    caller's names of its ports.
+    """
     source = bytes(file.section(text, "text"))
-    data = share_constants(np.frombuffer(file.section(constants, "constants"), np.uint8))
+    data = np.frombuffer(file.section(constants, "constants"), np.uint8)
     try:
         record = json.loads(bytes(file.section(plan, "plan")))
-        return _plan(record, source.decode(), data), read_port_names(record)
+        if "constants" in record:
+            data = stored_constants.read_constants(record["constants"], data, file, weights)
+        made = _plan(record, source.decode(), share_constants(data))
+        return made, read_port_names(record)
     except MALFORMED as error:
         why = f"the record of a plan is malformed: {error!r}"
         fix = "copy it again, or prepare the model again"
@@ -149,30 +172,6 @@ def _flops(value: object) -> float | None:
     return float(value)
 
 
-def requirements_record(needed: Requirements) -> dict[str, Any]:
-    """Return the language, and the requirements that differ from their defaults."""
-    default = Requirements._field_defaults
-    always = ("language", "language_version")
-    fields = needed._asdict().items()
-    return {name: value for name, value in fields if name in always or value != default[name]}
-
-
-def read_requirements(record: Mapping[str, Any]) -> Requirements:
-    """Read requirements. Unknown names raise KeyError, because they could not be checked."""
-    default = Requirements._field_defaults
-    for name, value in record.items():
-        if name != "images" and type(value) is not type(default[name]):
-            raise TypeError(f"{value!r} is not a valid {name}")
-    _version(record["language"], record["language_version"])
-    images = (ImageNeed(*_sizes(one)) for one in record.get("images", ()))
-    return Requirements(**{**record, "images": tuple(images)})
-
-
-def _version(language: str, version: str) -> None:
-    if not version.replace(".", "").isdecimal() or ".." in f".{version}.":
-        raise ValueError(f"{version!r} is not a version of {language}")
-
-
 def check_index(index: Mapping[str, Any], sections: int) -> None:
     """Check every field of the index of a prepared file that has this number of sections. Raises
     KeyError and similar errors if one is malformed.
@@ -197,7 +196,7 @@ def check_index(index: Mapping[str, Any], sections: int) -> None:
 
 
 def _check_plan_row(row: Mapping[str, Any], sections: int) -> None:
-    if any(not isinstance(row[name], list) for name in ("parts", "ranks", "sections")):
+    if any(not isinstance(row[name], list) for name in ("parts", "ranks", "sections", "weights")):
         raise TypeError("a field of a plan is not a list")
     names = ("device", "precision", "signature", "postprocess", "engine")
     texts((*(row[name] for name in names), *row["parts"]))
@@ -205,7 +204,7 @@ def _check_plan_row(row: Mapping[str, Any], sections: int) -> None:
     texts(device[name] for name in ("kind", "api", "name", "platform", "driver", "version"))
     for number in (device["compute_units"], row["most_units"], *row["ranks"]):
         _whole(number, 0, 2**31)
-    for number in row["sections"]:
+    for number in (*row["sections"], *row["weights"]):
         _whole(number, 0, sections)
     if len(row["ranks"]) != 4 or type(row["generic"]) is not bool:
         raise ValueError("the rank of a plan is malformed")

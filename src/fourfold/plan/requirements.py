@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fourfold.device import LOOP_SELF_TEST, DeviceInfo
 
@@ -189,3 +189,33 @@ def hardest_images(images: Iterable[ImageNeed]) -> tuple[ImageNeed, ...]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+def requirements_record(needed: Requirements) -> dict[str, Any]:
+    """Return the language, and the requirements that differ from their defaults."""
+    default = Requirements._field_defaults
+    always = ("language", "language_version")
+    fields = needed._asdict().items()
+    return {name: value for name, value in fields if name in always or value != default[name]}
+
+
+def read_requirements(record: Mapping[str, Any]) -> Requirements:
+    """Read requirements. Unknown names raise KeyError, because they could not be checked."""
+    default = Requirements._field_defaults
+    for name, value in record.items():
+        if name != "images" and type(value) is not type(default[name]):
+            raise TypeError(f"{value!r} is not a valid {name}")
+    _version(record["language"], record["language_version"])
+    images = (ImageNeed(*_texels(one)) for one in record.get("images", ()))
+    return Requirements(**{**record, "images": tuple(images)})
+
+
+def _version(language: str, version: str) -> None:
+    if not version.replace(".", "").isdecimal() or ".." in f".{version}.":
+        raise ValueError(f"{version!r} is not a version of {language}")
+
+
+def _texels(items: Sequence[Any]) -> tuple[int, ...]:
+    if any(type(one) is not int or not 1 <= one < 2**40 for one in items):
+        raise ValueError(f"{items!r} is not the size of an image")
+    return tuple(items)

@@ -14,7 +14,8 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
 from fourfold.plan import CompiledModel, Section, compiled_sections, write_container
 from fourfold.plan.container import flat_bytes
-from fourfold.plan.record import requirements_record
+from fourfold.plan.encode_constants import WeightList
+from fourfold.plan.requirements import requirements_record
 from fourfold.store.keys import Parts, digest
 from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_facts, plan_ranks
 from fourfold.support.version import VERSION
@@ -77,6 +78,8 @@ class Draft:
         generic: bool = False,
     ) -> None:
         """Add a model compiled for a device; a `generic` one runs on any device of its kind."""
+        weights = WeightList()
+        sections = compiled_sections(compiled, weights)
         row = {
             "model": model,
             "parts": [part.target for part in compiled.parts],
@@ -92,7 +95,8 @@ class Draft:
             "signature": compiled.signature,
             "postprocess": compiled.postprocess,
             "requirements": requirements_record(compiled.requirements),
-            "sections": [self._section(one) for one in compiled_sections(compiled)],
+            "sections": [self._section(one) for one in sections],
+            "weights": [self._section(Section("weights", one)) for one in weights.arrays],
             "engine": VERSION,
             "added": time.time(),
         }
@@ -132,7 +136,7 @@ class Draft:
         index = {"made_by": f"fourfold {VERSION}", **lists}
         sections[0] = Section("index", json.dumps(index, ensure_ascii=False).encode())
         try:
-            return write_container(path, sections, 0o644, sync=True)
+            return write_container(path, sections, 0o644, sync=True, compress=True)
         except OSError as error:
             fix = "choose a writable path on a disk with enough free space"
             raise InputError(f"cannot write '{path}'", str(error), fix) from error
@@ -142,7 +146,7 @@ class Draft:
         used = {0}
         for rows in self._lists.values():
             for one in rows:
-                used.update(one.get("sections", ()))
+                used.update(one.get("sections", ()), one.get("weights", ()))
                 used.update([one["section"]] if "section" in one else [])
         order = sorted(used)
         moved = [
@@ -154,8 +158,9 @@ class Draft:
 def _renumbered(row: Mapping[str, Any], moved: list[int]) -> dict[str, Any]:
     changed = dict(row)
     try:
-        if "sections" in row:
-            changed["sections"] = [moved[number] for number in row["sections"]]
+        for key in ("sections", "weights"):
+            if key in row:
+                changed[key] = [moved[number] for number in row[key]]
         if "section" in row:
             changed["section"] = moved[row["section"]]
     except (IndexError, TypeError) as error:

@@ -14,7 +14,8 @@ from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
 from fourfold.plan.container import EXTENSION, IN_MEMORY, MAGIC, open_regular
-from fourfold.plan.record import check_index, device_bytes, read_requirements
+from fourfold.plan.record import check_index, device_bytes
+from fourfold.plan.requirements import read_requirements
 from fourfold.store.keys import key_of, loadable_parts
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
@@ -179,7 +180,7 @@ class Prepared:
     def model(self, row: Mapping[str, Any]) -> CompiledModel:
         """Return the compiled model of a row."""
         try:
-            return read_compiled_model(self.file, row["sections"])
+            return read_compiled_model(self.file, row["sections"], row["weights"])
         except MALFORMED as error:
             raise self._damaged(error) from error
 

@@ -12,7 +12,15 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section, container_bytes, write_container
-from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, PAGE, PAGE_ALIGNED_BYTES, VERSION
+from fourfold.plan.container import (
+    ALIGNMENT,
+    ENTRY,
+    HEADER,
+    PAGE,
+    PAGE_ALIGNED_BYTES,
+    VERSION,
+    container_pieces,
+)
 
 SECTIONS = (
     Section("index", b"{}"),
@@ -35,8 +43,51 @@ def test_written_sections_can_be_read() -> None:
 def test_sections_are_aligned() -> None:
     content = container_bytes(SECTIONS)
     for number in range(len(SECTIONS)):
-        _, offset, size, _, _ = ENTRY.unpack_from(content, HEADER.size + number * ENTRY.size)
+        _, offset, size, *_ = ENTRY.unpack_from(content, HEADER.size + number * ENTRY.size)
         assert offset % (PAGE if size >= PAGE_ALIGNED_BYTES else ALIGNMENT) == 0
+
+
+TEXT = b"kernel void line() { } // repeated\n" * 200
+
+
+def compressed(*sections: Section) -> bytes:
+    return b"".join(container_pieces(sections, compress=True))
+
+
+def test_text_is_compressed_and_read_back() -> None:
+    sections = (Section("text", TEXT), Section("index", b"{}"), Section("constants", TEXT))
+    content = compressed(*sections)
+    assert read_all(content) == [bytes(one.data) for one in sections]
+    sizes = [Container(content, "it").section_size(number) for number in range(3)]
+    assert sizes[0] < len(TEXT) // 10
+    assert sizes[1:] == [2, len(TEXT)]  # not shorter, and not text
+
+
+@pytest.mark.parametrize("size", [0, 1, -1, 1000, 2**63])
+def test_wrong_sizes_before_compression_are_refused(size: int) -> None:
+    content = bytearray(compressed(Section("text", TEXT)))
+    entry = [*ENTRY.unpack_from(content, HEADER.size)]
+    entry[5] = size if size > 1000 else len(TEXT) + size if size else 10
+    ENTRY.pack_into(content, HEADER.size, *entry)
+    with pytest.raises(ModelError, match="damaged"):
+        read_all(resealed(content))
+
+
+def test_damaged_streams_are_refused() -> None:
+    content = bytearray(compressed(Section("text", TEXT)))
+    entry = [*ENTRY.unpack_from(content, HEADER.size)]
+    content[entry[1]] = 0xFF  # a block of an unknown kind
+    entry[3] = crc32(content[entry[1] : entry[1] + entry[2]])
+    ENTRY.pack_into(content, HEADER.size, *entry)
+    with pytest.raises(ModelError, match="cannot be expanded"):
+        read_all(resealed(content))
+
+
+def resealed(content: bytearray) -> bytes:
+    """Return a file with valid checksums of its header and its table of one section."""
+    struct.pack_into("<I", content, 36, crc32(content[HEADER.size : HEADER.size + ENTRY.size]))
+    struct.pack_into("<I", content, 60, crc32(content[:60]))
+    return bytes(content)
 
 
 def test_files_equal_in_memory_containers(tmp_path: Path) -> None:

@@ -20,8 +20,13 @@ from fourfold.graph import Graph, Node, Step
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Plan, Requirements
-from fourfold.plan.record import read_requirements, requirements_record
-from fourfold.plan.requirements import ImageNeed, hardest_images, join_requirements
+from fourfold.plan.requirements import (
+    ImageNeed,
+    hardest_images,
+    join_requirements,
+    read_requirements,
+    requirements_record,
+)
 from fourfold.types import TensorType
 
 CPU = replace(NULL_GPU, kind="cpu", compute_units=2, max_work_group=4096, forward_progress=True)

@@ -242,6 +242,7 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         inputs=draft.inputs,
         outputs=draft.outputs,
         constants=blob,
+        pieces=tuple(constants.layouts),
         precision=target.options.precision,
         requirements=find_requirements(written, buffers, target),
         flops=draft.flops,

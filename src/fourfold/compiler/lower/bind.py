@@ -101,7 +101,7 @@ def _use_of(
 ) -> BufferUse:
     memory, size = argument.memory, argument.pointer.dtype.size
     if isinstance(memory, Packed):
-        buffer, start = constants.place(constants.offset(memory.array))
+        buffer, start = constants.place(constants.offset(memory.array, memory.layout))
         image = memory.image and fits_image(device, memory.array, start)
         shape = (memory.array.size // 4, 4)
         type_ = TensorType(argument.pointer.dtype, shape) if image else None

@@ -14,6 +14,8 @@ from fourfold.codegen.location import Location
 from fourfold.compiler.lower.kernels import constant_storage
 from fourfold.graph import Graph
 from fourfold.plan import CONSTANT_ALIGNMENT, CONSTANTS, Buffer
+from fourfold.plan.layout import ArrayLayout, Piece
+from fourfold.types import DType
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Constants:
     limit: int = sys.maxsize
     further: int = 0
     pieces: list[np.ndarray] = field(default_factory=list)
+    layouts: list[Piece] = field(default_factory=list)  # of the pieces
     # The pieces by size and first bytes, then by a digest; the first of them needs none yet.
     alike: dict[tuple[int, bytes], dict[bytes, tuple[int, np.ndarray]]] = field(
         default_factory=dict
@@ -38,13 +41,13 @@ class Constants:
     end: int = 0
     cuts: list[int] = field(default_factory=lambda: [0])
 
-    def offset(self, array: np.ndarray) -> int:
+    def offset(self, array: np.ndarray, layout: ArrayLayout | None = None) -> int:
         """Return where an array is in the block; an equal one is not added again."""
         if id(array) not in self.offsets:
-            self.offsets[id(array)] = (self._add(array), array)
+            self.offsets[id(array)] = (self._add(array, layout), array)
         return self.offsets[id(array)][0]
 
-    def _add(self, array: np.ndarray) -> int:
+    def _add(self, array: np.ndarray, layout: ArrayLayout | None) -> int:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         alike = self.alike.setdefault((flat.size, flat[:CONSTANT_ALIGNMENT].tobytes()), {})
         first = alike.pop(b"", None)
@@ -54,6 +57,7 @@ class Constants:
         if start < self.end:
             return start
         self.pieces.append(flat)
+        self.layouts.append(_piece(start, array, layout))
         self.end += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         if self.end - self.cuts[-1] > self.limit and start > self.cuts[-1]:
             self.cuts.append(start)
@@ -69,7 +73,7 @@ class Constants:
         """Return the offset of a constant of the graph, stored in the layout of tensors."""
         root = location.root
         if root not in self.roots:
-            self.roots[root] = self.offset(constant_storage(self.graph.constants[root]))
+            self.roots[root] = self.offset(*constant_storage(self.graph.constants[root]))
         return self.roots[root]
 
     def blob(self) -> np.ndarray:
@@ -94,3 +98,11 @@ class Constants:
 
 def _digest(flat: np.ndarray) -> bytes:
     return blake2b(flat.data, digest_size=16).digest()
+
+
+def _piece(start: int, array: np.ndarray, layout: ArrayLayout | None) -> Piece:
+    """Return the description of a constant; words that are laid out as bytes count as bytes."""
+    if layout is None:
+        return Piece(start, DType.of(array), ArrayLayout.plain((array.size,)))
+    whole = layout.elements == array.size
+    return Piece(start, DType.of(array) if whole else DType.I8, layout)

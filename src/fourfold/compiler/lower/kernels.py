@@ -24,6 +24,7 @@ from fourfold.graph import Graph, Node
 from fourfold.ops.base import Op, Variant, registry
 from fourfold.ops.kernels.joined import make_tail_step
 from fourfold.ops.kernels.pointwise import byte_kernel, pointwise_kernel, refuses_bytes
+from fourfold.plan.layout import Arranged
 from fourfold.types import DType
 
 MIN_SHARED_BYTES = 4096
@@ -45,7 +46,7 @@ def constant_locations(graph: Graph) -> dict[str, Location]:
     }
 
 
-def constant_storage(array: np.ndarray) -> np.ndarray:
+def constant_storage(array: np.ndarray) -> Arranged:
     return slice_channels(np.asarray(array))
 
 

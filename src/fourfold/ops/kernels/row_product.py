@@ -15,6 +15,7 @@ from fourfold.codegen.context import NodeContext
 from fourfold.codegen.expression import Expression, const, guarded, load, vector
 from fourfold.codegen.kernel import Variable
 from fourfold.ops.kernels.conv.tile import should_time_images
+from fourfold.plan.layout import Arranged, ArrayLayout
 
 LANES = 32  # work-items per row
 ROWS = 8  # outputs per group
@@ -52,8 +53,9 @@ class RowProduct:
         self.rounds = -(-self.steps // self.ahead)
         self.source, self.target = context.read(self.kernel, 0), context.write(self.kernel)
         outputs = -(-weights.shape[0] // ROWS) * ROWS
-        packed = np.zeros((outputs, self.rounds * self.ahead * LANES * 4), np.float32)
-        packed[: weights.shape[0], : weights.shape[1]] = weights
+        padded = (outputs, self.rounds * self.ahead * LANES * 4)
+        layout = ArrayLayout.plain(weights.shape, padded)
+        packed = Arranged.of(weights.astype(np.float32, copy=False), layout)
         image = (
             context.device.prefers_images if context.choice is None else context.choice == BY_IMAGE
         )

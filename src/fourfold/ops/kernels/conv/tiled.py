@@ -38,6 +38,7 @@ from fourfold.ops.kernels.conv.tile import (
     choose_tile,
     should_time_images,
 )
+from fourfold.plan.layout import Arranged, ArrayLayout
 
 Source = Callable[[NodeContext, Kernel], View]
 L2_INPUT_BYTES = 1 << 18  # of the L2 cache that is left for the input
@@ -66,16 +67,15 @@ def tile_choices(context: NodeContext, taps: int) -> list[str]:
     return [str(tile) for tile in tiles]
 
 
-def pack_weights(weights: np.ndarray, tile: ConvTile) -> np.ndarray:
+def pack_weights(weights: np.ndarray, tile: ConvTile) -> Arranged:
     """Pack [O, taps, I] as [group][tap][slice of four inputs][input][width of outputs].
 
     Missing inputs and outputs are zeros.
     """
     outputs, taps, inputs = weights.shape
-    block = tile.width * tile.groups
-    padded = np.zeros((-(-outputs // block) * block, taps, -(-inputs // 4) * 4), weights.dtype)
-    padded[:outputs, :, :inputs] = weights
-    return padded.reshape(-1, tile.width, taps, padded.shape[2]).transpose(0, 2, 3, 1)
+    groups = -(-outputs // (tile.width * tile.groups)) * tile.groups
+    factors = ((groups, tile.width), (taps,), (-(-inputs // 4) * 4,))
+    return Arranged.of(weights, ArrayLayout(weights.shape, factors, (0, 2, 3, 1)))
 
 
 def pack_bias(bias: np.ndarray | None, outputs: int, tile: ConvTile) -> np.ndarray:

@@ -13,6 +13,7 @@ from fourfold.codegen.location import slice_channels
 from fourfold.codegen.view import View
 from fourfold.ops.base.window import Window
 from fourfold.ops.kernels.grid import plain_grid
+from fourfold.plan.layout import Arranged
 
 MAX_UNROLLED_TAPS = 25
 GPU_WARP = 32
@@ -21,7 +22,7 @@ COMMON_GROUP_COLUMNS = 8  # for any row length, where few kernels should be comp
 L1_ROW_BYTES = 24 << 10  # of the L1 cache that is left for rows
 
 
-def pack_filters(weights: np.ndarray) -> np.ndarray:
+def pack_filters(weights: np.ndarray) -> Arranged:
     """Pack [1,H,W,C] as [slice][tap][4], with zeros in the lanes beyond the last channel."""
     return slice_channels(weights.reshape(-1, weights.shape[-1]))
 

@@ -20,6 +20,7 @@ from fourfold.codegen.view import View
 from fourfold.ops.kernels.conv.taps import MakeTaps
 from fourfold.ops.kernels.conv.tile import ConvTile, Work, choose_tile
 from fourfold.ops.kernels.conv.tiled import Convolution, Source, pack_bias, work_of
+from fourfold.plan.layout import Arranged, ArrayLayout
 from fourfold.types import DType
 
 BYTE_VALUES = 256
@@ -97,17 +98,16 @@ def unrolled_taps(columns: int) -> int:
     return columns if columns <= MAX_UNROLLED_TAPS else 1
 
 
-def pack_words(weights: np.ndarray, tile: ConvTile, once: int) -> np.ndarray:
+def pack_words(weights: np.ndarray, tile: ConvTile, once: int) -> Arranged:
     """Pack [O, taps, I] as [group][some taps][slice of four inputs][tap][output], in words.
 
     A word holds four inputs.
     """
     outputs, taps, inputs = weights.shape
-    block = tile.width * tile.groups
-    padded = np.zeros((-(-outputs // block) * block, taps, -(-inputs // 4) * 4), np.int8)
-    padded[:outputs, :, :inputs] = weights
-    grouped = padded.reshape(-1, tile.width, taps // once, once, padded.shape[2] // 4, 4)
-    return np.ascontiguousarray(grouped.transpose(0, 2, 4, 3, 1, 5)).view(np.int32)
+    groups = -(-outputs // (tile.width * tile.groups)) * tile.groups
+    factors = ((groups, tile.width), (taps // once, once), (-(-inputs // 4), 4))
+    layout = ArrayLayout(weights.shape, factors, (0, 2, 4, 3, 1, 5))
+    return Arranged(Arranged.of(weights.astype(np.int8), layout).array.view(np.int32), layout)
 
 
 def pack_ones(inputs: int) -> np.ndarray:
