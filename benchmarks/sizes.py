@@ -32,6 +32,7 @@ import json, os, sys, tempfile
 from pathlib import Path
 from fourfold.backends import find_device
 from fourfold.compiler.convert.files import readable_file
+from fourfold.config import Config
 from fourfold.errors import FourfoldError
 from fourfold.options import CompileOptions
 from fourfold.store.draft import Draft
@@ -77,10 +78,10 @@ def stored_types(file, rows):
 
 result = {"model": model.name}
 try:
-    with tempfile.TemporaryDirectory() as folder, readable_file(str(model), None, 2**32) as file:
+    with tempfile.TemporaryDirectory() as folder, readable_file(str(model), None, Config()) as file:
         result["bytes"] = sum(os.path.getsize(one) for one in files_of(str(model)))
         for kind in ("generic", "web"):
-            path = Path(folder, kind)
+            path = Path(folder, f"{kind}.fourfold")
             try:
                 prepare(kind, Path(file), path)
                 result[kind] = sizes(kind, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ def chromium() -> Iterator[Browser]:
 def open_stage(browser: Browser, folder: Path) -> Iterator[Stage]:
     folder.mkdir()
     (folder / "index.html").write_text(EMPTY)
-    (folder / PLAYER).symlink_to(asset_folder(PLAYER))
+    shutil.copytree(asset_folder(PLAYER), folder / PLAYER)
     with FolderServer(folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = browser.page(server.address)
