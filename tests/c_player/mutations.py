@@ -8,7 +8,9 @@ import re
 import struct
 from collections.abc import Callable
 from typing import Any
-from zlib import crc32, decompress
+from zlib import compressobj, crc32, decompress
+
+from fourfold.plan.container import VERSION
 
 HEADER, ENTRY = struct.Struct("<8sIIQQII20xI"), struct.Struct("<16sQQIIQ")
 EXTREMES = (0, 1, -1, 2, 63, 64, 65, 255, 4096, 2**31 - 1, 2**31, -(2**31), 2**32, 2**40, 2**47)
@@ -42,6 +44,16 @@ def resealed(data: bytes) -> bytes:
     for entry in entries:
         entry[3] = crc32(data[entry[1] : entry[1] + entry[2]])
     return sealed(head, entries, data)
+
+
+def overlapping(count: int, size: int = 1 << 20) -> bytes:
+    """Return a file whose sections all are the same stream, which expands to `size` zeros."""
+    stream = compressobj(9, wbits=-15)
+    data = stream.compress(bytes(size)) + stream.flush()
+    start = -(-(HEADER.size + count * ENTRY.size) // 64) * 64
+    entry = [b"index", start, len(data), crc32(data)]
+    head = [b"FOURFOLD", VERSION, HEADER.size, start + len(data), HEADER.size, count, 0, 0]
+    return sealed(head, [[*entry, number, size] for number in range(count)], bytes(start) + data)
 
 
 def flip(data: bytes, draw: random.Random) -> bytes:

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 from c_player.fake_device import EVERYTHING, everything, fake_device, play_files, prepare_fake
+from c_player.mutations import overlapping
 
+from fourfold.errors import ModelError
 from fourfold.plan import Container, Section
 from fourfold.plan.container import write_container
+from fourfold.store.prepared import Prepared
 
 Record = dict[str, Any]
 
@@ -105,6 +108,27 @@ def test_rejects_forged_records(tmp_path: Path) -> None:
     assert good.split()[1:3] == ["1", "1"]
     for (_, value), report in zip(FORGERIES, lines, strict=True):
         assert "the record of a plan is invalid" in report, (value, report)
+
+
+@pytest.mark.parametrize("size", [-1, 2**40, 2**62, 4095, None, "4096"])
+def test_rejects_forged_sizes_of_constants(size: Any, tmp_path: Path) -> None:
+    valid = prepare_fake(
+        tmp_path / "whole.fourfold", fake_device(EVERYTHING), {"all": [everything()]}
+    )
+    path = forged(tmp_path / "f.fourfold", valid, forge("constants", 0), size)
+    (report,) = play_files([path])
+    assert "the record of its constants is invalid" in report
+    prepared = Prepared.open(str(path))
+    with pytest.raises(ModelError, match="the record of a plan is malformed"):
+        prepared.model(prepared.rows[0])
+
+
+def test_rejects_sections_that_together_expand_too_far(tmp_path: Path) -> None:
+    """They may overlap, so that each alone is possible."""
+    path = tmp_path / "f.fourfold"
+    path.write_bytes(overlapping(64))
+    (report,) = play_files([path])
+    assert "impossible size before compression" in report
 
 
 @pytest.mark.parametrize("least", [[1, 764, "f32[1,4]"], [0, 639], [9, 0]])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from c_player.mutations import overlapping, parts, resealed, sealed
 from stored_pieces import stored_block
 from tiny_plan import with_plan
 from web_player.web_plans import copy_plan, write_prepared
@@ -83,3 +84,47 @@ def test_halves_are_converted_as_numpy_does(result: dict[str, Any]) -> None:
         expected = middle.astype(np.float16).view(np.uint16)
     assert result["again"]
     assert result["between"] == expected.tolist()
+
+
+OPEN = """
+import { readFileSync } from 'node:fs';
+import { Container } from 'SOURCES/container.js';
+import { openSource } from 'SOURCES/source.js';
+const answers = [];
+for (const path of process.argv.slice(2)) {
+  try {
+    const file = await Container.open(await openSource(new Uint8Array(readFileSync(path)), false));
+    const [bytes] = await file.sections([[0, 'index']]);
+    answers.push(String(bytes.length));
+  } catch (error) {
+    answers.push(String(error.why));
+  }
+}
+console.log(JSON.stringify(answers));
+"""
+
+
+def test_sections_do_not_expand_beyond_their_size(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not installed")
+    files = {"good": overlapping(1), "together": overlapping(64)}
+    for name, size in {"long": 10, "short": 2**20 + 1, "impossible": 2**62}.items():
+        head, (entry,) = parts(overlapping(1))
+        files[name] = sealed(head, [[*entry[:5], size]], overlapping(1))
+    files["broken"] = resealed(overlapping(1)[:-9] + bytes(9))
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    script = tmp_path / "open.mjs"
+    script.write_text(OPEN.replace("SOURCES", SOURCES.as_uri()))
+    words = [node, script, *(tmp_path / name for name in files)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    assert json.loads(done.stdout) == [
+        "1048576",
+        "its sections are impossibly large before compression",
+        "its section 'index' does not expand to 10 bytes",
+        "its section 'index' does not expand to 1048577 bytes",
+        "a section has an impossible size before compression",
+        "its section 'index' does not expand to 1048576 bytes",
+    ]

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from c_player.mutations import overlapping
 
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section, container_bytes, write_container
@@ -81,6 +82,12 @@ def test_damaged_streams_are_refused() -> None:
     ENTRY.pack_into(content, HEADER.size, *entry)
     with pytest.raises(ModelError, match="cannot be expanded"):
         read_all(resealed(content))
+
+
+def test_sections_that_share_a_stream_do_not_expand_to_more_than_a_file_can_hold() -> None:
+    assert len(read_all(overlapping(1))[0]) == 1 << 20
+    with pytest.raises(ModelError, match="impossibly large"):
+        Container(overlapping(64), "it")
 
 
 def resealed(content: bytearray) -> bytes:

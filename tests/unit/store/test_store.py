@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 import time
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from tiny_plan import line
 from fourfold.backends.null import NULL_GPU
 from fourfold.errors import ModelError
 from fourfold.plan import Section
+from fourfold.plan.container import VERSION
 from fourfold.store import database, models
 from fourfold.store.keys import compiled_parts, device_key, engine_parts, key_of, program_parts
 from fourfold.store.store import Store, memory_store
@@ -91,6 +94,20 @@ def test_verify_removes_damaged_entries(tmp_path: Path) -> None:
         (entry.title, "bytes" in why or "checksum" in why) for entry, why in store.verify()
     ] == [("bad", True)]
     assert [entry.title for entry in store.entries()] == ["good"]
+
+
+def test_entries_of_another_format_are_created_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put_model("m", parts(), line())
+    (entry,) = store.entries()
+    path = tmp_path / "entries" / entry.file
+    content = bytearray(path.read_bytes())
+    struct.pack_into("<I", content, 8, VERSION - 1)
+    struct.pack_into("<I", content, 60, crc32(content[:60]))
+    path.write_bytes(content)
+    assert store.find_model(parts()) is None
+    store.put_model("m", parts(), line())
+    assert store.find_model(parts()) is not None
 
 
 def test_choices_are_stored_by_device_and_operation(store: Store) -> None:

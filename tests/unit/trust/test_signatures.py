@@ -5,23 +5,29 @@ from __future__ import annotations
 import random
 import stat
 import subprocess
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
+from c_player.mutations import parts, sealed
 from command_calls import ask, call
 from docs.tiny_model import tiny_model
-from tiny_plan import line
+from stored_pieces import stored_block
+from tiny_plan import line, with_plan
 
 import fourfold
 from fourfold.backends.null import NULL_GPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError, InputError
+from fourfold.plan import Buffer
+from fourfold.plan.container import HEADER
 from fourfold.store import signature as signatures
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
-from fourfold.store.signature import TRAILER_BYTES, create_key, sign_file
+from fourfold.store.signature import TRAILER_BYTES, _signed_header, create_key, sign_file
 
 pytestmark = pytest.mark.skipif(
     find_spec("cryptography") is None, reason="cryptography is not installed"
@@ -62,6 +68,31 @@ def test_a_signed_file_opens_with_its_key(file: Path, key: Path) -> None:
     for trust in ("extension", "data", "all", f"signed:{public}", f"signed:{public.upper()}"):
         assert Prepared.open(str(file), trust).models == ("m",)
     assert Prepared.open(str(file), f"signed:{'0' * 64},{public}").models == ("m",)
+
+
+def test_a_signature_covers_weights_that_are_stored_apart(tmp_path: Path, key: Path) -> None:
+    """Their checksums are made valid again, so that only the signature can refuse the file."""
+    constants, pieces = stored_block()
+    arena, _, *others = line().plan.buffers
+    buffers = (arena, Buffer("constants", "constants", constants.nbytes), *others)
+    plan = replace(line().plan, buffers=buffers, constants=constants, pieces=pieces)
+    draft, path = Draft(), tmp_path / "m.fourfold"
+    draft.add_compiled(draft.add_model("m", "digest", 1), NULL_GPU, with_plan(line(), plan), {})
+    draft.write(path)
+    public, content = sign_file(path, key), path.read_bytes()
+    assert is_accepted(content, public)
+    head, entries = parts(content)
+    changed = bytearray(content)
+    weights = [entry for entry in entries if entry[0].startswith(b"weights")]
+    assert weights
+    for entry in weights:
+        changed[entry[1]] ^= 1
+        entry[3] = crc32(changed[entry[1] : entry[1] + entry[2]])
+    body = sealed(head, entries, bytes(changed))
+    forged = _signed_header(body[: HEADER.size], len(content)) + body[HEADER.size :]
+    row = (prepared := Prepared.open(forged, "all")).rows[0]
+    assert prepared.model(row).plan.constants.tobytes() != constants.tobytes()
+    assert not is_accepted(forged, public)
 
 
 def test_an_unsigned_file_is_refused(file: Path) -> None:
