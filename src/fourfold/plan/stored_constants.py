@@ -87,8 +87,9 @@ def arrange(
 def _checked_dimensions(shape: Any, factors: Any, order: Any) -> list[int]:
     """Return the dimensions of a piece as they are in memory; ValueError if they are invalid."""
     sizes = [size for sizes in factors for size in sizes]
-    if any(type(size) is not int or not 1 <= size < 2**40 for size in (*shape, *sizes)):
-        raise ValueError("a layout has sizes that are not positive")
+    for size in (*shape, *sizes):
+        if type(size) is not int or not 1 <= size < 2**40:
+            raise ValueError("a layout has sizes that are not positive")
     if not 1 <= len(shape) <= MAX_AXES or len(shape) != len(factors):
         raise ValueError("a layout has the wrong number of axes")
     if len(sizes) > MAX_DIMENSIONS or sorted(order) != [*range(len(sizes))]:
@@ -124,19 +125,16 @@ def _expand_grid(
     if scale is None:
         np.subtract(steps, zero, out=target, casting="unsafe")
         return
-    scales = (
-        np.full((1,) * steps.ndim, scale, np.float32)
-        if axis is None
-        else _scales(layout, scale, axis, weights)
-    )
+    scales = _scale(scale) if axis is None else _scales(layout, scale, axis, weights)
+    many, middle = scales.ndim > 0 and len(scales) > 1, np.float32(zero)
     for part, place, rows in _chunks(steps, target):
+        numbers = place if place.dtype == np.float32 else np.empty(place.shape, np.float32)
         # Bytes are arranged before they are converted: they are the smallest form.
-        integers = np.subtract(np.ascontiguousarray(part), np.int16(zero), dtype=np.int16)
-        factor = scales[rows] if len(scales) > 1 else scales
-        if place.dtype == np.float32:
-            np.multiply(integers, factor, out=place, dtype=np.float32)
-        else:
-            place[...] = np.multiply(integers, factor, dtype=np.float32)
+        numbers[...] = np.ascontiguousarray(part)
+        np.subtract(numbers, middle, out=numbers)  # exact
+        np.multiply(numbers, scales[rows] if many else scales, out=numbers)
+        if numbers is not place:
+            place[...] = numbers
 
 
 def _chunks(
@@ -160,6 +158,12 @@ def _widen(halves: np.ndarray, target: np.ndarray) -> None:
     small = (bits & np.int16(0x7C00)) == 0
     if small.any():
         target[small] = halves[small]
+
+
+def _scale(scale: Any) -> np.ndarray:
+    if type(scale) not in (int, float):
+        raise ValueError(f"{scale!r} is not a scale")
+    return np.array(scale, np.float32)
 
 
 def _scales(layout: Any, number: Any, axis: Any, weights: ReadWeights) -> np.ndarray:
