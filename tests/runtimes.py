@@ -42,7 +42,8 @@ def interpreter(name: str, content: bytes, *delegates: object, plain: bool = Tru
     kinds = module.OpResolverType
     kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if plain else kinds.AUTO
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TensorFlow warns that its interpreter moves to LiteRT
+        # TensorFlow warns that its interpreter moves to LiteRT.
+        warnings.filterwarnings("ignore", "(?s).*deprecat")
         return module.Interpreter(
             model_content=content,
             experimental_delegates=list(delegates) or None,

@@ -212,6 +212,11 @@ class Session:
         return self._instance.about.metadata
 
     @property
+    def title(self) -> str:
+        """Name of the model: that of its file, or its own in a prepared file. '' in memory."""
+        return str(description.model_name(self._instance.request))
+
+    @property
     def signatures(self) -> Mapping[str, Signature]:
         """The signatures of the model; `signature=` selects one."""
         return self._instance.about.signatures

@@ -18,7 +18,8 @@ from tflite_writer import Operator, Tensor, write
 
 import fourfold
 from fourfold.cli import main
-from fourfold.cli._images import Scaling, read_frame, read_image
+from fourfold.cli._images import PictureOptions, read_frame
+from fourfold.cli._inputs import read_photograph
 from fourfold.cli._options import parse_shape
 from fourfold.cli._outputs import summarise
 from fourfold.device import DeviceInfo
@@ -26,12 +27,14 @@ from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.graph.metadata import ModelMetadata
 from fourfold.options import CompileOptions, SessionOptions
 from fourfold.processing.pixels import Pixels
+from fourfold.processing.pixels.stated import StatedPixels
 from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.tools.report import benchmark
 from fourfold.tools.report.timing import Times, take_turns, warm_up
 from fourfold.types import Quantization
+from fourfold.vision.meaning import DescribedModel
 
 DEVICE = DeviceInfo(
     name="Test GPU",
@@ -501,11 +504,16 @@ def test_random_inputs_have_the_requested_type(dtype: str) -> None:
     }
 
 
+def read_image(path: Path, taking: TensorInfo, **stated: Any) -> np.ndarray:
+    model = DescribedModel((taking,), (), ModelMetadata())
+    return read_photograph(path, "x", model, PictureOptions(StatedPixels(**stated))).array
+
+
 @pytest.mark.parametrize(("dtype", "expected"), [("u1", 200), ("i1", 72), ("f4", 200 / 255)])
 def test_pictures_are_converted_to_the_input(tmp_path: Path, dtype: str, expected: float) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("L", (9, 9), 200).save(tmp_path / "grey.png")
-    array = read_image(tmp_path / "grey.png", port("x", (2, 3, 5, 1), dtype), Scaling())
+    array = read_image(tmp_path / "grey.png", port("x", (2, 3, 5, 1), dtype))
     assert array.shape == (2, 3, 5, 1)
     assert array.flat[7] == pytest.approx(expected)
 
@@ -513,7 +521,7 @@ def test_pictures_are_converted_to_the_input(tmp_path: Path, dtype: str, expecte
 def test_a_picture_for_channels_first(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (9, 9), (255, 51, 0)).save(tmp_path / "orange.png")
-    array = read_image(tmp_path / "orange.png", port("x", (2, 3, 5, 7)), Scaling())
+    array = read_image(tmp_path / "orange.png", port("x", (2, 3, 5, 7)))
     assert array.shape == (2, 3, 5, 7)
     assert array[1, :, 4, 6].tolist() == pytest.approx([1, 0.2, 0])
 
@@ -523,15 +531,17 @@ def test_stated_pixels_become_the_numbers_of_a_quantised_input(tmp_path: Path) -
     image.new("RGB", (9, 9), (255, 0, 102)).save(tmp_path / "pink.png")
     steps = Quantization((0.5,), (-3,))
     scaled = TensorInfo("x", (1, 3, 5, 3), np.dtype("i1"), steps)
-    array = read_image(tmp_path / "pink.png", scaled, Scaling(-10, 10, stated=True))
+    array = read_image(tmp_path / "pink.png", scaled, range=(-10, 10))
     assert array[0, 1, 2].tolist() == [17, -23, -7]
 
 
 def test_a_picture_does_not_fit_every_input(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (9, 9)).save(tmp_path / "any.png")
     with pytest.raises(InputError, match="cannot become input"):
-        read_image(tmp_path / "any.png", port("x", (1, 10)), Scaling())
-    with pytest.raises(InputError, match="do not fit"):
-        read_image(tmp_path / "any.png", port("x", (1, 2, 2, 3)), Scaling(mean=(1, 2)))
+        read_image(tmp_path / "any.png", port("x", (1, 10)))
+    with pytest.raises(InputError, match="does not fit"):
+        read_image(tmp_path / "any.png", port("x", (1, 2, 2, 3)), mean=(1, 2))
 
 
 def test_empty_outputs_have_no_range() -> None:

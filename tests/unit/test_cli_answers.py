@@ -12,9 +12,11 @@ from click.testing import CliRunner, Result
 from detector_networks import Network
 from docs.tiny_model import ANIMALS, tiny_described_model, tiny_model
 
+import fourfold
 from fourfold.cli import main
 from fourfold.device import DeviceInfo
 from fourfold.processing.pictures import picture_bytes
+from fourfold.types import TensorType
 
 image = pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
 
@@ -90,7 +92,8 @@ def test_the_range_of_pixels_is_printed(run: Runner) -> None:
     assert "change it with --range LOW,HIGH" in guessed.stderr
     known = run(tiny_described_model())
     assert "p.png: pixels from -1 to 1, as the model's metadata say" in known.stderr
-    assert "pixels" not in run(tiny_model(), "--range", "0,1").stderr
+    stated = run(tiny_model(), "--range", "0,2")
+    assert "p.png: pixels from 0 to 2, as stated" in stated.stderr
 
 
 @pytest.mark.parametrize(
@@ -111,9 +114,49 @@ def test_a_drawing_needs_something_that_is_known(run: Runner, tmp_path: Path) ->
     network = Network()
     model = network.write(network.grid(32, 9))  # nine numbers of unknown meaning
     result = run(model, "--draw", tmp_path / "x.png")
-    assert "the meaning of the outputs is unknown" in result.stderr
-    assert (result.exit_code, (tmp_path / "x.png").exists()) == (2, False)
-    assert "the meaning of these outputs is unknown: " in run(model).stdout
+    assert "nothing was drawn: the meaning of the outputs is unknown" in result.stderr
+    assert (result.exit_code, (tmp_path / "x.png").exists()) == (0, False)
+    assert "the meaning of these outputs is unknown: " in result.stdout
+
+
+def test_unknown_outputs_are_not_drawn_and_nothing_runs(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a detector of an unknown family, with three outputs."""
+    network = Network()
+    model = network.write(*(network.grid(16, count) for count in (4, 5, 10)))
+    monkeypatch.setattr(fourfold.Session, "run", None)
+    result = run(model, "--draw", tmp_path / "x.png")
+    assert (result.exit_code, "there is nothing to draw" in result.stderr) == (2, True)
+
+
+def detector_of(classes: int) -> bytes:
+    """Rows of corners, a score and a class number, which is the number of classes."""
+    network = Network()
+    rows = network.reshape("rows", network.grid(16, 6), 1, 6, 6)
+    number = np.full((1, 1, 6), 0, np.float32)
+    number[..., 4:] = 0.9, classes
+    shares = np.array([1, 1, 1, 1, 0, 0], np.float32).reshape(1, 1, 6)
+    for name, array in (("number", number), ("shares", shares)):
+        network.constants[name], network.types[name] = array, TensorType.of(array)
+    scaled = network.add("scaled", "mul", network.add("s", "logistic", rows), "shares")
+    return network.write(network.add("picked", "add", scaled, "number"))
+
+
+def test_labels_that_turn_out_to_be_too_few_are_left_out(run: Runner) -> None:
+    labels = run.file("labels.txt", "cat\ndog\n")
+    result = run(detector_of(7), "--labels", labels)
+    assert result.exit_code == 0, result.output
+    assert "the labels were not used: class 7 has no label" in result.stderr
+    assert "class 7" in result.stdout
+
+
+def test_labels_are_checked_before_anything_runs(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fourfold.Session, "run", None)
+    result = run(tiny_model(), "--labels", run.file("labels.txt", "cat\ndog\n"))
+    assert (result.exit_code, "2 labels do not fit 10 classes" in result.stderr) == (2, True)
 
 
 def test_a_drawing_that_cannot_be_written(run: Runner, tmp_path: Path) -> None:

@@ -199,10 +199,10 @@ def test_run_command_normalizes_images_from_metadata(
     Image.fromarray(picture[0]).save(tmp_path / "p.png")
     words = ("run", model, "--device", device.index, "--input", tmp_path / "p.png", "--json")
     result = call(*words)
-    assert "minus (10.0, 20.0, 30.0), divided by (2.0, 4.0, 8.0), as the model's metadata say" in (
-        result.stderr
-    )
+    text = "pixels minus 10 20 30, divided by 2 4 8, as the model's metadata say"
+    assert text in result.stderr
     report = json.loads(result.stdout)
+    assert report["preprocessing"]["text"] == text
     (row,), best = report["outputs"], report["answer"]["classes"]
     scores = expected_scores(picture)[0]
     order = np.argsort(-scores)

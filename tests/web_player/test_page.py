@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from browser import Browser
 from click.testing import CliRunner, Result
-from model_collection import TFLITE, needs_models
+from model_collection import SHARED, TFLITE, at_hand, needs_models
 from onnx_writer import graph, model, node
+from tflite_writer import Operator, Tensor, write
+from yolox_network import yolox_model
 
 import fourfold
 from fourfold.cli import main
@@ -107,6 +109,60 @@ def test_a_page_in_a_browser(chromium: Browser, small: Path, red: Path) -> None:
         server.shutdown()
 
 
+def shown_by(chromium: Browser, model: Path, picture: Path) -> tuple[str, list[int]]:
+    """Return the words of a model's page about a picture, and width and height of the canvas."""
+    folder = model.parent / f"page-{model.stem}"
+    done = call("web", model, "-o", folder, "--picture", picture)
+    assert done.exception is None, done.output
+    with FolderServer(folder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = chromium.page(server.address)
+        page.wait_for("document.body?.dataset.state === 'shown'")
+        words = page.run("document.getElementById('results').innerText")
+        size = page.run("[view.width, view.height]")
+        page.close()
+        server.shutdown()
+    return words, size
+
+
+def test_a_page_of_yolox_finds_what_a_run_finds(chromium: Browser, tmp_path: Path) -> None:
+    pictures = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    photograph = pictures.new("RGB", (128, 64), (60, 60, 60))
+    photograph.paste((0, 0, 255), (64, 0, 96, 32))
+    photograph.save(tmp_path / "blue.png")
+    for decodes in (False, True):
+        (tmp_path / "yolox.onnx").write_bytes(yolox_model(decodes))
+        words, size = shown_by(chromium, tmp_path / "yolox.onnx", tmp_path / "blue.png")
+        assert re.fullmatch(r"class 1\t9\d\.\d %", words)
+        assert size == [128, 64]
+
+
+def test_a_page_keeps_the_aspect_ratio_of_pictures(chromium: Browser, red: Path) -> None:
+    ends = [Tensor("image", (1, 64, 64, 3)), Tensor("y", (1, 64, 64, 3))]
+    path = red.with_name("made.tflite")
+    path.write_bytes(write(ends, [Operator("RELU", ["image"], ["y"])], ["image"], ["y"]))
+    words, size = shown_by(chromium, path, red)  # 30 x 20 pixels
+    assert words == "a picture of 64 × 43"
+    assert size == [64, 43]
+
+
+@needs_models
+@pytest.mark.slow
+def test_pages_find_what_runs_find(chromium: Browser, tmp_path: Path) -> None:
+    """The command line finds six boxes, and all points of a body."""
+    pictures = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    with pictures.open(at_hand(SHARED / "inputs" / "squat.bmp")) as opened:
+        opened.convert("RGB").save(tmp_path / "squat.png")
+    cats = at_hand(SHARED / "inputs" / "cats_and_dogs.jpg")
+    for name, picture, found in (
+        ("ssd_mobilenet_v1_uint8", cats, r"((cat|dog)\t[\d.]+ %\n?){6}"),
+        ("movenet_lightning_int8", tmp_path / "squat.png", "17 of 17 points seen"),
+    ):
+        path = tmp_path / f"{name}.tflite"
+        path.write_bytes(at_hand(TFLITE / path.name).read_bytes())
+        assert re.fullmatch(found, shown_by(chromium, path, picture)[0])
+
+
 def test_a_page_shows_errors(chromium: Browser, small: Path) -> None:
     folder = small.parent / "page"
     assert call("web", small, "-o", folder).exception is None
@@ -124,10 +180,16 @@ def test_options_of_pictures_reach_the_page(small: Path) -> None:
     folder = small.parent / "page"
     assert call("web", small, "-o", folder, "--range", "-1,1", "--fit", "crop").exception is None
     picture = json.loads((folder / "page.json").read_text())["picture"]
-    assert picture == {"fit": "crop", "mean": 127.5, "std": 127.5}
+    assert picture == {
+        "fit": "crop",
+        "fill": 0,
+        "order": "rgb",
+        "mean": 127.5,
+        "std": 127.5,
+    }
     call("web", small, "-o", folder, "--mean", "1,2,3", "--task", "numbers")
     settings = json.loads((folder / "page.json").read_text())
-    assert settings["picture"] == {"mean": [1, 2, 3], "std": [1]}
+    assert (settings["picture"]["mean"], settings["picture"]["std"]) == ([1, 2, 3], 1)
     assert settings["task"] == "numbers"
 
 

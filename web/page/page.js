@@ -8,7 +8,7 @@ const canvas = /** @type {HTMLCanvasElement} */ (element('view'));
 const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
 
 /** @typedef {import('fourfold').Model} Model */
-/** @typedef {{ title: string, model: string, task: string, picture: import('fourfold').PictureOptions, edges: [number, number][], sample?: string }} Settings */
+/** @typedef {{ title: string, model: string, task: string, picture: import('fourfold').PictureOptions, sample?: string } & import('./results.js').Drawing} Settings */
 
 /** @param {unknown} error */
 function showError(error) {
@@ -56,7 +56,7 @@ class Show {
     context.drawImage(picture, 0, 0);
     context.resetTransform();
     const fit = { ...model.fit(picture, how), mirror: false }; // the drawn picture is mirrored already
-    element('results').replaceChildren(drawResult(settings.task, { context, model, found, fit, edges: settings.edges }));
+    element('results').replaceChildren(drawResult(settings.task, { ...settings, context, model, found, fit }));
     element('time').textContent = `${time.toFixed(1)} ms`;
     document.body.dataset.state = 'shown';
   }

@@ -4,11 +4,21 @@ import { toFrame } from 'fourfold';
 
 /** @typedef {import('fourfold').Fit} Fit */
 /** @typedef {import('fourfold').Model} Model */
-/** @typedef {{ context: CanvasRenderingContext2D, model: Model, found: Record<string, any>, fit?: Fit, edges?: [number, number][] }} Result */
+/**
+ * How results are drawn: connected points, the minimum score, class labels, outputs by role.
+ * @typedef {{ edges?: [number, number][], score?: number | null, labels?: string[], roles?: Record<string, string> }} Drawing
+ */
+/** @typedef {{ context: CanvasRenderingContext2D, model: Model, found: Record<string, any>, fit?: Fit } & Drawing} Result */
 /** @typedef {Result & { fit: Fit }} PictureResult */
 
 const TOP = 5;
-const MIN_SCORE = 0.3;
+const MAX_FRACTION = 2; // boxes with larger coordinates are in pixels
+// Ranges of the pixels of a made picture: low, high, tolerance, and the minimum of the brightest.
+const RANGES = [
+  [0, 1, 0.2, 0],
+  [-1, 1, 0.2, 0],
+  [0, 255, 64, 64],
+];
 const color = (/** @type {number} */ number) => `hsl(${(150 + number * 137.5) % 360} 75% 45%)`;
 
 /** @type {Record<string, (result: PictureResult) => Node>} */
@@ -33,28 +43,46 @@ export const needs = (task, model) => task !== 'numbers' || takesPicture(model.i
 const takesPicture = (inputs) => inputs.length === 1 && inputs[0].shape.length === 4 && [1, 3, 4].some((channels) => [inputs[0].shape[1], inputs[0].shape[3]].includes(channels));
 
 /** @param {PictureResult} result */
-function boxes({ context, found, fit }) {
+function boxes({ context, found, fit, labels = [] }) {
   const count = found.count[0];
   const points = found.keypoints ? found.keypoints.length / found.scores.length / 2 : 0;
+  const [down, along] = unitOf(found.boxes.subarray(0, 4 * count), fit);
   const rows = [];
   for (let at = 0; at < count; at++) {
-    box(context, fit, found.boxes.subarray(4 * at, 4 * at + 4), color(at));
+    const [top, left, bottom, right] = found.boxes.subarray(4 * at, 4 * at + 4);
+    const kind = found.classes ? Number(found.classes[at]) : 0;
+    const label = labels[kind] ?? (labels.length || found.classes ? `class ${kind}` : '');
+    const paint = color(label ? kind : at);
+    box(context, fit, [top / down, left / along, bottom / down, right / along], paint, label);
     for (let point = 0; point < points; point++) {
       const [y, x] = found.keypoints.subarray(2 * (at * points + point));
-      dot(context, placeAt(fit, x, y), color(at));
+      dot(context, placeAt(fit, x, y), paint);
     }
-    rows.push([`${at + 1}`, percent(found.scores[at])]);
+    rows.push([label || `${at + 1}`, percent(found.scores[at])]);
   }
   return count ? table(rows) : words('nothing found');
 }
 
+/**
+ * The divisors that make coordinates fractions of the model's picture: most boxes are smaller than twice the picture.
+ * @param {Float32Array} corners
+ * @param {Fit} fit
+ */
+function unitOf(corners, fit) {
+  const sizes = Array.from(corners, Math.abs).filter(Boolean).sort((one, other) => one - other);
+  const middle = sizes[sizes.length >> 1] ?? 0;
+  return middle > MAX_FRACTION ? [fit.target[1], fit.target[0]] : [1, 1];
+}
+
 /** @param {PictureResult} result */
-function detections({ context, model, found, fit }) {
-  const [places, kinds, scores, count] = model.outputs.map(({ name }) => found[name]);
-  const labels = model.outputs[1].labels;
+function detections({ context, model, found, fit, score, roles }) {
+  const names = model.outputs.map(({ name }) => name);
+  const by = { boxes: names[0], classes: names[1], scores: names[2], count: names[3], ...roles };
+  const [places, kinds, scores, count] = [by.boxes, by.classes, by.scores, by.count].map((name) => found[name]);
+  const labels = model.outputs.find(({ labels }) => labels.length)?.labels ?? [];
   const rows = [];
   for (let at = 0; at < count[0]; at++) {
-    if (scores[at] < MIN_SCORE) continue;
+    if (scores[at] < (score ?? 0)) continue;
     const label = labels[kinds[at]] ?? `class ${kinds[at]}`;
     box(context, fit, places.subarray(4 * at, 4 * at + 4), color(kinds[at]), label);
     rows.push([label, percent(scores[at])]);
@@ -63,7 +91,8 @@ function detections({ context, model, found, fit }) {
 }
 
 /** @param {PictureResult} result */
-function keypoints({ context, model, found, fit, edges = [] }) {
+function keypoints({ context, model, found, fit, edges = [], score }) {
+  const least = score ?? 0;
   const numbers = found[model.outputs[0].name];
   const points = Array.from({ length: numbers.length / 3 }, (_, at) => {
     const [y, x, score] = numbers.subarray(3 * at);
@@ -71,14 +100,14 @@ function keypoints({ context, model, found, fit, edges = [] }) {
   });
   context.lineWidth = lineWidth(context);
   for (const [from, to] of edges) {
-    if (Math.min(points[from].score, points[to].score) < MIN_SCORE) continue;
+    if (Math.min(points[from].score, points[to].score) < least) continue;
     context.strokeStyle = color(1);
     context.beginPath();
     context.moveTo(...points[from].place);
     context.lineTo(...points[to].place);
     context.stroke();
   }
-  const seen = points.filter(({ score }) => score >= MIN_SCORE);
+  const seen = points.filter(({ score }) => score >= least);
   for (const { place } of seen) dot(context, place, color(0));
   return words(`${seen.length} of ${points.length} points seen`);
 }
@@ -106,19 +135,25 @@ function classmap({ context, model, found, fit }) {
 }
 
 /** @param {PictureResult} result */
-function picture({ context, model, found }) {
+function picture({ context, model, found, fit }) {
   const [, height, width] = model.outputs[0].shape;
   const numbers = found[model.outputs[0].name];
-  const most = numbers.reduce((/** @type {number} */ best, /** @type {number} */ value) => Math.max(best, value), 0);
+  let [low, high] = [0, 0];
+  for (const value of numbers) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  const [start, end] = RANGES.find(([start, end, slack, least]) => start - slack <= low && least <= high && high <= end + slack) ?? RANGES[2];
   const pixels = new ImageData(width, height);
-  const scale = most > 2 ? 1 : 255;
+  const scale = 255 / (end - start);
   for (let at = 0; at < width * height; at++) {
-    for (let channel = 0; channel < 3; channel++) pixels.data[4 * at + channel] = scale * numbers[3 * at + channel];
+    for (let channel = 0; channel < 3; channel++) pixels.data[4 * at + channel] = scale * (numbers[3 * at + channel] - start);
     pixels.data[4 * at + 3] = 255;
   }
-  Object.assign(context.canvas, { width, height });
-  context.putImageData(pixels, 0, 0);
-  return words(`a picture of ${width} × ${height}`);
+  // The bars of a letterbox are cut off, so that the picture has the aspect ratio of the frame.
+  const [along, down] = [width / fit.target[0], height / fit.target[1]];
+  const [x, y] = [Math.round(fit.offset[0] * along), Math.round(fit.offset[1] * down)];
+  const size = { width: Math.round(fit.size[0] * along), height: Math.round(fit.size[1] * down) };
+  Object.assign(context.canvas, size);
+  context.putImageData(pixels, -x, -y);
+  return words(`a picture of ${size.width} × ${size.height}`);
 }
 
 /** @param {PictureResult} result */
@@ -150,6 +185,14 @@ function numbers({ model, found }) {
  */
 const placeAt = (fit, x, y) => toFrame(fit, x * fit.target[0], y * fit.target[1]);
 
+/**
+ * The nearest place inside the frame.
+ * @param {[number, number]} place
+ * @param {number} width
+ * @param {number} height
+ */
+const inside = ([x, y], width, height) => [Math.min(Math.max(x, 0), width), Math.min(Math.max(y, 0), height)];
+
 /** @param {CanvasRenderingContext2D} context */
 const lineWidth = ({ canvas }) => Math.max(2, canvas.width / 200);
 
@@ -161,8 +204,9 @@ const lineWidth = ({ canvas }) => Math.max(2, canvas.width / 200);
  * @param {string} [label]
  */
 function box(context, fit, [top, left, bottom, right], paint, label) {
-  const [x, y] = placeAt(fit, left, top);
-  const [far, low] = placeAt(fit, right, bottom);
+  const { width, height } = context.canvas;
+  const [x, y] = inside(placeAt(fit, left, top), width, height);
+  const [far, low] = inside(placeAt(fit, right, bottom), width, height);
   context.strokeStyle = context.fillStyle = paint;
   context.lineWidth = lineWidth(context);
   context.strokeRect(x, y, far - x, low - y);

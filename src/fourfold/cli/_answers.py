@@ -18,8 +18,11 @@ from fourfold.support.lazy import lazy_import
 if TYPE_CHECKING:
     from fourfold.vision import Answer, KeyPoint, KeyPoints, Mask, words
     from fourfold.vision import labels as names_of_classes
+    from fourfold.vision import read as reading
+    from fourfold.vision.meaning import Described
 else:
     names_of_classes = lazy_import("fourfold.vision.labels")
+    reading = lazy_import("fourfold.vision.read")
     words = lazy_import("fourfold.vision.words")
 
 DEFAULT_TOP = 5  # classes
@@ -81,13 +84,28 @@ def answer_options(command: Command) -> Command:
     return wrapped
 
 
-def draw_answer(answer: Answer, photograph: Path, path: Path) -> None:
-    """Write the drawing; InputError if the outputs are not known to be drawable."""
-    if not answer.known or answer.kinds == ("embedding",):
-        what = "there is nothing to draw"
-        why = "the meaning of the outputs is unknown" if not answer.known else "it is an embedding"
+def check_answer(model: Described, shown: AnswerOptions) -> None:
+    """Raise InputError for labels that do not fit the model and for a drawing of unknown outputs,
+    before the model runs.
+    """
+    if shown.labels:
+        reading.check_labels(model, shown.labels)
+    meaning = reading.find_meaning(model)
+    reason = why_not_drawn(() if meaning is None else meaning.kinds)
+    if shown.drawing is not None and reason:
         fix = "leave --draw out, or describe the outputs with --postprocess or --labels"
-        raise InputError(what, why, fix)
+        raise InputError("there is nothing to draw", reason, fix)
+
+
+def why_not_drawn(kinds: Sequence[str]) -> str:
+    """Return why results of these kinds cannot be drawn; '' if they can."""
+    if not kinds:
+        return "the meaning of the outputs is unknown"
+    return "it is an embedding" if tuple(kinds) == ("embedding",) else ""
+
+
+def draw_answer(answer: Answer, photograph: Path, path: Path) -> None:
+    """Write the drawing; InputError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         answer.draw(photograph).save(path)

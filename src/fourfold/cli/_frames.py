@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -69,16 +69,25 @@ _OPTIONS = (
 )
 
 
-def frame_options(command: Command) -> Command:
-    """Add --fit and the other options of frames, passed to the command as one `frame`."""
+FITTING = ("fit", "resize", "crop", "fill", "model_order")  # those that need no frames
+
+
+def frame_options(command: Command, names: Sequence[str] = ()) -> Command:
+    """Add --fit and other options of frames, passed to the command as one `frame`.
+
+    Args:
+        command: The command.
+        names: Arguments of Pixels to add options for; by default all.
+    """
+    added = [one for one in _OPTIONS if not names or one.argument in names]
 
     @functools.wraps(command)
     def wrapped(**stated: Any) -> None:
-        texts = {one.argument: (one, stated.pop(one.argument)) for one in _OPTIONS}
+        texts = {one.argument: (one, stated.pop(one.argument)) for one in added}
         frame = {name: one.read(text) for name, (one, text) in texts.items() if text is not None}
         command(frame=frame, **stated)
 
     extended: Command = wrapped
-    for one in reversed(_OPTIONS):
+    for one in reversed(added):
         extended = one.add(extended)
     return extended

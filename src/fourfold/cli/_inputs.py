@@ -4,64 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
-from fourfold.cli._images import Scaling, own_scaling, read_frame, read_image
+from fourfold.cli._images import PictureOptions, advice, read_frame
 from fourfold.errors import InputError, nearest
-from fourfold.processing.pictures import EXTENSIONS, MODES, read_picture
+from fourfold.processing.pictures import EXTENSIONS, read_picture
 from fourfold.processing.pixels import Pixels
-from fourfold.processing.pixels.frame_fit import FrameFit, Size, fit_frame
+from fourfold.processing.pixels.frame_fit import FrameFit, Size
 from fourfold.runtime.random_inputs import InputPort, random_inputs
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from fourfold.vision import photographs
-    from fourfold.vision.photographs import PictureInput
-else:
-    photographs = lazy_import("fourfold.vision.photographs")  # few inputs are photographs
+    from fourfold.runtime.tensor_info import TensorInfo
+    from fourfold.vision import photographs, preprocessing
+    from fourfold.vision.meaning import Described
+else:  # few inputs are photographs
+    photographs = lazy_import("fourfold.vision.photographs")
+    preprocessing = lazy_import("fourfold.vision.preprocessing")
 
 
 class GatheredInputs(NamedTuple):
-    """An array for every input. If one is a photograph: its file, its height and width, and its
-    position in the model's input, as far as they are known.
+    """An array for every input. If one is a photograph: its file, its height and width, its
+    position in the model's input, and how it was converted, as far as they are known.
     """
 
     arrays: dict[str, np.ndarray]
     photograph: Path | None = None
     frame: Size | None = None
     fit: FrameFit | None = None
+    preprocessing: dict[str, Any] | None = None
 
 
 class Photograph(NamedTuple):
-    """A photograph as an array, its own size, and its position in the model's input."""
+    """A photograph as an array, its own size, its position in the model's input, and how it was
+    converted.
+    """
 
     array: np.ndarray
     frame: Size | None = None
     fit: FrameFit | None = None
+    preprocessing: dict[str, Any] | None = None
+    text: str = ""  # the preprocessing in words, to print
 
 
 def gather_inputs(
-    ports: Sequence[InputPort],
+    model: Described,
     files: Iterable[str],
-    scaling: Scaling,
+    pictures: PictureOptions,
     seed: int,
-    picture: PictureInput | None = None,
 ) -> GatheredInputs:
-    """Read inputs from files; those without a file get seeded random numbers. `picture` says how a
-    photograph is scaled.
+    """Read inputs from files; those without a file get seeded random numbers.
+
+    The preprocessing of a photograph is printed.
     """
-    gathered = GatheredInputs(random_inputs(ports, seed))
-    by_name = {port.name: port for port in ports}
-    for name, path in (split_file(text, list(by_name)) for text in files):
-        if path.suffix.lower() in EXTENSIONS and not _is_text(by_name[name]):
-            _require_file(path, name)
-            array, frame, fit = _read_photograph(path, by_name[name], scaling, picture)
-            gathered = GatheredInputs(gathered.arrays, path, frame, fit)
+    gathered = GatheredInputs(random_inputs(model.inputs, seed))
+    ports = {port.name: port for port in model.inputs}
+    for name, path in (split_file(text, list(ports)) for text in files):
+        if path.suffix.lower() in EXTENSIONS and not _is_text(ports[name]):
+            taken = read_photograph(path, name, model, pictures)
+            if taken.text:
+                click.echo(f"{path.name}: {taken.text}", err=True)
+            array, frame, fit, converted, _ = taken
+            gathered = GatheredInputs(gathered.arrays, path, frame, fit, converted)
         else:
-            array = read_input(path, by_name[name], scaling)
+            array = read_input(path, ports[name], model, pictures)
         gathered.arrays[name] = array
     return gathered
 
@@ -86,13 +95,15 @@ def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
+def read_input(
+    path: Path, port: InputPort, model: Described, pictures: PictureOptions
+) -> np.ndarray:
     """Read an array, a picture or a text for one input."""
     _require_file(path, port.name)
     if path.suffix.lower() != ".npy":
         if _is_text(port):
             return _read_text(path)
-        return _read_photograph(path, port, scaling, None).array
+        return read_photograph(path, port.name, model, pictures).array
     try:
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -117,49 +128,45 @@ def _is_text(port: InputPort) -> bool:
     return bool(np.dtype(port.dtype).kind == "O")
 
 
-def _read_photograph(
-    path: Path, port: InputPort, scaling: Scaling, picture: PictureInput | None
+def read_photograph(
+    path: Path, name: str, model: Described, pictures: PictureOptions
 ) -> Photograph:
-    """Read a photograph, scaled as the caller, the metadata or the model's family say."""
-    words = getattr(port, "pixels", "")
-    if words:
-        return _read_frame(path, port, Pixels.parse(words))
-    if picture is not None and picture.name == port.name and not scaling.stated:
-        frame = read_picture(path, picture.channels)
-        if picture.is_real or picture.pixels.fit == "letterbox":
-            click.echo(f"{path.name}: {picture}{_advice(picture.told_by)}", err=True)
-        return Photograph(picture.array(frame), frame.shape[:2], picture.fit(frame))
-    if not scaling.stated and np.dtype(port.dtype).kind == "f":
-        own = own_scaling(getattr(port, "metadata", None))
-        told_by = photographs.GUESSED if own is None else photographs.FROM_METADATA
-        scaling = own or scaling
-        click.echo(f"{path.name}: {scaling}, {told_by}{_advice(told_by)}", err=True)
-    array = read_image(path, port, scaling)
-    return Photograph(array, *_stretched(path, tuple(port.shape)))
+    """Read a photograph, converted as the caller states, or as the model takes photographs."""
+    _require_file(path, name)
+    port = next(port for port in model.inputs if port.name == name)
+    if port.pixels:
+        return _read_frame(path, port, model, pictures)
+    picture = preprocessing.find_picture_input(model, pictures.stated, name)
+    if picture is None:
+        raise InputError(
+            f"the picture {path.name} cannot become input '{name}' of shape {list(port.shape)}",
+            "a picture fits an input of [batch, height, width, channels] with 1, 3 or 4 channels",
+            "save the input as an array in a .npy file and pass that",
+        )
+    frame = read_picture(path, picture.channels)
+    size = (frame.shape[0], frame.shape[1])
+    text = f"{picture}{advice(picture.told_by)}"
+    return Photograph(picture.array(frame), size, picture.fit(frame), picture.to_json(), text)
 
 
-def _advice(told_by: str) -> str:
-    return "; change it with --range LOW,HIGH" if told_by == photographs.GUESSED else ""
-
-
-def _stretched(path: Path, shape: tuple[int, ...]) -> tuple[Size, FrameFit]:
-    """Return the size of a picture, and its position when stretched over the whole input."""
-    height, width, _ = read_picture(path, 3).shape
-    frame = (height, width)
-    target = shape[-3:-1] if shape[-1] in MODES else shape[-2:]
-    return frame, fit_frame(frame, (target[0], target[1]), "stretch")
-
-
-def _read_frame(path: Path, port: InputPort, pixels: Pixels) -> Photograph:
-    """Read a photograph for a session that takes bytes; the device fits it into the input."""
-    shape = tuple(port.shape)
-    array = read_frame(path, port.name, shape, pixels)
-    if pixels.is_plain:
-        return Photograph(array, *_stretched(path, shape))
-    size = pixels.size_of(array.shape)
-    if pixels.is_yuv or pixels.size is not None or pixels.into is None or size is None:
-        return Photograph(array)
-    return Photograph(array, size, pixels.fit_frame(size, pixels.into))
+def _read_frame(
+    path: Path, port: TensorInfo, model: Described, pictures: PictureOptions
+) -> Photograph:
+    """Read a photograph for a session that takes bytes. The device scales it, and fits it into the
+    input if frames of any size may come.
+    """
+    pixels, shape = Pixels.parse(port.pixels), tuple(port.shape)
+    if pixels.is_yuv or len(model.inputs) > 1:
+        return Photograph(read_frame(path, port.name, shape, pixels))
+    if pixels.fit is not None and (pixels.size is not None or pixels.into is None):
+        return Photograph(read_frame(path, port.name, shape, pixels))
+    taken = photographs.find_frame_input(model)
+    assert taken is not None, "the only input has pixels"
+    frame = read_picture(path, taken.channels)
+    size = (frame.shape[0], frame.shape[1])
+    # The scaling was printed when the option was decided.
+    text = "" if pictures.is_scaled_on_device else str(taken)
+    return Photograph(taken.array(frame), size, taken.fit(frame), taken.to_json(), text)
 
 
 def _read_text(path: Path) -> np.ndarray:

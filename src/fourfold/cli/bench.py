@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from fourfold.cli import describe_error, exit_code, show
 from fourfold.cli._bench_report import show_models, show_report
-from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._described import with_own_outputs
+from fourfold.cli._images import PictureOptions, picture_options
 from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import (
@@ -34,6 +36,7 @@ from fourfold.errors import FourfoldError, InputError
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from fourfold.runtime.tensor_info import TensorInfo
     from fourfold.tools.report import benchmark as benchmarks
 else:
     benchmarks = lazy_import("fourfold.tools.report.benchmark")
@@ -81,14 +84,14 @@ EXAMPLES = examples(
 )
 @click.option("--no-compare", is_flag=True, help="Do not measure the format's CPU runtime.")
 @click.option("--profile", is_flag=True, help="Measure every kernel too.")
-@scaling_options
+@picture_options
 @TRACE
 @seed_option
 @json_option
 def command(
     arguments: list[ModelArguments],
     files: tuple[str, ...],
-    scaling: Scaling,
+    pictures: PictureOptions,
     compare: str,
     no_compare: bool,
     as_json: bool,
@@ -97,13 +100,13 @@ def command(
     if stated["trace"] is not None and len(arguments) > 1:
         what, why = "--trace takes one model", f"{len(arguments)} models were given"
         raise InputError(what, why, "give one model, or leave --trace out")
-    pixels = scaling.pixels if files else scaling.only_pixels()
-    options = {"pixels": pixels, "threads": stated.pop("threads"), "progress": True}
-    models = [one.with_options(**options) for one in arguments]
+    options = {"threads": stated.pop("threads"), "progress": True}
+    decide = pictures.session_pixels if files else pictures.only_pixels
+    models = [one.with_options(pixels=decide(one), **options) for one in arguments]
     stated["compare"] = False if no_compare else compare
 
     def measure(model: ModelArguments) -> dict[str, Any]:
-        return _measure(model, files, scaling, **stated)
+        return _measure(model, files, pictures, **stated)
 
     if len(models) == 1:
         report = measure(models[0])
@@ -136,16 +139,24 @@ def _measure_all(
 def _measure(
     arguments: ModelArguments,
     files: tuple[str, ...],
-    scaling: Scaling,
+    pictures: PictureOptions,
     *,
     seed: int,
     trace: Path | None,
     **stated: Any,
 ) -> dict[str, Any]:
     check_input_names(arguments, files)
+    converted: list[dict[str, Any] | None] = []
+
+    def read(infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
+        model = with_own_outputs(arguments, infos, files)
+        inputs = gather_inputs(model, files, pictures, seed)
+        converted.append(inputs.preprocessing)
+        return inputs.arrays
+
     report = benchmarks.benchmark(
         arguments.model,
-        lambda infos: gather_inputs(infos, files, scaling, seed).arrays,
+        read,
         seed=seed,
         trace=trace,
         **stated,
@@ -154,4 +165,4 @@ def _measure(
     for note in report.notes:
         click.echo(note, err=True)
     show_trace_path(trace)
-    return report.to_json()
+    return {**report.to_json(), "preprocessing": converted[0]}

@@ -19,7 +19,7 @@ import click
 import fourfold
 from fourfold import backends
 from fourfold.backends.null import NULL_GPU
-from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._images import PictureOptions, picture_options
 from fourfold.cli._options import (
     PRECISION_HELP,
     ModelPath,
@@ -52,9 +52,11 @@ from fourfold.export.optimize.report import (
     list_operators,
     model_operators,
 )
+from fourfold.export.quantize.measure import MAX_CHANGED
 from fourfold.export.quantize.method import METHODS
 from fourfold.export.quantize.ranges import ESTIMATORS
 from fourfold.options import SessionOptions
+from fourfold.processing.pixels import AUTO
 from fourfold.tools.preparation import Progress
 
 SAMPLES = click.Path(exists=True, path_type=Path)
@@ -116,6 +118,15 @@ EXAMPLES = examples(
     help="Largest error of the outputs; layers stay float until it is met.  [default: none]",
 )
 @click.option(
+    "--max-changed",
+    type=click.FloatRange(0, 1),
+    help="Largest share of the samples whose answer may change without a warning.  "
+    f"[default: {MAX_CHANGED}]",
+)
+@click.option(
+    "--strict", is_flag=True, help="Fail instead of warning if more answers change; write no file."
+)
+@click.option(
     "--keep", default="", metavar="NAMES", help="Layers that stay float, with commas between."
 )
 @device_option
@@ -140,7 +151,7 @@ EXAMPLES = examples(
 @click.option(
     "--print-model-ops", is_flag=True, help="List the operators of a model and where they run."
 )
-@scaling_options
+@picture_options
 @seed_option
 @json_option
 def command(
@@ -164,14 +175,14 @@ def command(
 
 
 def _optimize(
-    models: tuple[str, ...], output: Path | None, scaling: Scaling, **stated: Any
+    models: tuple[str, ...], output: Path | None, pictures: PictureOptions, **stated: Any
 ) -> OptimizeReport:
     if not models or output is None:
         missing = "model" if output is not None else "output"
         what, why = f"no {missing} was named", "a model and an output file are needed"
         raise InputError(what, why, "write: fourfold optimize MODEL -o OUT.fourfold")
     with _progress(", ".join(Path(model).name for model in models)) as report:
-        pixels = scaling.only_pixels()
+        pixels = AUTO if pictures.order == AUTO else pictures.stated
         return fourfold.optimize(
             models, output, pixels=pixels, progress=report, **_options(**stated)
         )
@@ -253,6 +264,8 @@ def _show_model(model: OptimizedModel) -> None:
     show_table(title, ("pass", ">nodes before", ">after", "what changed"), rows)
     if model.quantization is not None:
         show_line(str(model.quantization))
+    elif model.answers is not None and model.answers.picture is not None:
+        show_line(f"pictures: {model.answers.picture}")
     show_line(model.placement.summary)
     if not model.placement.whole:
         groups = model.placement.grouped()

@@ -24,10 +24,11 @@ from typing import Any
 import click
 
 from fourfold.cli._completing import complete_device
-from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._images import PictureOptions, picture_options
 from fourfold.cli._options import (
     ADB_HELP,
     SSH_HELP,
+    ModelArguments,
     ModelPath,
     examples,
     json_option,
@@ -40,6 +41,7 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import byte_count, duration, show_json, show_line, show_table
 from fourfold.compiler.tune import LEVELS
+from fourfold.options import SessionOptions
 from fourfold.tools.prepare import DevicePlan, GenericPlan, PreparedFile, prepare
 
 EXAMPLES = examples(
@@ -126,7 +128,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Add generic plans for GPUs and CPUs of any make, or only for the kinds of the named "
     "devices.  [default: everywhere]",
 )
-@scaling_options
+@picture_options
 @signature_option
 @postprocess_option
 @json_option
@@ -135,18 +137,21 @@ def command(
     output: Path,
     targets: Targets,
     shapes: tuple[str, ...],
-    scaling: Scaling,
+    pictures: PictureOptions,
     as_json: bool,
     **options: Any,
 ) -> None:
+    sizes = dict(parse_shape(text) for text in shapes)
+    described = SessionOptions(shapes=sizes, signature=options["signature"])
+    arguments = [ModelArguments(model, described) for model in models]
     report = prepare(
         models,
         output,
         devices=targets.devices or None,
         units=targets.units,
         web=targets.web,
-        shapes=dict(parse_shape(text) for text in shapes),
-        pixels=scaling.only_pixels(),
+        shapes=sizes,
+        pixels=pictures.only_pixels(*arguments),
         progress=True,
         **options,
     )

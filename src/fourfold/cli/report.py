@@ -8,13 +8,15 @@ the device, memory, the stages of opening, advice, and with --verify the accurac
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._described import with_own_outputs
+from fourfold.cli._images import PictureOptions, picture_options
 from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import (
     Command,
@@ -31,6 +33,10 @@ from fourfold.errors import InputError
 from fourfold.tools.report.run_report.record import RunRecord
 from fourfold.tools.report.run_report.record_file import read_record, write_record
 from fourfold.tools.report.run_report.report import RunReport
+from fourfold.vision import shapes
+
+if TYPE_CHECKING:
+    from fourfold.vision.meaning import Described
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXAMPLES = examples(
@@ -99,7 +105,7 @@ def measure_options(command: Command) -> Command:
 @file_options
 @input_option
 @measure_options
-@scaling_options
+@picture_options
 @postprocess_options
 @seed_option
 def command(
@@ -107,20 +113,23 @@ def command(
     paths: ReportFiles,
     files: tuple[str, ...],
     measured: dict[str, Any],
-    scaling: Scaling,
+    pictures: PictureOptions,
     seed: int,
 ) -> None:
     before = None if paths.other is None else read_record(paths.other)
     check_folders(paths.page, paths.data)
-    opened = arguments.with_options(pixels=scaling.pixels)
+    opened = arguments.with_options(pixels=pictures.session_pixels(arguments))
     with (
         opened.open(follow_batch=not measured["verify"]) as session,
         progress() as bar,
     ):
-        inputs = gather_inputs(session.inputs, files, scaling, seed).arrays
+        model: Described = shapes.as_opened(session)
+        if arguments.options.postprocess is not None:
+            model = with_own_outputs(arguments, model.inputs, files)
+        inputs = gather_inputs(model, files, pictures, seed)
         bar.add_task("running and measuring", total=None)
-        result = session.report(inputs, **measured)
-    report = RunReport(with_input_names(result.record, files, seed), before)
+        result = session.report(inputs.arrays, **measured)
+    report = RunReport(with_input_names(result.record, files, seed, inputs.preprocessing), before)
     report.save(paths.page)
     if paths.data is not None:
         write_record(report.record, paths.data)
@@ -135,10 +144,18 @@ def check_folders(*paths: Path | None) -> None:
             raise InputError(what, why, "create the folder, or choose another file")
 
 
-def with_input_names(record: RunRecord, files: tuple[str, ...], seed: int) -> RunRecord:
-    """Return the record with the file names of inputs, or the seed of random ones."""
+def with_input_names(
+    record: RunRecord,
+    files: tuple[str, ...],
+    seed: int,
+    preprocessing: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """Return the record with the file names of inputs and the preprocessing of a picture, or the
+    seed of random inputs.
+    """
     names = ", ".join(Path(text.rpartition("=")[2]).name for text in files)
-    text = names or f"random numbers, seed {seed}"
+    converted = f" ({preprocessing['text']})" if preprocessing else ""
+    text = f"{names}{converted}" if names else f"random numbers, seed {seed}"
     return replace(record, subject=replace(record.subject, data=text))
 
 

@@ -22,8 +22,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from fourfold.cli._answers import AnswerOptions, answer_options, draw_answer, show_answer
-from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._answers import (
+    AnswerOptions,
+    answer_options,
+    check_answer,
+    draw_answer,
+    show_answer,
+    why_not_drawn,
+)
+from fourfold.cli._described import with_own_outputs
+from fourfold.cli._images import PictureOptions, picture_options
 from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import GatheredInputs, gather_inputs
 from fourfold.cli._options import (
@@ -65,7 +73,7 @@ EXAMPLES = examples(
     help="Folder to save outputs to, as .npy files.",
 )
 @answer_options
-@scaling_options
+@picture_options
 @postprocess_options
 @seed_option
 @trace_option
@@ -75,19 +83,22 @@ def command(
     files: tuple[str, ...],
     output: Path | None,
     shown: AnswerOptions,
-    scaling: Scaling,
+    pictures: PictureOptions,
     seed: int,
     as_json: bool,
 ) -> None:
     shown.check(files)
-    arguments = arguments.with_options(pixels=scaling.pixels)
     check_input_names(arguments, files)
+    arguments = arguments.with_options(pixels=pictures.session_pixels(arguments))
     began = time.perf_counter()
     with arguments.open() as session:
         start = time.perf_counter() - began
         model = shapes.as_opened(session)
-        picture = answers.find_picture_input(model, answers.find_meaning(model))
-        inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
+        check_answer(model, shown)
+        taking: Described = model
+        if arguments.options.postprocess is not None:
+            taking = with_own_outputs(arguments, model.inputs, files)
+        inputs = gather_inputs(taking, files, pictures, seed)
         with traced(arguments, session, opening=True):
             began = time.perf_counter()
             results = session.run(inputs.arrays)
@@ -97,19 +108,32 @@ def command(
         answer = _answer(model, results, inputs, shown)
         outputs = summarise(results, session.outputs, answer.unknown, shown.top)
     saved = {} if output is None else save(output, results)
-    if shown.drawing is not None and inputs.photograph is not None:
-        draw_answer(answer, inputs.photograph, shown.drawing)
-        saved["the drawing"] = shown.drawing
+    saved |= _draw(answer, inputs.photograph, shown.drawing)
     report = {
         "model": arguments.model,
         "device": device,
         "precision": precision,
         "seconds": {"start": start, "stages": stages, "run": seconds},
+        "preprocessing": inputs.preprocessing,
         "outputs": outputs,
         "answer": answer.to_json(),
         "files": {name: str(path) for name, path in saved.items()},
     }
     show_json(report) if as_json else _show(report, answer)
+
+
+def _draw(answer: Answer, photograph: Path | None, path: Path | None) -> dict[str, Path]:
+    """Draw the results if that was asked for, and return the file. Results that turn out not to be
+    drawable are still shown.
+    """
+    if path is None or photograph is None:
+        return {}
+    reason = why_not_drawn(answer.kinds)
+    if reason:
+        click.echo(f"nothing was drawn: {reason}", err=True)
+        return {}
+    draw_answer(answer, photograph, path)
+    return {"the drawing": path}
 
 
 def _answer(
@@ -118,15 +142,16 @@ def _answer(
     inputs: GatheredInputs,
     shown: AnswerOptions,
 ) -> Answer:
-    return answers.read_answer(
-        model,
-        results,
-        shown.labels,
-        top=shown.top,
-        score=shown.score,
-        fit=inputs.fit,
-        frame=inputs.frame,
-    )
+    """Decode the results; without --labels if these turn out not to fit."""
+    options: dict[str, Any] = {"top": shown.top, "score": shown.score}
+    options |= {"fit": inputs.fit, "frame": inputs.frame}
+    try:
+        return answers.read_answer(model, results, shown.labels, **options)
+    except InputError as error:
+        if not shown.labels:
+            raise
+        click.echo(f"the labels were not used: {error.what}, {error.why}", err=True)
+        return answers.read_answer(model, results, **options)
 
 
 def _show(report: Mapping[str, Any], answer: Answer) -> None:

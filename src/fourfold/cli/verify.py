@@ -12,6 +12,7 @@ the runtime explains every difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from fourfold.cli._images import Scaling
-from fourfold.cli._inputs import read_input
+from fourfold.cli._frames import FITTING
+from fourfold.cli._images import PictureOptions, stated_options
+from fourfold.cli._inputs import read_input, read_photograph
 from fourfold.cli._options import (
     ModelArguments,
     examples,
@@ -31,6 +33,7 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import show_json
 from fourfold.errors import InputError
+from fourfold.processing.pictures import EXTENSIONS
 from fourfold.runtime.random_inputs import InputPort, random_inputs
 from fourfold.support.lazy import lazy_import
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from fourfold.tools.report import verify as verifiers
     from fourfold.tools.report.layers import Layer
     from fourfold.tools.report.verification import Output, Verification
+    from fourfold.vision.meaning import Described
 else:
     consoles, tables = lazy_import("rich.console"), lazy_import("rich.table")
     layer_verdicts = lazy_import("fourfold.tools.report.layers")
@@ -72,10 +76,16 @@ EXAMPLES = examples(
     "arrays and pictures.  [default: random inputs]",
 )
 @click.option("--layers", is_flag=True, help="Compare every layer, even if the outputs agree.")
+@partial(stated_options, names=FITTING)
 @seed_option
 @json_option
 def command(
-    arguments: ModelArguments, folder: Path | None, layers: bool, seed: int, as_json: bool
+    arguments: ModelArguments,
+    folder: Path | None,
+    layers: bool,
+    pictures: PictureOptions,
+    seed: int,
+    as_json: bool,
 ) -> None:
     reports: dict[str, Any] = {}
     with verifiers.Verifier(arguments.model, arguments.options) as verifier:
@@ -84,35 +94,54 @@ def command(
             click.echo(
                 f"compared with {definitions}, not with a runtime:\n{verifier.note}", err=True
             )
-        for title, arrays in read_input_samples(verifier.session.inputs, folder, seed):
+        samples = InputSamples(verifier.session, pictures)
+        for title, arrays in samples.read(folder, seed):
             result = verifier.verify(arrays, layers=layers)
             reports[title] = result.to_json()
             if not as_json:
                 _show(f"{Path(arguments.model).name} with {title}", result, layers)
     agrees = all(report["agrees"] for report in reports.values())
     if as_json:
-        show_json({"model": arguments.model, "agrees": agrees, "samples": reports})
+        about = {"model": arguments.model, "preprocessing": samples.preprocessing}
+        show_json({**about, "agrees": agrees, "samples": reports})
     click.get_current_context().exit(0 if agrees else 1)
 
 
-def read_input_samples(
-    ports: Sequence[InputPort], folder: Path | None, seed: int
-) -> Iterator[NamedSample]:
-    """Yield a title and arrays for each sample in a folder, or one random sample."""
-    if folder is None:
-        yield f"random inputs, seed {seed}", random_inputs(ports, seed)
-        return
-    if len(ports) > 1:
-        files = {port.name: folder / f"{port.name.replace('/', '_')}.npy" for port in ports}
-        arrays = {port.name: read_input(files[port.name], port, Scaling()) for port in ports}
-        yield f"the arrays in {folder.name}", arrays
-        return
-    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in INPUT_EXTENSIONS)
-    if not paths:
-        what, why = f"{folder} has no inputs", "none of its files is an array or a picture"
-        raise InputError(what, why, "put arrays (.npy) or pictures into the folder")
-    for path in paths:
-        yield path.name, {ports[0].name: read_input(path, ports[0], Scaling())}
+class InputSamples:
+    """Reads the inputs to compare on. The preprocessing of pictures is printed once."""
+
+    def __init__(self, model: Described, pictures: PictureOptions) -> None:
+        self._model, self._pictures = model, pictures
+        self.preprocessing: dict[str, Any] | None = None
+
+    def read(self, folder: Path | None, seed: int) -> Iterator[NamedSample]:
+        """Yield a title and arrays for each sample in a folder, or one random sample."""
+        ports = self._model.inputs
+        if folder is None:
+            yield f"random inputs, seed {seed}", random_inputs(ports, seed)
+            return
+        if len(ports) > 1:
+            files = {port.name: folder / f"{port.name.replace('/', '_')}.npy" for port in ports}
+            yield (
+                f"the arrays in {folder.name}",
+                {port.name: self._read(files[port.name], port) for port in ports},
+            )
+            return
+        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in INPUT_EXTENSIONS)
+        if not paths:
+            what, why = f"{folder} has no inputs", "none of its files is an array or a picture"
+            raise InputError(what, why, "put arrays (.npy) or pictures into the folder")
+        for path in paths:
+            yield path.name, {ports[0].name: self._read(path, ports[0])}
+
+    def _read(self, path: Path, port: InputPort) -> np.ndarray:
+        if path.suffix.lower() not in EXTENSIONS:
+            return read_input(path, port, self._model, self._pictures)
+        taken = read_photograph(path, port.name, self._model, self._pictures)
+        if self.preprocessing is None and taken.text:
+            click.echo(f"pictures: {taken.text}", err=True)
+        self.preprocessing = taken.preprocessing
+        return taken.array
 
 
 def short(name: str, limit: int = 48) -> str:

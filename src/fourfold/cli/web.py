@@ -1,22 +1,21 @@
 """Write a web page that runs a model in a browser, on a camera or a picture.
 
 Any static server can serve the folder; 'fourfold serve FOLDER' is one for testing. The page draws
-boxes, key points, masks, classes or numbers, depending on the model. Pictures are scaled as the
-model's metadata say, or to 0..1, unless --mean, --std or --range are given.
+boxes, key points, masks, classes or numbers, depending on the model. Pictures are scaled as for
+'fourfold run', unless --mean, --std or --range are given; the command prints how.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fourfold.cli._images import MEAN_HELP, RANGE_HELP, STD_HELP, parse_numbers
+from fourfold.cli._images import PictureOptions, advice, stated_options
 from fourfold.cli._options import (
-    Command,
     ModelPath,
     examples,
     json_option,
@@ -29,11 +28,10 @@ from fourfold.cli._options import (
 from fourfold.cli._show import byte_count, show_json
 from fourfold.compiler.convert.files import readable_file
 from fourfold.config import Config
-from fourfold.errors import InputError
-from fourfold.export.web.page import KINDS, make_page
+from fourfold.export.web.page import make_page
+from fourfold.export.web.task import KINDS
 from fourfold.options import CompileOptions, SessionOptions
 from fourfold.processing.option import PostprocessOption
-from fourfold.processing.pixels.frame_fit import FITS
 from fourfold.store.store import configured_store
 from fourfold.support.display import count_text
 
@@ -45,36 +43,8 @@ EXAMPLES = examples(
 )
 
 
-def _scaling_options(command: Command) -> Command:
-    """Add --mean, --std, --range and --fit, passed to the command as `scaling`."""
-
-    @click.option("--range", "limits", default="", metavar="LOW,HIGH", help=RANGE_HELP)
-    @click.option("--mean", default="", metavar="M[,M,M]", help=MEAN_HELP)
-    @click.option("--std", default="", metavar="S[,S,S]", help=STD_HELP)
-    @click.option(
-        "--fit",
-        type=click.Choice(FITS),
-        help="How pictures of other sizes are fitted into the model's input.",
-    )
-    @functools.wraps(command)
-    def wrapped(limits: str, mean: str, std: str, fit: str | None, **others: Any) -> None:
-        scaling: dict[str, Any] = {} if fit is None else {"fit": fit}
-        if mean or std:
-            numbers = {"mean": parse_numbers("--mean", mean), "std": parse_numbers("--std", std)}
-            scaling |= {"mean": numbers["mean"] or [0.0], "std": numbers["std"] or [1.0]}
-        elif limits:
-            scaling |= _spread(*parse_numbers("--range", limits, 2))
-        command(scaling=scaling, **others)
-
-    return wrapped
-
-
-def _spread(low: float, high: float) -> dict[str, float]:
-    if low == high:
-        what, why = f"--range {low},{high} has no width", "pixels are scaled to it"
-        raise InputError(what, why, "write it as --range 0,1")
-    std = 255 / (high - low)
-    return {"mean": -low * std, "std": std}
+# Arguments of Pixels that the player has options for.
+FITTING = ("fit", "fill", "model_order")
 
 
 @click.command(help=__doc__, epilog=EXAMPLES)
@@ -90,7 +60,7 @@ def _spread(low: float, high: float) -> dict[str, float]:
 )
 @precision_option
 @shape_option
-@_scaling_options
+@partial(stated_options, names=FITTING)
 @signature_option
 @postprocess_option
 @json_option
@@ -99,7 +69,7 @@ def command(
     output: Path,
     task: str | None,
     picture: Path | None,
-    scaling: dict[str, Any],
+    pictures: PictureOptions,
     as_json: bool,
     **stated: Any,
 ) -> None:
@@ -107,7 +77,7 @@ def command(
     options = _read_options(config, **stated)
     with readable_file(model, configured_store(config), config.conversion_limit) as readable:
         path = Path(readable)
-        page = make_page(path, output, options, task, picture, scaling)
+        page = make_page(path, output, options, task, picture, pictures.stated)
     (show_json if as_json else _show)(page)
 
 
@@ -131,5 +101,8 @@ def _show(page: Mapping[str, Any]) -> None:
         plans.append(f"{plan['device']} ({launches})")
     size = byte_count(page["model_bytes"])
     click.echo(f"{page['folder']}: a page that shows {page['task']}")
+    converted = page["preprocessing"]
+    if converted is not None:
+        click.echo(f"  pictures: {converted['text']}{advice(converted['source'])}")
     click.echo(f"  the model, {size}, for {', '.join(plans)}")
     click.echo(f"  try it: fourfold serve {page['folder']}")

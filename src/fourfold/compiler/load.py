@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from fourfold.compiler.input_ranges import input_ranges
 from fourfold.compiler.outputs import keep_outputs
 from fourfold.compiler.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
 from fourfold.compiler.rewrite.take_pixels import Pictures, take_pixels
@@ -59,7 +60,8 @@ class LoadedModel:
     @property
     def about(self) -> bytes:
         """Metadata and signatures, as files store them."""
-        return encode_metadata(self.model.metadata, self.model.signatures)
+        metadata = replace(self.model.metadata, input_ranges=input_ranges(self.model))
+        return encode_metadata(metadata, self.model.signatures)
 
     @property
     def pixels(self) -> dict[str, str]:

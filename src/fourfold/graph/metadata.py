@@ -126,7 +126,8 @@ class ModelMetadata:
 
     `inputs` and `outputs` are in the session's order, or empty if nothing is known about any of
     them. `properties` are further key-value pairs. `problems` has a reason for each piece of
-    metadata that could not be read.
+    metadata that could not be read. `input_ranges` is no metadata of the file: it has the range of
+    pixels of picture inputs whose first operators show it.
     """
 
     name: str = ""
@@ -139,6 +140,7 @@ class ModelMetadata:
     files: tuple[AssociatedFile, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    input_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         """Return True if the model has any metadata."""
@@ -160,7 +162,7 @@ Signatures = Mapping[str, Signature]
 
 def encode_metadata(metadata: ModelMetadata, signatures: Signatures) -> bytes:
     """Serialize metadata and signatures; b'' if both are empty."""
-    if not metadata and not signatures:
+    if not metadata and not signatures and not metadata.input_ranges:
         return b""
     record = {"metadata": metadata, "signatures": dict(signatures)}
     text = json.dumps(record, separators=(",", ":"), ensure_ascii=False, default=vars)
@@ -182,7 +184,9 @@ def decode_metadata(content: bytes) -> tuple[ModelMetadata, Signatures]:
 def _metadata(record: Mapping[str, Any]) -> ModelMetadata:
     inputs, outputs = (tuple(map(_tensor, record[name])) for name in ("inputs", "outputs"))
     own = {"inputs": inputs, "outputs": outputs, "files": _files(record)}
-    return ModelMetadata(**{**record, **own, "problems": tuple(record["problems"])})
+    ranges = {name: (low, high) for name, (low, high) in record.get("input_ranges", {}).items()}
+    known = {**own, "problems": tuple(record["problems"]), "input_ranges": ranges}
+    return ModelMetadata(**{**record, **known})
 
 
 def _files(record: Mapping[str, Any]) -> tuple[AssociatedFile, ...]:

@@ -82,6 +82,16 @@ def grid_anchors(grid: Size, shapes: Sequence[Shape]) -> np.ndarray:
     return np.concatenate([centres, sizes], -1).reshape(-1, 4).astype(np.float32)
 
 
+def corner_anchors(size: Size, strides: Sequence[int]) -> np.ndarray:
+    """Return one anchor per cell, as large as the cell, at the cell's upper left corner (YOLOX)."""
+    grids = []
+    for stride in strides:
+        y, x = np.indices((size[0] // stride, size[1] // stride)).reshape(2, -1) * stride
+        sides = np.full_like(y, stride)
+        grids.append(np.stack([y / size[0], x / size[1], sides / size[0], sides / size[1]], 1))
+    return np.concatenate(grids).astype(np.float32)
+
+
 def cell_anchors(size: Size, strides: Sequence[int], in_cell: int) -> np.ndarray:
     """Return MediaPipe anchors: as large as the picture, `in_cell` per cell for each layer.
 

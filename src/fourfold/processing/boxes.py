@@ -85,16 +85,22 @@ class YoloBoxes(Picking):
         objectness: True if the fifth column is the objectness; by default the shape decides.
         normalized: Boxes are fractions of the picture, as in Ultralytics' TFLite files. Otherwise
             they are pixels.
+        strides: Strides of the grids, the finest first, if boxes are offsets from their cells and
+            sizes are logarithms, as in YOLOX: (8, 16, 32).
     """
 
     classes: int | None = None
     objectness: bool | None = None
     normalized: bool = False
+    strides: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.classes is not None:
             require_integer(self, "classes", 1)
+        if self.strides:
+            strides = positive_numbers(self, "strides", self.strides)
+            object.__setattr__(self, "strides", tuple(int(one) for one in strides))
 
 
 @dataclass(frozen=True)

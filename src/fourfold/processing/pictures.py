@@ -69,4 +69,6 @@ def picture_bytes(photograph: Any, channels: int = 3) -> np.ndarray:
     if channels == 1:
         weights = np.array([0.299, 0.587, 0.114], np.float32)
         return np.rint(array[..., :3] @ weights).astype(np.uint8)[..., None]
-    return np.repeat(array, 3, 2) if array.shape[2] == 1 else array[..., :3]
+    colors = np.repeat(array, 3, 2) if array.shape[2] == 1 else array[..., :3]
+    opaque = np.full((*array.shape[:2], 1), 255, np.uint8)
+    return colors if channels == 3 else np.concatenate([colors, opaque], 2)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.open_instance import OpenInstance
 from fourfold.runtime.opened import ORIGINS, device_text
+from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.support.display import count_text, html_table, size_text, time_text
 
 MAX_PORTS_SHOWN = 3  # inputs or outputs in the one-line form
+
+
+def model_name(request: Request) -> str:
+    """Return the name of the model's file, or its own in a prepared file; '' for one in memory."""
+    if isinstance(request.model, bytes):
+        return ""
+    if is_prepared(request.model):
+        prepared = Prepared.open(request.model)
+        return prepared.models[prepared.choose_model(request.name)]
+    return os.path.basename(os.path.normpath(request.model))
 
 
 def session_line(instance: ModelInstance | OpenInstance, closed: bool) -> str:

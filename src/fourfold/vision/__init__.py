@@ -15,6 +15,7 @@ and the outputs that could not be decoded.
 
 from __future__ import annotations
 
+from fourfold.processing.pixels.stated import StatedPixels
 from fourfold.vision.answer import Answer
 from fourfold.vision.found import (
     Box,
@@ -27,7 +28,8 @@ from fourfold.vision.found import (
 )
 from fourfold.vision.labels import read_labels
 from fourfold.vision.meaning import Meaning
-from fourfold.vision.photographs import ask, find_picture_input
+from fourfold.vision.photographs import ask
+from fourfold.vision.preprocessing import PictureInput, find_picture_input
 from fourfold.vision.read import find_meaning, read_answer
 
 __all__ = [
@@ -40,6 +42,8 @@ __all__ = [
     "MadePicture",
     "Mask",
     "Meaning",
+    "PictureInput",
+    "StatedPixels",
     "ask",
     "find_meaning",
     "find_picture_input",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +20,8 @@ METADATA, SHAPES, NAMES = "the model's metadata", "the shapes of its outputs", "
 # The kinds of a meaning. All but the last two are fields of an answer.
 CLASSES, BOXES, MASKS = "classes", "boxes", "masks"
 KEY_POINTS, PICTURES, EMBEDDING = "key points", "pictures", "embedding"
+GUESSED = "which is a guess"  # the source of a scaling that nothing in the model defines
+MAX_BYTE = 255
 BACKGROUNDS = ("???", "background", "__background__", "none", "")
 
 
@@ -35,22 +37,44 @@ class Described(Protocol):
 
 
 class DescribedModel(NamedTuple):
-    """Inputs, outputs and metadata of a model that is not open."""
+    """Inputs, outputs and metadata of a model that is not open, and the name of its file."""
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
     metadata: ModelMetadata
+    title: str = ""
 
 
 @dataclass(frozen=True)
 class PictureScaling:
-    """How a model family takes photographs: the range of pixel values and the fit."""
+    """How a model family takes photographs: the range of pixel values and the fit.
+
+    With `mean` and `std` for each channel, pixels become (fraction - mean) / std, where `low` and
+    `high` are the range of the fraction.
+    """
 
     low: float
     high: float
     fit: str = "stretch"
     fill: float = 0.0
     order: str = "rgb"  # channel order of the model
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Mean and std of bytes, as arguments of `Pixels`."""
+        width = MAX_BYTE / (self.high - self.low)
+        if not self.mean:
+            return {"mean": -self.low * width, "std": width}
+        means = tuple((one - self.low) * width for one in self.mean)
+        return {"mean": means, "std": tuple(one * width for one in self.std)}
+
+
+# Classifiers of torchvision and timm, and most ONNX files made from them.
+IMAGENET_SCALING = PictureScaling(
+    0.0, 1.0, "crop", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)
+)
 
 
 @dataclass(frozen=True)
@@ -117,8 +141,11 @@ class Meaning:
         outputs: The outputs that the answer is decoded from.
         decode: Decodes the output arrays.
         scaling: How photographs go in, or None if the family does not say.
+        clips: True if key points of boxes are clipped to the photograph, as boxes always are.
+        scaled_by: What the scaling follows from, such as "as is usual for MobileNet"; '' for the
+            family.
+        is_hint: True if only the name of a file or a layout suggests the scaling.
         postprocess: The `postprocess=` option that decodes the same on the device, or None.
-        clips: True if boxes and points are clipped to the photograph.
     """
 
     family: str
@@ -129,3 +156,5 @@ class Meaning:
     scaling: PictureScaling | None = None
     postprocess: Processing | None = None
     clips: bool = False
+    scaled_by: str = ""
+    is_hint: bool = False

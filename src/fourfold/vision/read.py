@@ -12,6 +12,7 @@ import numpy as np
 
 from fourfold.errors import InputError
 from fourfold.processing.pixels.frame_fit import FrameFit
+from fourfold.types import Shape
 from fourfold.vision.answer import Answer
 from fourfold.vision.families.body import movenet, posenet
 from fourfold.vision.families.classification import embedding, labelled_scores, single_row
@@ -23,7 +24,7 @@ from fourfold.vision.families.ssd import picked_detections, raw_ssd
 from fourfold.vision.families.ultraface import ultraface
 from fourfold.vision.families.yolo import picked_rows, yolo_boxes_of_cells
 from fourfold.vision.families.yolo_heads import yolo_raw_heads
-from fourfold.vision.found import Box, Corners, KeyPoint, Mask, Size
+from fourfold.vision.found import Box, Corners, KeyPoint, MadePicture, Mask, Size
 from fourfold.vision.meaning import Described, Meaning, Reading
 from fourfold.vision.shapes import as_opened, model_size
 from fourfold.vision.ultralytics import read_export_notes
@@ -41,22 +42,24 @@ def answer_in_frame(answer: Answer, fit: FrameFit, frame: Size) -> Answer:
             replace(one, points=_points(one.points, fit, frame)) for one in answer.key_points
         ),
         masks=tuple(_mask(one, fit, frame) for one in answer.masks),
+        pictures=tuple(_picture(one, fit) for one in answer.pictures),
         size=frame,
     )
 
 
-def clip_answer(answer: Answer) -> Answer:
-    """Clip boxes and points to the photograph."""
-    return replace(
-        answer,
-        boxes=tuple(_clipped_box(one) for one in answer.boxes),
-        key_points=tuple(replace(one, points=_clipped(one.points)) for one in answer.key_points),
-    )
+def clip_answer(answer: Answer, points: bool) -> Answer:
+    """Clip boxes to the photograph, and with `points` their key points. Oriented boxes are not
+    clipped.
+    """
+    return replace(answer, boxes=tuple(_clipped_box(one, points) for one in answer.boxes))
 
 
-def _clipped_box(box: Box) -> Box:
+def _clipped_box(box: Box, points: bool) -> Box:
+    if box.turned:
+        return box
     top, left, bottom, right = (_inside(one) for one in box.corners)
-    return replace(box, corners=(top, left, bottom, right), points=_clipped(box.points))
+    inside = _clipped(box.points) if points else box.points
+    return replace(box, corners=(top, left, bottom, right), points=inside)
 
 
 def _clipped(points: tuple[KeyPoint, ...]) -> tuple[KeyPoint, ...]:
@@ -86,18 +89,28 @@ def _points(points: tuple[KeyPoint, ...], fit: FrameFit, frame: Size) -> tuple[K
     return tuple(moved)
 
 
-def _mask(mask: Mask, fit: FrameFit, frame: Size) -> Mask:
-    """Cut off the bars around the photograph and set the corners of the visible part."""
-    tall, wide = mask.classes.shape
+def _picture(picture: MadePicture, fit: FrameFit) -> MadePicture:
+    """Cut off the bars around the photograph, so that the picture has its aspect ratio."""
+    rows, columns = _visible(fit, picture.pixels.shape[:2])
+    return replace(picture, pixels=picture.pixels[rows, columns])
+
+
+def _visible(fit: FrameFit, shape: Shape) -> tuple[slice, slice]:
+    """Return the rows and columns of an output that the photograph covers, without bars."""
+    sides = zip(fit.offset, fit.size, fit.target, shape, strict=True)
     rows, columns = (
         slice(
             round(offset / target * count),
             max(round((offset + size) / target * count), round(offset / target * count) + 1),
         )
-        for offset, size, target, count in zip(
-            fit.offset, fit.size, fit.target, (tall, wide), strict=True
-        )
+        for offset, size, target, count in sides
     )
+    return rows, columns
+
+
+def _mask(mask: Mask, fit: FrameFit, frame: Size) -> Mask:
+    """Cut off the bars around the photograph and set the corners of the visible part."""
+    rows, columns = _visible(fit, mask.classes.shape)
     top, left, height, width = fit.box
     bottom, right = top + height, left + width
     corners = (top / frame[0], left / frame[1], bottom / frame[0], right / frame[1])
@@ -180,7 +193,18 @@ def read_answer(
     answer = replace(answer, size=frame)
     if fit is not None and frame is not None:
         answer = answer_in_frame(answer, fit, frame)
-    return clip_answer(answer) if meaning.clips else answer
+    return clip_answer(answer, meaning.clips)
+
+
+def check_labels(model: Described, labels: Sequence[str]) -> None:
+    """Raise InputError if the labels cannot be those of the model, before it runs.
+
+    Labels of models that return class numbers are checked when the numbers are known.
+    """
+    opened = as_opened(model)
+    zeros = {info.name: np.zeros([max(size, 1) for size in info.shape]) for info in opened.outputs}
+    with np.errstate(all="ignore"):
+        read_answer(opened, zeros, labels)
 
 
 def _output_infos(model: Described, names: Sequence[str]) -> dict[str, TensorInfo]:

@@ -53,7 +53,7 @@ def as_opened(model: Described) -> DescribedModel:
     shapes = {info.name: info.shape for info in model.inputs}
     shapes = getattr(model, "default_shapes", shapes)
     inputs = tuple(_with_size(info, shapes.get(info.name, ())) for info in model.inputs)
-    return DescribedModel(inputs, tuple(model.outputs), model.metadata)
+    return DescribedModel(inputs, tuple(model.outputs), model.metadata, getattr(model, "title", ""))
 
 
 def _with_size(info: TensorInfo, shape: Shape) -> TensorInfo:

@@ -79,7 +79,7 @@ def test_anchors_from_a_file(tmp_path: Path) -> None:
     ("text", "fix"),
     [
         ("yollo", "did you mean 'yolo'?"),
-        ("yolo:scores=1", "did you mean 'score'?"),
+        ("yolo:scores=1", "did you mean 'score' or 'strides'?"),
         ('ssd:anchors={"map":[]}', "did you mean 'maps'?"),
     ],
 )

@@ -13,15 +13,15 @@ from described_models import described, tensor
 from fourfold.errors import InputError
 from fourfold.graph.metadata import Normalization, TensorMetadata
 from fourfold.processing.pictures import picture_bytes
-from fourfold.vision import ask, find_meaning, find_picture_input
-from fourfold.vision.meaning import DescribedModel
-from fourfold.vision.photographs import FROM_METADATA, GUESSED
+from fourfold.vision import ask, find_picture_input
+from fourfold.vision.meaning import GUESSED, DescribedModel
+from fourfold.vision.preprocessing import FROM_METADATA
 
 MOVENET = {"y": (1, 1, 17, 3)}
 
 
 def port_of(model: DescribedModel) -> Any:
-    return find_picture_input(model, find_meaning(model))
+    return find_picture_input(model)
 
 
 def test_the_range_of_pixels_comes_from_metadata() -> None:

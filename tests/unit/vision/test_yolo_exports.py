@@ -241,7 +241,8 @@ def test_boxes_that_are_offsets_from_their_cells(rows_first: bool) -> None:
     (box,) = answer.boxes
     assert (box.name, box.score) == ("dog", pytest.approx(0.72))
     assert box.pixels((64, 64)) == pytest.approx((4, 44, 16, 60), abs=1e-4)
-    assert "YOLOX" in answer.notes[-1]
+    assert answer.family == "YOLOX, 3 classes"
+    assert "offsets from cells" in answer.notes[-1]
 
 
 def test_decoded_boxes_of_cells_with_objectness_are_no_offsets() -> None:
@@ -269,7 +270,7 @@ class FakeSession:
     """A session with everything that `ask` needs; `given` is the input of its last run."""
 
     def __init__(self, model: DescribedModel, found: dict[str, np.ndarray]) -> None:
-        self.inputs, self.outputs, self.metadata = model
+        self.inputs, self.outputs, self.metadata, _ = model
         self.found = found
         self.given: dict[str, np.ndarray] = {}
 
@@ -295,7 +296,7 @@ def test_classes_of_pixels_in_a_letterbox() -> None:
     classes = np.zeros((1, 32, 32), np.int32)
     classes[0, :, 16:] = 2
     model = described([tensor("y", classes.shape, "i4")], (1, 3, 32, 32), about(task="semantic"))
-    port = find_picture_input(model, find_meaning(model))
+    port = find_picture_input(model)
     assert port is not None
     assert "in a letterbox" in str(port)
     fit = port.fit(np.zeros((16, 32, 3), np.uint8))

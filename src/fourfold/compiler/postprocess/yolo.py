@@ -12,6 +12,7 @@ from fourfold.compiler.postprocess.boxes import (
     best_class,
     model_picture_size,
     pick,
+    require_anchors,
     size_scales,
 )
 from fourfold.compiler.postprocess.grown_graph import GrownGraph
@@ -20,7 +21,7 @@ from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.ops.box_corners import BoxCorners
 from fourfold.processing import YoloBoxes, YoloHeads
-from fourfold.processing.anchors import Size
+from fourfold.processing.anchors import Size, corner_anchors
 from fourfold.types import Shape
 
 _XYWH = (1, 0, 3, 2)
@@ -48,17 +49,28 @@ def yolo_boxes(
     def as_rows(part: str) -> str:
         return grown.transpose(part, 0, 2, 1) if axis == 1 else part
 
-    scales = (
-        (1.0,) * 4 if option.normalized else size_scales(model_picture_size(model, option.size))
-    )
-    attributes = BoxCorners("linear", _XYWH, scales)
-    corners = grown.add("box_corners", as_rows(cut(0, 4)), attributes=attributes, part="corners")
+    corners = _decoded(grown, model, option, as_rows(cut(0, 4)))
     kinds, scores = best_class(grown, cut(first, first + classes), axis)
     if objectness:
         scores = grown.add("mul", scores, as_rows(cut(4, 5)), part="sure")
     end = first + classes
     others = {"extras": as_rows(cut(end, columns))} if end < columns else {}
     return pick(grown, option, Boxes(corners, scores, kinds, others))
+
+
+def _decoded(grown: GrownGraph, model: Model, option: YoloBoxes, boxes: str) -> str:
+    """Return the corners of boxes [batch,N,4]: center and size, or offsets from cells."""
+    if option.strides:
+        rows = corner_anchors(model_picture_size(model, option.size), option.strides)
+        fix = f"pass the strides= of the model's grids instead of {option.strides}"
+        require_anchors(rows, grown.shape(boxes)[1], fix)
+        anchors, offsets = grown.constant("cells", rows), BoxCorners("exponential", _XYWH)
+        return grown.add("box_corners", boxes, anchors, attributes=offsets, part="corners")
+    scales = (
+        (1.0,) * 4 if option.normalized else size_scales(model_picture_size(model, option.size))
+    )
+    attributes = BoxCorners("linear", _XYWH, scales)
+    return grown.add("box_corners", boxes, attributes=attributes, part="corners")
 
 
 def _could_be_boxes(shape: Shape) -> bool:

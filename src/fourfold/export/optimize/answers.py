@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.tools.report.compare import Deviation, deviation
+from fourfold.vision.preprocessing import PictureInput
 
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], Sequence[np.ndarray]]
@@ -45,18 +46,28 @@ class OutputAnswer:
 
 @dataclass(frozen=True)
 class Answers:
-    """Differences of all outputs, compared with `engine`."""
+    """Differences of all outputs, compared with `engine`.
+
+    `picture` says how pictures among the samples were converted; None if there were none.
+    """
 
     engine: str
     samples: int
     outputs: tuple[OutputAnswer, ...]
+    picture: PictureInput | None = None
 
     @property
     def agrees(self) -> bool:
         return all(output.agrees for output in self.outputs)
 
     def to_json(self) -> dict[str, Any]:
-        return {"agrees": self.agrees, **asdict(self)}
+        return {
+            "agrees": self.agrees,
+            "engine": self.engine,
+            "samples": self.samples,
+            "outputs": [asdict(one) for one in self.outputs],
+            "preprocessing": None if self.picture is None else self.picture.to_json(),
+        }
 
     def __str__(self) -> str:
         worst = max(self.outputs, key=lambda output: output.largest)

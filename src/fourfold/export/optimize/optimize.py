@@ -22,11 +22,10 @@ from fourfold.export.optimize.options import TARGETS, OptimizeOptions, Quantizat
 from fourfold.export.optimize.output_file import check_output, format_of_output
 from fourfold.export.optimize.report import OptimizeReport
 from fourfold.export.quantize.running import ProgressCounter
-from fourfold.export.quantize.samples import SamplesOption
+from fourfold.export.quantize.samples import SamplePixels, SamplesOption
 from fourfold.export.quantize.write_file import write_atomically
 from fourfold.formats import Format, model_files
 from fourfold.options import CompileOptions, SessionOptions
-from fourfold.processing.pixels import PixelsOfPicture
 from fourfold.store.draft import Draft
 from fourfold.store.store import Store, configured_store
 from fourfold.support.progress import ProgressOption, followed
@@ -215,7 +214,9 @@ def optimize(
     ranges: str | None = None,
     max_loss: float | None = None,
     keep: Collection[str] = (),
-    pixels: PixelsOfPicture | None = None,
+    max_changed: float | None = None,
+    strict: bool = False,
+    pixels: SamplePixels | None = None,
     device: str | int | DeviceInfo | None = None,
     tune: str = "none",
     verify: VerifyOption | None = None,
@@ -238,7 +239,9 @@ def optimize(
         ranges: Range estimator, as in `fourfold.quantize`.
         max_loss: Maximum loss, as in `fourfold.quantize`.
         keep: Layers that stay float, as in `fourfold.quantize`.
-        pixels: Scaling of pictures among the samples.
+        max_changed: Largest share of samples whose answer may change, as in `fourfold.quantize`.
+        strict: Raise an error if more answers change, as in `fourfold.quantize`.
+        pixels: Scaling of pictures among the samples, as in `fourfold.quantize`.
         device: Device to prepare and tune for; by default the first one.
         tune: Tuning level of a prepared file.
         verify: Compare the file with the original model, on samples, or on random inputs with this
@@ -246,7 +249,9 @@ def optimize(
         progress: True shows a progress bar; a function is called with (done, total, what, seconds
             left).
     """
-    quantization = QuantizationRequest.of(quantize, calibrate, ranges, max_loss, keep)
+    quantization = QuantizationRequest.of(
+        quantize, calibrate, ranges, max_loss, keep, max_changed, strict
+    )
     options = OptimizeOptions(
         tuple(targets),
         fold_batch,

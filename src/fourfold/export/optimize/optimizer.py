@@ -27,7 +27,12 @@ from fourfold.export.optimize.report import OptimizedModel
 from fourfold.export.quantize.quantizer import Quantizer, simplify_model
 from fourfold.export.quantize.report import QuantizeReport
 from fourfold.export.quantize.running import ProgressCounter
-from fourfold.export.quantize.samples import SamplesOption, read_samples
+from fourfold.export.quantize.samples import (
+    MIN_SAMPLES,
+    Samples,
+    SamplesOption,
+    read_samples,
+)
 from fourfold.formats import Format, Model, ReadOptions, find_format, model_files, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
@@ -38,6 +43,8 @@ from fourfold.plan.placement import Placement
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
 from fourfold.tools.report.rival import find_rival
+from fourfold.vision.describe import describe_model
+from fourfold.vision.preprocessing import PictureInput
 
 Source = str | bytes
 VerifyOption = int | SamplesOption  # the seed of random inputs, or samples
@@ -130,11 +137,18 @@ class Optimizer:
 
     def _quantize(self, model: Model, form: Format, request: QuantizationRequest) -> QuantizeReport:
         passed = request.samples
-        samples = None if passed is None else read_samples(passed, model, self.options.pixels)
+        samples = None if passed is None else self._read_samples(passed, model)
         device = None if self.device is NULL_GPU else self.device
         began = time.perf_counter()
         work = Quantizer(model, request.options, form, samples, samples, device, self.steps)
         return replace(work.run(), seconds=time.perf_counter() - began)
+
+    def _read_samples(
+        self, passed: SamplesOption, model: Model, least: int = MIN_SAMPLES
+    ) -> Samples:
+        title = "" if isinstance(self.source, bytes) else self.title
+        described = describe_model(self.model, title)
+        return read_samples(passed, model, self.options.pixels, least, described)
 
     def write_any_format(self) -> WrittenGraph:
         """Return the model in its own format, or in the first other format that can express it."""
@@ -193,7 +207,7 @@ class Optimizer:
         device = CPU if self.device is NULL_GPU else self.device
         chosen = self.name if output.suffix.lower() == PREPARED else None
         with Session(output, device, model=chosen, cache=None) as session:
-            samples = self._samples(session, verify)
+            samples, picture = self._samples(session, verify)
             self.steps.expect(len(samples))
             title, before = self._original()
 
@@ -206,15 +220,18 @@ class Optimizer:
             names = [info.name for info in session.outputs]
             precision = None if self.options.quantization else session.precision
             rows = compare_answers(before, after, samples, names, precision)
-        return Answers(title, len(samples), rows)
+        return Answers(title, len(samples), rows, picture)
 
-    def _samples(self, session: Session, verify: VerifyOption) -> Sequence[Arrays]:
-        """Return the inputs for both models, by input name."""
+    def _samples(
+        self, session: Session, verify: VerifyOption
+    ) -> tuple[Sequence[Arrays], PictureInput | None]:
+        """Return the inputs for both models, by input name, and how pictures were converted."""
         if isinstance(verify, int):  # True is seed 1
-            return [random_inputs(session.inputs, int(verify))]
-        samples = read_samples(verify, self.model, self.options.pixels, least=1)
+            return [random_inputs(session.inputs, int(verify))], None
+        samples = self._read_samples(verify, self.model, least=1)
         names = dict(zip(self.model.main.arguments, self.model.input_names, strict=True))
-        return [{names[value]: array for value, array in one.items()} for one in samples]
+        arrays = [{names[value]: array for value, array in one.items()} for one in samples]
+        return arrays, samples.picture
 
     def _original(self) -> tuple[str, Run]:
         """Return the runtime of the original model: its format's own, or NumPy if it was cut."""

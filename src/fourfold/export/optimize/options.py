@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fourfold.errors import InputError, nearest
+from fourfold.export.quantize.measure import MAX_CHANGED
 from fourfold.export.quantize.method import find_method
 from fourfold.export.quantize.quantizer import QuantizeOptions
-from fourfold.export.quantize.samples import SamplesOption
+from fourfold.export.quantize.samples import SamplePixels, SamplesOption
 from fourfold.options import PlacementOptions
 from fourfold.plan.targets import GPU
-from fourfold.processing.pixels import PixelsOfPicture
 from fourfold.types import Shape
 
 CPU = "cpu"
@@ -32,6 +32,8 @@ class QuantizationRequest:
         ranges: str | None,
         max_loss: float | None,
         keep: Collection[str],
+        max_changed: float | None = None,
+        strict: bool = False,
     ) -> QuantizationRequest | None:
         """Return the request, or None without a method. Raises InputError for options without
         effect.
@@ -42,6 +44,8 @@ class QuantizationRequest:
                 "ranges": ranges,
                 "max_loss": max_loss,
                 "keep": keep or None,
+                "max_changed": max_changed,
+                "strict": strict or None,
             }
             stray = next((name for name, value in settings.items() if value is not None), None)
             if stray is not None:
@@ -53,7 +57,14 @@ class QuantizationRequest:
             what = f"no samples were passed for '{method}'"
             why = "calibration and loss measurement need samples"
             raise InputError(what, why, "pass calibrate=: a folder of pictures or arrays")
-        options = QuantizeOptions(named, ranges or "minmax", max_loss=max_loss, keep=keep)
+        options = QuantizeOptions(
+            named,
+            ranges or "minmax",
+            max_loss=max_loss,
+            keep=keep,
+            max_changed=MAX_CHANGED if max_changed is None else max_changed,
+            strict=strict,
+        )
         return QuantizationRequest(options, samples)
 
 
@@ -67,7 +78,7 @@ class OptimizeOptions:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     quantization: QuantizationRequest | None = None
-    pixels: PixelsOfPicture | None = None  # scaling of pictures among the samples
+    pixels: SamplePixels | None = None  # scaling of pictures among the samples
 
     def __post_init__(self) -> None:
         for name in self.targets:

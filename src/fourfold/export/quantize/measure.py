@@ -9,6 +9,10 @@ import numpy as np
 
 from fourfold.export.quantize.running import Arrays
 
+MIN_SAME_PIXELS = 0.95
+MIN_MAP_SIDE, MAX_MAP_CLASSES = 32, 256
+MAX_CHANGED = 0.05  # default share of answers that may change
+MAX_ERROR = 0.25  # of outputs that have no answers to compare
 Score = Callable[[Mapping[str, np.ndarray], int], float]  # of the outputs of one sample
 
 
@@ -18,7 +22,8 @@ class Loss:
 
     Attributes:
         error: Root-mean-square error of the worst output, relative to its values.
-        answers: Share of samples with the same argmax, for outputs that are vectors.
+        answers: Share of samples with the same argmax, for outputs that are vectors, or have a
+            vector for each pixel, of which nearly all must have the same argmax.
         before: Mean of the caller's score for the float model.
         after: Mean of the caller's score for the quantized model.
     """
@@ -34,6 +39,15 @@ class Loss:
         if self.before is None or self.after is None:
             return self.error
         return self.before - self.after
+
+    def problem(self, samples: int, max_changed: float) -> str:
+        """Return why the quantized model is not what the float model was; '' if it is."""
+        if self.answers is None:
+            text = f"the error of the outputs is {self.error:.0%}, more than {MAX_ERROR:.0%}"
+            return text if self.error > MAX_ERROR else ""
+        changed = 1 - self.answers
+        count = f"{round(changed * samples)} of {samples} answers changed"
+        return f"{count}, more than {max_changed:.0%}" if changed > max_changed else ""
 
     def __str__(self) -> str:
         text = f"error {self.error:.2%}"
@@ -57,10 +71,10 @@ class LossMeter:
         for name, expected in before.items():
             if expected.dtype.kind == "f" and expected.size:
                 self._add_squares(name, expected, after[name])
-        vectors = [name for name, array in before.items() if _is_vector(array)]
+        vectors = [name for name, array in before.items() if _is_vector(array) or _is_map(array)]
         if vectors:
             pairs = ((before[name], after[name]) for name in vectors)
-            self._same.append(all(np.argmax(a) == np.argmax(b) for a, b in pairs))
+            self._same.append(all(_have_same_best(a, b) for a, b in pairs))
         if self.score is not None:
             self._scores.append((self.score(before, number), self.score(after, number)))
 
@@ -84,6 +98,22 @@ def _root_share(apart: float, total: float) -> float:
     if not total:
         return 0.0 if not apart else float("inf")
     return float(np.sqrt(apart / total))
+
+
+def _have_same_best(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return True if both have the same argmax along the last axis, nearly everywhere."""
+    same = one.argmax(-1) == other.argmax(-1)
+    return bool(np.mean(same) >= MIN_SAME_PIXELS)
+
+
+def _is_map(array: np.ndarray) -> bool:
+    """Return True if an output looks like the class scores of each pixel: [batch, h, w, C]."""
+    if array.dtype.kind != "f" or array.ndim != 4:
+        return False
+    _, tall, wide, classes = array.shape
+    return bool(
+        min(tall, wide) >= MIN_MAP_SIDE and 2 <= classes <= min(MAX_MAP_CLASSES, tall, wide)
+    )
 
 
 def _is_vector(array: np.ndarray) -> bool:

@@ -18,7 +18,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.export.quantize.assign import Assigner, Observations
 from fourfold.export.quantize.layers import LayerNodes, find_layers, integer_nodes, named_layers
-from fourfold.export.quantize.measure import Loss, LossMeter, Score
+from fourfold.export.quantize.measure import MAX_CHANGED, Loss, LossMeter, Score
 from fourfold.export.quantize.method import Method
 from fourfold.export.quantize.ranges import RangeEstimator, make_estimator
 from fourfold.export.quantize.report import FLOAT, LayerStorage, QuantizeReport
@@ -36,8 +36,10 @@ from fourfold.export.quantize.storage import to_writable
 from fourfold.formats import Format, Model
 from fourfold.graph import Graph
 from fourfold.session import Session
+from fourfold.support.log import Log
 from fourfold.types import DType, dequantize, silent_arithmetic, to_integers
 
+log = Log("export.quantize")
 _SENSITIVE = "it loses too much"
 
 
@@ -52,9 +54,14 @@ class QuantizeOptions:
     max_loss: float | None = None
     keep: Collection[str] = ()
     score: Score | None = None
+    max_changed: float = MAX_CHANGED
+    strict: bool = False
 
     def __post_init__(self) -> None:
         make_estimator(self.ranges)  # reject an unknown name before anything runs
+        if not 0 <= self.max_changed <= 1:
+            what, why = f"max_changed is {self.max_changed}", "it is a share of the answers"
+            raise InputError(what, why, "pass a number from 0 to 1, such as 0.05 for 5 %")
         if self.max_loss is not None and not self.max_loss >= 0:
             what, why = f"max_loss is {self.max_loss}", "it must be 0 or more"
             raise InputError(what, why, "pass 0.05 for an error of 5 %, or leave it out")
@@ -97,7 +104,20 @@ class Quantizer:
         return Calibration(graph, self.device, make, observed).run(self.samples, self.steps)
 
     def run(self) -> QuantizeReport:
-        """Return the file, how its layers are stored, and the loss."""
+        """Return the file, how its layers are stored, and the loss.
+
+        Raises InputError for `strict` options if the answers changed too much; otherwise the
+        report has a `problem`, which is logged.
+        """
+        report = self._quantize()
+        if report.problem and self.options.strict:
+            fix = "calibrate with more samples, set max_loss to keep layers float, or max_changed"
+            raise InputError("the quantized model answers differently", report.problem, fix)
+        if report.problem:
+            log.warning("the quantized model answers differently: %s", report.problem)
+        return report
+
+    def _quantize(self) -> QuantizeReport:
         named = named_layers(self.layers, self.options.keep)
         reasons = dict.fromkeys(named, "the caller keeps it float")
         content, loss = self._try(named)
@@ -159,6 +179,10 @@ class Quantizer:
             LayerStorage(one.name, one.op, FLOAT if one.name in kept else method, reason)
             for one, reason in ((one, kept.get(one.name, "")) for one in self.layers)
         )
+        samples = self.judge or self.samples
+        problem = ""
+        if loss is not None and self.judge is not None:
+            problem = loss.problem(len(self.judge), self.options.max_changed)
         return QuantizeReport(
             content=content,
             method=method,
@@ -167,6 +191,8 @@ class Quantizer:
             layers=layers,
             loss=loss,
             bytes_before=float_bytes(self.model.main),
+            problem=problem,
+            picture=None if samples is None else samples.picture,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from fourfold.export.quantize.measure import Loss
 from fourfold.support.display import html_table
+from fourfold.vision.preprocessing import PictureInput
 
 FLOAT = "float"
 
@@ -35,6 +36,8 @@ class QuantizeReport:
         layers: How each layer is stored.
         loss: The measured loss, or None without samples.
         bytes_before: Size of the model's constants as floats.
+        problem: Why the answers of the quantized model cannot be trusted; '' if they can.
+        picture: How pictures among the samples were converted; None if there were none.
         path: The file that was written, if any.
         seconds: Duration of the whole procedure.
     """
@@ -46,6 +49,8 @@ class QuantizeReport:
     layers: tuple[LayerStorage, ...]
     loss: Loss | None
     bytes_before: int
+    problem: str = ""
+    picture: PictureInput | None = None
     path: Path | None = None
     seconds: float = 0.0
 
@@ -62,6 +67,8 @@ class QuantizeReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report without the file as plain data."""
         row = {key: value for key, value in vars(self).items() if key not in ("content", "layers")}
+        picture = row.pop("picture")
+        row["preprocessing"] = None if picture is None else picture.to_json()
         row["path"] = None if self.path is None else str(self.path)
         row["loss"] = None if self.loss is None else asdict(self.loss)
         row["layers"] = [asdict(layer) for layer in self.layers]
@@ -83,10 +90,14 @@ class QuantizeReport:
         lines = [f"{self.method}: {len(self.layers)} layers, {stored}"]
         if self.samples:
             lines.append(f"ranges: {self.ranges} of {self.samples} samples")
+        if self.picture is not None:
+            lines.append(f"pictures: {self.picture}")
         before, after = _size(self.bytes_before), _size(self.bytes_after)
         lines.append(f"{before} of constants -> a file of {after} in {self.seconds:.1f} s")
         if self.loss is not None:
             lines.append(f"compared with the float model: {self.loss}")
+        if self.problem:
+            lines.append(f"warning: {self.problem}")
         lines += [f"  float: {layer.op} '{layer.name}': {layer.reason}" for layer in self.kept]
         return "\n".join(lines)
 

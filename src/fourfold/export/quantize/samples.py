@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -13,23 +13,31 @@ import numpy as np
 
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
-from fourfold.processing.pictures import EXTENSIONS, MODES, read_picture
-from fourfold.processing.pixels import AUTO, Pixels, PixelsOfPicture, metadata_pixels
+from fourfold.processing.pictures import EXTENSIONS, read_picture
+from fourfold.processing.pixels import AUTO, Pixels, PixelsOfPicture
+from fourfold.processing.pixels.stated import StatedPixels
 from fourfold.types import TensorType
+from fourfold.vision.describe import describe_model
+from fourfold.vision.meaning import DescribedModel
+from fourfold.vision.preprocessing import PictureInput, find_picture_input
 
 Sample = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
 SamplesOption = str | os.PathLike[str] | np.ndarray | Iterable[Sample]
 MIN_SAMPLES = 4
+SamplePixels = PixelsOfPicture | StatedPixels
 _ARRAYS = (".npy", ".npz")
-_PIXEL_DIVISOR = 255.0  # default scaling of pictures
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples that are loaded when needed: arrays by argument name of the graph."""
+    """Samples that are loaded when needed: arrays by argument name of the graph.
+
+    `picture` says how pictures among them are converted; None if there are none.
+    """
 
     sources: Sequence[Callable[[], Sample]]
     ports: Mapping[str, tuple[str, TensorType]]  # by input name of the model
+    picture: PictureInput | None = None
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -41,7 +49,7 @@ class Samples:
     def first(self, count: int) -> Samples:
         """Return at most `count` samples, evenly spread."""
         indices = np.linspace(0, len(self.sources) - 1, min(count, len(self.sources)))
-        return Samples([self.sources[int(index)] for index in indices], self.ports)
+        return Samples([self.sources[int(index)] for index in indices], self.ports, self.picture)
 
     def _arrays(self, number: int, sample: Sample) -> dict[str, np.ndarray]:
         named = self._by_name(number, sample)
@@ -69,11 +77,15 @@ class Samples:
 def read_samples(
     samples: SamplesOption | None,
     model: Model,
-    pixels: PixelsOfPicture | None,
+    pixels: SamplePixels | None,
     least: int = MIN_SAMPLES,
+    described: DescribedModel | None = None,
 ) -> Samples:
     """Return the samples that a caller passed. Raises InputError if there are fewer than
     `least`.
+
+    Pictures are converted as for any other run of the model, which `described` identifies if it
+    was simplified since it was read.
     """
     names = zip(model.input_names, model.main.arguments, strict=True)
     ports = {name: (value, model.main.types[value]) for name, value in names}
@@ -81,20 +93,30 @@ def read_samples(
         what, why = "no samples were passed", "calibration needs samples to find ranges"
         raise InputError(what, why, "pass samples=: a folder of pictures or arrays, or an iterable")
     if isinstance(samples, str | os.PathLike):
-        sources = _from_path(Path(samples), ports, _scaling(pixels, model))
+        picture = _find_picture(pixels, described or describe_model(model))
+        sources = _from_path(Path(samples), ports, picture)
+        if not any(one.func is _read_file and _is_picture(one.args[0]) for one in sources):
+            picture = None
     else:
+        picture = None
         sources = [partial(_same, sample) for sample in samples]
     if len(sources) < least:
         what, why = f"there are {len(sources)} samples", "these are too few to be representative"
         raise InputError(what, why, f"pass at least {least}, better 100")
-    return Samples(sources, ports)
+    return Samples(sources, ports, picture)
 
 
-def _scaling(pixels: PixelsOfPicture | None, model: Model) -> Pixels | None:
-    """Return the scaling of pictures: the caller's, or that of the model's metadata."""
-    if pixels == AUTO:
-        return Pixels.from_metadata(model)
-    return metadata_pixels(model.metadata.inputs).get(0) if pixels is None else pixels
+def _find_picture(pixels: SamplePixels | None, model: DescribedModel) -> PictureInput | None:
+    """Return how pictures are converted: as the caller states, or as the model takes them."""
+    if len(model.inputs) != 1:
+        return None
+    option = Pixels.from_metadata(model) if pixels == AUTO else pixels
+    assert not isinstance(option, str)
+    return find_picture_input(model, StatedPixels.of(option), model.inputs[0].name)
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in EXTENSIONS
 
 
 def _same(sample: Sample) -> Sample:
@@ -102,12 +124,12 @@ def _same(sample: Sample) -> Sample:
 
 
 def _from_path(
-    path: Path, ports: Mapping[str, tuple[str, TensorType]], pixels: Pixels | None
-) -> list[Callable[[], Sample]]:
+    path: Path, ports: Mapping[str, tuple[str, TensorType]], picture: PictureInput | None
+) -> list[partial[Sample]]:
     if path.is_dir():
         extensions = (*EXTENSIONS, *_ARRAYS)
         files = sorted(one for one in path.iterdir() if one.suffix.lower() in extensions)
-        return [partial(_read_file, one, ports, pixels) for one in files]
+        return [partial(_read_file, one, ports, picture) for one in files]
     stacked = _load(path)
     if isinstance(stacked, np.ndarray):
         return [partial(_same, row) for row in stacked]
@@ -135,7 +157,7 @@ def _load(path: Path) -> np.ndarray | dict[str, np.ndarray]:
 
 
 def _read_file(
-    path: Path, ports: Mapping[str, tuple[str, TensorType]], pixels: Pixels | None
+    path: Path, ports: Mapping[str, tuple[str, TensorType]], picture: PictureInput | None
 ) -> Sample:
     """Read one sample of a folder: the arrays of all inputs, or a picture for the only one."""
     if path.suffix.lower() in _ARRAYS:
@@ -144,27 +166,12 @@ def _read_file(
         why = f"the model has {len(ports)} inputs: {', '.join(ports)}"
         fix = "save each sample with numpy.savez, with its arrays by input name"
         raise InputError(f"the picture {path.name} cannot be a sample", why, fix)
-    (name, (_, type_)), *_ = ports.items()
-    return _picture(path, name, type_, pixels)
-
-
-def _picture(path: Path, name: str, type_: TensorType, pixels: Pixels | None) -> np.ndarray:
-    shape = type_.shape[-3:]
-    first = type_.rank in (3, 4) and shape[2] not in MODES and shape[0] in MODES
-    if type_.rank not in (3, 4) or (shape[2] not in MODES and not first):
+    if picture is None:
+        (name, (_, type_)), *_ = ports.items()
         why = f"input '{name}' has the shape {list(type_.shape)}"
         fix = "save the samples as arrays with numpy.save"
         raise InputError(f"the picture {path.name} cannot be a sample", why, fix)
-    channels, height, width = shape if first else (shape[2], *shape[:2])
-    if pixels is not None and type_.dtype.is_float:
-        scaling = replace(pixels, order="gray" if channels == 1 else "rgb")  # as the file is read
-        resizes = pixels.fit is not None
-        bytes_ = read_picture(path, channels, None if resizes else (width, height))
-        return np.asarray(scaling.real(bytes_[None], (1, *shape))[0])
-    bytes_ = read_picture(path, channels, (width, height))
-    integers = type_.dtype.is_integer
-    array = bytes_.astype(type_.dtype.numpy) if integers else bytes_ / np.float32(_PIXEL_DIVISOR)
-    return np.ascontiguousarray(np.moveaxis(array, -1, 0) if first else array)
+    return picture.array(read_picture(path, picture.channels))
 
 
 def _checked(title: str, sample: np.ndarray, type_: TensorType) -> np.ndarray:

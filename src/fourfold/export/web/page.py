@@ -1,175 +1,22 @@
-"""Create a page that runs a model: a folder for any static web server.
-
-Shapes, labels and metadata decide how the page shows the model's outputs.
-"""
+"""Create a page that runs a model: a folder for any static web server."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fourfold.compiler.load import load_model
 from fourfold.errors import InputError
-from fourfold.formats import Model
-from fourfold.graph import Graph
-from fourfold.graph.metadata import tensor_at
+from fourfold.export.web.task import Task, check_task, find_task, picture_settings, takes_picture
 from fourfold.options import CompileOptions
-from fourfold.processing import ArgMax
-from fourfold.processing.option import PostprocessOption
-from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.processing.pixels.stated import StatedPixels
 from fourfold.store.draft import Draft
 from fourfold.tools.preparation import prepare_web
-from fourfold.types import DType, TensorType
-from fourfold.vision.families.body import POINTS
-from fourfold.vision.families.body import ROW as KEY_POINT
-from fourfold.vision.families.mediapipe import mediapipe_detector
-from fourfold.vision.families.segmentation import MAX_CLASSES
-from fourfold.vision.families.ssd import DETECTIONS
-from fourfold.vision.found import Edge
-from fourfold.vision.meaning import DescribedModel
-from fourfold.vision.shapes import MIN_SIDE_PIXELS
-from fourfold.vision.skeletons import BODY
-
-
-def describe_model(model: Model) -> DescribedModel:
-    """Return the same inputs, outputs and metadata as a session on this model."""
-    graph, metadata = model.main, model.metadata
-    sides = (
-        (model.input_names, graph.arguments, metadata.inputs),
-        (model.output_names, graph.results, metadata.outputs),
-    )
-    inputs, outputs = (
-        tuple(
-            TensorInfo(
-                name,
-                graph.types[value].shape,
-                graph.types[value].dtype.array_dtype,
-                graph.quantization.get(value),
-                read_metadata=partial(tensor_at, tensors, index),
-            )
-            for index, (name, value) in enumerate(zip(names, values, strict=True))
-        )
-        for names, values, tensors in sides
-    )
-    return DescribedModel(inputs, outputs, metadata)
-
-
-KINDS = (
-    "boxes",
-    "detections",
-    "keypoints",
-    "mask",
-    "classmap",
-    "picture",
-    "classes",
-    "numbers",
-)
-_PICTURES = (DType.F32, DType.F16, DType.U8, DType.I8)
-
-
-@dataclass(frozen=True)
-class Task:
-    """How outputs are drawn, and their post-processing on the GPU.
-
-    Attributes:
-        kind: 'boxes', 'detections', 'keypoints', 'mask', 'classmap', 'picture', 'classes' or
-            'numbers'.
-        postprocess: Post-processing of the outputs, or None.
-        picture: Options for input pictures.
-        edges: Connected key points.
-    """
-
-    kind: str
-    postprocess: PostprocessOption | None = None
-    picture: dict[str, Any] = field(default_factory=dict)
-    edges: tuple[Edge, ...] = ()
-
-
-def find_task(model: Model) -> Task:
-    """Return the task for a model's inputs and outputs."""
-    graph = model.main
-    if not takes_picture(graph):
-        return Task("numbers")
-    outputs = [graph.types[name] for name in graph.results]
-    return _detector(model, outputs) or _single(model, outputs) or Task("numbers")
-
-
-def takes_picture(graph: Graph) -> bool:
-    """Return True if the only input can be a picture: [1, height, width, channels] or NCHW."""
-    if len(graph.arguments) != 1:
-        return False
-    kind = graph.types[graph.arguments[0]]
-    if kind.dtype not in _PICTURES or kind.rank != 4 or kind.shape[0] != 1:
-        return False
-    _, first, second, last = kind.shape
-    if last == 1 and min(first, second) < MIN_SIDE_PIXELS:
-        return False  # probably audio features
-    return last in (1, 3, 4) or first in (1, 3)
-
-
-def _detector(model: Model, outputs: list[TensorType]) -> Task | None:
-    if len(outputs) == DETECTIONS and _are_detections([kind.shape for kind in outputs]):
-        return Task("detections")
-    meaning = mediapipe_detector(describe_model(model))
-    if meaning is None or meaning.scaling is None:
-        return None
-    scaling = meaning.scaling
-    options = {"fit": scaling.fit, "fill": scaling.fill, **_scaling(scaling.low)}
-    return Task("boxes", meaning.postprocess, options)
-
-
-def _are_detections(shapes: list[tuple[int, ...]]) -> bool:
-    """Return True for boxes [1,N,4], classes and scores [1,N], and their count."""
-    boxes, classes, scores, count = shapes
-    same = boxes[:-1] == classes == scores and len(classes) == 2
-    return same and boxes[-1] == DETECTIONS and count in ((1,), ())
-
-
-def _scaling(low: float) -> dict[str, float]:
-    return {"mean": 127.5, "std": 127.5} if low < 0 else {"mean": 0.0, "std": 255.0}
-
-
-def _single(model: Model, outputs: list[TensorType]) -> Task | None:
-    """Return the task of a model with one output, or None."""
-    kind = outputs[0]
-    shape = tuple(size for size in kind.shape if size != 1)
-    if len(outputs) > 1 or not shape:
-        return None
-    if kind.rank == 4 and min(kind.shape[1:3]) >= MIN_SIDE_PIXELS:
-        return _image(model, kind)
-    if shape[-1] == KEY_POINT and len(shape) == 2:
-        return Task("keypoints", edges=BODY.edges if shape[0] == POINTS else ())
-    return Task("classes") if len(shape) == 1 and shape[0] > 1 else None
-
-
-def _image(model: Model, kind: TensorType) -> Task | None:
-    channels = kind.channels
-    about = model.metadata.outputs
-    labelled = bool(about and about[0].label_texts())
-    if channels == 1:
-        return Task("mask")
-    if channels == KEY_POINT and not labelled:
-        return Task("picture")
-    if channels <= MAX_CLASSES:
-        return Task("classmap", ArgMax())
-    return None
-
-
-def check_task(kind: str, model: Model) -> Task:
-    """Return the task that a caller requested. Another task than the default uses raw outputs."""
-    default = find_task(model)
-    if kind == default.kind:
-        return default
-    if not takes_picture(model.main) and kind != "numbers":
-        what = f"{kind} of {model.main.name} cannot be drawn"
-        raise InputError(what, "its input is not a picture", "use --task numbers")
-    return Task(kind)
-
+from fourfold.vision.describe import describe_model
+from fourfold.vision.preprocessing import PictureInput, find_picture_input
 
 PLAYER, TEMPLATE = "player", "template"
 MODEL = "model.fourfold"
@@ -195,7 +42,7 @@ def make_page(
     options: CompileOptions,
     task: str | None = None,
     picture: Path | None = None,
-    scaling: Mapping[str, Any] | None = None,
+    stated: StatedPixels | None = None,
 ) -> dict[str, Any]:
     """Write the page of a model into a folder and return a summary.
 
@@ -205,11 +52,19 @@ def make_page(
         options: Compile options.
         task: How to show the outputs; by default the model's outputs decide.
         picture: The first picture to show.
-        scaling: Pixel scaling that overrides that of the model and its task.
+        stated: Scaling, fit or channel order that override those of the model.
     """
     check_folder(folder)
     loaded = load_model(str(model), options)
-    chosen = find_task(loaded.model) if task is None else check_task(task, loaded.model)
+    chosen = find_task(loaded.model, model.name)
+    chosen = chosen if task is None else check_task(task, loaded.model, chosen)
+    own = loaded
+    if options.postprocess is not None:  # the model's own outputs identify its family
+        own = load_model(str(model), replace(options, postprocess=None))
+    taken = None
+    if takes_picture(own.model.main):
+        name = own.model.input_names[0]
+        taken = find_picture_input(describe_model(own.model, model.name), stated, name)
     if options.postprocess is None:
         options = replace(options, postprocess=chosen.postprocess)
     draft = Draft()
@@ -218,12 +73,14 @@ def make_page(
     size = draft.write(folder / MODEL)
     _copy(asset_folder(TEMPLATE), folder)
     _copy(asset_folder(PLAYER), folder / PLAYER)
-    settings = _settings(model, chosen, scaling or {})
+    settings = _settings(model, chosen, taken)
     if picture is not None:
         settings["sample"] = f"sample{picture.suffix.lower()}"
         shutil.copyfile(picture, folder / settings["sample"])
     (folder / MARK).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    return {"folder": str(folder), "task": chosen.kind, "model_bytes": size, "plans": plans}
+    converted = None if taken is None else taken.to_json()
+    about = {"folder": str(folder), "task": chosen.kind, "preprocessing": converted}
+    return {**about, "model_bytes": size, "plans": plans}
 
 
 def check_folder(folder: Path) -> None:
@@ -233,10 +90,9 @@ def check_folder(folder: Path) -> None:
         raise InputError(what, why, "choose another folder with -o")
 
 
-def _settings(model: Path, task: Task, scaling: Mapping[str, Any]) -> dict[str, Any]:
-    picture = {**task.picture, **scaling}
-    shown = {"task": task.kind, "picture": picture, "edges": task.edges}
-    return {"title": model.stem, "model": MODEL, **shown}
+def _settings(model: Path, task: Task, taken: PictureInput | None) -> dict[str, Any]:
+    picture = {} if taken is None else picture_settings(taken)
+    return {"title": model.stem, "model": MODEL, "picture": picture, **task.settings()}
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
@@ -126,7 +127,10 @@ class NativeDelegate:
             return None if main is None else find_graph(host, main.file)
         except FourfoldError as error:
             self.last_error = error
-            log.warning("the model does not run on the GPU: %s", error)
+            message = f"the model does not run on the GPU: {error}"
+            log.warning("%s", message)
+            # A log that nobody reads would leave the caller with a slow model and no reason.
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
             return None
 
     def _claim(self, search: ClaimSearch, number: int) -> None:

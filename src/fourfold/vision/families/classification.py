@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from fourfold.vision.found import ClassScore, Found, label_for
 from fourfold.vision.meaning import (
     CLASSES,
     EMBEDDING,
+    IMAGENET_SCALING,
     METADATA,
     SHAPES,
     Described,
@@ -20,15 +22,23 @@ from fourfold.vision.meaning import (
     Reading,
 )
 from fourfold.vision.scores import are_fractions, are_probabilities, has_unit_length
-from fourfold.vision.shapes import squeezed
+from fourfold.vision.shapes import picture_channels, picture_input, squeezed
 from fourfold.vision.ultralytics import CLASSIFY, read_export_notes
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
+COLORS = 3
 IMAGENET = (1000, 1001)  # number of classes, without and with a background class
-EMBEDS, MOBILENET = "embed", "mobilenet"
-NAME = "the name of its output"
+EMBEDS = "embed"
+NAME, FILE = "the name of its output", "the name of its file"
+# Classifiers by a part of the name of their output or file, as TensorFlow publishes them (NHWC).
+_NAMED = {
+    "mobilenet": ("MobileNet", PictureScaling(-1.0, 1.0)),
+    "inception": ("Inception", PictureScaling(-1.0, 1.0)),
+    "nasnet": ("NASNet", PictureScaling(-1.0, 1.0)),
+    "efficientnetlite": ("EfficientNet-Lite", PictureScaling(-127 / 128, 1.0)),
+}
 
 
 def labelled_scores(model: Described) -> Meaning | None:
@@ -45,7 +55,8 @@ def labelled_scores(model: Described) -> Meaning | None:
     if notes.task == CLASSIFY:  # it is trained on the center of a photograph
         scaling, family = PictureScaling(0.0, 1.0, "crop"), "YOLO classification"
         return Meaning(family, METADATA, (CLASSES,), names, decode, scaling)
-    return Meaning("class scores", METADATA, (CLASSES,), names, decode)
+    meaning = Meaning("class scores", METADATA, (CLASSES,), names, decode)
+    return _with_usual_scaling(model, rows[0], meaning)
 
 
 def embedding(model: Described) -> Meaning | None:
@@ -74,9 +85,53 @@ def single_row(model: Described) -> Meaning | None:
     if any(info.shape == output.shape for info in model.inputs):
         return None  # the output looks like the input: these are no class scores
     decode, names = partial(_decode_row, output), (output.name,)
-    if MOBILENET in output.name.lower():
-        return Meaning("MobileNet", NAME, (CLASSES,), names, decode, PictureScaling(-1.0, 1.0))
-    return Meaning("a row of numbers", SHAPES, (CLASSES,), names, decode)
+    named = _named_family(model, output)
+    family, told_by = (named.family, named.told_by) if named else ("a row of numbers", SHAPES)
+    meaning = Meaning(family, told_by, (CLASSES,), names, decode)
+    return _with_usual_scaling(model, output, meaning)
+
+
+class _Named(NamedTuple):
+    """A family of classifiers that a name contains."""
+
+    family: str
+    told_by: str
+    scaling: PictureScaling
+
+
+def _named_family(model: Described, output: TensorInfo) -> _Named | None:
+    """Return the family that the name of the output contains, or that of the file of a model that
+    takes color pictures.
+    """
+    source = picture_input(model.inputs)
+    in_color = source is not None and picture_channels(source) == COLORS
+    names = {NAME: output.name, FILE: getattr(model, "title", "") if in_color else ""}
+    for told_by, name in names.items():
+        plain = name.lower().replace("_", "").replace("-", "")
+        for part, (family, scaling) in _NAMED.items():
+            if part in plain:
+                return _Named(family, told_by, scaling)
+    return None
+
+
+def _with_usual_scaling(model: Described, output: TensorInfo, meaning: Meaning) -> Meaning:
+    """Return the meaning with the scaling that names and shapes suggest.
+
+    Files with channels first come from PyTorch, whose ImageNet classifiers share one scaling.
+    """
+    source = picture_input(model.inputs)
+    if source is None or not source.shape or source.pixels:
+        return meaning
+    named = _named_family(model, output)
+    if named is not None and source.shape[-1] == COLORS:
+        hint = ", judging by the file's name" if named.told_by == FILE else ""
+        scaled_by = f"as is usual for {named.family}{hint}"
+        is_hint = named.told_by == FILE
+        return replace(meaning, scaling=named.scaling, scaled_by=scaled_by, is_hint=is_hint)
+    if _count(output) in IMAGENET and source.shape[1] == COLORS and source.dtype.kind == "f":
+        why = "as is usual for ImageNet classifiers with channels first"
+        return replace(meaning, scaling=IMAGENET_SCALING, scaled_by=why, is_hint=True)
+    return meaning
 
 
 def _count(info: TensorInfo) -> int:

@@ -13,6 +13,7 @@ from fourfold.vision.families.yolo import YOLO_SCALING
 from fourfold.vision.found import Found, MadePicture, Mask
 from fourfold.vision.meaning import (
     BACKGROUNDS,
+    GUESSED,
     MASKS,
     METADATA,
     PICTURES,
@@ -89,8 +90,17 @@ def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bo
     names = (output.name,)
     if channels in CHANNELS and channels == taken and not labelled:
         decode = partial(_decode_picture, output.name, last)
+        family = "an output like the input picture"
+        # A letterbox keeps the aspect ratio of what the model draws. The range is a guess.
         return Meaning(
-            "an output like the input picture", told_by, (MASKS, PICTURES), names, decode
+            family,
+            told_by,
+            (MASKS, PICTURES),
+            names,
+            decode,
+            PictureScaling(0.0, 1.0, "letterbox"),
+            scaled_by=GUESSED,
+            is_hint=True,
         )
     if channels == 1:
         selfie = output.shape[1:3] in _SELFIES and picture_size(source) == output.shape[1:3]

@@ -64,6 +64,21 @@ def picked_detections(model: Described) -> Meaning | None:
     return Meaning(family, told_by, (BOXES,), tuple(shapes), decode, _SCALING)
 
 
+def detection_roles(model: Described) -> Roles | None:
+    """Return the outputs of a detector with built-in post-processing by role; None for others.
+
+    Classes come before scores if their names do not say which is which, as in TensorFlow.
+    """
+    meaning = picked_detections(model)
+    if meaning is None:
+        return None
+    boxes = next(info for info in model.outputs if len(info.shape) == 3)
+    rows = [info for info in model.outputs if info.shape == boxes.shape[:2]]
+    (count,) = (info for info in model.outputs if info is not boxes and info not in rows)
+    named = _roles_from_names(rows) or {"classes": rows[0].name, "scores": rows[1].name}
+    return {"boxes": boxes.name, "count": count.name, **named}
+
+
 def _roles_from_names(rows: Sequence[TensorInfo]) -> Roles:
     """Return which output has classes and which has scores, if their names say so."""
     roles = {}

@@ -46,8 +46,7 @@ else:
     processing = lazy_import("fourfold.processing")
 
 
-NOTE = "assumed YOLOX: boxes are offsets from cells, and pixels go in from 0 to 255 in BGR order"
-_MAX_LOG_SIZE = 20.0
+NOTE = "assumed boxes that are offsets from cells, from their values"
 _MIN_CORRELATION = 0.5  # of decoded box centers with their cells
 
 
@@ -69,14 +68,7 @@ def are_offsets(centres: np.ndarray, cells: np.ndarray) -> bool:
     both = np.stack([centres[used], middles[used]])  # [2, cells, x and y]
     apart = both - both.mean(1, keepdims=True)
     spread = np.sqrt(np.square(apart).sum(1)).prod(0)
-    return bool((apart.prod(0).sum(0) < _MIN_CORRELATION * spread).all())
-
-
-def decode_offsets(boxes: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Return center and size in pixels: offsets are in cells, sizes are logarithms."""
-    corners, sides = cells[:, :2], cells[:, 2:]
-    sizes = np.exp(np.minimum(boxes[:, 2:], _MAX_LOG_SIZE))
-    return np.concatenate([(boxes[:, :2] + corners) * sides, sizes * sides], 1)
+    return bool((apart.prod(0).sum(0) <= _MIN_CORRELATION * spread).all())
 
 
 # Columns of a row: center x, center y, width and height in pixels, then these; angle in radians.
@@ -151,6 +143,11 @@ DEFAULT_SCORE = 0.25
 UNIT_SCALE = (1.0, 1.0)  # the scale of coordinates that are fractions already
 Scale = tuple[float, float]  # vertical and horizontal
 YOLO_SCALING = PictureScaling(0.0, 1.0, "letterbox", 114.0)
+YOLOX, YOLOX_SCALING = "YOLOX", PictureScaling(0.0, 255.0, "letterbox", 114.0, "bgr")
+_V6_OUTPUT, _V6 = (
+    "outputs",
+    "yolov6",
+)  # the output's name in Meituan's exports, and their file names
 
 
 class _Outputs(NamedTuple):
@@ -202,12 +199,23 @@ def yolo_boxes_of_cells(model: Described) -> Meaning | None:
     )
     option = option if layout.objectness else replace(option, overlap=OVERLAP)
     version = "v5 to v7" if layout.objectness else "v8 and later"
-    family = f"YOLO {version}, {layout.classes} {'class' if layout.classes == 1 else 'classes'}"
+    counted = f"{layout.classes} {'class' if layout.classes == 1 else 'classes'}"
     decode = partial(_decode_cells, outputs, option, layout)
-    if layout.objectness and in_cell == 1:
-        decode = partial(_decode_offsets, outputs.boxes.name, cell_grid(size, strides), decode)
-    meaning = _meaning(family, outputs, layout.extras, decode)
+    if layout.objectness and in_cell == 1 and layout.extras == Extras():
+        option = replace(option, strides=strides)
+        decode = partial(_decode_offsets, outputs, option, layout)
+        if not _is_v6(model, outputs):
+            meaning = _meaning(f"{YOLOX}, {counted}", outputs, layout.extras, decode)
+            return replace(meaning, scaling=YOLOX_SCALING, postprocess=option)
+        version, option = "v6", replace(option, strides=())
+    meaning = _meaning(f"YOLO {version}, {counted}", outputs, layout.extras, decode)
     return meaning if layout.extras.angle else replace(meaning, postprocess=option)
+
+
+def _is_v6(model: Described, outputs: _Outputs) -> bool:
+    """Return True for YOLO v6, which has YOLOX's shapes, but takes RGB pixels from 0 to 1."""
+    title = getattr(model, "title", "").lower().replace("_", "").replace("-", "")
+    return outputs.boxes.name == _V6_OUTPUT or _V6 in title
 
 
 def picked_rows(model: Described) -> Meaning | None:
@@ -286,16 +294,18 @@ def _decode_cells(
     return _complete(boxes_from_arrays(picked, labels), others, reading).with_notes(note)
 
 
-def _decode_offsets(name: str, cells: np.ndarray, decode: Decode, reading: Reading) -> Found:
+def _decode_offsets(
+    outputs: _Outputs, option: YoloBoxes, layout: YoloColumns, reading: Reading
+) -> Found:
     """Decode boxes that may be offsets from their cells (YOLOX), judged by their values."""
-    numbers = reading.numbers[name]
-    boxes = numbers[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else numbers[0, :BOX].T
-    if not are_offsets(boxes[:, :2], cells):
-        return decode(reading)
-    changed = numbers.copy()
-    boxes = changed[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else changed[0, :BOX].T
-    boxes[:] = decode_offsets(boxes, cells)
-    return decode(replace(reading, numbers={**reading.numbers, name: changed})).with_notes(NOTE)
+    numbers = reading.numbers[outputs.boxes.name]
+    rows = numbers[0] if numbers.shape[1] > numbers.shape[2] else numbers[0].T
+    if not are_offsets(rows[:, :2], cell_grid(outputs.size, option.strides)):
+        return _decode_cells(outputs, replace(option, strides=()), layout, reading)
+    option = replace(option, score=reading.least(option.score))
+    picked = picking.pick_boxes(option, {outputs.boxes.name: numbers})
+    labels = reading.class_labels(layout.classes)
+    return Found(boxes=boxes_from_arrays(picked, labels)).with_notes(NOTE)
 
 
 def _scale(rows: np.ndarray, size: Size) -> tuple[Scale, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from fourfold.export.quantize.running import ProgressCounter
 from fourfold.export.quantize.samples import read_samples
 from fourfold.export.quantize.sensitivity import simulate
 from fourfold.formats import read_model
+from fourfold.ops.base.rules import Reduce
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
@@ -315,3 +317,33 @@ def test_a_device_finds_the_same_ranges() -> None:
     assert ours.loss is not None
     assert exact.loss is not None
     assert ours.loss.error == pytest.approx(exact.loss.error, abs=5e-3)
+
+
+def noisy_model() -> bytes:
+    """Two classes whose difference is lost in 8 bits, next to one of a large negative score."""
+    draft = GraphDraft(image=(1, 4, 4, 3))
+    sums = draft.conv("sums", "image", 3, size=1)
+    draft.constants["sums/bias"][:] = 0.0, 0.0, -1000.0
+    draft.node("mean", "means", sums, attributes=Reduce((1, 2), True))
+    draft.node("reshape", "scores", "means", attributes=Reshape((1, 3)))
+    return write_tflite(draft.graph("scores"))
+
+
+def test_changed_answers_are_a_problem(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    generator = np.random.default_rng(5)
+    samples = [generator.uniform(-1, 1, (1, 4, 4, 3)).astype(np.float32) for _ in range(8)]
+    with caplog.at_level(logging.WARNING, "fourfold"):
+        report = quantize(noisy_model(), samples=samples, device="cpu")
+    assert report.problem.endswith("of 8 answers changed, more than 5%")
+    assert report.problem in caplog.text
+    assert report.problem in str(report)
+    assert report.to_json()["problem"] == report.problem
+    options: dict[str, Any] = {"samples": samples, "device": "cpu", "strict": True}
+    output = tmp_path / "small.tflite"
+    with pytest.raises(InputError, match="the quantized model answers differently"):
+        quantize(noisy_model(), output, **options)
+    assert not output.exists()
+    assert not quantize(noisy_model(), output, max_changed=1.0, **options).problem
+    with pytest.raises(InputError, match="it is a share of the answers"):
+        quantize(noisy_model(), max_changed=5, **options)
+    assert not quantized().problem

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -272,7 +273,8 @@ def test_another_model_is_left_alone(
 ) -> None:
     assert callable(other)
     delegate = GpuDelegate(other())
-    with caplog.at_level(logging.WARNING, "fourfold"):
+    expects_warning = pytest.warns(RuntimeWarning, match="has another model than GpuDelegate")
+    with caplog.at_level(logging.WARNING, "fourfold"), expects_warning:
         found = run(interpreter(name, tiny_model(), delegate), [IMAGE])
     np.testing.assert_array_equal(found[0], run(interpreter(name, tiny_model()), [IMAGE])[0])
     assert delegate.claims is None
@@ -288,9 +290,19 @@ def test_tensors_of_another_size_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(native.Host, "tensor", shifted)
     delegate = GpuDelegate(tiny_model())
-    assert run(interpreter(LITERT, tiny_model(), delegate), [IMAGE])[0].shape == (1, 10)
+    with pytest.warns(RuntimeWarning, match="the model does not run on the GPU"):
+        opened = interpreter(LITERT, tiny_model(), delegate)
+    assert run(opened, [IMAGE])[0].shape == (1, 10)
     assert delegate.claims is None
     assert isinstance(delegate.last_error, InputError)
+
+
+def test_the_warning_about_another_model_can_be_an_error() -> None:
+    delegate = GpuDelegate(split_model())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeError, match="another model than GpuDelegate"):
+            interpreter(LITERT, tiny_model(), delegate)
 
 
 def test_two_threads_and_one_delegate_for_many() -> None:
@@ -441,7 +453,8 @@ def test_a_graph_with_other_wires() -> None:
     first, second = Operator("RELU", ["x"], ["a"]), Operator("RELU", ["a"], ["b"])
     content = write(tensors, [first, second, Operator("ABS", ["b"], ["y"])], ["x"], ["y"])
     delegate = GpuDelegate(other_wires())
-    interpreter(LITERT, content, delegate).allocate_tensors()
+    with pytest.warns(RuntimeWarning, match="has another model than GpuDelegate"):
+        interpreter(LITERT, content, delegate).allocate_tensors()
     assert "its node 1, RELU, has other inputs or outputs" in str(delegate.last_error)
 
 
