@@ -46,7 +46,7 @@ _SCALING = ("mean", "std", "model_order")
 
 @dataclass(frozen=True)
 class PictureOptions:
-    """What the command line states about pictures; the model decides about the rest."""
+    """Options of the command line about pictures; the model decides about the rest."""
 
     stated: StatedPixels = field(default_factory=StatedPixels)
     order: str = ""  # channel order, if the session takes bytes; '' if it takes scaled numbers
