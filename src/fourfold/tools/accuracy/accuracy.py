@@ -105,7 +105,7 @@ class Accuracy:
     def title(self) -> str:
         """The model, the dataset and the number of pictures."""
         count = count_text(self.pictures, "picture")
-        part = f"the first {count} of {self.total}" if self.stopped else count
+        part = f"{self.pictures} of {self.total} pictures" if self.stopped else count
         return f"{self.model}, {part} of {self.dataset}"
 
     def to_json(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from fourfold.tools.accuracy.dataset import Dataset, LabelledPicture, PathOption
 from fourfold.tools.accuracy.detection import DetectionTask
 from fourfold.tools.report.rival import find_rival
 from fourfold.vision.describe import describe_model
+from fourfold.vision.read import check_labels
 
 _MAX_LISTED = 3  # files in a note
 
@@ -78,6 +79,8 @@ def measure_accuracy(
     dataset = read_dataset(options.dataset, options.images)
     contenders = _find_contenders(session, reference, options)
     labels = tuple(options.labels)
+    for one in contenders if labels else ():
+        check_labels(one.model, labels)
     task: ClassificationTask | DetectionTask
     if dataset.has_boxes:
         task = DetectionTask(dataset, contenders, labels, options.score)
