@@ -1,5 +1,6 @@
 """fourfold compiles neural networks to GPU kernels, caches them, and runs them."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 from fourfold.backends import devices
@@ -9,6 +10,7 @@ from fourfold.errors import (
     DeviceError,
     FourfoldError,
     InputError,
+    MissingFileError,
     ModelError,
     Refusal,
     UnsupportedError,
@@ -20,6 +22,9 @@ from fourfold.support.lazy import lazy_import as _lazy_import
 from fourfold.support.version import VERSION
 
 if TYPE_CHECKING:
+    from fourfold import litert as litert
+    from fourfold import processing as processing
+    from fourfold import vision as vision
     from fourfold.compiler.convert.torch_module import from_torch
     from fourfold.custom import register_op
     from fourfold.export.optimize.optimize import optimize
@@ -51,6 +56,7 @@ _LAZY = {
     "sample": _lazy_import("fourfold.tools.samples"),
     "verify": _lazy_import("fourfold.tools.report.verify"),
 }
+_SUBMODULES = ("litert", "processing", "vision")
 del VERSION
 
 __all__ = [
@@ -59,6 +65,7 @@ __all__ = [
     "DeviceInfo",
     "FourfoldError",
     "InputError",
+    "MissingFileError",
     "ModelError",
     "Pixels",
     "Placement",
@@ -87,8 +94,10 @@ def __getattr__(name: str) -> object:
     """Import a name that a run does not need when it is first used."""
     if name in _LAZY:
         return getattr(_LAZY[name], name)
+    if name in _SUBMODULES:
+        return _import_module(f"fourfold.{name}")
     raise AttributeError(f"module 'fourfold' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_SUBMODULES]
