@@ -10,7 +10,6 @@ from fourfold.errors import (
     DeviceError,
     FourfoldError,
     InputError,
-    MissingFileError,
     ModelError,
     Refusal,
     UnsupportedError,
@@ -56,7 +55,6 @@ _LAZY = {
     "sample": _lazy_import("fourfold.tools.samples"),
     "verify": _lazy_import("fourfold.tools.report.verify"),
 }
-_SUBMODULES = ("litert", "processing", "vision")
 del VERSION
 
 __all__ = [
@@ -65,7 +63,6 @@ __all__ = [
     "DeviceInfo",
     "FourfoldError",
     "InputError",
-    "MissingFileError",
     "ModelError",
     "Pixels",
     "Placement",
@@ -94,10 +91,14 @@ def __getattr__(name: str) -> object:
     """Import a name that a run does not need when it is first used."""
     if name in _LAZY:
         return getattr(_LAZY[name], name)
-    if name in _SUBMODULES:
-        return _import_module(f"fourfold.{name}")
+    if not name.startswith("_"):
+        try:
+            return _import_module(f"fourfold.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"fourfold.{name}":
+                raise
     raise AttributeError(f"module 'fourfold' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_SUBMODULES]
+    return __all__

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fourfold
+from fourfold.errors import MissingFileError
 
 
 @pytest.mark.parametrize("name", ["missing.tflite", "missing.onnx", "missing.fourfold"])
@@ -25,7 +26,7 @@ def test_a_missing_file_is_a_file_not_found_error(
 
 
 def test_a_missing_file_keeps_its_parts() -> None:
-    error = fourfold.MissingFileError("what", "why", "fix")
+    error = MissingFileError("what", "why", "fix")
     for one in (error, pickle.loads(pickle.dumps(error))):
         assert (one.what, one.why, one.fix) == ("what", "why", "fix")
         assert str(one) == "what\n  why: why\n  fix: fix"

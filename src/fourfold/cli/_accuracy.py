@@ -10,7 +10,7 @@ import click
 
 from fourfold.cli._images import PictureOptions, advice
 from fourfold.cli._options import Command, ModelArguments
-from fourfold.cli._show import show_json, show_line, show_table
+from fourfold.cli._show import echo, show_json, show_line, show_table
 from fourfold.errors import InputError
 from fourfold.support.lazy import lazy_import
 
@@ -113,12 +113,12 @@ def show_accuracy(
         show_json(found.to_json())
     else:
         used = found.preprocessing
-        click.echo(f"pictures: {used['text']}{advice(used['source'])}", err=True)
-        click.echo(f"{found.title}\n{found.precision} on {found.device}\n")
+        echo(f"pictures: {used['text']}{advice(used['source'])}", err=True)
+        echo(f"{found.title}\n{found.precision} on {found.device}\n")
         show_table("", *found.table())
         for line in found.lines():
             show_line(line)
     if found.stopped:
-        click.echo(f"interrupted after {found.pictures} of {found.total} pictures", err=True)
+        echo(f"interrupted after {found.pictures} of {found.total} pictures", err=True)
         click.get_current_context().exit(INTERRUPTED)
     click.get_current_context().exit(0 if found.agrees else 1)

@@ -100,18 +100,9 @@ def _show(page: Mapping[str, Any]) -> None:
         launches = count_text(plan["launches"], "launch", "launches")
         plans.append(f"{plan['device']} ({launches})")
     size = byte_count(page["model_bytes"])
-<<<<<<< HEAD
     echo(f"{page['folder']}: a page that shows {page['task']}")
     converted = page["preprocessing"]
     if converted is not None:
         echo(f"  pictures: {converted['text']}{advice(converted['source'])}")
     echo(f"  the model, {size}, for {', '.join(plans)}")
     echo(f"  try it: fourfold serve {page['folder']}")
-=======
-    click.echo(f"{page['folder']}: a page that shows {page['task']}")
-    converted = page["preprocessing"]
-    if converted is not None:
-        click.echo(f"  pictures: {converted['text']}{advice(converted['source'])}")
-    click.echo(f"  the model, {size}, for {', '.join(plans)}")
-    click.echo(f"  try it: fourfold serve {page['folder']}")
->>>>>>> accuracy

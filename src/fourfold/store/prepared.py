@@ -326,14 +326,11 @@ def _table(prepared: Prepared) -> str:
 
 
 def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
-    """Return model, device and precision of every plan; an empty list if the index is damaged."""
-    try:
-        return [
-            (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
-            for one in prepared.rows
-        ]
-    except MALFORMED:
-        return []
+    """Return model, device and precision of every plan."""
+    return [
+        (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
+        for one in prepared.rows
+    ]
 
 
 def languages_of(prepared: Prepared) -> set[str]:
