@@ -39,6 +39,7 @@ def test_names_no_command_that_is_not_similar() -> None:
         ("pass strict=True", "pass --strict"),
         ("open it with threads=2", "open it with threads=2"),
         ("pass --device=auto", "pass --device=auto"),
+        ("write --shape device=1,224", "write --shape device=1,224"),
         ("call session.resize({'x': (1, 2)})", "call session.resize({'x': (1, 2)})"),
     ],
 )

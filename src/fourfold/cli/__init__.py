@@ -35,6 +35,7 @@ Error = FourfoldError | click.ClickException
 _KEYWORD = re.compile(
     r"""(?<![\w-])(?P<name>[a-z_]+)=(?:['"](?P<text>[^'"]*)['"]|(?P<value>\w+))"""
 )
+_OPTION_BEFORE = re.compile(r"--[\w-]+ $")
 
 
 def describe_error(error: Error) -> dict[str, str]:
@@ -49,14 +50,14 @@ def describe_error(error: Error) -> dict[str, str]:
 
 def in_shell_words(text: str, command: click.Command | None) -> str:
     """Return a fix with options as the shell has them: --device auto instead of device='auto'.
-    Only options that the command has are replaced.
+    Only options that the command has are replaced, and no values of options (--shape input=1,224).
     """
     options = command.params if command is not None else ()
     flags = {flag[2:].replace("-", "_"): flag for one in options for flag in one.opts}
 
     def replaced(match: re.Match[str]) -> str:
         flag = flags.get(match["name"])
-        if flag is None:
+        if flag is None or _OPTION_BEFORE.search(text, 0, match.start()):
             return match[0]
         value = match["text"] if match["text"] is not None else match["value"]
         return flag if value == "True" else f"{flag} {value}"
