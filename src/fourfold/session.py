@@ -28,11 +28,13 @@ from fourfold.runtime.opening import path_or_bytes as path_or_bytes
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.support import forks
 from fourfold.support.lazy import lazy_import
+from fourfold.support.log import Log
 from fourfold.support.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     import pickle
+    import traceback
 
     from fourfold.backends import DeviceMemory
     from fourfold.compiler import compile as compiler
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 else:  # a plain start and run need none of these
     pickle, compiler = lazy_import("pickle"), lazy_import("fourfold.compiler.compile")
     reports = lazy_import("fourfold.tools.report.run_report.report")
+    traceback = lazy_import("traceback")
     traces, tracing = lazy_import("fourfold.support.trace"), lazy_import("fourfold.runtime.tracing")
     description = lazy_import("fourfold.runtime.description")
     device_memory = lazy_import("fourfold.runtime.device_memory")
@@ -69,6 +72,7 @@ else:  # a plain start and run need none of these
     stages = lazy_import("fourfold.runtime.stages")
     wanted_results = lazy_import("fourfold.runtime.results")
 
+_LOG = Log("session")
 RUNS_IN_FLIGHT = 3  # default number of asynchronous runs that overlap
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 Results = dict[str, Any]
@@ -151,11 +155,15 @@ class Session:
         arguments = dict(locals())
         options = SessionOptions(**{k: v for k, v in arguments.items() if k not in _NOT_OPTIONS})
         self._source, self._options = path_or_bytes(source), options
-        request, store = open_request(self._source, options)
-        self.device = request.device
-        limit = options.shape_limit(request.config)
-        open_ = partial(self._open, request, store, limit)
-        open_() if progress is None else stages.open_with_progress(open_, request, progress)
+        try:
+            request, store = open_request(self._source, options)
+            self.device = request.device
+            limit = options.shape_limit(request.config)
+            open_ = partial(self._open, request, store, limit)
+            open_() if progress is None else stages.open_with_progress(open_, request, progress)
+        except InputError as error:  # the caller's mistake: its traceback ends at the caller's line
+            _LOG.debug("%s", traceback.format_exc())
+            raise error.with_traceback(None) from None
 
     @classmethod
     def open(cls, source: Model, options: SessionOptions) -> Session:
