@@ -158,12 +158,10 @@ class Session:
         try:
             request, store = open_request(self._source, options)
             self.device = request.device
-            limit = options.shape_limit(request.config)
-            open_ = partial(self._open, request, store, limit)
+            open_ = partial(self._open, request, store, options.shape_limit(request.config))
             open_() if progress is None else stages.open_with_progress(open_, request, progress)
-        except InputError as error:  # the caller's mistake: its traceback ends at the caller's line
-            _LOG.debug("%s", traceback.format_exc())
-            raise error.with_traceback(None) from None
+        except InputError as error:
+            raise _without_frames(error) from None
 
     @classmethod
     def open(cls, source: Model, options: SessionOptions) -> Session:
@@ -171,18 +169,9 @@ class Session:
         return cls(source, **options.keywords())
 
     def _open(self, request: Request, store: Store | None, limit: int) -> None:
-        """Open the model. If the GPU's preferred API has neither a plan nor a compiler, and the
-        caller did not ask for that API, open it with another one.
-        """
-        try:
-            instances = InstanceCache(request, store, limit)
-        except (DeviceError, InputError) as error:
-            other = other_api.other_device(request, self._options.wanted_device(request.config))
-            if other is None:
-                raise
-            backends.warn_other_api(other, error)
-            self.device, request = other, request._replace(device=other)
-            instances = InstanceCache(request, store, limit)
+        wanted_device = self._options.wanted_device(request.config)
+        request, instances = _open_instances(request, store, limit, wanted_device)
+        self.device = request.device
         self._opened_with, self._instances = (request, store, limit), instances
         self._lock, self._closed, self._forked = threading.Lock(), False, False
         self._waiter: in_flight.Waiter | None = None
@@ -644,6 +633,31 @@ def require_compiled(session: Session) -> Session:
 
 
 _NOT_OPTIONS = ("self", "source", "__class__")
+
+
+def _open_instances(
+    request: Request, store: Store | None, limit: int, wanted_device: object
+) -> tuple[Request, InstanceCache]:
+    """Open a model. If the GPU's preferred API has neither a plan nor a compiler, and the caller
+    did not ask for that API, open it with another one.
+    """
+    try:
+        return request, InstanceCache(request, store, limit)
+    except (DeviceError, InputError) as error:
+        other = other_api.other_device(request, wanted_device)
+        if other is None:
+            raise
+        backends.warn_other_api(other, error)
+        request = request._replace(device=other)
+        return request, InstanceCache(request, store, limit)
+
+
+def _without_frames(error: InputError) -> InputError:
+    """Return an error in the caller's arguments without the frames that found it, so that its
+    traceback ends at the caller's line. The log has them.
+    """
+    _LOG.debug("%s", traceback.format_exc())
+    return error.with_traceback(None)
 
 
 def _check_callback(function: object) -> None:
