@@ -1,5 +1,6 @@
 """fourfold compiles neural networks to GPU kernels, caches them, and runs them."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 from fourfold.backends import devices
@@ -20,6 +21,9 @@ from fourfold.support.lazy import lazy_import as _lazy_import
 from fourfold.support.version import VERSION
 
 if TYPE_CHECKING:
+    from fourfold import litert as litert
+    from fourfold import processing as processing
+    from fourfold import vision as vision
     from fourfold.compiler.convert.torch_module import from_torch
     from fourfold.custom import register_op
     from fourfold.export.optimize.optimize import optimize
@@ -87,6 +91,12 @@ def __getattr__(name: str) -> object:
     """Import a name that a run does not need when it is first used."""
     if name in _LAZY:
         return getattr(_LAZY[name], name)
+    if not name.startswith("_"):
+        try:
+            return _import_module(f"fourfold.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"fourfold.{name}":
+                raise
     raise AttributeError(f"module 'fourfold' has no attribute {name!r}")
 
 

@@ -3,7 +3,8 @@
 FourfoldError
 ├── ModelError        the file is damaged or inconsistent
 ├── UnsupportedError  the model is valid, but some nodes cannot run here (see `refusals`)
-├── InputError        invalid arguments: names, shapes, dtypes, options
+├── InputError        invalid arguments: names, shapes, dtypes, options; also a ValueError
+│   └── MissingFileError  a file does not exist; also a FileNotFoundError
 ├── DeviceError       no platform, no such device, out of memory, device lost
 └── BuildError        the device's compiler rejected a kernel (see `log` and `source`)
 """
@@ -71,13 +72,27 @@ class UnsupportedError(FourfoldError):
         return type(self), (self.what, self.refusals, self.fix)
 
 
-class InputError(FourfoldError):
-    """Invalid arguments: names, shapes, dtypes, options.
+class InputError(FourfoldError, ValueError):
+    """Invalid arguments: names, shapes, dtypes, options. It is a `ValueError`, too.
 
     `open_inputs` lists the inputs of a model whose sizes are open and were not set.
     """
 
     open_inputs: tuple[OpenInput, ...] = ()
+
+
+class MissingFileError(InputError, FileNotFoundError):
+    """A file that does not exist. It is a `FileNotFoundError`, too."""
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.what, self.why, self.fix)
+
+
+def cannot_open(path: str, error: OSError) -> InputError:
+    """Return the error for a file that cannot be opened."""
+    kind = MissingFileError if isinstance(error, FileNotFoundError) else InputError
+    fix = "check the path and that the file may be read"
+    return kind(f"cannot open '{path}'", error.strerror or str(error), fix)
 
 
 class DeviceError(FourfoldError):

@@ -45,7 +45,7 @@ _TEXT, _FLAG = ((str,), "a text"), ((bool, int, np.bool_), "True or False")
 _PATH = ((str, os.PathLike), "a path")
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("precision", "model", "placement", "signature", "model_token"), _TEXT),
-    **dict.fromkeys(("strict", "quantized", "follow_batch"), _FLAG),
+    **dict.fromkeys(("strict", "isolate", "quantized", "follow_batch"), _FLAG),
     "shapes": ((Mapping,), "a dict of shapes by the names of inputs"),
     "max_partitions": ((int, np.integer), "a whole number"),
     "memory_limit": ((int, str, np.integer), "a number of bytes, or text such as '512 MB'"),

@@ -19,6 +19,7 @@ from tiny_plan import line
 
 from fourfold.backends.null import NULL_GPU
 from fourfold.cli import main
+from fourfold.config import ALL
 from fourfold.errors import FourfoldError
 from fourfold.graph.metadata import (
     AssociatedFile,
@@ -117,7 +118,7 @@ def inspect_forged(seed: int) -> str:
 def open_forged(seed: int) -> str:
     """Return whether the models of a forged file were 'read' or 'refused' for a device."""
     try:
-        prepared = Prepared.open(forge_file(seed))
+        prepared = Prepared.open(forge_file(seed), ALL)
         repr(prepared), prepared._repr_html_(), languages_of(prepared)
         for number in range(len(prepared.models)):
             row = prepared.best(number, DEVICE)

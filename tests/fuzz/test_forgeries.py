@@ -14,6 +14,7 @@ from fuzz.remote_answers import DEVICE, HostileLink
 
 from fourfold.backends.remote import devices, machine
 from fourfold.backends.remote.answers import CheckedAnswer, read_object
+from fourfold.config import ALL
 from fourfold.errors import DeviceError, ModelError
 from fourfold.plan import Container, Section, container_bytes
 from fourfold.plan.placement import Placement
@@ -82,7 +83,7 @@ def forged_index(*path: object, value: object) -> bytes:
 @pytest.mark.parametrize("value", [..., None, {}, [], "text", -1, 0.5])
 def test_every_field_of_an_index_is_checked(table: str, value: object) -> None:
     """Another value of the same type, such as another text, may be valid."""
-    index = Prepared.open(original()).index
+    index = Prepared.open(original(), ALL).index
     accepted = {"text": str, "{}": dict, "0.5": float}.get(str(value))
     for name, old in index[table][0].items():
         same_kind = accepted is not None and isinstance(old, accepted)
@@ -90,7 +91,7 @@ def test_every_field_of_an_index_is_checked(table: str, value: object) -> None:
         if same_kind or empty_list or (table == "choices" and name == "added"):
             continue
         with pytest.raises(ModelError, match="index is invalid"):
-            Prepared.open(forged_index(table, 0, name, value=value))
+            Prepared.open(forged_index(table, 0, name, value=value), ALL)
 
 
 @pytest.mark.parametrize("number", [-1, 2, True, 10**6])
@@ -99,7 +100,7 @@ def test_numbers_of_models_and_sections_are_checked(number: object) -> None:
         if number == 2 and path[-1] != "model":
             continue
         with pytest.raises(ModelError, match="index is invalid"):
-            Prepared.open(forged_index(*path, value=number))
+            Prepared.open(forged_index(*path, value=number), ALL)
 
 
 def test_malformed_placements_are_damage() -> None:

@@ -122,7 +122,13 @@ def test_names_of_inputs_are_checked_before_any_work(
 def test_paths_that_are_no_files_have_a_reason(model: Path) -> None:
     near = call("check", model.parent / "rellu.tflite")
     assert (near.exit_code, f"did you mean '{model}'?" in near.output) == (2, True)
-    for words in (("run",), ("bench",), ("inspect",), ("prepare", "-o", "x"), ("web", "-o", "x")):
+    for words in (
+        ("run",),
+        ("bench",),
+        ("inspect",),
+        ("prepare", "-o", "x.fourfold"),
+        ("web", "-o", "x"),
+    ):
         address = call(*words, "https://example.com/m.tflite")
         assert "is a URL" in address.output
 

@@ -12,7 +12,7 @@ import pytest
 from c_player.build import command, environment
 from click.testing import CliRunner
 
-from fourfold.backends.opencl.binding.calls import loader_environment
+from fourfold.backends.native import loader_environment
 from fourfold.cli import in_shell_words, main
 
 
@@ -39,12 +39,12 @@ def test_names_no_command_that_is_not_similar() -> None:
         ("pass strict=True", "pass --strict"),
         ("open it with threads=2", "open it with threads=2"),
         ("pass --device=auto", "pass --device=auto"),
-        ("write --shape device=1,224", "write --shape device=1,224"),
+        ("write it as --shape input=1,224,224,3", "write it as --shape input=1,224,224,3"),
         ("call session.resize({'x': (1, 2)})", "call session.resize({'x': (1, 2)})"),
     ],
 )
 def test_fixes_name_options_of_the_command(text: str, expected: str) -> None:
-    names = ("--device", "--placement", "--memory-limit")
+    names = ("--device", "--placement", "--memory-limit", "--input")
     options: list[click.Parameter] = [click.Option((name,)) for name in names]
     options.append(click.Option(("--strict",), is_flag=True))
     assert in_shell_words(text, click.Command("run", params=options)) == expected

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import NamedTuple
 
@@ -303,3 +304,18 @@ def _flags(target: BuildTarget | None) -> tuple[str, ...]:
     if target is not None and target.is_windows:
         return _WINDOWS
     return _ANDROID if target is not None and target.is_android else _LINUX
+
+
+def loader_environment() -> dict[str, str]:
+    """Return the variables with which the player finds the OpenCL drivers that pip installed; empty
+    if there are none.
+    """
+    spec = PathFinder.find_spec("pyopencl")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for library in sorted(Path(folder, ".libs").glob("libOpenCL*")):
+            return {
+                "LIBOPENCL_SO_PATH": str(library),
+                "LD_LIBRARY_PATH": str(library.parent),
+                "PYOPENCL_HOME": folder,
+            }
+    return {}

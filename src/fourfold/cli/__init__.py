@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
+from dataclasses import fields
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fourfold.errors import FourfoldError, InputError, close_names
+from fourfold.options import SessionOptions
 from fourfold.support.display import visible
 from fourfold.support.lazy import lazy_import
 from fourfold.support.log import apply_log_settings
@@ -38,7 +40,6 @@ Error = FourfoldError | click.ClickException
 _KEYWORD = re.compile(
     r"""(?<![\w-])(?P<name>[a-z_]+)=(?:['"](?P<text>[^'"]*)['"]|(?P<value>\w+))"""
 )
-_OPTION_BEFORE = re.compile(r"--[\w-]+ $")
 
 
 def describe_error(error: Error) -> dict[str, str]:
@@ -53,14 +54,16 @@ def describe_error(error: Error) -> dict[str, str]:
 
 def in_shell_words(text: str, command: click.Command | None) -> str:
     """Return a fix with options as the shell has them: --device auto instead of device='auto'.
-    Only options that the command has are replaced, and no values of options (--shape input=1,224).
+    Only options of sessions that the command has are replaced.
     """
     options = command.params if command is not None else ()
-    flags = {flag[2:].replace("-", "_"): flag for one in options for flag in one.opts}
+    known = {item.name for item in fields(SessionOptions)}
+    names = {flag[2:].replace("-", "_"): flag for one in options for flag in one.opts}
+    flags = {name: flag for name, flag in names.items() if name in known}
 
     def replaced(match: re.Match[str]) -> str:
         flag = flags.get(match["name"])
-        if flag is None or _OPTION_BEFORE.search(text, 0, match.start()):
+        if flag is None:
             return match[0]
         value = match["text"] if match["text"] is not None else match["value"]
         return flag if value == "True" else f"{flag} {value}"

@@ -70,6 +70,12 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "--matrix": "",
         "--model-order": "",
     },
+    "Accuracy": {
+        "--dataset": "photos/",
+        "--images": "",
+        "--float-model": "",
+        "verify --limit": "500",
+    },
     "Results": {
         "--postprocess": "",
         "--task": "",

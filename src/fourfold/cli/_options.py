@@ -23,7 +23,7 @@ from fourfold.cli._completing import (
 )
 from fourfold.cli._show import echo
 from fourfold.config import PLACEMENTS, PRECISIONS, Config, PlacementName, Precision
-from fourfold.errors import InputError, close_names
+from fourfold.errors import InputError, MissingFileError, close_names
 from fourfold.options import CompileOptions, SessionOptions
 from fourfold.runtime.opening import model_path, model_title
 from fourfold.runtime.request import Request
@@ -172,7 +172,7 @@ def missing_file(path: str) -> InputError:
         close = close_names(name, os.listdir(folder or "."))
         similar = " or ".join(f"'{os.path.join(folder, one)}'" for one in close)
         fix = f"did you mean {similar}?" if similar else fix
-    return InputError(f"cannot open '{path}'", why, fix)
+    return MissingFileError(f"cannot open '{path}'", why, fix)
 
 
 signature_option = click.option(

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import click
 
-from fourfold.backends.native import TARGETS, build_player, copy_sources
-from fourfold.backends.opencl.binding.calls import loader_environment
+from fourfold.backends.native import TARGETS, build_player, copy_sources, loader_environment
 from fourfold.cli._options import examples, json_option
 from fourfold.cli._show import byte_count, echo, show_json
 from fourfold.config import Config

@@ -5,8 +5,12 @@ whose rounding it is. --layers compares layers in any case: how much each adds t
 and which loses most with --precision mixed. Without an installed CPU runtime, outputs are compared
 with the NumPy definitions of operators.
 
+--dataset measures accuracy on labelled pictures instead: top-1 and top-5, or mean average precision
+(mAP), on the device and in the CPU runtime. Ctrl-C prints the accuracy so far.
+
 The exit status is 1 if results of fourfold are wrong, and 0 if all outputs agree or if rounding of
-the runtime explains every difference.
+the runtime explains every difference. With --dataset it is 1 if the device is more than 1 point,
+or one picture, less accurate than the runtime.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from fourfold.cli._accuracy import DatasetArguments, dataset_options, show_accuracy
 from fourfold.cli._frames import FITTING
 from fourfold.cli._images import PictureOptions, stated_options
 from fourfold.cli._inputs import read_input, read_photograph
@@ -63,6 +68,8 @@ MAX_LAYERS = 12  # layers listed without --layers
 EXAMPLES = examples(
     "fourfold verify model.tflite",
     "fourfold verify model.onnx --layers --precision mixed --inputs samples/",
+    "fourfold verify int8.tflite --dataset photos/ --float-model float.tflite",
+    "fourfold verify detector.onnx --dataset val2017.json --images val2017/",
 )
 
 
@@ -77,6 +84,7 @@ EXAMPLES = examples(
     "arrays and pictures.  [default: random inputs]",
 )
 @click.option("--layers", is_flag=True, help="Compare every layer, even if the outputs agree.")
+@dataset_options
 @partial(stated_options, names=FITTING)
 @seed_option
 @json_option
@@ -87,7 +95,11 @@ def command(
     pictures: PictureOptions,
     seed: int,
     as_json: bool,
+    measured: DatasetArguments,
 ) -> None:
+    if measured.check(folder is not None or layers):
+        show_accuracy(arguments, measured, pictures, seed, as_json)
+        return
     reports: dict[str, Any] = {}
     with verifiers.Verifier(arguments.model, arguments.options) as verifier:
         if verifier.note:

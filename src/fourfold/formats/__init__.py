@@ -158,6 +158,8 @@ def _format_of(source: ModelSource) -> Format:
         for form in sorted(candidates, key=lambda form: not source.has_extension(form.extensions)):
             if form.matches(source):
                 return form
+    except FourfoldError:
+        raise
     except OSError as error:
         fix = "check that the folder may be read"
         raise InputError(f"cannot open {source.title}", str(error), fix) from error

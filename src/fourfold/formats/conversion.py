@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError
+from fourfold.errors import FourfoldError, InputError, ModelError, Refusal, UnsupportedError
 from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.budget import MAX_OPERATORS
 from fourfold.formats.builder import GraphBuilder
@@ -34,6 +34,8 @@ def report_damage(title: str, kind: str, *others: type[Exception]) -> Iterator[N
     damage: tuple[type[Exception], ...] = (*DAMAGE, *others)
     try:
         yield
+    except FourfoldError:
+        raise
     except damage as error:
         what, why = f"{title} is not a valid {kind}", str(error) or type(error).__name__
         raise ModelError(what, why, DAMAGED) from error
@@ -131,6 +133,8 @@ class Conversion:
             raise ModelError("the model has too many operators", why, fix)
         try:
             self._add(operator, add_nodes)
+        except FourfoldError:
+            raise
         except DAMAGE as error:
             if self.builder.reshaped and isinstance(error, ValueError):
                 raise _shape_error(operator, str(error)) from error

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fourfold.errors import InputError, ModelError
+from fourfold.errors import InputError, ModelError, cannot_open
 from fourfold.plan.container import open_regular
 from fourfold.support.lazy import lazy_import
 
@@ -112,10 +112,11 @@ def map_file(path: str) -> Content:
             if os.fstat(file.fileno()).st_size == 0:
                 return b""
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        raise cannot_open(path, error) from error
+    except ValueError as error:
         fix = "check the path and that the file may be read"
-        raise InputError(f"cannot open '{path}'", why, fix) from error
+        raise InputError(f"cannot open '{path}'", str(error), fix) from error
 
 
 if TYPE_CHECKING:

@@ -50,19 +50,14 @@ def load_compiled(request: Request, store: Store | None) -> LoadResult:
         if request.name is not None:
             what = f"model={request.name!r} was passed for {request.title}"
             raise InputError(what, "only a prepared file holds several models", "leave model= out")
-        loaded = _from_model(request, store)
+        stored = None if store is None else _from_store(request, store)
+        if stored is None:
+            model = compile_request(request, tuned_choices(request.device, store))
+            _store_model(request, store, model)
+            stored = LoadResult(model, "model", partial(_stored_binary, store, request.device))
+        loaded = stored
     _report_fallbacks(request, loaded.model)
     return loaded
-
-
-def _from_model(request: Request, store: Store | None) -> LoadResult:
-    """Return the compiled model from the store, or compile it."""
-    stored = None if store is None else _from_store(request, store)
-    if stored is not None:
-        return stored
-    model = compile_request(request, tuned_choices(request.device, store))
-    _store_model(request, store, model)
-    return LoadResult(model, "model", partial(_stored_binary, store, request.device))
 
 
 def _embedded_model(request: Request, store: Store | None) -> Request | None:
@@ -82,7 +77,7 @@ def _from_file(request: Request, store: Store | None) -> LoadResult:
     if request.config.trust == DATA:
         embedded = _embedded_model(request, store)
         if embedded is not None:
-            return _from_model(embedded, store)
+            return load_compiled(embedded, store)
     device = request.device
     with request.timings.stage("open"):
         prepared = Prepared.open(request.model, request.config.trust)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fourfold import backends
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
-from fourfold.errors import InputError
+from fourfold.errors import cannot_open
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.store.keys import Parts, compiled_parts, digest
 from fourfold.support.lazy import lazy_import
@@ -88,5 +88,4 @@ def _model_digest(model: str | bytes, store: Store) -> str:
     try:
         return store.model_digest(model)
     except OSError as error:
-        why, fix = error.strerror or str(error), "check the path and that the file may be read"
-        raise InputError(f"cannot open '{model}'", why, fix) from error
+        raise cannot_open(model, error) from error

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from fourfold.config import ALL, BY_EXTENSION, DATA
 from fourfold.device import DeviceInfo, Fact, is_fact
-from fourfold.errors import MALFORMED, DeviceError, InputError, ModelError, nearest
+from fourfold.errors import (
+    MALFORMED,
+    DeviceError,
+    FourfoldError,
+    InputError,
+    ModelError,
+    cannot_open,
+    nearest,
+)
 from fourfold.options import CompileOptions
 from fourfold.plan import CompiledModel, Container, Program, read_compiled_model
 from fourfold.plan.compiled_record import ABOUT, read_section
@@ -109,8 +117,7 @@ class Prepared:
         try:
             return Prepared(Container.open(source), trust)
         except OSError as error:
-            fix = "check the path and that the file may be read"
-            raise InputError(f"cannot open '{source}'", str(error), fix) from error
+            raise cannot_open(source, error) from error
 
     def source(self, model: int) -> bytes | None:
         """Return the file of a model; None if it was prepared without its model."""
@@ -150,6 +157,8 @@ class Prepared:
             rows.sort(key=lambda one: _rank(one, device, options.precision))
             rows = self._within(rows, options.memory_limit)
             return self._first_playable(rows, device, ask)
+        except FourfoldError:
+            raise
         except MALFORMED as error:
             raise self._damaged(error) from error
 
@@ -317,14 +326,11 @@ def _table(prepared: Prepared) -> str:
 
 
 def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
-    """Return model, device and precision of every plan; an empty list if the index is damaged."""
-    try:
-        return [
-            (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
-            for one in prepared.rows
-        ]
-    except MALFORMED:
-        return []
+    """Return model, device and precision of every plan."""
+    return [
+        (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
+        for one in prepared.rows
+    ]
 
 
 def languages_of(prepared: Prepared) -> set[str]:

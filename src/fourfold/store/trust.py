@@ -5,7 +5,7 @@ and a file that must be signed is verified before it is used.
 from __future__ import annotations
 
 from fourfold.config import BY_EXTENSION, trusted_keys
-from fourfold.errors import InputError
+from fourfold.errors import InputError, cannot_open
 from fourfold.plan.container import EXTENSION, IN_MEMORY, Container
 from fourfold.store.signature import read_signature, verify_signature
 
@@ -26,8 +26,7 @@ def open_trusted(source: str | bytes, trust: str) -> Container:
             with open(source, "rb") as file:
                 content = file.read()
         except OSError as error:
-            fix = "check the path and that the file may be read"
-            raise InputError(f"cannot open '{source}'", str(error), fix) from error
+            raise cannot_open(source, error) from error
     assert isinstance(content, bytes)
     container, keys = Container(content, title), trusted_keys(trust)
     signature = read_signature(container)

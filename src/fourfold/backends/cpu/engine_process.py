@@ -97,11 +97,11 @@ def _serve(server: EngineServer, request: Message, answers: IO[bytes]) -> None:
     Results of LiteRT are views that nothing may hold at the next run.
     """
     try:
-        answer = _answer(server, *request)
+        record, arrays = _answer(server, *request)
     except FourfoldError as error:
-        answer = {"error": _error_record(error)}, []
+        record, arrays = {"error": _error_record(error)}, []
     with suppress(BrokenPipeError):  # the session is gone
-        write_message(answers, *answer)
+        write_message(answers, record, arrays)
 
 
 def _answer(server: EngineServer, record: dict[str, Any], arrays: list[Any]) -> Message:

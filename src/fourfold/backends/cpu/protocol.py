@@ -89,7 +89,7 @@ class CpuEngine(Protocol):
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
     ) -> RunModel:
         """Return a function that runs a whole model once on these inputs, which are in its own
-        order.
+        order. Each call reads the arrays anew, so that a caller may change their content.
 
         Raises InputError if the engine does not accept their shapes.
         """

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from fourfold.runtime.inputs import Inputs, match_inputs
 from fourfold.runtime.opening import Model, find_store, model_reader, path_or_bytes
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session, require_compiled
+from fourfold.support.lazy import lazy_import
+from fourfold.support.progress import ProgressOption
 from fourfold.tools.report.compare import deviation
 from fourfold.tools.report.layer_comparison import LayerComparison
 from fourfold.tools.report.layers import AGREES, HALF, ROUNDED, TOLERANCE, Layer
@@ -38,6 +40,15 @@ from fourfold.tools.report.verification import (
     is_rounded,
 )
 
+if TYPE_CHECKING:
+    from fourfold.processing.pixels.stated import StatedPixels
+    from fourfold.tools.accuracy import evaluate as evaluation
+    from fourfold.tools.accuracy.accuracy import Accuracy
+    from fourfold.tools.accuracy.dataset import PathOption
+    from fourfold.tools.accuracy.evaluate import DatasetOptions
+else:  # few models are verified on datasets
+    evaluation = lazy_import("fourfold.tools.accuracy.evaluate")
+
 # Largest distance of our floats from the exact result, in multiples of the runtime's distance.
 MAX_DISTANCE_RATIO = 4.0
 # Largest difference of outputs, in multiples of the runtime's own spread or of the loss by fp16.
@@ -45,24 +56,73 @@ MAX_SPREADS = 4.0
 _UNVERIFIABLE = ("pixels", "postprocess")
 
 
+@overload
 def verify(
     source: Model, inputs: Inputs = None, *, layers: bool = False, seed: int = 0, **options: Any
-) -> Verification:
-    """Compare the outputs of a model with those of its format's CPU runtime (LiteRT, ONNX Runtime).
+) -> Verification: ...
+@overload
+def verify(
+    source: Model,
+    *,
+    dataset: PathOption,
+    images: PathOption | None = None,
+    labels: Sequence[str] = (),
+    float_model: Model | None = None,
+    limit: int | None = None,
+    score: float | None = None,
+    stated: StatedPixels | None = None,
+    seed: int = 0,
+    progress: ProgressOption | None = True,
+    **options: Any,
+) -> Accuracy: ...
+
+
+def verify(
+    source: Model,
+    inputs: Inputs = None,
+    *,
+    layers: bool = False,
+    seed: int = 0,
+    dataset: PathOption | None = None,
+    **options: Any,
+) -> Verification | Accuracy:
+    """Compare a model with its format's CPU runtime (LiteRT, ONNX Runtime): outputs, or accuracy.
 
     If outputs differ, every layer is compared, and the verdict names the layer at fault. Without an
     installed CPU runtime, the NumPy definitions of operators are used.
+
+    With `dataset=`, the result is the accuracy on labelled pictures instead: top-1 and top-5, or
+    mean average precision. Ctrl-C returns the accuracy on the pictures that were measured so far.
 
     Args:
         source: The model, as `Session` takes it; prepared files have no CPU runtime.
         inputs: Inputs, as `Session.run` takes them; random values by default.
         layers: Compare every layer even if the outputs agree.
-        seed: Seed of the random inputs.
+        seed: Seed of the random inputs, and of the order of pictures.
+        dataset: Folder with one folder of pictures per class, named by its label or its number, or
+            a file with COCO annotations.
+        images: Folder with the pictures of COCO annotations, if it is not near them.
+        labels: Class labels; by default those of the model's metadata.
+        float_model: The float model that a quantized model was made from, to compare with.
+        limit: Maximum number of pictures, chosen at random.
+        score: Minimum score of boxes; by default 0.001.
+        stated: Scaling, fit or channel order of pictures that override those of the model.
+        progress: True shows a progress bar; a function is called with each step.
         **options: The options of `Session`, by name. `follow_batch` is always False here, because
             the CPU runtimes take reshapes literally.
     """
+    if dataset is None:
+        with Verifier(source, SessionOptions.of(options)) as verifier:
+            return verifier.verify(inputs, layers=layers, seed=seed)
+    if inputs is not None or layers:
+        what, why = "verify got a dataset and inputs or layers", "it measures accuracy on pictures"
+        raise InputError(what, why, "leave inputs= and layers= out, or dataset=")
+    names = [name for name in evaluation.OPTION_NAMES if name in options]
+    chosen = {name: options.pop(name) for name in names}
+    progress = options.pop("progress", True)
+    measured = evaluation.DatasetOptions(dataset, seed=seed, **chosen)
     with Verifier(source, SessionOptions.of(options)) as verifier:
-        return verifier.verify(inputs, layers=layers, seed=seed)
+        return verifier.measure(measured, progress)
 
 
 class Verifier:
@@ -110,6 +170,16 @@ class Verifier:
         expected = self.engine.open_model(model, named, self._options.threads)()
         verification = verify_sample(sample, expected, self.engine.title, layers)
         return replace(verification, note=self.note)
+
+    def measure(self, options: DatasetOptions, progress: ProgressOption | None = None) -> Accuracy:
+        """Return the accuracy on a dataset, of the device and of the CPU runtime; see
+        `fourfold.verify`.
+        """
+        model = model_of_signature(self._model, self._options.signature)
+        reference = evaluation.Reference(self.engine, model, self._options.threads)
+        accuracy = evaluation.measure_accuracy(self.session, reference, options, progress)
+        note = self.note and f"compared with NumPy: {self.note}"
+        return replace(accuracy, notes=(*accuracy.notes, note) if note else accuracy.notes)
 
 
 def compare_layers(

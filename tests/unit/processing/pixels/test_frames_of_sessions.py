@@ -206,7 +206,9 @@ def test_models_that_take_bytes_get_them_rounded(
 
 def test_it_can_be_looked_at() -> None:
     pixels = Pixels(MEAN, STD, "nv12", SIZE, "letterbox")
-    graph = explain_stage(image_model(), "graph", None, CompileOptions(pixels=pixels))
+    graph = explain_stage(
+        image_model(), "graph", None, CompileOptions(pixels=pixels), full_names=True
+    )
     assert "input image: u8[1,57,46]" in graph
     assert "image/real = frame(image; order=nv12" in graph
     assert (

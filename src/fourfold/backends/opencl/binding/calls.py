@@ -75,23 +75,6 @@ def _pyopencl() -> str | None:
     return next(iter(folders), None) if folders else None
 
 
-def loader_environment() -> dict[str, str]:
-    """Return the variables with which other programs find the OpenCL drivers that pip installed;
-    empty if there are none.
-    """
-    folder = _pyopencl() or ""
-    libraries = os.path.join(folder, ".libs")
-    names = sorted(os.listdir(libraries)) if folder and os.path.isdir(libraries) else []
-    for name in names:
-        if name.startswith("libOpenCL"):
-            return {
-                "LIBOPENCL_SO_PATH": os.path.join(libraries, name),
-                "LD_LIBRARY_PATH": libraries,
-                "PYOPENCL_HOME": folder,
-            }
-    return {}
-
-
 API = "opencl"
 FORKED = 1  # our own status: the call was not made, because it would never return
 _NO_MEMORY_OBJECT = -4
