@@ -63,12 +63,13 @@ def _help_texts() -> Iterator[str]:
         for name in main.list_commands(root):
             command = main.get_command(root, name)
             if command is not None:
-                yield from _help(command, click.Context(command, info_name=name, parent=root))
+                context = command.context_class(command, info_name=name, parent=root)
+                yield from _help(command, context)
 
 
 def _help(command: click.Command, context: click.Context) -> Iterator[str]:
-    yield f"\n## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+    yield f"\n## {context.command_path}\n\n```text\n{context.get_help()}\n```\n"
     if isinstance(command, click.Group):
         for name, subcommand in command.commands.items():
-            inner = click.Context(subcommand, info_name=name, parent=context)
-            yield f"\n### {inner.command_path}\n\n```text\n{subcommand.get_help(inner)}\n```\n"
+            inner = subcommand.context_class(subcommand, info_name=name, parent=context)
+            yield f"\n### {inner.command_path}\n\n```text\n{inner.get_help()}\n```\n"

@@ -28,11 +28,13 @@ from fourfold.runtime.opening import path_or_bytes as path_or_bytes
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.support import forks
 from fourfold.support.lazy import lazy_import
+from fourfold.support.log import Log
 from fourfold.support.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     import pickle
+    import traceback
 
     from fourfold.backends import DeviceMemory
     from fourfold.compiler import compile as compiler
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 else:  # a plain start and run need none of these
     pickle, compiler = lazy_import("pickle"), lazy_import("fourfold.compiler.compile")
     reports = lazy_import("fourfold.tools.report.run_report.report")
+    traceback = lazy_import("traceback")
     traces, tracing = lazy_import("fourfold.support.trace"), lazy_import("fourfold.runtime.tracing")
     description = lazy_import("fourfold.runtime.description")
     device_memory = lazy_import("fourfold.runtime.device_memory")
@@ -69,6 +72,7 @@ else:  # a plain start and run need none of these
     stages = lazy_import("fourfold.runtime.stages")
     wanted_results = lazy_import("fourfold.runtime.results")
 
+_LOG = Log("session")
 RUNS_IN_FLIGHT = 3  # default number of asynchronous runs that overlap
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 Results = dict[str, Any]
@@ -151,11 +155,13 @@ class Session:
         arguments = dict(locals())
         options = SessionOptions(**{k: v for k, v in arguments.items() if k not in _NOT_OPTIONS})
         self._source, self._options = path_or_bytes(source), options
-        request, store = open_request(self._source, options)
-        self.device = request.device
-        limit = options.shape_limit(request.config)
-        open_ = partial(self._open, request, store, limit)
-        open_() if progress is None else stages.open_with_progress(open_, request, progress)
+        try:
+            request, store = open_request(self._source, options)
+            self.device = request.device
+            open_ = partial(self._open, request, store, options.shape_limit(request.config))
+            open_() if progress is None else stages.open_with_progress(open_, request, progress)
+        except InputError as error:
+            raise _without_frames(error) from None
 
     @classmethod
     def open(cls, source: Model, options: SessionOptions) -> Session:
@@ -163,18 +169,9 @@ class Session:
         return cls(source, **options.keywords())
 
     def _open(self, request: Request, store: Store | None, limit: int) -> None:
-        """Open the model. If the GPU's preferred API has neither a plan nor a compiler, and the
-        caller did not ask for that API, open it with another one.
-        """
-        try:
-            instances = InstanceCache(request, store, limit)
-        except (DeviceError, InputError) as error:
-            other = other_api.other_device(request, self._options.wanted_device(request.config))
-            if other is None:
-                raise
-            backends.warn_other_api(other, error)
-            self.device, request = other, request._replace(device=other)
-            instances = InstanceCache(request, store, limit)
+        wanted_device = self._options.wanted_device(request.config)
+        request, instances = _open_instances(request, store, limit, wanted_device)
+        self.device = request.device
         self._opened_with, self._instances = (request, store, limit), instances
         self._lock, self._closed, self._forked = threading.Lock(), False, False
         self._waiter: in_flight.Waiter | None = None
@@ -636,6 +633,31 @@ def require_compiled(session: Session) -> Session:
 
 
 _NOT_OPTIONS = ("self", "source", "__class__")
+
+
+def _open_instances(
+    request: Request, store: Store | None, limit: int, wanted_device: object
+) -> tuple[Request, InstanceCache]:
+    """Open a model. If the GPU's preferred API has neither a plan nor a compiler, and the caller
+    did not ask for that API, open it with another one.
+    """
+    try:
+        return request, InstanceCache(request, store, limit)
+    except (DeviceError, InputError) as error:
+        other = other_api.other_device(request, wanted_device)
+        if other is None:
+            raise
+        backends.warn_other_api(other, error)
+        request = request._replace(device=other)
+        return request, InstanceCache(request, store, limit)
+
+
+def _without_frames(error: InputError) -> InputError:
+    """Return an error in the caller's arguments without the frames that found it, so that its
+    traceback ends at the caller's line. The log has them.
+    """
+    _LOG.debug("%s", traceback.format_exc())
+    return error.with_traceback(None)
 
 
 def _check_callback(function: object) -> None:

@@ -5,14 +5,16 @@ numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
 from fourfold.cli import _show, main
-from fourfold.cli._bench_report import show_models, show_report
+from fourfold.cli._bench_report import show_models, show_report, sum_text
 from fourfold.cli._show import UNLIMITED, duration, short_name, show_line, show_table
 from fourfold.tools.preparation import TuningSummary
 
@@ -50,8 +52,8 @@ def measured(title: str, scale: float, rival: str | None = "LiteRT CPU") -> dict
         "rival": rival,
         "ratio": 0.4,
         "ratios": {} if rival is None else {rival: 0.4},
-        "parts": {"total": scale, "upload": 0.0, "kernels": scale / 2},
-        "start": {"total": 1.5, "device": 0.175, "read": 0.0123},
+        "parts": {"total": scale, "upload": 0.0, "kernels": scale / 2, "host": scale / 2},
+        "start": {"total": 1.5, "device": 0.175, "read": 0.0123, "other": 1.3127},
         "launches": 1,
         "arena": 64000,
         "kernels": [{"seconds": 5e-5, "kernel": "conv2d_0", "node": NODE}],
@@ -69,8 +71,9 @@ def test_bench_of_one_model(capsys: pytest.CaptureFixture[str]) -> None:
         "LiteRT CPU  5.000 ms  4.500 ms  7.500 ms  16.25 ms   200       200",
         "",
         "fourfold takes 0.40× the time of LiteRT CPU",
-        "parts of the shortest run: total 2.000 ms, upload 0 µs, kernels 1.000 ms",
-        "start: total 1.50 s, device 175.0 ms, read 12.30 ms",
+        "parts of a run, measured separately: upload 0.000 + kernels 1.000 + host 1.000 =",
+        "2.000 ms",
+        "start: device 175.0 + read 12.3 + other 1312.7 = 1500.0 ms",
         "1 launch, 62.50 KiB of memory for values",
         "",
         "kernels, 50.0 µs in total, as they are launched",
@@ -155,6 +158,26 @@ def test_help_fits(name: str) -> None:
 )
 def test_a_time_has_four_digits_and_a_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("total", [3.21e-5, 9.9999e-4, 0.0284, 1.25, 12.5])
+def test_printed_parts_add_up_to_the_printed_total(total: float) -> None:
+    for seed in range(50):
+        shares = np.random.default_rng(seed).dirichlet(np.ones(7))
+        parts = {f"part {number}": total * share for number, share in enumerate(shares)}
+        left, _, right = sum_text({"total": total, **parts}).partition(" = ")
+        whole, unit = right.split()
+        printed = [Decimal(one.split()[-1]) for one in left.split(" + ")]
+        assert sum(printed) == Decimal(whole), left
+        scale = {"µs": 1e6, "ms": 1e3, "s": 1}[unit]
+        assert float(whole) == pytest.approx(total * scale, rel=1e-2)
+
+
+def test_sums_round_the_parts_that_lose_most() -> None:
+    third = 1e-4 / 3
+    parts = {"read": third, "build": third, "other": third}
+    text = "read 33.4 + build 33.3 + other 33.3 = 100.0 µs"
+    assert sum_text({"total": 1e-4, **parts}) == text
 
 
 def test_long_names_are_shortened() -> None:

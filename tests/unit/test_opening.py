@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import fourfold
+from fourfold import session
 from fourfold.errors import InputError
 from fourfold.runtime.opening import path_or_bytes
 
@@ -67,3 +69,28 @@ def test_rejects_text_files_and_files_at_their_end(path: Path, mode: str, word: 
 def test_rejects_addresses_and_other_types(model: Any, word: str) -> None:
     with pytest.raises(InputError, match=word):
         path_or_bytes(model)
+
+
+def test_a_mistake_of_the_caller_has_a_short_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model, wrong = fourfold.sample("colors"), {"nowhere": (1, 2)}
+    with caplog.at_level("DEBUG", "fourfold"), pytest.raises(InputError) as caught:
+        fourfold.Session(model, device="cpu", shapes=wrong)
+    assert "no input 'nowhere'" in str(caught.value)
+    assert [entry.path.name for entry in caught.traceback] == [Path(__file__).name, "session.py"]
+    assert "declare_inputs" in caplog.text
+    with pytest.raises(InputError) as caught:
+        fourfold.Session("missing.tflite", device="cpu")
+    assert caught.value.__suppress_context__
+    assert len(caught.traceback) == 2
+
+
+def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(session, "InstanceCache", fail)
+    with pytest.raises(RuntimeError) as caught:
+        fourfold.Session(fourfold.sample("colors"), device="cpu")
+    assert len(caught.traceback) > 2

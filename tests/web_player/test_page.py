@@ -109,20 +109,22 @@ def test_a_page_in_a_browser(chromium: Browser, small: Path, red: Path) -> None:
         server.shutdown()
 
 
-def shown_by(chromium: Browser, model: Path, picture: Path) -> tuple[str, list[int]]:
+def shown_by(
+    chromium: Browser, model: Path, picture: Path, *words: object
+) -> tuple[str, list[int]]:
     """Return the words of a model's page about a picture, and width and height of the canvas."""
     folder = model.parent / f"page-{model.stem}"
-    done = call("web", model, "-o", folder, "--picture", picture)
+    done = call("web", model, "-o", folder, "--picture", picture, *words)
     assert done.exception is None, done.output
     with FolderServer(folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = chromium.page(server.address)
         page.wait_for("document.body?.dataset.state === 'shown'")
-        words = page.run("document.getElementById('results').innerText")
+        results = page.run("document.getElementById('results').innerText")
         size = page.run("[view.width, view.height]")
         page.close()
         server.shutdown()
-    return words, size
+    return results, size
 
 
 def test_a_page_of_yolox_finds_what_a_run_finds(chromium: Browser, tmp_path: Path) -> None:
@@ -191,6 +193,58 @@ def test_options_of_pictures_reach_the_page(small: Path) -> None:
     settings = json.loads((folder / "page.json").read_text())
     assert (settings["picture"]["mean"], settings["picture"]["std"]) == ([1, 2, 3], 1)
     assert settings["task"] == "numbers"
+
+
+def test_a_page_shows_labels_of_a_file(chromium: Browser, small: Path, red: Path) -> None:
+    names = small.parent / "names.txt"
+    names.write_text("background\nruby\nemerald\n")  # one more than the model has classes
+    shown, _ = shown_by(chromium, small, red, "--labels", names)
+    assert re.findall(r"[\d.]+ %|ruby|emerald|class", shown) == [
+        "ruby",
+        "80.0 %",
+        "emerald",
+        "20.0 %",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [(["ruby", "emerald"], ["ruby", "emerald"]), (["background", "a", "b"], ["a", "b"])],
+)
+def test_labels_reach_the_page(small: Path, texts: list[str], labels: list[str]) -> None:
+    folder, names = small.parent / "page", small.parent / "names.txt"
+    names.write_text("\n".join(texts))
+    assert call("web", small, "-o", folder, "--labels", names).exception is None
+    assert json.loads((folder / "page.json").read_text())["labels"] == labels
+
+
+def test_labels_of_boxes_reach_the_page(tmp_path: Path) -> None:
+    path, names = tmp_path / "yolox.onnx", tmp_path / "names.txt"
+    path.write_bytes(yolox_model())
+    names.write_text("???\ncircle\nsquare\nstar\n")
+    assert call("web", path, "-o", tmp_path / "page", "--labels", names).exception is None
+    settings = json.loads((tmp_path / "page" / "page.json").read_text())
+    assert (settings["task"], settings["labels"]) == ("boxes", ["circle", "square", "star"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "words", "reason"),
+    [
+        (["a", "b", "c"], (), "3 labels do not fit 2 classes"),
+        (["a", "b"], ("--task", "numbers"), "shows numbers"),
+    ],
+)
+def test_labels_that_do_not_fit_write_no_page(
+    small: Path, texts: list[str], words: tuple[str, ...], reason: str
+) -> None:
+    folder, names = small.parent / "page", small.parent / "names.txt"
+    names.write_text("\n".join(texts))
+    done = CliRunner().invoke(
+        main, ["web", str(small), "-o", str(folder), "--labels", str(names), *words]
+    )
+    assert done.exit_code == 2
+    assert reason in done.output
+    assert not folder.exists()
 
 
 def test_a_folder_with_other_files_is_not_changed(small: Path) -> None:

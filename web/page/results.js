@@ -75,11 +75,11 @@ function unitOf(corners, fit) {
 }
 
 /** @param {PictureResult} result */
-function detections({ context, model, found, fit, score, roles }) {
+function detections({ context, model, found, fit, score, roles, labels: stated = [] }) {
   const names = model.outputs.map(({ name }) => name);
   const by = { boxes: names[0], classes: names[1], scores: names[2], count: names[3], ...roles };
   const [places, kinds, scores, count] = [by.boxes, by.classes, by.scores, by.count].map((name) => found[name]);
-  const labels = model.outputs.find(({ labels }) => labels.length)?.labels ?? [];
+  const labels = [stated, ...model.outputs.map(({ labels }) => labels)].find(({ length }) => length) ?? [];
   const rows = [];
   for (let at = 0; at < count[0]; at++) {
     if (scores[at] < (score ?? 0)) continue;
@@ -123,9 +123,9 @@ function mask({ context, model, found, fit }) {
 }
 
 /** @param {PictureResult} result */
-function classmap({ context, model, found, fit }) {
+function classmap({ context, model, found, fit, labels: stated = [] }) {
   const numbers = found[model.outputs[0].name];
-  const { labels } = model.outputs[0];
+  const labels = stated.length ? stated : model.outputs[0].labels;
   const counts = new Map();
   for (const kind of numbers) counts.set(Number(kind), (counts.get(Number(kind)) ?? 0) + 1);
   const paint = new Map([...counts.keys()].map((kind) => [kind, rgb(color(kind))]));
@@ -157,8 +157,9 @@ function picture({ context, model, found, fit }) {
 }
 
 /** @param {PictureResult} result */
-function bestClasses({ model, found }) {
-  const { name, labels } = model.outputs[0];
+function bestClasses({ model, found, labels: stated = [] }) {
+  const { name } = model.outputs[0];
+  const labels = stated.length ? stated : model.outputs[0].labels;
   const scores = Array.from(found[name], Number);
   const order = scores.map((_, kind) => kind).sort((one, other) => scores[other] - scores[one]);
   const likely = scores.every((score) => score >= 0 && score <= 1);

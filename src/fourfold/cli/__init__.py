@@ -25,8 +25,11 @@ from fourfold.support.log.show import show_log, shown_log
 if TYPE_CHECKING:
     from click import shell_completion as completions
     from click.shell_completion import CompletionItem
+
+    from fourfold.cli import _help as help_texts
 else:
     completions = lazy_import("click.shell_completion")  # only shells use it
+    help_texts = lazy_import("fourfold.cli._help")
 
 VERBOSE, LEVELS = "--verbose", ("info", "debug")
 CONVERSIONS = "compiler.convert"  # log of conversions, always shown because they take long
@@ -123,6 +126,28 @@ def show_verbose(context: click.Context) -> None:
         show_log(LEVELS[min(count, len(LEVELS)) - 1])
 
 
+class CommandContext(click.Context):
+    """The context of a subcommand, whose help shows the options in groups."""
+
+    def get_help(self) -> str:
+        formatter, command = self.make_formatter(), self.command
+        command.format_usage(self, formatter)
+        command.format_help_text(self, formatter)
+        help_texts.write_options(self, formatter)
+        if isinstance(command, click.Group):
+            command.format_commands(self, formatter)
+        command.format_epilog(self, formatter)
+        return formatter.getvalue().rstrip("\n")
+
+
+def with_grouped_help(command: click.Command) -> click.Command:
+    """Show the options of a command, and of the commands of a group, in groups."""
+    command.context_class = CommandContext
+    for one in command.commands.values() if isinstance(command, click.Group) else ():
+        with_grouped_help(one)
+    return command
+
+
 def with_verbose(command: click.Command) -> click.Command:
     """Add -v to a command, and to the commands of a group."""
     if not any(VERBOSE in one.opts for one in command.params):
@@ -157,7 +182,7 @@ class Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
-        return with_verbose(command)
+        return with_grouped_help(with_verbose(command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -57,12 +57,15 @@ class AnswerOptions(NamedTuple):
         require_pillow("nothing can be drawn")
 
 
+labels_option = click.option(
+    "--labels", type=_FILE, metavar="FILE", help="File with names of classes, one a line."
+)
+
+
 def answer_options(command: Command) -> Command:
     """Add --labels, --top, --score and --draw, passed to the command as one `shown`."""
 
-    @click.option(
-        "--labels", type=_FILE, metavar="FILE", help="File with names of classes, one a line."
-    )
+    @labels_option
     @click.option(
         "--top",
         type=click.IntRange(0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from fourfold.cli._show import byte_count, duration, echo, show_line, show_table
 from fourfold.support.display import count_text
 
 OURS = "fourfold"
+# Units of sums, by the total in seconds below which they are used: a factor and decimals.
+_SUM_UNITS = ((1e-3, "µs", 1e6, 1), (0.1, "ms", 1e3, 3), (10, "ms", 1e3, 1), (math.inf, "s", 1, 3))
 
 
 def show_report(report: Mapping[str, Any]) -> None:
@@ -29,15 +32,31 @@ def show_report(report: Mapping[str, Any]) -> None:
     for name, ratio in report["ratios"].items():
         show_line(f"{OURS} takes {ratio:.2f}× the time of {name}")
     if report["parts"]:
-        shown = (f"{name} {duration(took)}" for name, took in report["parts"].items())
-        show_line(f"parts of the shortest run: {', '.join(shown)}")
-    stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
-    show_line(f"start: {stages}")
+        show_line(f"parts of a run, measured separately: {sum_text(report['parts'])}")
+    show_line(f"start: {sum_text(report['start'])}")
     launches = count_text(report["launches"], "launch", "launches")
     show_line(f"{launches}, {byte_count(report['arena'])} of memory for values")
     if report["kernels"]:
         echo()
         show_profile(report)
+
+
+def sum_text(seconds: Mapping[str, float]) -> str:
+    """Return parts and their 'total' as a sum in one unit, as in 'read 1.2 + build 3.4 = 4.6 ms'.
+    The rounded numbers add up: parts that lose most by rounding down are rounded up.
+    """
+    total = seconds["total"]
+    parts = {name: took for name, took in seconds.items() if name != "total"}
+    _, unit, scale, decimals = next(one for one in _SUM_UNITS if total < one[0])
+    step = 10.0**-decimals / scale  # seconds of the last digit
+    counts = {name: int(took / step) for name, took in parts.items()}
+    missing = round(sum(parts.values()) / step) - sum(counts.values())
+    by_loss = sorted(parts, key=lambda name: counts[name] - parts[name] / step)
+    for name in by_loss[:missing]:
+        counts[name] += 1
+    texts = [f"{name} {count * step * scale:.{decimals}f}" for name, count in counts.items()]
+    whole = sum(counts.values()) * step * scale
+    return f"{' + '.join(texts)} = {whole:.{decimals}f} {unit}"
 
 
 def show_models(reports: Sequence[Mapping[str, Any]]) -> None:

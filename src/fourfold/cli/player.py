@@ -35,7 +35,8 @@ def command() -> None:
 @click.option(
     "--target",
     type=click.Choice(tuple(TARGETS)),
-    help="Machine to compile for.  [default: this machine]",
+    metavar="MACHINE",
+    help=f"Machine to compile for: {', '.join(TARGETS)}.  [default: this machine]",
 )
 @click.option(
     "-o",

@@ -68,8 +68,8 @@ MAX_LAYERS = 12  # layers listed without --layers
 EXAMPLES = examples(
     "fourfold verify model.tflite",
     "fourfold verify model.onnx --layers --precision mixed --inputs samples/",
-    "fourfold verify int8.tflite --dataset pictures/ --float-model float.tflite --limit 500",
-    "fourfold verify detector.onnx --dataset instances_val2017.json --images val2017/",
+    "fourfold verify int8.tflite --dataset photos/ --float-model float.tflite",
+    "fourfold verify detector.onnx --dataset val2017.json --images val2017/",
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from fourfold.cli._answers import labels_option
 from fourfold.cli._images import PictureOptions, advice, stated_options
 from fourfold.cli._options import (
     ModelPath,
@@ -34,6 +35,7 @@ from fourfold.options import CompileOptions, SessionOptions
 from fourfold.processing.option import PostprocessOption
 from fourfold.store.store import configured_store
 from fourfold.support.display import count_text
+from fourfold.vision.labels import read_labels
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 PICTURE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -58,6 +60,7 @@ FITTING = ("fit", "fill", "model_order")
     type=PICTURE,
     help="Picture to show first, in a format that browsers can read.",
 )
+@labels_option
 @precision_option
 @shape_option
 @partial(stated_options, names=FITTING)
@@ -69,15 +72,17 @@ def command(
     output: Path,
     task: str | None,
     picture: Path | None,
+    labels: Path | None,
     pictures: PictureOptions,
     as_json: bool,
     **stated: Any,
 ) -> None:
+    names = () if labels is None else read_labels(labels)
     config = Config.from_environment()
     options = _read_options(config, **stated)
     with readable_file(model, configured_store(config), config) as readable:
         path = Path(readable)
-        page = make_page(path, output, options, task, picture, pictures.stated)
+        page = make_page(path, output, options, task, picture, pictures.stated, names)
     (show_json if as_json else _show)(page)
 
 

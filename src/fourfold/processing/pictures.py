@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def read_picture(path: Path, channels: int, size: tuple[int, int] | None = None)
 
 def picture_bytes(photograph: Any, channels: int = 3) -> np.ndarray:
     """Return a photograph as uint8 [height, width, channels]."""
-    if isinstance(photograph, str | Path):
+    if isinstance(photograph, str | PathLike):
         return read_picture(Path(photograph), channels)
     if hasattr(photograph, "convert"):  # a Pillow image
         photograph = photograph.convert("L" if channels == 1 else "RGB")

@@ -1,11 +1,11 @@
 """Decode model outputs into classes, boxes, masks, key points and pictures.
 
-    from fourfold import results
+    from fourfold import vision
 
-    answer = results.ask(session, "cats_and_dogs.jpg")
+    answer = vision.ask(session, "cats_and_dogs.jpg")
     for box in answer.boxes:
         print(box.name, box.score, box.corners)
-    answer.draw("cats_and_dogs.jpg").save("answer.png")
+    answer.draw().save("answer.png")
 
 `ask` preprocesses a photograph as the model expects, runs the session and decodes its outputs.
 `read_answer` decodes arrays that any run returned. The meaning of outputs follows from the model's

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import base64
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fourfold.support.display import shown
-from fourfold.vision.drawing import draw_results
+from fourfold.errors import InputError
+from fourfold.support.display import html_table, shown
+from fourfold.vision.drawing import draw_results, drawing_as_png
 from fourfold.vision.found import Found, Size
-from fourfold.vision.words import result_lines, results_to_data
+from fourfold.vision.words import result_lines, result_rows, results_to_data
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,25 +26,28 @@ class Answer(Found):
         kinds: What such a model can find: 'classes', 'boxes', 'masks', 'key points', 'pictures' or
             'embedding'.
         size: Height and width of the photograph, or None without one.
+        photograph: The photograph that `ask` was called with, as it was passed, or None.
     """
 
     family: str = ""
     told_by: str = ""
     kinds: tuple[str, ...] = ()
     size: Size | None = None
+    photograph: Any = field(default=None, repr=False, compare=False)
 
     @property
     def known(self) -> bool:
         """True if the meaning of any output is known, even if nothing was detected."""
         return bool(self.kinds)
 
-    def draw(self, photograph: Any) -> Image:
+    def draw(self, photograph: Any = None) -> Image:
         """Draw the results on the photograph. A model that makes a picture returns that picture.
 
         Args:
-            photograph: A path, a Pillow image, or a uint8 array [height, width, 3].
+            photograph: A path, a Pillow image, or a uint8 array [height, width, 3]; by default the
+                photograph that `ask` was called with.
         """
-        return draw_results(self, photograph)
+        return draw_results(self, self.photograph if photograph is None else photograph)
 
     def to_json(self) -> dict[str, Any]:
         """Return the results as plain data, with the class shares of masks instead of their pixels.
@@ -60,6 +65,19 @@ class Answer(Found):
 
     @shown
     def __str__(self) -> str:
+        return "\n".join([self._head(), *result_lines(self, self.size)])
+
+    def _repr_html_(self) -> str:
+        """Return the results as a table, below the drawing if there is a photograph and Pillow."""
+        table = html_table(self._head(), (), result_rows(self, self.size))
+        if self.photograph is None and not self.pictures:
+            return table
+        try:
+            png = base64.b64encode(drawing_as_png(self, self.photograph)).decode()
+        except InputError:  # no Pillow, or the file of the photograph is gone
+            return table
+        return f'<img src="data:image/png;base64,{png}">{table}'
+
+    def _head(self) -> str:
         source = f"{self.family}, identified by {self.told_by}"
-        head = source if self.known else "the meaning of the outputs is unknown"
-        return "\n".join([head, *result_lines(self, self.size)])
+        return source if self.known else "the meaning of the outputs is unknown"

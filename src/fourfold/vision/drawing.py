@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from colorsys import hls_to_rgb
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,7 @@ class Pen:
 
 
 MIN_DRAWING_PIXELS = 640  # longer side of a drawing; smaller photographs are enlarged
+MAX_SHOWN_PIXELS = 1024  # longer side of a drawing in a notebook
 MASK_OPACITY = 0.55
 MIN_NAMED_SHARE = 0.005  # smallest share of a mask for which its class is listed
 LEGEND_BACKGROUND = (32, 32, 32)
@@ -161,6 +163,14 @@ def draw_results(found: Found, photograph: Any) -> Image.Image:
         words = f"{box.name} {format_score(box.score)}"
         pen.name(words, _label_corners(box), class_color(box.number))
     return canvas
+
+
+def drawing_as_png(found: Found, photograph: Any) -> bytes:
+    """Return the drawing of all results as a PNG file, at most MAX_SHOWN_PIXELS wide and high."""
+    drawing, file = draw_results(found, photograph), io.BytesIO()
+    drawing.thumbnail((MAX_SHOWN_PIXELS, MAX_SHOWN_PIXELS))
+    drawing.save(file, "png")
+    return file.getvalue()
 
 
 def _draw_box(pen: Pen, box: Box) -> None:

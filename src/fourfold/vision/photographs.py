@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -19,8 +21,11 @@ from fourfold.vision.read import find_meaning, read_answer
 from fourfold.vision.shapes import as_opened, picture_input, picture_size
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from fourfold.session import Session
 
+    Photograph: TypeAlias = str | PathLike[str] | np.ndarray | Image
 
 AS_OPENED = "as the session was opened"
 _OPAQUE = 255
@@ -117,6 +122,30 @@ def find_frame_input(model: Described) -> FrameInput | None:
     return FrameInput(info.name, info.shape[0], size, pixels, scaling or DEFAULT_SCALING)
 
 
+@overload
+def ask(
+    session: Session,
+    photograph: list[Photograph] | tuple[Photograph, ...],
+    *,
+    labels: Any = ...,
+    top: int = ...,
+    score: float | None = ...,
+    stated: StatedPixels | None = ...,
+) -> list[Answer]: ...
+
+
+@overload
+def ask(
+    session: Session,
+    photograph: Photograph,
+    *,
+    labels: Any = ...,
+    top: int = ...,
+    score: float | None = ...,
+    stated: StatedPixels | None = ...,
+) -> Answer: ...
+
+
 def ask(
     session: Session,
     photograph: Any,
@@ -125,8 +154,9 @@ def ask(
     top: int = 5,
     score: float | None = None,
     stated: StatedPixels | None = None,
-) -> Answer:
-    """Run a session on a photograph and decode its outputs.
+) -> Answer | list[Answer]:
+    """Run a session on a photograph and decode its outputs. A list of photographs returns a list of
+    answers; the session runs once for each.
 
     Pixels are scaled as the caller states, as the model's metadata say, as its family does, or from
     0 to 1. The answer's notes say which. A session that was opened with `pixels=` gets the
@@ -134,7 +164,7 @@ def ask(
 
     Args:
         session: A session whose only input is a picture.
-        photograph: A path, a Pillow image, or a uint8 array [height, width, 3].
+        photograph: A path, a Pillow image, a uint8 array [height, width, 3], or a list of these.
         labels: Class labels; by default those of the model's metadata.
         top: Number of classes to return.
         score: Minimum score; by default that of the model family.
@@ -143,13 +173,19 @@ def ask(
     port = find_frame_input(session) or find_picture_input(session, stated)
     if port is None:
         raise _no_picture(session)
-    frame = picture_bytes(photograph, port.channels)
-    outputs = session.run({port.name: port.array(frame)})
-    size = (frame.shape[0], frame.shape[1])
-    answer = read_answer(
-        session, outputs, labels, top=top, score=score, fit=port.fit(frame), frame=size
-    )
-    return answer.with_notes(str(port))
+
+    def answer(one: Photograph) -> Answer:
+        frame = picture_bytes(one, port.channels)
+        outputs = session.run({port.name: port.array(frame)})
+        size = (frame.shape[0], frame.shape[1])
+        decoded = read_answer(
+            session, outputs, labels, top=top, score=score, fit=port.fit(frame), frame=size
+        )
+        return replace(decoded.with_notes(str(port)), photograph=one)
+
+    if isinstance(photograph, list | tuple):
+        return [answer(one) for one in photograph]
+    return answer(photograph)
 
 
 def _no_picture(model: Described) -> InputError:

@@ -23,23 +23,30 @@ def format_corners(corners: Corners, size: Size | None) -> tuple[str, ...]:
     return tuple(f"{one:.0f}" for one in (left * wide, top * tall, right * wide, bottom * tall))
 
 
-def result_lines(found: Found, size: Size | None) -> Iterator[str]:
+def result_rows(found: Found, size: Size | None) -> Iterator[tuple[str, str]]:
+    """Return each result as a name and its value, then notes without a value."""
     for one in found.classes:
-        yield f"{one.name}: {format_score(one.score)}"
+        yield one.name, format_score(one.score)
     for box in found.boxes:
         left, top, right, bottom = format_corners(box.corners, size)
         where = f"left {left}, top {top}, right {right}, bottom {bottom}"
-        yield f"{box.name}: {format_score(box.score)}, {where}"
+        yield box.name, f"{format_score(box.score)}, {where}"
     for mask in found.masks:
-        yield from (f"{one.name}: {one.share:.1%} of the picture" for one in mask.shares)
+        yield from ((one.name, f"{one.share:.1%} of the picture") for one in mask.shares)
     for points in found.key_points:
-        yield f"{points.name}: {sum(points.seen)} of {len(points.points)} points seen"
+        yield points.name, f"{sum(points.seen)} of {len(points.points)} points seen"
     for picture in found.pictures:
         height, width, _ = picture.pixels.shape
-        yield f"a picture of {width} × {height}"
-    yield from found.notes
+        yield f"a picture of {width} × {height}", ""
+    yield from ((note, "") for note in found.notes)
     if found.unknown:
-        yield f"unknown outputs: {', '.join(found.unknown)}"
+        yield "unknown outputs", ", ".join(found.unknown)
+
+
+def result_lines(found: Found, size: Size | None) -> Iterator[str]:
+    """Return each result as one line of text."""
+    for name, value in result_rows(found, size):
+        yield f"{name}: {value}" if value else name
 
 
 def results_to_data(found: Found, size: Size | None) -> dict[str, Any]:

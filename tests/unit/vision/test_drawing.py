@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,9 @@ import pytest
 
 from fourfold.errors import InputError
 from fourfold.vision import Answer, Box, ClassScore, KeyPoint, KeyPoints, MadePicture, Mask
-from fourfold.vision.drawing import class_color
+from fourfold.vision.drawing import MAX_SHOWN_PIXELS, class_color
 
-pytest.importorskip("PIL.Image", reason="Pillow draws")
+image_module = pytest.importorskip("PIL.Image", reason="Pillow draws")
 SIZE = (400, 800)
 PHOTOGRAPH = np.full((*SIZE, 3), 255, np.uint8)
 
@@ -126,3 +129,38 @@ def test_a_photograph_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "noise.png").write_bytes(b"noise")
     with pytest.raises(InputError, match="cannot be read as a picture"):
         Answer().draw(tmp_path / "noise.png")
+
+
+def test_draws_on_its_own_photograph() -> None:
+    answer = Answer(boxes=(Box(3, "cat", 0.9, (0.25, 0.25, 0.75, 0.5)),), photograph=PHOTOGRAPH)
+    np.testing.assert_array_equal(np.asarray(answer.draw()), drawn(answer))
+    assert "array" not in repr(answer)
+
+
+def shown_picture(html: str) -> np.ndarray:
+    """Return the pixels of the picture in an HTML text."""
+    data = html.partition("base64,")[2].partition('"')[0]
+    return np.asarray(image_module.open(io.BytesIO(base64.b64decode(data))))
+
+
+def test_notebooks_show_the_drawing_and_a_table(tmp_path: Path) -> None:
+    boxes = (Box(3, "<cat>", 0.9, (0.25, 0.25, 0.75, 0.5)),)
+    answer = Answer(boxes=boxes, kinds=("boxes",), family="SSD", photograph=PHOTOGRAPH)
+    html = answer._repr_html_()
+    np.testing.assert_array_equal(shown_picture(html), drawn(answer))
+    assert "<table>" in html
+    assert "&lt;cat&gt;" in html
+    assert "0.900" in html
+    large = replace(answer, photograph=np.zeros((600, 3000, 3), np.uint8))
+    assert shown_picture(large._repr_html_()).shape[1] == MAX_SHOWN_PIXELS
+    missing = replace(answer, photograph=tmp_path / "deleted.png")
+    assert missing._repr_html_().startswith("<p>SSD")
+
+
+def test_notebooks_show_only_the_table_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answer(classes=(ClassScore(1, "dog", 0.5),), photograph=PHOTOGRAPH)
+    assert "<img" in answer._repr_html_()
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert "<img" not in answer._repr_html_()
+    assert "dog" in answer._repr_html_()
+    assert "<img" not in Answer(classes=answer.classes)._repr_html_()

@@ -91,6 +91,29 @@ def test_points_come_back_from_a_letterbox() -> None:
     assert answer.size == (100, 200)
 
 
+def test_several_photographs_give_several_answers(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    runs: list[np.ndarray] = []
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        runs.append(inputs["image"])
+        return {"y": np.eye(4, dtype=np.float32)[len(runs) - 1 : len(runs)]}
+
+    fake: Any = SimpleNamespace(**described({"y": (1, 4)})._asdict(), run=run)
+    pixels = np.full((7, 9, 3), 255, np.uint8)
+    paths = [tmp_path / "black.png", tmp_path / "white.png"]
+    for path, value in zip(paths, (0, 255), strict=True):
+        image.fromarray(np.full((20, 30, 3), value, np.uint8)).save(path)
+    answers = ask(fake, [paths[0], str(paths[1]), pixels], top=1)
+    assert [one.classes[0].number for one in answers] == [0, 1, 2]
+    assert [one.size for one in answers] == [(20, 30), (20, 30), (7, 9)]
+    assert [float(one.mean()) for one in runs] == [0, 1, 1]
+    assert [one.photograph for one in answers[:2]] == [paths[0], str(paths[1])]
+    assert answers[2].photograph is pixels
+    assert ask(fake, (paths[0],), top=1)[0].classes[0].number == 3
+    assert ask(fake, []) == []
+
+
 def test_masks_lose_the_bars() -> None:
     shapes = {"y": (1, 84, 64), "p": (1, 32, 64, 64)}
     from_cells = np.zeros((1, 39, 1344), np.float32)

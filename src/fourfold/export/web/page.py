@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fourfold.compiler.load import load_model
 from fourfold.errors import InputError
-from fourfold.export.web.task import Task, check_task, find_task, picture_settings, takes_picture
+from fourfold.export.web.task import (
+    Task,
+    check_task,
+    find_task,
+    picture_settings,
+    takes_picture,
+    with_labels,
+)
 from fourfold.options import CompileOptions
 from fourfold.processing.pixels.stated import StatedPixels
 from fourfold.store.draft import Draft
@@ -43,6 +51,7 @@ def make_page(
     task: str | None = None,
     picture: Path | None = None,
     stated: StatedPixels | None = None,
+    labels: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write the page of a model into a folder and return a summary.
 
@@ -53,6 +62,7 @@ def make_page(
         task: How to show the outputs; by default the model's outputs decide.
         picture: The first picture to show.
         stated: Scaling, fit or channel order that override those of the model.
+        labels: Class labels; by default those of the model's metadata.
     """
     check_folder(folder)
     loaded = load_model(str(model), options)
@@ -61,6 +71,8 @@ def make_page(
     own = loaded
     if options.postprocess is not None:  # the model's own outputs identify its family
         own = load_model(str(model), replace(options, postprocess=None))
+    if labels:
+        chosen = with_labels(chosen, own.model, labels, model.name)
     taken = None
     if takes_picture(own.model.main):
         name = own.model.input_names[0]

@@ -5,7 +5,8 @@ The same families as for answers in Python decide what outputs mean, and which s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from fourfold.vision.families.ssd import detection_roles
 from fourfold.vision.found import Edge
 from fourfold.vision.meaning import BACKGROUNDS, BOXES, DescribedModel, Meaning
 from fourfold.vision.preprocessing import PictureInput
-from fourfold.vision.read import find_meaning
+from fourfold.vision.read import check_labels, find_meaning
 from fourfold.vision.shapes import CHANNELS, MIN_SIDE_PIXELS
 from fourfold.vision.skeletons import BODY
 from fourfold.vision.ultralytics import read_export_notes
@@ -39,6 +40,7 @@ KINDS = (
     "classes",
     "numbers",
 )
+_LABELLED = ("boxes", "detections", "classmap", "classes")
 _PICTURES = (DType.F32, DType.F16, DType.U8, DType.I8)
 _PROCESSED = {"boxes", "scores", "count"}  # outputs of a postprocessing that picks boxes
 _LOGARITHMS = "exp"  # the operator that decodes the sizes of boxes
@@ -54,7 +56,8 @@ class Task:
         postprocess: Post-processing of the outputs, or None.
         edges: Connected key points.
         score: Minimum score of detections and points that the page selects.
-        labels: Class labels of boxes.
+        labels: Class labels of boxes, or those of the caller. Without them, the page uses labels of
+            the model's outputs.
         roles: Outputs of a detector with built-in post-processing, by role.
     """
 
@@ -171,6 +174,28 @@ def _image(model: Model, kind: TensorType) -> Task | None:
     if channels <= MAX_CLASSES:
         return Task("classmap", ArgMax())
     return None
+
+
+def with_labels(task: Task, model: Model, labels: Sequence[str], title: str = "") -> Task:
+    """Return the task with the caller's labels. Boxes have no label for the background, and neither
+    have classes with one label less.
+
+    Args:
+        task: How outputs are drawn.
+        model: The model, without postprocessing.
+        labels: The labels.
+        title: Name of the model's file.
+    """
+    if task.kind not in _LABELLED:
+        what, why = "the labels cannot be shown", f"the page shows {task.kind}, which have none"
+        raise InputError(what, why, f"leave them out, or pass --task {' or '.join(_LABELLED)}")
+    check_labels(describe_model(model, title), labels)
+    kind = model.main.types[model.main.results[0]]
+    count = kind.channels if task.kind == "classmap" else math.prod(kind.shape)
+    boxes = task.kind in ("boxes", "detections")
+    if labels[0] in BACKGROUNDS and (boxes or len(labels) == count + 1):
+        labels = labels[1:]
+    return replace(task, labels=tuple(labels))
 
 
 def check_task(kind: str, model: Model, default: Task) -> Task:

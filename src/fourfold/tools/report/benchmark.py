@@ -181,6 +181,13 @@ def benchmark(
         return replace(report, parts=parts, kernels=kernels, notes=tuple(notes))
 
 
+def start_stages(total: float, stages: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of opening a model, in total and by stage. 'other' is what no stage
+    measures, so that the stages add up to the total.
+    """
+    return {"total": total, **stages, "other": max(total - sum(stages.values()), 0.0)}
+
+
 class Benchmark:
     """Sessions of a model, one for each stream, and the CPU runtimes they are compared with."""
 
@@ -201,7 +208,7 @@ class Benchmark:
     def __enter__(self) -> Benchmark:
         began = time.perf_counter()
         self._open()
-        self.start = {"total": time.perf_counter() - began, **self.session.timings}
+        self.start = start_stages(time.perf_counter() - began, self.session.timings)
         for _ in range(self._streams - 1):
             self._open()
         return self

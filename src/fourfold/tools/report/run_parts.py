@@ -20,7 +20,7 @@ from fourfold.session import Session
 class RunParts:
     """Seconds of the shortest of several runs, from arrays to arrays. `upload` is the extra time of
     inputs in host memory instead of device memory, `download` that of outputs, `kernels` the time
-    by the device's clock, and `host` the remainder.
+    by the device's clock, and `host` the remainder: the four add up to `total`.
     """
 
     total: float
@@ -28,6 +28,18 @@ class RunParts:
     kernels: float
     download: float
     host: float
+
+    @classmethod
+    def of(cls, total: float, no_upload: float, no_copies: float, kernels: float) -> RunParts:
+        """Return the parts of a run from the times of runs that leave out the upload, then the
+        download too. A run that leaves out more counts as no longer than the one before it: if it
+        was, the difference is noise.
+        """
+        no_upload = min(no_upload, total)
+        no_copies = min(no_copies, no_upload)
+        kernels = min(kernels, no_copies)
+        upload, download = total - no_upload, no_upload - no_copies
+        return cls(total, upload, kernels, download, no_copies - kernels)
 
 
 def measure_parts(
@@ -50,11 +62,8 @@ def measure_parts(
         for name, run in variants.items():
             run()  # the previous variant left other arguments bound
             seconds[name].append(_timed(run))
-    total, no_upload, neither = (min(times) for times in seconds.values())
-    kernels = min(session.device_seconds(on_device, runs), neither, total)
-    upload, download = max(total - no_upload, 0.0), max(no_upload - neither, 0.0)
-    host = max(total - upload - download - kernels, 0.0)
-    return RunParts(total, upload, kernels, download, host)
+    total, no_upload, no_copies = (min(times) for times in seconds.values())
+    return RunParts.of(total, no_upload, no_copies, session.device_seconds(on_device, runs))
 
 
 def _on_device(session: Session, name: str, inputs: Mapping[str, np.ndarray]) -> DeviceArray:
