@@ -55,24 +55,60 @@ def gather_inputs(
     files: Iterable[str],
     pictures: PictureOptions,
     seed: int,
+    path: Path | None = None,
+    *,
+    printed: set[str] | None = None,
 ) -> GatheredInputs:
     """Read inputs from files; those without a file get seeded random numbers.
 
     The preprocessing of a photograph is printed.
+
+    Args:
+        model: The model.
+        files: Files of named inputs, as 'NAME=FILE', or as 'FILE' if there is one input.
+        pictures: Options about pictures.
+        seed: Seed of the random numbers.
+        path: File for the input that `files` leaves, if any.
+        printed: Lines that were printed before, and are not repeated. New ones are added.
     """
     gathered = GatheredInputs(random_inputs(model.inputs, seed))
     ports = {port.name: port for port in model.inputs}
-    for name, path in (split_file(text, list(ports)) for text in files):
-        if path.suffix.lower() in EXTENSIONS and not _is_text(ports[name]):
-            taken = read_photograph(path, name, model, pictures)
-            if taken.text:
-                echo(f"{path.name}: {taken.text}", err=True)
+    for name, file in name_files(list(ports), files, path).items():
+        if file.suffix.lower() in EXTENSIONS and not _is_text(ports[name]):
+            taken = read_photograph(file, name, model, pictures)
+            _print_once(file, taken.text, printed)
             array, frame, fit, converted, _ = taken
-            gathered = GatheredInputs(gathered.arrays, path, frame, fit, converted)
+            gathered = GatheredInputs(gathered.arrays, file, frame, fit, converted)
         else:
-            array = read_input(path, ports[name], model, pictures)
+            array = read_input(file, ports[name], model, pictures)
         gathered.arrays[name] = array
     return gathered
+
+
+def _print_once(path: Path, text: str, printed: set[str] | None) -> None:
+    if text and text not in (printed or ()):
+        echo(f"{path.name}: {text}", err=True)
+    if printed is not None:
+        printed.add(text)
+
+
+def name_files(names: Sequence[str], files: Iterable[str], path: Path | None) -> dict[str, Path]:
+    """Return the file of each input that has one: those of --input, and `path` for the input that
+    these leave.
+    """
+    named = dict(split_file(text, names) for text in files)
+    if path is None:
+        return named
+    free = [name for name in names if name not in named]
+    if len(free) == 1:
+        return {**named, free[0]: path}
+    what, fix = f"no input is left for {path}", "leave either --input or the file out"
+    why = f"--input names files for all inputs: {', '.join(names)}" if names else "there are none"
+    if free:
+        what = f"{path} does not say which input it is for"
+        why = f"the model has {len(free)} inputs without a file: {', '.join(free)}"
+        fix = f"write it as --input {free[0]}={path}"
+    raise InputError(what, why, fix)
 
 
 def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
