@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,38 @@ def test_a_file_goes_to_the_input_that_is_left(folder: Path, device: DeviceInfo)
     result = run(device, "--input", "image=inputs/a.png", "inputs/b.jpg")
     assert result.exit_code == 2
     assert "no input is left for inputs/b.jpg" in result.stderr
+
+
+def write_tone(path: Path, rate: int, channels: int = 1) -> None:
+    tone = np.sin(2 * np.pi * 440 * np.arange(rate) / rate)
+    pcm = np.repeat(np.rint(tone * 32767).astype("<i2"), channels)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(pcm.tobytes())
+
+
+def test_a_sound_becomes_the_samples_that_a_model_takes(folder: Path, device: DeviceInfo) -> None:
+    tensors = [Tensor(name, (1, 4000)) for name in ("samples", "sizes")]
+    relu = write(tensors, [Operator("ABS", ["samples"], ["sizes"])], ["samples"], ["sizes"])
+    Path("m.tflite").write_bytes(relu)
+    write_tone(Path("tone.wav"), 44100, channels=2)
+    result = run(device, "tone.wav", "--output", "out", "--json")
+    assert result.exit_code == 0, result.output
+    assert "the first 0.25 of 1 s, 2 channels mixed to one" in result.stderr
+    assert "resampled from 44100 Hz, at 16000 Hz, which is a guess" in result.stderr
+    converted = json.loads(result.stdout)["preprocessing"]
+    assert (converted["rate"], converted["samples"]) == (16000, 4000)
+    expected = np.abs(np.sin(2 * np.pi * 440 * np.arange(4000) / 16000))
+    np.testing.assert_allclose(np.load("out/sizes.npy")[0, 200:], expected[200:], atol=1e-3)
+    result = run(device, "tone.wav", "--rate", 2000, "--json")
+    assert "1 s, then silence to 2 s" in result.stderr
+    assert "at 2000 Hz, as stated" in result.stderr
+
+
+def test_a_sound_for_an_input_of_pictures_is_an_error(folder: Path, device: DeviceInfo) -> None:
+    write_tone(Path("tone.wav"), 16000)
+    result = run(device, "tone.wav")
+    assert result.exit_code == 2
+    assert "the sound tone.wav cannot become input 'image' of float32[" in result.stderr

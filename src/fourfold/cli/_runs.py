@@ -64,6 +64,7 @@ class RunOptions(NamedTuple):
     shown: AnswerOptions
     output: Path | None = None
     seed: int = 0
+    rate: int | None = None
 
 
 class Runs:
@@ -93,7 +94,13 @@ class Runs:
         names = [info.name for info in self._taking.inputs]
         _announce_random(names, name_files(names, options.files, path), options.seed)
         inputs = gather_inputs(
-            self._taking, options.files, options.pictures, options.seed, path, printed=self._printed
+            self._taking,
+            options.files,
+            options.pictures,
+            options.seed,
+            path,
+            rate=options.rate,
+            printed=self._printed,
         )
         began = time.perf_counter()
         results = self._session.run(inputs.arrays)

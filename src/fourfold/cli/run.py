@@ -1,9 +1,10 @@
 """Run a model and show its results.
 
-INPUTS are pictures, arrays (.npy), raw camera frames (.yuv, with --pixels and --frame-size), text
-files with one text a line, or folders of these. The model runs once for each file. Without a file,
-the input is random. A picture is resized to the input, and scaled as the model's metadata say, as
-is usual for models of its kind, or to 0..1.
+INPUTS are pictures, sounds (.wav), arrays (.npy), raw camera frames (.yuv, with --pixels and
+--frame-size), text files with one text a line, or folders of these. The model runs once for each
+file. Without a file, the input is random. A picture is resized to the input, and scaled as the
+model's metadata say, as is usual for models of its kind, or to 0..1. A sound is mixed to mono,
+resampled, and cut or padded to the input.
 
 Results are shown as classes, boxes, masks or key points if the model's metadata or the shapes of
 its outputs say so. --draw draws them on the picture.
@@ -44,6 +45,7 @@ from fourfold.cli._options import (
 from fourfold.cli._runs import Outcome, RunOptions, Runs, failure_code
 from fourfold.cli._show import duration, echo, number_text, shape_text, show_json, show_table
 from fourfold.cli._trace import trace_option, traced
+from fourfold.processing.sound_files import MAX_RATE_HZ, MIN_RATE_HZ
 from fourfold.support.lazy import lazy_import
 from fourfold.support.progress import late_progress
 
@@ -53,6 +55,10 @@ if TYPE_CHECKING:
 else:
     shapes = lazy_import("fourfold.vision.shapes")
 
+RATE_HELP = "Sample rate of the model in Hz, for sounds.  [default: as the model says, or 16000]"
+rate_option = click.option(
+    "--rate", type=click.IntRange(MIN_RATE_HZ, MAX_RATE_HZ), metavar="HZ", help=RATE_HELP
+)
 EXAMPLES = examples(
     "fourfold run model.tflite photo.jpg --draw answer.png",
     "fourfold run model.tflite photos/ --json",
@@ -73,6 +79,7 @@ EXAMPLES = examples(
 @answer_options
 @picture_options
 @postprocess_options
+@rate_option
 @seed_option
 @trace_option
 @json_option
@@ -83,6 +90,7 @@ def command(
     output: Path | None,
     shown: AnswerOptions,
     pictures: PictureOptions,
+    rate: int | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -106,7 +114,8 @@ def command(
         taking: Described = model
         if arguments.options.postprocess is not None:
             taking = with_own_outputs(arguments, model.inputs, named)
-        runs = Runs(session, model, taking, RunOptions(files, pictures, shown, output, seed))
+        options = RunOptions(files, pictures, shown, output, seed, rate)
+        runs = Runs(session, model, taking, options)
         with traced(arguments, session, opening=True):
             if not inputs.is_list:
                 outcomes = [runs.run(inputs.only)]
