@@ -156,6 +156,9 @@ def _show_all(
     answer = next((one.answer for one in outcomes if one.answer is not None), None)
     if answer is not None and answer.known:
         echo(f"{answer.family}, identified by {answer.told_by}")
+    notes = (note for one in outcomes if one.answer is not None for note in one.answer.notes)
+    for note in dict.fromkeys(notes):
+        echo(note)
     _show_start(report["seconds"])
     saved = [path for one in outcomes for path in one.data.get("files", {}).values()]
     if saved:
