@@ -85,6 +85,7 @@ EXAMPLES = examples(
 @json_option
 def command(
     arguments: ModelArguments,
+    *,
     paths: tuple[str, ...],
     files: tuple[str, ...],
     output: Path | None,
