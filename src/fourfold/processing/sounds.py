@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import wave
 from fractions import Fraction
@@ -13,6 +14,8 @@ import numpy as np
 from fourfold.errors import InputError
 from fourfold.processing.sound_files import MAX_RATE_HZ, MIN_RATE_HZ
 
+EXTENSIBLE, PCM = b"\xfe\xff", b"\x01\x00"  # tags of formats
+MAX_HEADER = 4096  # bytes before the format of a file
 ZEROS = 32  # zero crossings of the resampling filter on each side
 ROLLOFF = 0.945  # cutoff as a fraction of the lower Nyquist frequency; the rest is the transition
 BETA = 9.0  # of the filter's Kaiser window: about 90 dB of attenuation
@@ -33,7 +36,7 @@ class Sound(NamedTuple):
 def read_sound(path: Path) -> Sound:
     """Read a .wav file with PCM samples of 8, 16, 24 or 32 bits, mixed to one channel."""
     try:
-        with wave.open(str(path), "rb") as file:
+        with wave.open(io.BytesIO(_as_plain_pcm(path.read_bytes())), "rb") as file:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
             content = file.readframes(file.getnframes())
     except (wave.Error, EOFError, OSError) as error:
@@ -46,6 +49,16 @@ def read_sound(path: Path) -> Sound:
     content = content[: len(content) // (width * channels) * width * channels]  # a cut file
     samples = _real_samples(content, width).reshape(-1, channels).mean(1)
     return Sound(samples.astype(np.float32), rate, channels)
+
+
+def _as_plain_pcm(content: bytes) -> bytes:
+    """Return the content of a file with the extensible form of PCM, which many programs write for
+    24 bits, in the plain form. Python reads the former only since version 3.12.
+    """
+    begin = content.find(b"fmt ", 0, MAX_HEADER)
+    tag, subtype = begin + 8, begin + 32
+    is_pcm = content[tag : tag + 2] == EXTENSIBLE and content[subtype : subtype + 2] == PCM
+    return content[:tag] + PCM + content[tag + 2 :] if begin >= 0 and is_pcm else content
 
 
 def _real_samples(content: bytes, width: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import wave
 from pathlib import Path
 
@@ -37,6 +38,19 @@ def test_reads_samples_of_all_widths(tmp_path: Path, width: int) -> None:
     sound = read_sound(write_sound(tmp_path / "a.wav", samples, 8000, width))
     assert (sound.rate, sound.channels, sound.samples.dtype) == (8000, 1, np.float32)
     np.testing.assert_allclose(sound.samples, samples, atol=max(2.0 ** (2 - 8 * width), 1e-6))
+
+
+def test_reads_the_extensible_form(tmp_path: Path) -> None:
+    path = write_sound(tmp_path / "a.wav", sine(440, 8000), 8000, 3)
+    content = path.read_bytes()
+    subtype = bytes.fromhex("0100000000001000800000aa00389b71")  # PCM
+    more = struct.pack("<HHI", 22, 24, 4) + subtype
+    form = struct.pack("<4sIH", b"fmt ", 40, 0xFFFE) + content[22:36] + more
+    body = b"WAVE" + form + content[36:]
+    (tmp_path / "b.wav").write_bytes(struct.pack("<4sI", b"RIFF", len(body)) + body)
+    expected, sound = read_sound(path), read_sound(tmp_path / "b.wav")
+    assert sound[1:] == expected[1:]
+    np.testing.assert_array_equal(sound.samples, expected.samples)
 
 
 def test_mixes_channels_to_one(tmp_path: Path) -> None:
