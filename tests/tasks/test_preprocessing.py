@@ -48,7 +48,7 @@ def blue(folder: Path) -> str:
 
 
 def test_yolox_takes_bgr_bytes_in_a_letterbox(ask: Ask, blue: str) -> None:
-    found = ask(f"fourfold run yolox.onnx --input {blue}")
+    found = ask(f"fourfold run yolox.onnx {blue}")
     (box,) = found["answer"]["boxes"]
     assert found["answer"]["family"] == "YOLOX, 3 classes"
     assert (box["number"], box["score"] > 0.8) == (1, True)
@@ -71,19 +71,19 @@ def test_a_page_of_yolox_draws_boxes(ask: Ask, blue: str) -> None:
 
 def test_postprocessing_does_not_change_how_pictures_go_in(ask: Ask, blue: str) -> None:
     words = "--postprocess 'yolo:strides=[8,16,32],score=0.5'"
-    (box,) = ask(f"fourfold run yolox.onnx --input {blue} {words}")["answer"]["boxes"]
+    (box,) = ask(f"fourfold run yolox.onnx {blue} {words}")["answer"]["boxes"]
     assert overlap(box["corners"], [0, 0.5, 0.5, 0.75]) > 0.98
 
 
 def test_the_device_scales_bytes_as_the_command_does(ask: Ask, blue: str) -> None:
     for words in ("--pixels rgb", "--pixels bgra --fit letterbox --fill 114"):
-        found = ask(f"fourfold run yolox.onnx --input {blue} {words}")
+        found = ask(f"fourfold run yolox.onnx {blue} {words}")
         (box,) = found["answer"]["boxes"]
         assert overlap(box["corners"], [0, 0.5, 0.5, 0.75]) > 0.95
 
 
 COMMANDS = (
-    "run {model} --input photo.jpg",
+    "run {model} photo.jpg",
     "bench {model} --input photo.jpg --runs 1 --seconds 0 --no-compare",
     "verify {model} --inputs pictures",
     "web {model} -o page",
@@ -138,7 +138,7 @@ def test_a_report_names_the_preprocessing(shell: Shell, pictures: Path) -> None:
 
 def test_a_prepared_file_keeps_the_name_of_its_model(ask: Ask, pictures: Path) -> None:
     fourfold.prepare("mobilenet.tflite", "app.fourfold", everywhere=False)
-    found = ask("fourfold run app.fourfold --input photo.jpg")["preprocessing"]
+    found = ask("fourfold run app.fourfold photo.jpg")["preprocessing"]
     assert found["range"] == [-1, 1]
 
 
@@ -159,7 +159,7 @@ def test_quantising_with_photographs_keeps_answers(ask: Ask, folder: Path) -> No
                 answer = vision.ask(session, INPUTS / name, labels=labels)
                 assert answer.classes[0].label == best
     for name, best in CLEAR.items():
-        classes = ask(f"fourfold run small.tflite --input {INPUTS / name}")["answer"]["classes"]
+        classes = ask(f"fourfold run small.tflite {INPUTS / name}")["answer"]["classes"]
         assert labels[classes[0]["number"]] == best
 
 
@@ -188,7 +188,7 @@ def test_boxes_are_those_of_the_reference_pipeline(ask: Ask, runtime: str) -> No
     outputs = run(interpreter(runtime, model.read_bytes()), [np.asarray(resized)[None]])
     corners, _, scores, count = (array[0] for array in outputs)
     expected = [corners[at].clip(0, 1) for at in range(int(count)) if scores[at] >= 0.4]
-    found = ask(f"fourfold run {model} --input {photograph}")["answer"]["boxes"]
+    found = ask(f"fourfold run {model} {photograph}")["answer"]["boxes"]
     assert len(found) == len(expected) == 6
     for box, reference in zip(found, expected, strict=True):
         assert overlap(box["corners"], reference.tolist()) > 0.98
@@ -208,5 +208,5 @@ def test_a_page_draws_what_a_run_finds(ask: Ask) -> None:
         assert "mean" not in settings["picture"]  # it takes bytes
     photograph = at_hand(INPUTS / "squat.bmp")
     model = TFLITE / "movenet_lightning_int8.tflite"
-    (body,) = ask(f"fourfold run {model} --input {photograph}")["answer"]["key_points"]
+    (body,) = ask(f"fourfold run {model} {photograph}")["answer"]["key_points"]
     assert sum(point["seen"] for point in body["points"]) == 17

@@ -17,7 +17,7 @@ Shell = Callable[..., str]
 def test_one_file_that_starts_hot_elsewhere(shell: Shell) -> None:
     shell("fourfold prepare colors.tflite -o colors.fourfold")
     Path("colors.tflite").unlink()
-    assert "red" in shell("fourfold run colors.fourfold --input picture=photo.jpg")
+    assert "red" in shell("fourfold run colors.fourfold photo.jpg")
 
 
 def test_a_smaller_model_that_still_agrees(folder: Path) -> None:

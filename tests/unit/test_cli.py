@@ -224,7 +224,7 @@ def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
 
 
 def test_run_json_is_strict_json(invoke: Invoke, model: str) -> None:
-    report = json.loads(invoke("run", model, "--json").output)
+    report = json.loads(invoke("run", model, "--json").stdout)
     scores, mask = report["outputs"]
     assert [item["place"] for item in scores["largest"]] == [11, 10, 9, 8, 7]
     assert report["answer"]["known"] is False
@@ -330,7 +330,7 @@ def test_run_reads_arrays_and_is_repeatable(invoke: Invoke, model: str, tmp_path
     )
     assert report["outputs"][0]["min"] == 1.0
     first, again, other = (
-        json.loads(invoke("run", model, "--json", "--seed", seed).output)["outputs"][0]["min"]
+        json.loads(invoke("run", model, "--json", "--seed", seed).stdout)["outputs"][0]["min"]
         for seed in (1, 1, 2)
     )
     assert first == again != other

@@ -99,7 +99,7 @@ def test_the_range_of_pixels_is_printed(run: Runner) -> None:
 @pytest.mark.parametrize(
     ("words", "given", "why"),
     [
-        (("--draw", "x.png"), False, "no --input is a picture"),
+        (("--draw", "x.png"), False, "no input is a picture"),
         (("--draw", "x.doc"), True, "pictures are .bmp"),
     ],
 )

@@ -68,6 +68,8 @@ def test_completions_start_with_the_prefix_of_the_last_word() -> None:
     ]
     assert completions("fourfold check --precision=m") == ["--precision=", "plain\tmixed\t"]
     assert completions("fourfold run sub/mo") == ["", "file\tsub/mo\t"]
+    assert completions("fourfold run m.tflite photos/ca") == ["", "file\tphotos/ca\t"]
+    assert completions("fourfold run m.tflite a.jpg b") == ["", "file\tb\t"]
     assert completions("fourfold run --output=") == ["--output=", "dir\t\t"]
     assert completions("fourfold run --input=image=ph") == ["--input=image=", "file\tph\t"]
     assert completions("fourfold run --input ph") == ["", "file\tph\t"]

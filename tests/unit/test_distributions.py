@@ -50,6 +50,9 @@ def test_wheel_contains_data_files(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     assert "fourfold/py.typed" in names
     assert {f"fourfold/cli/completion.{shell}" for shell in ("bash", "fish", "zsh")} <= names
+    datasets = ("audioset", "coco", "imagenet", "pascal_voc")
+    assert {f"fourfold/vision/class_names/{name}.txt" for name in datasets} <= names
+    assert "fourfold/vision/class_names/SOURCES.md" in names
     expected = {
         "fourfold/player_sources": ROOT / "player",
         "fourfold/export/web/player": ROOT / "web" / "src",

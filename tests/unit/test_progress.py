@@ -6,6 +6,7 @@ import io
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,7 @@ import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.runtime.stages import STAGES
 from fourfold.support import progress
-from fourfold.support.progress import NotebookBar, followed, left_text
+from fourfold.support.progress import NotebookBar, followed, late_progress, left_text
 
 WITH_KERNELS = find_spec("ipykernel") is not None and find_spec("nbclient") is not None
 NOTEBOOK = """
@@ -111,9 +112,55 @@ def test_shows_no_bar_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     for option in (True, False, None):
         with followed(option, "work") as report:
             assert report is None
+    with late_progress("work", delay_s=0.0) as report:
+        assert report is None
     monkeypatch.setattr(sys, "stderr", None)
     with followed(True, "work") as report:
         assert report is None
+
+
+def test_a_late_bar_appears_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with late_progress("quick", delay_s=1000.0) as report:
+        assert report is not None
+        report(1, 4, "first", 0.0)
+    assert not terminal.getvalue()
+    timers = FakeTimer.caught(monkeypatch)
+    with late_progress("slow") as report:
+        assert report is not None
+        report(1, 4, "first", 0.0)
+        (timer,) = timers
+        assert timer.seconds == 0.5
+        timer.function()
+    assert "slow first" in terminal.getvalue()
+    before = terminal.getvalue()
+    timer.function()  # too late: the work is done
+    assert terminal.getvalue() == before
+
+
+class FakeTimer:
+    """A timer that the test fires."""
+
+    def __init__(self, seconds: float, function: Callable[[], None]) -> None:
+        self.seconds, self.function, self.daemon = seconds, function, False
+
+    @classmethod
+    def caught(cls, monkeypatch: pytest.MonkeyPatch) -> list[FakeTimer]:
+        timers: list[FakeTimer] = []
+
+        def make(seconds: float, function: Callable[[], None]) -> FakeTimer:
+            timers.append(cls(seconds, function))
+            return timers[-1]
+
+        monkeypatch.setattr(progress.threading, "Timer", make)
+        return timers
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
 
 
 def test_formats_the_remaining_time() -> None:

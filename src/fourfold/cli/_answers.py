@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,9 +28,12 @@ else:
 
 DEFAULT_TOP = 5  # classes
 MAX_POINTS = 33  # results with more key points show only the first few
+MAX_SUMMARY = 3  # classes in the summary of an answer
+MIN_SUMMARY_SCORE = 0.01
 MIN_SHARE = 0.001  # fraction of a mask; rarer classes are not shown
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_DRAWING = click.Path(dir_okay=False, path_type=Path)
+_DRAWING = click.Path(path_type=Path)
+_DRAW_HELP = "File to draw the result on the picture to; a folder if there are several pictures."
 _SCORE_HELP = "Smallest score of a detection.  [default: as is usual for the model]"
 
 Row = tuple[object, ...]
@@ -43,17 +47,23 @@ class AnswerOptions(NamedTuple):
     score: float | None = None
     drawing: Path | None = None
 
-    def check(self, files: Sequence[str]) -> None:
-        """Raise InputError for a drawing that cannot be made, before anything runs."""
+    def check(self, files: Sequence[str], in_folder: bool = False) -> None:
+        """Raise InputError for a drawing that cannot be made, before anything runs. Drawings of
+        several files are written to a folder (`in_folder`).
+        """
         if self.drawing is None:
             return
-        if self.drawing.suffix.lower() not in EXTENSIONS:
+        is_picture = self.drawing.suffix.lower() in EXTENSIONS
+        if in_folder and (is_picture or self.drawing.is_file()):
+            what, why = f"--draw {self.drawing} is one file", "several files may be drawn"
+            raise InputError(what, why, "name a folder, as in --draw answers")
+        if not in_folder and (not is_picture or self.drawing.is_dir()):
             what = f"--draw {self.drawing} cannot be written"
             why = f"pictures are {', '.join(EXTENSIONS)}"
             raise InputError(what, why, "choose such a name, as in --draw answer.png")
         if not any(Path(text).suffix.lower() in EXTENSIONS for text in files):
-            what, why = "--draw has nothing to draw on", "no --input is a picture"
-            raise InputError(what, why, "pass a photograph: --input photo.jpg")
+            what, why = "--draw has nothing to draw on", "no input is a picture"
+            raise InputError(what, why, "pass a photograph after the model: photo.jpg")
         require_pillow("nothing can be drawn")
 
 
@@ -74,9 +84,7 @@ def answer_options(command: Command) -> Command:
         help="Number of classes to show.",
     )
     @click.option("--score", type=float, help=_SCORE_HELP)
-    @click.option(
-        "--draw", type=_DRAWING, metavar="PNG", help="File to draw the result on the picture to."
-    )
+    @click.option("--draw", type=_DRAWING, metavar="PNG", help=_DRAW_HELP)
     @functools.wraps(command)
     def wrapped(
         labels: Path | None, top: int, score: float | None, draw: Path | None, **others: Any
@@ -129,6 +137,23 @@ def show_answer(answer: Answer) -> None:
         echo(note)
     if answer.unknown:
         echo(f"the meaning of these outputs is unknown: {', '.join(answer.unknown)}")
+
+
+def summarise_answer(answer: Answer) -> str:
+    """Return the results in a few words, for one row of a table; '' if nothing is known."""
+    if not answer.known:
+        return ""
+    counts = Counter(one.name for one in answer.boxes)
+    likely = [one for one in answer.classes if one.score >= MIN_SUMMARY_SCORE] or answer.classes[:1]
+    parts = [f"{one.name} {words.format_score(one.score)}" for one in likely[:MAX_SUMMARY]]
+    parts += [f"{count} × {name}" for name, count in counts.most_common()]
+    for mask in answer.masks:
+        shares = mask.shares[:MAX_SUMMARY]
+        parts += [f"{one.name} {one.share:.1%}" for one in shares if one.share >= MIN_SHARE]
+    parts += [_points_title(one) for one in answer.key_points]
+    sizes = [one.pixels.shape for one in answer.pictures]
+    parts += [f"a picture of {width} × {height}" for height, width, _ in sizes]
+    return "; ".join(parts) or f"no {answer.kinds[0]}"
 
 
 def _tables(answer: Answer) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:

@@ -14,14 +14,17 @@ from fourfold.errors import InputError, nearest
 from fourfold.processing.pictures import EXTENSIONS, read_picture
 from fourfold.processing.pixels import Pixels
 from fourfold.processing.pixels.frame_fit import FrameFit, Size
+from fourfold.processing.sound_files import EXTENSION
 from fourfold.runtime.random_inputs import InputPort, random_inputs
 from fourfold.support.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from fourfold.cli import _sounds as sounds
     from fourfold.runtime.tensor_info import TensorInfo
     from fourfold.vision import photographs, preprocessing
     from fourfold.vision.meaning import Described
-else:  # few inputs are photographs
+else:  # few inputs are photographs or sounds
+    sounds = lazy_import("fourfold.cli._sounds")
     photographs = lazy_import("fourfold.vision.photographs")
     preprocessing = lazy_import("fourfold.vision.preprocessing")
 
@@ -55,24 +58,66 @@ def gather_inputs(
     files: Iterable[str],
     pictures: PictureOptions,
     seed: int,
+    path: Path | None = None,
+    *,
+    rate: int | None = None,
+    printed: set[str] | None = None,
 ) -> GatheredInputs:
     """Read inputs from files; those without a file get seeded random numbers.
 
     The preprocessing of a photograph is printed.
+
+    Args:
+        model: The model.
+        files: Files of named inputs, as 'NAME=FILE', or as 'FILE' if there is one input.
+        pictures: Options about pictures.
+        seed: Seed of the random numbers.
+        path: File for the input that `files` leaves, if any.
+        rate: Sample rate of the model in Hz, for sounds; by default the model says it.
+        printed: Lines that were printed before, and are not repeated. New ones are added.
     """
     gathered = GatheredInputs(random_inputs(model.inputs, seed))
     ports = {port.name: port for port in model.inputs}
-    for name, path in (split_file(text, list(ports)) for text in files):
-        if path.suffix.lower() in EXTENSIONS and not _is_text(ports[name]):
-            taken = read_photograph(path, name, model, pictures)
-            if taken.text:
-                echo(f"{path.name}: {taken.text}", err=True)
+    for name, file in name_files(list(ports), files, path).items():
+        if file.suffix.lower() in EXTENSIONS and not _is_text(ports[name]):
+            taken = read_photograph(file, name, model, pictures)
+            _print_once(file, taken.text, printed)
             array, frame, fit, converted, _ = taken
-            gathered = GatheredInputs(gathered.arrays, path, frame, fit, converted)
+            gathered = GatheredInputs(gathered.arrays, file, frame, fit, converted)
+        elif file.suffix.lower() == EXTENSION:
+            array, heard = read_waveform(file, name, model, rate)
+            _print_once(file, heard["text"], printed)
+            gathered = gathered._replace(preprocessing=heard)
         else:
-            array = read_input(path, ports[name], model, pictures)
+            array = read_input(file, ports[name], model, pictures)
         gathered.arrays[name] = array
     return gathered
+
+
+def _print_once(path: Path, text: str, printed: set[str] | None) -> None:
+    if text and text not in (printed or ()):
+        echo(f"{path.name}: {text}", err=True)
+    if printed is not None:
+        printed.add(text)
+
+
+def name_files(names: Sequence[str], files: Iterable[str], path: Path | None) -> dict[str, Path]:
+    """Return the file of each input that has one: those of --input, and `path` for the input that
+    these leave.
+    """
+    named = dict(split_file(text, names) for text in files)
+    if path is None:
+        return named
+    free = [name for name in names if name not in named]
+    if len(free) == 1:
+        return {**named, free[0]: path}
+    what, fix = f"no input is left for {path}", "leave either --input or the file out"
+    why = f"--input names files for all inputs: {', '.join(names)}" if names else "there are none"
+    if free:
+        what = f"{path} does not say which input it is for"
+        why = f"the model has {len(free)} inputs without a file: {', '.join(free)}"
+        fix = f"write it as --input {free[0]}={path}"
+    raise InputError(what, why, fix)
 
 
 def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
@@ -98,11 +143,13 @@ def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
 def read_input(
     path: Path, port: InputPort, model: Described, pictures: PictureOptions
 ) -> np.ndarray:
-    """Read an array, a picture or a text for one input."""
+    """Read an array, a picture, a sound or a text for one input."""
     _require_file(path, port.name)
     if path.suffix.lower() != ".npy":
         if _is_text(port):
             return _read_text(path)
+        if path.suffix.lower() == EXTENSION:
+            return read_waveform(path, port.name, model)[0]
         return read_photograph(path, port.name, model, pictures).array
     try:
         array: np.ndarray = np.load(path, allow_pickle=False)
@@ -147,6 +194,14 @@ def read_photograph(
     size = (frame.shape[0], frame.shape[1])
     text = f"{picture}{advice(picture.told_by)}"
     return Photograph(picture.array(frame), size, picture.fit(frame), picture.to_json(), text)
+
+
+def read_waveform(
+    path: Path, name: str, model: Described, rate: int | None = None
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Read a sound for an input of samples, and return how it was converted."""
+    _require_file(path, name)
+    return sounds.waveform(path, next(port for port in model.inputs if port.name == name), rate)
 
 
 def _read_frame(

@@ -116,12 +116,16 @@ device_option = click.option(
     shell_complete=complete_device,
 )
 
+inputs_argument = click.argument(
+    "paths", nargs=-1, metavar="[INPUTS]...", type=click.Path(exists=False)
+)
 input_option = click.option(
     "--input",
     "files",
     multiple=True,
     metavar="NAME=FILE",
-    help="File with an input: an array (.npy), a picture or a text. Repeat for more inputs.",
+    help="File with an input: an array (.npy), a picture, a sound (.wav) or a text. "
+    "Repeat for more inputs.",
     shell_complete=complete_input_file,
 )
 
@@ -262,7 +266,8 @@ def model_options(command: Command) -> Command:
         except InputError as error:
             if not error.open_inputs:
                 raise
-            stated, files = arguments.options.shapes, others.get("files", ())
+            stated = arguments.options.shapes
+            files = (*others.get("files", ()), *others.get("paths", ())[:1])
             shapes = command_shapes(error, arguments.title, stated, files)
             command(arguments=arguments.with_options(shapes=shapes), **others)
 

@@ -7,9 +7,10 @@ standard error is not a terminal.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ notebooks: Any = lazy_import("IPython.display")
 
 Progress = Callable[[int, int, str, float], None]  # done, total, description, seconds left
 ProgressOption = Progress | bool  # True shows a bar
+DELAY = 0.5  # seconds until a bar of `late_progress` appears
 PAUSE = 0.1  # seconds between two updates of a bar in a notebook
 
 
@@ -41,6 +43,54 @@ def followed(option: ProgressOption | None, title: str) -> Iterator[Progress | N
             yield report
     else:
         yield None
+
+
+@contextmanager
+def late_progress(title: str, delay_s: float = DELAY) -> Iterator[Progress | None]:
+    """Yield the function to report the progress of the work inside to. A bar appears on a terminal
+    if the work takes longer than `delay_s`. None if standard error is not a terminal.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    bar = _LateBar(title)
+    timer = threading.Timer(delay_s, bar.show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield bar.report
+    finally:
+        timer.cancel()
+        bar.close()
+
+
+class _LateBar:
+    """Progress bar that stays hidden until another thread shows it."""
+
+    def __init__(self, title: str) -> None:
+        self._title, self._lock, self._bar = title, threading.Lock(), ExitStack()
+        self._update: Progress | None = None
+        self._state: tuple[int, int, str, float] | None = None
+        self._closed = False
+
+    def report(self, done: int, total: int, what: str, left: float) -> None:
+        with self._lock:
+            self._state = (done, total, what, left)
+            if self._update is not None:
+                self._update(*self._state)
+
+    def show(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._update = self._bar.enter_context(_terminal_bar(self._title))
+            if self._state is not None:
+                self._update(*self._state)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed, self._update = True, None
+            self._bar.close()
 
 
 def left_text(seconds: float) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from fourfold.errors import InputError
+from fourfold.vision.class_names import dataset_names, names_for_count
 from fourfold.vision.found import Found, Size
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Reading:
     size: Size | None = None
     score: float | None = None
     top: int = 5
+    datasets: tuple[str, ...] = ()  # whose class names a model without labels can have
+    named_by: set[str] = field(default_factory=set, compare=False)  # datasets whose names were used
 
     def least(self, default: float) -> float:
         """Return the minimum score: the caller's, or the default of the family."""
@@ -98,9 +101,9 @@ class Reading:
 
     def class_labels(self, count: int, own: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return labels for `count` classes: the caller's, or the model's own if their number
-        matches.
+        matches. A model without labels has those of its dataset.
         """
-        labels = self.labels or own
+        labels = self.labels or own or self._dataset_labels(count)
         if len(labels) == count + 1 and labels[0] in BACKGROUNDS:
             return labels[1:]
         if len(labels) == count:
@@ -111,9 +114,22 @@ class Reading:
             raise InputError(what, why, "pass the labels that the model was trained with")
         return ()
 
+    def _dataset_labels(self, count: int | None = None) -> tuple[str, ...]:
+        """Return the class names of the dataset with `count` classes; without it, all names of the
+        first dataset.
+        """
+        for dataset in self.datasets:
+            names = dataset_names(dataset) if count is None else names_for_count(dataset, count)
+            if names:
+                self.named_by.add(dataset)
+                return names
+        return ()
+
     def value_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
         """Return labels for class numbers up to `highest`."""
         labels = self.labels or own
+        if not labels and self.datasets and highest < len(dataset_names(self.datasets[0])):
+            return self._dataset_labels()
         if self.given_labels and highest >= len(labels):
             what = f"class {highest} has no label"
             why = f"there are only {len(labels)} labels"
@@ -146,6 +162,8 @@ class Meaning:
             family.
         is_hint: True if only the name of a file or a layout suggests the scaling.
         postprocess: The `postprocess=` option that decodes the same on the device, or None.
+        datasets: Datasets that such models are trained on. A model without labels gets the class
+            names of the first one with as many classes.
     """
 
     family: str
@@ -158,3 +176,4 @@ class Meaning:
     clips: bool = False
     scaled_by: str = ""
     is_hint: bool = False
+    datasets: tuple[str, ...] = ()

@@ -167,7 +167,8 @@ def read_answer(
     Args:
         model: The session that ran, or a description of its inputs and outputs.
         outputs: The arrays that `session.run` returned, by name.
-        labels: Class labels; by default those of the model's metadata.
+        labels: Class labels; by default those of the model's metadata, or of the dataset that
+            models of its family are trained on.
         top: Number of classes to return.
         score: Minimum score; by default that of the model family.
         fit: Where the photograph lay in the model's input picture, if it did not fill it.
@@ -183,8 +184,8 @@ def read_answer(
     }
     numbers, note = _finite(real)
     texts = tuple(labels) or read_export_notes(model.metadata).names
-    reading = Reading(numbers, texts, bool(labels), model_size(model), score, top)
-    found = meaning.decode(reading).with_notes(note)
+    reading = Reading(numbers, texts, bool(labels), model_size(model), score, top, meaning.datasets)
+    found = meaning.decode(reading).with_notes(note, _names_note(reading))
     unknown = (*found.unknown, *unknown)
     values = {one.name: getattr(found, one.name) for one in fields(found)} | {"unknown": unknown}
     if found.unknown:  # the numbers contradict what the shapes suggested
@@ -194,6 +195,11 @@ def read_answer(
     if fit is not None and frame is not None:
         answer = answer_in_frame(answer, fit, frame)
     return clip_answer(answer, meaning.clips)
+
+
+def _names_note(reading: Reading) -> str:
+    names = ", ".join(sorted(reading.named_by))
+    return f"class names of {names}, as the model has no labels" if names else ""
 
 
 def check_labels(model: Described, labels: Sequence[str]) -> None:

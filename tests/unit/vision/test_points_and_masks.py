@@ -113,7 +113,7 @@ def test_a_map_of_classes_has_labels_of_values() -> None:
     classes[0, :, 256:] = 3
     model = described([tensor("y", classes.shape, "i8")], (1, 513, 513, 3), dtype="u1")
     answer = read_answer(model, {"y": classes})
-    assert (answer.family, answer.masks[0].shares[0].name) == ("DeepLab", "class 3")
+    assert (answer.family, answer.masks[0].shares[0].name) == ("DeepLab", "bird")
 
 
 @pytest.mark.parametrize("logits", [True, False])

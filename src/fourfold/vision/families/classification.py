@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fourfold.vision import class_names
 from fourfold.vision.found import ClassScore, Found, label_for
 from fourfold.vision.meaning import (
     CLASSES,
@@ -87,8 +88,19 @@ def single_row(model: Described) -> Meaning | None:
     decode, names = partial(_decode_row, output), (output.name,)
     named = _named_family(model, output)
     family, told_by = (named.family, named.told_by) if named else ("a row of numbers", SHAPES)
-    meaning = Meaning(family, told_by, (CLASSES,), names, decode)
+    datasets = _usual_datasets(model)
+    meaning = Meaning(family, told_by, (CLASSES,), names, decode, datasets=datasets)
     return _with_usual_scaling(model, output, meaning)
+
+
+def _usual_datasets(model: Described) -> tuple[str, ...]:
+    """Return the dataset that classifiers of color pictures, or of sounds, are trained on."""
+    source = picture_input(model.inputs)
+    if source is not None:
+        return (class_names.IMAGENET,) if picture_channels(source) == COLORS else ()
+    shapes = [squeezed(info.shape) for info in model.inputs]
+    is_sound = len(shapes) == 1 and len(shapes[0]) == 1 and model.inputs[0].dtype.kind == "f"
+    return (class_names.AUDIOSET,) if is_sound else ()
 
 
 class _Named(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from fourfold.support.lazy import lazy_import
 from fourfold.vision.boxes import boxes_from_arrays
+from fourfold.vision.class_names import COCO
 from fourfold.vision.found import Found
 from fourfold.vision.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
 from fourfold.vision.scores import logistic
@@ -38,7 +39,8 @@ def fastestdet(model: Described) -> Meaning | None:
     if len(shape) != 4 or shape[2:] != grid or not FIRST_CLASS < shape[1] < size[0]:
         return None
     decode = partial(_decode, output.name)
-    return Meaning("FastestDet", SHAPES, (BOXES,), (output.name,), decode, _SCALING)
+    names = (output.name,)
+    return Meaning("FastestDet", SHAPES, (BOXES,), names, decode, _SCALING, datasets=(COCO,))
 
 
 def _decode(name: str, reading: Reading) -> Found:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.types import Shape
+from fourfold.vision.class_names import PASCAL_VOC
 from fourfold.vision.families.yolo import YOLO_SCALING
 from fourfold.vision.found import Found, MadePicture, Mask
 from fourfold.vision.meaning import (
@@ -113,7 +114,8 @@ def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bo
     family = "DeepLab" if deeplab else f"scores of {channels} classes per pixel"
     scaling = PictureScaling(-1.0, 1.0) if deeplab else None
     decode = partial(_decode_classes, output, last)
-    return Meaning(family, told_by, (MASKS,), names, decode, scaling)
+    datasets = (PASCAL_VOC,) if deeplab else ()
+    return Meaning(family, told_by, (MASKS,), names, decode, scaling, datasets=datasets)
 
 
 def class_map(family: str, told_by: str, output: TensorInfo) -> Meaning:
@@ -121,7 +123,8 @@ def class_map(family: str, told_by: str, output: TensorInfo) -> Meaning:
     decode, names = partial(_decode_map, output), (output.name,)
     is_deeplab = _DEEPLAB.get(output.shape[1]) is not None
     scaling = PictureScaling(-1.0, 1.0) if is_deeplab else None
-    return Meaning(family, told_by, (MASKS,), names, decode, scaling)
+    datasets = (PASCAL_VOC,) if is_deeplab else ()
+    return Meaning(family, told_by, (MASKS,), names, decode, scaling, datasets=datasets)
 
 
 def _decode_map(output: TensorInfo, reading: Reading) -> Found:

@@ -12,6 +12,7 @@ import numpy as np
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 from fourfold.vision.boxes import boxes_from_arrays, make_box
+from fourfold.vision.class_names import COCO
 from fourfold.vision.found import Found
 from fourfold.vision.meaning import (
     BOXES,
@@ -42,6 +43,7 @@ _TITLES = {
     "classes": ("classes", "category", "TFLite_Detection_PostProcess:1"),
     "scores": ("scores", "score", "TFLite_Detection_PostProcess:2"),
 }
+_COCO_NAMES = ("coco", "ssd_mobilenet")  # TensorFlow published the latter for COCO
 Roles = Mapping[str, str]  # output names by role
 
 
@@ -61,7 +63,16 @@ def picked_detections(model: Described) -> Meaning | None:
     names = tuple(info.name for info in rows)
     decode = partial(_decode_detections, roles, names, labels)
     family = "SSD with built-in post-processing"
-    return Meaning(family, told_by, (BOXES,), tuple(shapes), decode, _SCALING)
+    datasets = (COCO,) if _is_named_coco(model) else ()
+    return Meaning(family, told_by, (BOXES,), tuple(shapes), decode, _SCALING, datasets=datasets)
+
+
+def _is_named_coco(model: Described) -> bool:
+    """Return whether the name of the file says that the detector is trained on COCO. Its outputs do
+    not say how many classes it has.
+    """
+    name = getattr(model, "title", "").lower().replace("-", "_")
+    return any(part in name for part in _COCO_NAMES)
 
 
 def detection_roles(model: Described) -> Roles | None:
@@ -145,7 +156,7 @@ def raw_ssd(model: Described) -> Meaning | None:
     names = (boxes.name, scores.name)
     decode = partial(_decode_raw, option, scores)
     family = "SSD MobileNet with raw boxes"
-    return Meaning(family, SHAPES, (BOXES,), names, decode, _SCALING, option)
+    return Meaning(family, SHAPES, (BOXES,), names, decode, _SCALING, option, datasets=(COCO,))
 
 
 def _decode_raw(option: SsdBoxes, scores: TensorInfo, reading: Reading) -> Found:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fourfold.support.lazy import lazy_import
 from fourfold.vision.boxes import boxes_from_arrays, make_box
+from fourfold.vision.class_names import COCO
 from fourfold.vision.families.body import PERSON, POINTS
 from fourfold.vision.families.yolo_columns import (
     BOX,
@@ -233,7 +234,8 @@ def picked_rows(model: Described) -> Meaning | None:
     if extras is None or count > MAX_PICKED_ROWS:
         return None
     family = "a detector with built-in suppression, such as YOLO v10"
-    return _meaning(family, outputs, extras, partial(_decode_picked, outputs, extras))
+    meaning = _meaning(family, outputs, extras, partial(_decode_picked, outputs, extras))
+    return replace(meaning, datasets=())  # the rows do not say how many classes there are
 
 
 def _find_outputs(model: Described) -> _Outputs | None:
@@ -269,7 +271,8 @@ def _meaning(family: str, outputs: _Outputs, extras: Extras, decode: Decode) -> 
     """
     kinds = (BOXES, MASKS) if extras.coefficients else (BOXES,)
     clips = not extras.angle
-    return Meaning(family, SHAPES, kinds, outputs.names, decode, YOLO_SCALING, clips=clips)
+    meaning = Meaning(family, SHAPES, kinds, outputs.names, decode, YOLO_SCALING, clips=clips)
+    return meaning if extras.angle else replace(meaning, datasets=(COCO,))
 
 
 def _decode_cells(

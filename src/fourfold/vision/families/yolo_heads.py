@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fourfold.support.lazy import lazy_import
 from fourfold.types import Shape
 from fourfold.vision.boxes import boxes_from_arrays
+from fourfold.vision.class_names import COCO
 from fourfold.vision.families.yolo import IN_CELL, YOLO_SCALING
 from fourfold.vision.families.yolo_columns import BOX
 from fourfold.vision.found import Found
@@ -54,7 +55,8 @@ def yolo_raw_heads(model: Described) -> Meaning | None:
     decode = partial(_decode_heads, option, names, count - BOX - 1)
     version = "v5" if form == "square" else "v3-tiny" if len(shapes) == 2 else "v3"
     family = f"YOLO {version} with raw heads"
-    return Meaning(family, SHAPES, (BOXES,), names, decode, YOLO_SCALING, option, clips=True)
+    meaning = Meaning(family, SHAPES, (BOXES,), names, decode, YOLO_SCALING, option, clips=True)
+    return replace(meaning, datasets=(COCO,))
 
 
 def _head(shape: Shape) -> tuple[int, int, int]:
