@@ -53,6 +53,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "--input": "photo.jpg",
         "--inputs": "photos/",
         "--samples": "photos/",
+        "--rate": "16000",
         "--picture": "photo.jpg",
         "--seed": "",
     },
