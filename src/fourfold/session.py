@@ -157,20 +157,24 @@ class Session:
         self._source, self._options = path_or_bytes(source), options
         try:
             request, store = open_request(self._source, options)
-            self.device = request.device
-            open_ = partial(self._open, request, store, options.shape_limit(request.config))
-            open_() if progress is None else stages.open_with_progress(open_, request, progress)
+            limit = options.shape_limit(request.config)
+            selection = options.wanted_device(request.config)
+            open_ = partial(_open_instances, request, store, limit, selection)
+            request, instances = (
+                open_() if progress is None else stages.open_with_progress(open_, request, progress)
+            )
         except InputError as error:
             raise _without_frames(error) from None
+        self._use(request, store, limit, instances)
 
     @classmethod
     def open(cls, source: Model, options: SessionOptions) -> Session:
         """Open a model with options that were collected in a `SessionOptions`."""
         return cls(source, **options.keywords())
 
-    def _open(self, request: Request, store: Store | None, limit: int) -> None:
-        wanted_device = self._options.wanted_device(request.config)
-        request, instances = _open_instances(request, store, limit, wanted_device)
+    def _use(
+        self, request: Request, store: Store | None, limit: int, instances: InstanceCache
+    ) -> None:
         self.device = request.device
         self._opened_with, self._instances = (request, store, limit), instances
         self._lock, self._closed, self._forked = threading.Lock(), False, False

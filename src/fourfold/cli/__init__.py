@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 import textwrap
-from dataclasses import fields
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fourfold.errors import FourfoldError, InputError, close_names
-from fourfold.options import SessionOptions
 from fourfold.support.display import visible
 from fourfold.support.lazy import lazy_import
 from fourfold.support.log import apply_log_settings
@@ -37,6 +35,7 @@ INTERRUPTED = 130
 
 
 Error = FourfoldError | click.ClickException
+_OPTION_BEFORE = re.compile(r"--[\w-]+ $")
 _KEYWORD = re.compile(
     r"""(?<![\w-])(?P<name>[a-z_]+)=(?:['"](?P<text>[^'"]*)['"]|(?P<value>\w+))"""
 )
@@ -54,16 +53,15 @@ def describe_error(error: Error) -> dict[str, str]:
 
 def in_shell_words(text: str, command: click.Command | None) -> str:
     """Return a fix with options as the shell has them: --device auto instead of device='auto'.
-    Only options of sessions that the command has are replaced.
+    Only options that the command has are replaced, and not values of options, as in
+    '--shape input=1,224'.
     """
     options = command.params if command is not None else ()
-    known = {item.name for item in fields(SessionOptions)}
-    names = {flag[2:].replace("-", "_"): flag for one in options for flag in one.opts}
-    flags = {name: flag for name, flag in names.items() if name in known}
+    flags = {flag[2:].replace("-", "_"): flag for one in options for flag in one.opts}
 
     def replaced(match: re.Match[str]) -> str:
         flag = flags.get(match["name"])
-        if flag is None:
+        if flag is None or _OPTION_BEFORE.search(text, 0, match.start()):
             return match[0]
         value = match["text"] if match["text"] is not None else match["value"]
         return flag if value == "True" else f"{flag} {value}"

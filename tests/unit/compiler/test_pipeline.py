@@ -117,7 +117,7 @@ def test_opening_a_model_is_at_most_eight_calls_deep(
 
     def recording_make_plan(*arguments: Any) -> Plan:
         names = [frame.function for frame in inspect.stack(context=0)]
-        calls.append(names[: names.index("__init__", names.index("_open")) + 1])
+        calls.append(names[: names.index("__init__", names.index("_open_instances")) + 1])
         return make_plan(*arguments)
 
     monkeypatch.setattr(placement, "make_plan", recording_make_plan)

@@ -59,6 +59,8 @@ def read_interface(given: Any) -> CudaArray | None:
         raise InputError(what, why, "fill the masked elements first")
     try:
         return _interface_array(interface)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         what = f"{_INTERFACE} is malformed"
         raise InputError(what, str(error), _FIX_PRODUCER) from error
